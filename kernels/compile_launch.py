@@ -39,8 +39,6 @@ _DIVISIBLE_BY_16 = [["tt.divisibility", 16]]
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel, its grid and all its arguments."""
-
     kernel: Any
     grid: tuple[int, ...]
     arguments: dict[str, Any]
@@ -126,7 +124,6 @@ def describe(launch: Launch) -> Description:
 
 
 def _kind(value: Any, is_constexpr: bool, is_special: bool) -> str:
-    """Return the type of an argument in Triton's signature."""
     # Triton compiles an argument of value 1 as a constant; many strides are 1.
     if is_constexpr or (isinstance(value, int) and is_special and value == 1):
         return "constexpr"
@@ -138,7 +135,6 @@ def _kind(value: Any, is_constexpr: bool, is_special: bool) -> str:
 
 
 def matrix_instructions(ptx: str) -> list[str]:
-    """Return the kinds of matrix instructions in this PTX, sorted."""
     found = re.findall(
         r"^\s*(?:@%?!?\w+\s+)?(mma|wgmma|tcgen05)\.(?:\w+\.)*?mma|^\s*(mma)\.sync",
         ptx,
@@ -148,7 +144,6 @@ def matrix_instructions(ptx: str) -> list[str]:
 
 
 def _resource_usage(cubin: bytes) -> tuple[int, int]:
-    """Return registers and stack frame bytes per thread, from Triton's copy of `cuobjdump`."""
     tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)

@@ -56,8 +56,6 @@ MODEL_SHAPES = {
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel, compiled for one model and target."""
-
     kernel: str
     shape: str
     dtype: str
@@ -117,14 +115,14 @@ def operations(
     }
 
 
-def report(
+def compile_kernels(
     shapes: list[str], targets: list[str], dtype: str, block_size: int
 ) -> Iterator[CompiledKernel]:
     """Compile the kernels and yield a row for each; a kernel takes a second unless it is cached."""
     for shape in shapes:
         for operation, call in operations(MODEL_SHAPES[shape], DTYPES[dtype], block_size).items():
             for i, launch in enumerate(record_launches(call)):
-                # Name the first kernel like the operation, and later ones by their own names.
+                # The first kernel has the operation's name, later kernels their own.
                 kernel = operation if i == 0 else launch.kernel.__name__.removesuffix("_kernel")
                 for target in targets:
                     yield CompiledKernel(
@@ -138,7 +136,6 @@ def _as_json(row: CompiledKernel) -> dict[str, object]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command."""
     parser = argparse.ArgumentParser(
         prog="minivllm.kernels.compile_report", description=__doc__.partition("\n")[0]
     )
@@ -150,7 +147,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--block-size", type=int, default=16)
     options = parser.parse_args(arguments)
-    rows = report(
+    rows = compile_kernels(
         options.shape or list(MODEL_SHAPES),
         options.target or list(TARGETS),
         options.dtype,

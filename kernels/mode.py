@@ -1,10 +1,11 @@
 """Import Triton in the right mode: compiled with a CUDA device, interpreted without one.
 
 Every kernel module imports `tl` and `triton` from here. Triton reads `TRITON_INTERPRET` whenever a
-function is decorated, and decorates its own functions (`tl.sum`, `tl.max`) at import. So we set the
-variable before the import, unless the user has set it. If it were set later, half of a kernel would
-be compiled and half interpreted. If other code has imported Triton in the wrong mode, we raise an
-error. (Importing a model class of transformers imports Triton; `import transformers` does not.)
+function is decorated, and decorates its own functions (`tl.sum`, `tl.max`) at import. If we set the
+variable later, half of a kernel would be compiled and half interpreted. So we set it before the
+import, unless the user has set it, and raise an error if other code has imported Triton in the
+wrong mode. (Importing a model class of transformers imports Triton; `import transformers` does
+not.)
 
 Source: triton 3.7 `triton/runtime/jit.py` (`jit`), `triton/runtime/interpreter.py`.
 """

@@ -4,8 +4,8 @@ Both are memory-bandwidth-bound: they do few operations per number. A separate r
 read and write the hidden states twice; the fused kernel does so once. Sums are float32 for every
 dtype.
 
-`tl.arange` needs a power of two, and many hidden sizes are not powers of two (576, 896). So the
-kernels mask the padding in the loads, and divide by the real size for the mean.
+`tl.arange` needs a power of two, which many hidden sizes are not (576, 896). So the kernels mask
+the padding in the loads, and divide by the real size for the mean.
 
 Source: vLLM `vllm/model_executor/layers/layernorm.py` (`fused_add_rms_norm`), `activation.py`
 (`SiluAndMul`).

@@ -1,7 +1,7 @@
 """Paged attention in its simplest form: one token and one query head at a time.
 
 Tests compare every attention backend with this reference implementation. It works in the dtype of
-its inputs, float64 included. It reads only the slots that it needs, so a test can fill all other
+its inputs, float64 included, and reads only the slots that it needs, so a test can fill all other
 slots with NaN. Backends can choose another cache layout.
 
 Source: "Efficient Memory Management for Large Language Model Serving with PagedAttention" (Kwon et

@@ -1,8 +1,7 @@
 """Rotary position embedding and the KV write in one kernel.
 
-Two separate kernels would read and write each key twice: for the rotation, and for the copy to the
-cache. The fused kernel does so once. A program takes one token, with all heads of its query, key
-and value.
+Two separate kernels would read and write each key twice; the fused kernel does so once. A program
+takes one token, with all heads of its query, key and value.
 
 A number's partner in a rotation is not its neighbour but half a head away ("rotate half"): at a
 distance of head_size / 2, not of half the padded width.

@@ -66,8 +66,6 @@ class KernelTrace:
 
 @dataclass(slots=True)
 class _Program:
-    """A program while it runs."""
-
     kernel: str
     program: tuple[int, int, int]
     kv_head: int | None = None

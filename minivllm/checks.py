@@ -1,7 +1,8 @@
-"""Check options against their own annotations: the type, choices and range of each field.
+"""Check options against their annotations: the type, choices and range of each field.
 
 A field declares its range as in `Annotated[int, Meta(ge=1)]`. msgspec checks the values, and this
-module writes the error message. A rule about several fields is checked by the class of the fields.
+module writes the error message. Rules that involve several fields are checked by the options class
+itself.
 """
 
 from functools import cache
@@ -14,9 +15,10 @@ from msgspec import Meta
 Positive = Annotated[int, Meta(ge=1)]
 
 _REFUSALS = (msgspec.ValidationError, AttributeError)
-"""Errors by which msgspec refuses a value.
+"""What msgspec raises for a bad value.
 
-`AttributeError`: msgspec expects a method `keys` if there is `__getitem__`, as in numpy's numbers.
+`AttributeError`: msgspec takes anything with `__getitem__`, such as a numpy scalar, for a mapping
+and calls its `keys`.
 """
 
 
@@ -42,9 +44,9 @@ def _struct(cls: type) -> type[msgspec.Struct]:
 
 
 def _plain(value: object) -> object:
-    """Convert numpy's floats to plain floats, since msgspec does not accept them."""
+    """Convert `np.float64`, which msgspec does not accept, to float."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(element) for key, element in value.items()}
     return float(value) if isinstance(value, float) else value
 
 
@@ -56,18 +58,18 @@ def _check(name: str, value: object, hint: Any, error: type[Exception]) -> None:
         pass
     wanted = _without_none(hint)
     if get_origin(wanted) is list and isinstance(value, list):
-        for one in value:
-            _check(name, one, get_args(wanted)[0], error)
+        for element in value:
+            _check(name, element, get_args(wanted)[0], error)
     if get_origin(wanted) is dict and isinstance(value, dict):
-        for key, one in value.items():
+        for key, element in value.items():
             _check(f"{name} key", key, get_args(wanted)[0], error)
-            _check(f"{name} value", one, get_args(wanted)[1], error)
+            _check(f"{name} value", element, get_args(wanted)[1], error)
     raise error(f"{name} must be {_in_words(wanted)}; got {value!r}.")
 
 
 def _without_none(hint: Any) -> Any:
     if get_origin(hint) in (Union, UnionType):
-        return next(one for one in get_args(hint) if one is not NoneType)
+        return next(element for element in get_args(hint) if element is not NoneType)
     return hint
 
 

@@ -22,8 +22,6 @@ class Clock(Protocol):
 
 
 class MonotonicClock:
-    """The system's monotonic clock."""
-
     name: Literal["monotonic", "virtual"] = "monotonic"
 
     def now(self) -> float:

@@ -1,8 +1,8 @@
-"""`EngineConfig`: every option of the engine, under vLLM's names.
+"""`EngineConfig`: every option of the engine, under vLLM's name where vLLM has the option.
 
-All checks run when the configuration is created, so a typo is found before a model is loaded.
-Values that depend on the model or the memory (`max_model_len`, the number of blocks) may be None.
-The engine computes these values when it is built.
+Everything that does not depend on the model is checked here, so a typo is found before a model is
+loaded. Options that depend on the model or the memory (`max_model_len`, the number of blocks) may
+be None; the engine computes them when it is built.
 
 Source of names and defaults: vLLM `vllm/engine/arg_utils.py`, `vllm/config/`.
 """
@@ -57,7 +57,7 @@ class EngineConfig:
     """
 
     model: Annotated[str, Meta(min_length=1, description="a name or a path")] = "smollm2"
-    """A Hugging Face id, a directory, a `.gguf` file, or an alias (`smollm2`, `tiny-random`)."""
+    """A Hugging Face id, a directory, a `.gguf` file, or an alias (`smollm2`, `house`, ...)."""
     dtype: Dtype = "auto"
     """Type of the weights. `auto`: float32 on a CPU, the checkpoint's own dtype on a GPU."""
     device: Device = "auto"
@@ -65,7 +65,7 @@ class EngineConfig:
     load_format: LoadFormat = "auto"
     """`dummy`: use random weights (seeded by `seed`) and read no weight files."""
     max_model_len: Positive | None = None
-    """The most tokens of one sequence, prompt and output. None: the model's own limit."""
+    """Maximum number of tokens in a sequence, prompt plus output. None: the model's own limit."""
     seed: int = 0
     """Seed for requests without a seed of their own, and for `dummy` weights."""
 
@@ -80,15 +80,14 @@ class EngineConfig:
     CUDA, the memory that a profiling run leaves free.
     """
     enable_prefix_caching: bool | None = None
-    """Whether to reuse cached blocks of equal prompt prefixes.
-
-    None means True for the paged allocator and False for the contiguous allocator.
+    """Whether to reuse cached blocks of equal prompt prefixes. None: True for the paged allocator,
+    False for the contiguous allocator.
     """
 
     max_num_seqs: Annotated[int, Meta(ge=1, le=MAX_NUM_SEQS)] = 16
-    """The most sequences that run at once: the number of batch slots."""
+    """Maximum number of sequences that run at once: the number of batch slots."""
     max_num_batched_tokens: Positive = 512
-    """The token budget: the most tokens in one step, over all sequences."""
+    """The token budget: the maximum number of tokens in one step, over all sequences."""
     scheduling_policy: SchedulingPolicy = "fcfs"
     """`fcfs`: first come, first served; the newest sequence is preempted. `priority`: requests with
     a lower `priority` number are first.
@@ -102,19 +101,21 @@ class EngineConfig:
     batching: Batching = "continuous"
     """`static`: a batch runs until all its requests have ended. `sequential`: one by one."""
     batch_delay: Annotated[float, Meta(ge=0, le=3600)] = 0.0
-    """The longest time, in seconds, that a request waits for other requests to start with."""
+    """How long a request may be held back so that others can join its batch, in seconds."""
     batch_size: Positive | None = None
-    """With a `batch_delay`: stop waiting when this many sequences wait. None: `max_num_seqs`."""
+    """With a `batch_delay`: start the batch early once this many sequences have arrived. None:
+    `max_num_seqs`.
+    """
 
     attention_backend: AttentionBackendName = "auto"
-    """`auto`: `triton` on a CUDA device if Triton can run there; `cpu` on a CPU if there is a C
-    compiler or the built library; else `torch`. The part after `triton:` is a version of the
-    attention kernels. `triton` alone means `triton:unified` on CUDA, and `triton:split` where
-    kernels are interpreted.
+    """`auto`: `triton` on a CUDA device if Triton can run there; `cpu` on a CPU in float32, if the
+    kernels support the head size and there is a C compiler or the built library; else `torch`. The
+    part after `triton:` is a version of the attention kernels. `triton` alone means
+    `triton:unified` on CUDA, and `triton:split` where kernels are interpreted.
     """
     custom_ops: CustomOps | None = None
-    """Which operations of the decoder run as custom kernels (of Triton or the CPU). None: all
-    operations if attention runs as `triton` on CUDA or as `cpu`, else no operations.
+    """Which operations of the decoder run as custom kernels (of Triton or the CPU). None: all if
+    attention runs as `triton` on CUDA or as `cpu`, else none.
     """
     linear_backend: LinearBackendName = "auto"
     """How linear layers multiply. `cpu`: our CPU kernel (needs float32, AVX-512 and a C compiler).

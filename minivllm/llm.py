@@ -5,7 +5,7 @@
     for out in llm.generate(["The capital of France is"], params):
         print(out.outputs[0].text)
 
-`LLM` adds only a loop to the engine: queue all prompts, run steps until all requests have finished,
+`LLM` only loops over the engine: queue all prompts, run steps until all requests have finished, and
 return the results in the order of the prompts. If a prompt is refused, all queued prompts are
 aborted.
 
@@ -35,8 +35,7 @@ class LLM:
     """A loaded model that answers lists of prompts.
 
     - `model`: an alias, a directory, a `.gguf` file or a Hugging Face id.
-    - `options`: the other fields of `EngineConfig`, by name: `LLM(model="smollm2", dtype="float32",
-      max_num_seqs=16)`.
+    - `options`: the other fields of `EngineConfig`, by name: `LLM(dtype="float32")`.
 
     Loading takes seconds. Raises `ConfigError` for an unknown or invalid option, and a `ModelError`
     if the model cannot be loaded.
@@ -86,7 +85,7 @@ class LLM:
         try:
             for prompt, one, rank in zip(prompts, params, priorities, strict=True):
                 request_id = str(next(self._request_ids))
-                # Do not build intermediate outputs, since they are never read.
+                # Intermediate outputs are never read, so do not build them.
                 final_only = dataclasses.replace(one, output_kind=RequestOutputKind.FINAL_ONLY)
                 self.llm_engine.add_request(request_id, prompt, final_only, rank)
                 request_ids.append(request_id)
@@ -137,12 +136,12 @@ class LLM:
     ) -> list[RequestOutput]:
         """Search the `beam_width` most probable texts for each prompt, best first.
 
-        The texts are in `outputs`. The tokens equal the tokens of
+        The texts are in `outputs`. The tokens equal those of
         `transformers.generate(num_beams=beam_width)`.
 
         - `prompts`, `use_tqdm`: as for `generate`.
         - `beam_width`: number of beams, 2 or more.
-        - `max_tokens`: the most output tokens of each beam.
+        - `max_tokens`: maximum number of output tokens of each beam.
         - `length_penalty`, `early_stopping`, `ignore_eos`: see `SamplingParams`.
 
         `cumulative_logprob` is the sum of the log-probabilities of an output's tokens, without the
@@ -160,7 +159,6 @@ class LLM:
         return self.generate(prompts, dataclasses.replace(params, n=beam_width), use_tqdm=use_tqdm)
 
     def _run(self, num_requests: int, use_tqdm: bool) -> dict[str, RequestOutput]:
-        """Run steps until all requests have finished; return their outputs by request id."""
         finished: dict[str, RequestOutput] = {}
         with tqdm(
             total=num_requests, unit="request", disable=not (use_tqdm and sys.stderr.isatty())

@@ -1,7 +1,6 @@
 """Results: a `SampledToken` from the model runner, a `RequestOutput` from the engine.
 
-Names and meanings are vLLM's (`vllm/outputs.py`). A result is plain data: changing it does not
-affect the engine.
+Names and meanings are vLLM's (`vllm/outputs.py`). Changing a result does not affect the engine.
 """
 
 from dataclasses import dataclass
@@ -57,7 +56,7 @@ class CompletionOutput:
     """
 
     index: int
-    """Number of this output within the request, from 0."""
+    """Number of this output within its request, from 0."""
     text: str
     """The generated text, without the prompt."""
     token_ids: list[int]

@@ -1,7 +1,7 @@
 """`SamplingParams`: how one request is sampled and when it stops, with vLLM's names and ranges.
 
-The parameters are plain data and are checked when they are created. If a parameter is out of range
-or would have no effect, an error is raised. A wrong value is never silently replaced.
+The parameters are checked when they are created. A value that is out of range or would have no
+effect raises an error, and is never silently replaced.
 
 Source of names and ranges: vLLM `vllm/sampling_params.py`.
 """
@@ -34,8 +34,8 @@ class RequestOutputKind(Enum):
     """How much of a request's output each `step()` returns."""
 
     CUMULATIVE = "cumulative"  # all text and tokens so far, in each step
-    # Only what is new since the last output. If the best of several sequences are chosen, this
-    # means all text and tokens at the end.
+    # Only what is new since the last output. If the best of several sequences are chosen: all text
+    # and tokens, at the end.
     DELTA = "delta"
     FINAL_ONLY = "final_only"  # nothing until the request has finished
 
@@ -44,10 +44,9 @@ class RequestOutputKind(Enum):
 class SamplingParams:
     """Sampling and stopping of one request.
 
-    `temperature == 0` means greedy sampling: the most likely token is chosen, and on an exact tie
-    the token with the lowest id. The processors run in the same order as in vLLM V1: min-tokens
-    mask, logit bias, repetition, frequency and presence penalty, temperature, min-p, then top-k and
-    top-p.
+    `temperature == 0` means greedy sampling: the most likely token, and on an exact tie the lowest
+    id. The processors run in vLLM V1's order: min-tokens mask, logit bias, repetition, frequency
+    and presence penalty, temperature, min-p, then top-k and top-p.
 
     Raises `InvalidSamplingParamsError` for the first value that is invalid or would have no effect.
     """
@@ -69,14 +68,14 @@ class SamplingParams:
     better text is unlikely. "never": when no better text is possible.
     """
     max_tokens: Positive = 16
-    """The most output tokens of each sequence."""
+    """Maximum number of output tokens of each sequence."""
     min_tokens: Count = 0
     """Until there are this many output tokens, end-of-sequence and stop tokens are masked, and stop
     strings are ignored.
     """
     temperature: Annotated[float, Meta(ge=0, le=100)] = 1.0
-    """Divides the logits. Below 1, likely tokens become more likely; above 1, they become less
-    likely. 0: greedy sampling, which always takes the most likely token.
+    """Divides the logits. Below 1, likely tokens become more likely; above 1, less likely. 0:
+    greedy sampling, which always takes the most likely token.
     """
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Keep only the most likely tokens whose probabilities add up to `top_p`. 1: keep all."""
@@ -86,7 +85,7 @@ class SamplingParams:
     """Drop tokens that are less likely than `min_p` times the most likely token. 0: keep all."""
     repetition_penalty: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
     """Above 1, tokens of the prompt and the output become less likely: positive logits are divided
-    by the penalty, negative logits are multiplied by it.
+    by the penalty, negative logits multiplied.
     """
     presence_penalty: Annotated[float, Meta(ge=-2, le=2)] = 0.0
     """Subtracted once from the logit of each token that the output contains."""
@@ -95,11 +94,11 @@ class SamplingParams:
     logit_bias: dict[Count, Annotated[float, Meta(ge=-100, le=100)]] | None = None
     """Maps token ids to numbers from -100 to 100, which are added to the tokens' logits."""
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
-    """With a seed, the samples depend only on seed, sequence and position, not on the batch. None:
-    the engine's `seed` and the request id are used instead.
+    """With a seed, a sample depends only on the seed, its position and its sequence's number within
+    the request, not on the batch. None: use the engine's `seed` and the request id.
     """
     stop: StopStrings = field(default_factory=list)
-    """Strings that end the output. A single string counts as a list of one."""
+    """Strings that end the output. A bare string counts as a list of one."""
     stop_token_ids: list[Count] = field(default_factory=list)
     """Token ids that end the output, like the model's end-of-sequence token."""
     include_stop_str_in_output: bool = False
@@ -108,11 +107,11 @@ class SamplingParams:
     """Continue after the model's end-of-sequence token."""
     logprobs: NumLogprobs | None = None
     """Return the log-probabilities of the sampled token and of the `logprobs` most likely tokens.
-    None: return no log-probabilities.
+    None: return none.
     """
     prompt_logprobs: NumLogprobs | None = None
-    """The same as `logprobs`, but for the tokens of the prompt. The whole prompt is then computed,
-    without prefix cache hits.
+    """The same for the tokens of the prompt. The whole prompt is then computed, without prefix
+    cache hits.
     """
     skip_special_tokens: bool = True
     """Leave special tokens (such as end-of-sequence) out of the text, but not of `token_ids`."""
@@ -120,7 +119,7 @@ class SamplingParams:
     """What each `step()` returns: the whole output, the new part, or nothing until the end."""
 
     def __post_init__(self) -> None:
-        # Most callers pass a bare string. Use `object.__setattr__`, because the class is frozen.
+        # Most callers pass a bare string. `object.__setattr__`, because the class is frozen.
         if isinstance(self.stop, str):
             object.__setattr__(self, "stop", [self.stop])
         if self.beam_width is not None:
@@ -168,9 +167,8 @@ class SamplingParams:
             raise InvalidSamplingParamsError(
                 "use_beam_search needs at least two beams: set beam_width to 2 or more."
             )
-        # A beam search looks for the most probable text, so random sampling and changed
-        # probabilities are not allowed. Of the temperatures, 1 changes nothing, and older versions
-        # of vLLM required 0.
+        # A beam search looks for the most probable text, so nothing may change the probabilities.
+        # Temperature 1 changes nothing, and older versions of vLLM required 0.
         plain = SamplingParams(temperature=0.0 if self.temperature == 0.0 else 1.0)
         for name in (
             "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",

@@ -22,7 +22,7 @@ _UNSAFE = re.compile(
 _NEWLINE = re.compile(r"\n\s*")
 
 LONGEST_TEXT = 1024
-"""At most this many characters of a text are processed: enough for a row, and cheap to draw."""
+"""Only this many characters of a text are processed: enough for a row, and cheap to draw."""
 
 
 def clean(text: str) -> str:
@@ -104,8 +104,7 @@ def id_ranges(ids: Iterable[int]) -> str:
     runs: list[list[int]] = []
     for block_id in ids:
         run = runs[-1] if runs else None
-        # A run is [first, last, step] and keeps the direction of its first two ids. A run of one id
-        # has step 0.
+        # A run is [first, last, step]. Its first two ids set the step; a run of one id has step 0.
         if run and abs(block_id - run[1]) == 1 and run[2] in (0, block_id - run[1]):
             run[1], run[2] = block_id, block_id - run[1]
         else:

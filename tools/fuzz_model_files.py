@@ -68,13 +68,9 @@ VALUES: list[Any] = [
 
 
 def damaged_bytes(data: bytes, dice: random.Random) -> bytes:
-    """Apply one to four random changes.
-
-    A change flips a bit, writes random bytes or a number, removes or doubles some bytes, or cuts
-    off the end.
-    """
+    """Apply one to four random changes."""
     damaged = bytearray(data)
-    # Mostly damage the start, which is the header and determines how the rest is read.
+    # Mostly damage the start: this is the header, which determines how the rest is read.
     end = (
         len(damaged)
         if dice.random() < 0.2

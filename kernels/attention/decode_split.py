@@ -4,9 +4,9 @@ Softmax attention is a weighted mean, so programs can compute parts of a context
 part also returns its log-sum-exp (base 2), and a second kernel merges the parts. One sequence of
 100,000 tokens then keeps a whole GPU busy. With one split, version 2 does the work.
 
-`choose_num_splits` gives every multiprocessor a few programs, but makes no part shorter than
-`MIN_TOKENS_PER_SPLIT`. The number of splits is a power of two, because the reduction is compiled
-for each number.
+`choose_num_splits` aims at a few programs per multiprocessor, with at most `MAX_SPLITS` parts; in
+the longest context no part averages under `MIN_TOKENS_PER_SPLIT` tokens. The number of splits is a
+power of two because `tl.arange` needs one. Both kernels are compiled for each number.
 
 A short sequence can have fewer tiles than splits; the reduction skips the empty splits.
 
@@ -89,8 +89,8 @@ def decode_split_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE]
     part_out,  # [num_seqs, num_heads, num_splits, HEAD_SIZE] contiguous
     part_lse,  # [num_seqs, num_heads, num_splits] contiguous
-    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
-    value_cache,
+    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE]
+    value_cache,  # the same shape
     block_tables,  # [num_seqs, max_blocks]
     seq_lens,  # [num_seqs]
     scale,

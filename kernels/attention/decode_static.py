@@ -1,10 +1,10 @@
 """Decode attention, kernel version 4: identical launches, so that a CUDA graph can replay them.
 
-A CUDA graph records launches with their grids and arguments, and repeats them without Python. In a
-small model's decode step, Python takes most of the time. A recorded launch must not depend on the
+A CUDA graph records launches with their grids and arguments, and repeats them without Python, which
+takes most of the time of a small model's decode step. A recorded launch must not depend on the
 batch: the grid is for `max_num_seqs` sequences, and the number of splits for `max_model_len`
 tokens. The batch is *in* the tensors: block tables and lengths. Unused rows have length 0; for
-these rows, kernels read neither the query nor the (stale) block table.
+them, kernels read neither the query nor the (stale) block table.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (persistent batch, `capture_model`).
 """

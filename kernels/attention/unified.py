@@ -82,7 +82,7 @@ def unified_kernel(
 ):
     """Program (query tile, key head, split)."""
     tile_tokens: tl.constexpr = ROWS // GROUP
-    # Count backwards: the last tiles of a chunk read the most keys. They start first, and short
+    # Count backwards: the last tiles of a chunk read the most keys, so start them first. Short
     # tiles then fill the gaps.
     number = tl.num_programs(0) - 1 - tl.program_id(0)
     seq = find_sequence(query_start_loc, num_seqs, number, tile_tokens)

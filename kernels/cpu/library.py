@@ -1,7 +1,7 @@
 """Build the C files of this folder with the machine's own compiler, once, and load the library.
 
 The file name contains a hash of source, flags, compiler and processor, so a changed source or
-another machine gets a new file. Building takes a few seconds, and loading a millisecond. Several
+another machine gets a new file. Building takes a few seconds, loading a millisecond. Several
 processes can build at once: each writes its own file and moves it into place. If the build fails,
 `CpuKernelsError` gives the reason, and torch is used instead.
 
@@ -93,7 +93,6 @@ def _compiler() -> list[str]:
 
 
 def _sources() -> dict[str, str]:
-    """Read the library's source files, including headers: name -> text."""
     folder = resources.files(__package__)
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith((".c", ".h")))
     return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names}

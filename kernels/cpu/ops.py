@@ -18,8 +18,6 @@ MAX_HEAD_SIZE = 256
 
 
 class CpuOps:
-    """The operations of one loaded library."""
-
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 

@@ -60,7 +60,7 @@ class Result(NamedTuple):
         return (
             self.could_not_run is None
             and not self.visible
-            and all(one.passed for one in self.behaviours)
+            and all(outcome.passed for outcome in self.behaviours)
         )
 
     @property
@@ -69,21 +69,23 @@ class Result(NamedTuple):
 
     @property
     def score(self) -> int:
-        return sum(one.score for one in self.behaviours) + self.visible_score
+        return sum(outcome.score for outcome in self.behaviours) + self.visible_score
 
     @property
     def max_score(self) -> int:
-        return max_score_of([one.behaviour for one in self.behaviours])
+        return max_score_of([outcome.behaviour for outcome in self.behaviours])
 
     @property
     def first_failure(self) -> BehaviourResult | None:
-        return next((one for one in self.behaviours if not one.passed), None)
+        return next((outcome for outcome in self.behaviours if not outcome.passed), None)
 
     @property
     def is_untouched(self) -> bool:
         """Whether the check fails because the student has written nothing yet."""
         failed = [
-            one.counterexample.failure for one in self.behaviours if one.counterexample is not None
+            outcome.counterexample.failure
+            for outcome in self.behaviours
+            if outcome.counterexample is not None
         ]
         return bool(failed) and all(
             failure is not None and failure.kind == "todo" for failure in failed
@@ -98,7 +100,7 @@ class Result(NamedTuple):
 
 
 def max_score_of(behaviours: list[Behaviour]) -> int:
-    return sum(one.points for one in behaviours) + VISIBLE_POINTS
+    return sum(behaviour.points for behaviour in behaviours) + VISIBLE_POINTS
 
 
 def check(
@@ -143,7 +145,7 @@ def run_behaviours(
                 visible = _visible(exercise, session)
             results = _behaviours(behaviours, session, seed, patience)
             if wrong is not None:
-                found = [one.counterexample for one in results]
+                found = [outcome.counterexample for outcome in results]
                 fitting = wrong.diagnose(found, behaviours, session, seed)
     seconds = time.monotonic() - begin
     return Result(exercise, submission.file, failure, visible, results, fitting, seconds, seed)
@@ -162,6 +164,8 @@ def _behaviours(
 
 
 def _visible(exercise: Exercise, session: Session) -> list[str]:
-    told = session.ask({"visible": str(exercise.folder / "visible_test.py")})
-    failed = [line for line in told.lines if not line.endswith(f": {PASSED}")]
-    return failed if told.failure is None else [*failed, f"the visible tests: {told.failure.text}"]
+    answer = session.ask({"visible": str(exercise.folder / "visible_test.py")})
+    failed = [line for line in answer.lines if not line.endswith(f": {PASSED}")]
+    return (
+        failed if answer.failure is None else [*failed, f"the visible tests: {answer.failure.text}"]
+    )

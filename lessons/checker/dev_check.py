@@ -38,11 +38,13 @@ def dev_check(exercise: Exercise) -> Iterator[str]:
             result = run_behaviours(
                 exercise, Submission(file, "overlay"), patience=PATIENCE, wrong=wrong
             )
-            caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
+            caught |= {
+                outcome.behaviour.name for outcome in result.behaviours if not outcome.passed
+            }
             yield from _wrong(file, result)
-    for one in result.behaviours:
-        if one.behaviour.name not in caught:
-            yield f"{exercise.name}: no wrong solution fails {one.behaviour.name!r}."
+    for outcome in result.behaviours:
+        if outcome.behaviour.name not in caught:
+            yield f"{exercise.name}: no wrong solution fails {outcome.behaviour.name!r}."
 
 
 def _files(exercise: Exercise) -> Iterator[str]:
@@ -59,11 +61,11 @@ def _reference(result: Result) -> Iterator[str]:
         return
     for failed in result.visible:
         yield f"{name}: the engine's own source fails a visible test: {failed}."
-    for one in result.behaviours:
-        if not one.passed:
+    for outcome in result.behaviours:
+        if not outcome.passed:
             yield (
-                f"{name}: the engine's own source fails {one.behaviour.name!r} on"
-                f" {one.counterexample.case}."
+                f"{name}: the engine's own source fails {outcome.behaviour.name!r} on"
+                f" {outcome.counterexample.case}."
             )
 
 
@@ -74,10 +76,10 @@ def _stub(result: Result) -> Iterator[str]:
         return
     if not result.visible:
         yield f"{name}: the stub passes the visible tests."
-    for one in result.behaviours:
-        failure = None if one.passed else one.counterexample.failure
+    for outcome in result.behaviours:
+        failure = None if outcome.passed else outcome.counterexample.failure
         if failure is None or failure.kind != "todo":
-            yield f"{name}: the stub does not fail {one.behaviour.name!r} with its TODO."
+            yield f"{name}: the stub does not fail {outcome.behaviour.name!r} with its TODO."
 
 
 def _wrong(file: Path, result: Result) -> Iterator[str]:
@@ -88,10 +90,12 @@ def _wrong(file: Path, result: Result) -> Iterator[str]:
     if result.passed:
         yield f"{name} passes."
     elif not result.fitting:
-        kinds = {one.counterexample.failure for one in result.behaviours if not one.passed}
+        kinds = {
+            outcome.counterexample.failure for outcome in result.behaviours if not outcome.passed
+        }
         yield f"{name} is not recognized ({kinds})."
     elif result.misconception != own:
-        others = [one.name for one in result.fitting if one != own]
+        others = [wrong.name for wrong in result.fitting if wrong != own]
         yield (
             f"{name} cannot be distinguished from"
             f" {' and '.join(f'{other}.py' for other in others)}."

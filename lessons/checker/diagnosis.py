@@ -1,8 +1,8 @@
 """Finds the misconception behind a failing solution.
 
-Each file of `wrong/` has one misconception and a hint. All files run on the small cases on which
-the student's code failed, and the files that fail in another way are dropped. The remaining files
-must pass where the student's code passes, and fail at the same lines on a sample of further cases.
+Each file of `wrong/` has one misconception and a hint. A file fits if it fails in the same way on
+the small cases on which the student's code failed, passes where that code passes, and fails at the
+same lines on a sample of further cases.
 
 A wrong diagnosis is worse than no diagnosis. So an unfinished solution is not diagnosed, and if two
 wrong solutions fit, the report names neither (`check.Result.misconception`).
@@ -16,8 +16,8 @@ from typing import NamedTuple
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child.sandbox import Failure, Session, Submission, Told
-from minivllm.lessons.checker.search import Counterexample, cases_of, compare_with, difference
+from minivllm.lessons.checker.child.sandbox import Failure, Reply, Session, Submission
+from minivllm.lessons.checker.search import Counterexample, cases_of, compare_lines, compare_with
 
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
@@ -44,10 +44,7 @@ def read_misconception(file: Path) -> Misconception:
 
 
 class WrongSolutions:
-    """Runs all wrong solutions of an exercise; a context manager.
-
-    All share one process, which starts at the first question.
-    """
+    """Runs all wrong solutions of an exercise in one process; a context manager."""
 
     def __init__(self, exercise: Exercise) -> None:
         self._files = exercise.wrong_files
@@ -89,8 +86,8 @@ class WrongSolutions:
         return [read_misconception(file) for file in alike]
 
     def _does_the_same(self, file: Path, behaviour: Behaviour, one: Counterexample) -> bool:
-        told, failure = self._ask(file, behaviour, one.case)
-        return behaviour.first_difference(one.told, told) is None and _words(failure) == _words(
+        actual, failure = self._ask(file, behaviour, one.case)
+        return behaviour.first_difference(one.actual, actual) is None and _words(failure) == _words(
             one.failure
         )
 
@@ -103,20 +100,20 @@ class WrongSolutions:
         theirs: Counterexample | None,
     ) -> bool:
         """Whether both differ from the engine at the same line in the same way, or both pass."""
-        told, failure = self._ask(file, behaviour, case)
-        ours = difference(expected, behaviour, case, told, failure)
+        actual, failure = self._ask(file, behaviour, case)
+        ours = compare_lines(expected, behaviour, case, actual, failure)
         if ours is None or theirs is None:
             return ours is theirs
         begin = slice(ours.index, ours.index + 1)
         if (
             ours.index != theirs.index
-            or behaviour.first_difference(ours.told[begin], theirs.told[begin]) is not None
+            or behaviour.first_difference(ours.actual[begin], theirs.actual[begin]) is not None
         ):
             return False
         # Compare only the first different line: later lines depend on how the code is written.
-        return bool(ours.told[begin]) or _words(ours.failure) == _words(theirs.failure)
+        return bool(ours.actual[begin]) or _words(ours.failure) == _words(theirs.failure)
 
-    def _ask(self, file: Path, behaviour: Behaviour, case: Case) -> Told:
+    def _ask(self, file: Path, behaviour: Behaviour, case: Case) -> Reply:
         return self._session.ask({"file": str(file), "behaviour": behaviour.key, "case": case})
 
     def __enter__(self) -> "WrongSolutions":

@@ -1,8 +1,7 @@
 """Writes the smallest failing trace as two recordings for the dashboard's Compare screen.
 
-Recording A is the engine's and B the student's. Both open after the first step that differs. If a
-step raises an error, its recording just ends, so the sentence above both recordings shows the
-error.
+Recording A is the engine's and B the student's. Both open after the first step that differs. If the
+student's code raises an error, recording B ends there; the sentence above shows the error.
 """
 
 from pathlib import Path
@@ -25,17 +24,20 @@ class Difference(NamedTuple):
 
 
 def write_difference(result: Result, folder: Path) -> Difference:
-    """Record both sides of the first failing trace. Raises `ExerciseError` if no trace fails."""
-    for one in result.behaviours:
-        if one.passed or not one.behaviour.is_trace:
+    """Record both sides of the smallest failing trace of the first failing behaviour with traces.
+
+    Raises `ExerciseError` if no trace fails.
+    """
+    for outcome in result.behaviours:
+        if outcome.passed or not outcome.behaviour.is_trace:
             continue
-        found = one.counterexample
+        found = outcome.counterexample
         if not found.expected:
             continue
         folder.mkdir(parents=True, exist_ok=True)
         engine, yours = folder / "engine.jsonl", folder / "yours.jsonl"
         write_recording(found.case, found.expected, engine)
-        write_recording(found.case, found.told, yours)
+        write_recording(found.case, found.actual, yours)
         step = step_of_difference(found)
         return Difference(engine, yours, step, _sentence(found, step))
     if result.passed:
@@ -47,9 +49,12 @@ def write_difference(result: Result, folder: Path) -> Difference:
 
 
 def _sentence(found: Counterexample, step: int) -> str:
-    """Where A and B differ, and why B ends early. An error comes first: space is limited."""
+    """Where A and B differ, and why B ends early.
+
+    If B ends at the difference, its error comes first; otherwise it comes last.
+    """
     engine, failure = engines_at(found), found.failure
-    if failure is not None and found.index >= len(found.told):
+    if failure is not None and found.index >= len(found.actual):
         return clean(
             f"In step {step} yours stops: {failure.text}. A, the engine, continues: {engine}."
         )
@@ -58,7 +63,7 @@ def _sentence(found: Counterexample, step: int) -> str:
     )
     if failure is not None:
         last = next(
-            (at for line in reversed(found.told) if (at := step_of(line)) is not None), step
+            (at for line in reversed(found.actual) if (at := step_of(line)) is not None), step
         )
         sentence += f" In step {last} yours stops: {failure.text}."
     return clean(sentence)

@@ -68,13 +68,12 @@ def stub(exercise: Exercise) -> str:
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield all functions and methods with their names, such as `touch` or `BlockPool.touch`."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node
         elif isinstance(node, ast.ClassDef):
             yield from (
-                (f"{node.name}.{one.name}", one)
-                for one in node.body
-                if isinstance(one, ast.FunctionDef)
+                (f"{node.name}.{statement.name}", statement)
+                for statement in node.body
+                if isinstance(statement, ast.FunctionDef)
             )

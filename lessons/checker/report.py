@@ -67,7 +67,7 @@ def _failure(failed: BehaviourResult) -> Iterator[str]:
         yield "The smallest case that shows it:"
     begin = max(found.index - _LINES_BEFORE, 0)
     for number, line in enumerate(found.expected[begin : found.index], begin + 1):
-        yield f"  {number:>4}  {readable(line)}"
+        yield f"  {number:>4}  {readable_line(line)}"
     yield f"  {found.index + 1:>4}  the engine: {engines_at(found)}"
     yield f"        yours:      {clean(yours_at(found))}"
 
@@ -92,22 +92,20 @@ def hint_for(result: Result, failed: BehaviourResult) -> str | None:
 
 
 def yours_at(found: Counterexample) -> str:
-    """What the student's code does at the first difference."""
-    if found.index < len(found.told):
-        return readable(found.told[found.index])
+    if found.index < len(found.actual):
+        return readable_line(found.actual[found.index])
     return found.failure.text if found.failure is not None else "nothing more happens"
 
 
 def engines_at(found: Counterexample) -> str:
-    """What the engine does at the first difference."""
     return (
-        readable(found.expected[found.index])
+        readable_line(found.expected[found.index])
         if found.index < len(found.expected)
         else "nothing more happens"
     )
 
 
-def readable(line: str) -> str:
+def readable_line(line: str) -> str:
     """The line in readable form, if it is an event; any other line unchanged."""
     text = line.strip()
     if text.startswith("{"):

@@ -1,11 +1,10 @@
 """Finds a random case on which student and engine differ, and shrinks it with hypothesis.
 
-This process draws the cases and runs the engine on them; the session runs the student's code. Cases
-are drawn uniformly; the first few cases are small. Hypothesis is only used to shrink, because half
-of the cases that it draws itself are trivial, and many are repeated.
+Cases are drawn uniformly, and the first few are small. Hypothesis is only used to shrink, because
+half of the cases that it draws itself are trivial, and many are repeated.
 
-Shrinking takes hundreds of runs. So a timeout, which costs a second per run, is not shrunk at all.
-For other failures, shrinking has a time limit.
+Shrinking takes hundreds of runs, so it has a time limit. A timeout, which costs a second per run,
+is not shrunk at all.
 """
 
 import time
@@ -23,7 +22,6 @@ from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw, T
 from minivllm.lessons.checker.child.sandbox import Failure, Session
 
 _FULL_SIZE = 6
-"""The cases before this number are smaller: if one of them fails, it is easy to read."""
 _MAX_TRIES = 300
 """Maximum number of cases that hypothesis draws to find a failing case of its own."""
 NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
@@ -32,7 +30,7 @@ NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
 class Counterexample(NamedTuple):
     case: Case
     expected: list[str]
-    told: list[str]
+    actual: list[str]
     index: int
     """Index of the first line that differs, or that one side lacks."""
     failure: Failure | None
@@ -107,7 +105,7 @@ def _shrunk(
         nonlocal best
         if time.monotonic() > deadline:
             raise _EnoughError
-        found = compare(behaviour, session, case)
+        found = compare_with(list(behaviour.observe(case)), behaviour, session, case)
         if found is None:
             return
         # Hypothesis usually goes from larger to smaller cases, but not always.
@@ -120,27 +118,27 @@ def _shrunk(
     return best
 
 
-def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
-    return compare_with(list(behaviour.observe(case)), behaviour, session, case)
-
-
 def compare_with(
     expected: list[str], behaviour: Behaviour, session: Session, case: Case
 ) -> Counterexample | None:
     """Run one case with the student's code. expected: the engine's lines for the case"""
-    return difference(
+    return compare_lines(
         expected, behaviour, case, *session.ask({"behaviour": behaviour.key, "case": case})
     )
 
 
-def difference(
-    expected: list[str], behaviour: Behaviour, case: Case, told: list[str], failure: Failure | None
+def compare_lines(
+    expected: list[str],
+    behaviour: Behaviour,
+    case: Case,
+    actual: list[str],
+    failure: Failure | None,
 ) -> Counterexample | None:
-    """Compare the lines of both sides. Returns a counterexample, or None if the lines agree."""
-    index = behaviour.first_difference(expected, told)
+    """Return a counterexample if the lines differ or end early, else None."""
+    index = behaviour.first_difference(expected, actual)
     if index is None and failure is None:
         return None
-    return Counterexample(case, expected, told, len(told) if index is None else index, failure)
+    return Counterexample(case, expected, actual, len(actual) if index is None else index, failure)
 
 
 # ---- `Draw`, at random and with hypothesis ----
@@ -182,7 +180,6 @@ class RandomDraw:
 
 @lru_cache(256)  # limited, because a lambda in a case is a new object in every draw
 def strategy_of(cases: CaseMaker) -> Any:
-    """A hypothesis strategy for what `cases` draws."""
     return _composite()(cases)
 
 

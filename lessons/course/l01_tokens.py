@@ -151,7 +151,6 @@ def run(L: Teacher) -> Script:
 
 
 def _shown(pieces: list[str]) -> str:
-    """The first tokens, each in back quotes so that its edges are visible."""
     return " ".join(f"`{piece}`" for piece in pieces[:6]) + (
         " and so on." if len(pieces) > 6 else "."
     )

@@ -282,12 +282,11 @@ def _evicted_in_order(L: Teacher) -> Script:
 
 
 def _found(engine: LessonEngine, name: str) -> int:
-    """Blocks that the prefix cache gave to a request when it was admitted."""
     return engine.facts.requests[name].num_cached_tokens // engine.block_size
 
 
 def _bob_then_cleo(engine: LessonEngine) -> None:
-    """Run a text that needs one block more than are uncached, and then the rules again."""
+    """Run a text that evicts one block of the rules, and then the rules again."""
     engine.add("bob", list(range(200, 216)), max_tokens=1)
     engine.run()
     engine.add("cleo", [*RULES, 7], max_tokens=1)
@@ -304,7 +303,7 @@ def _three_visits_and_a_push(engine: LessonEngine) -> None:
 
 
 def _found_after(engine: LessonEngine, first: int) -> int:
-    """How many blocks are still cached of a text that fills two."""
+    """How many of the two blocks of a text are still cached."""
     engine.add("look", list(range(first, first + 2 * SIZE + 1)), max_tokens=1)
     engine.run()
     return _found(engine, "look")

@@ -6,7 +6,7 @@ from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 4
 PROMPT = list(range(40, 46))
-"""One full block and half of another."""
+"""A full block and half a block."""
 SAMPLES = 3
 WISH = 9
 LONG = 42
@@ -272,7 +272,6 @@ def _sample(engine: LessonEngine, name: str, prompt: list[int], count: int) -> N
 
 
 def _names() -> list[str]:
-    """The names of ada's sequences."""
     return [f"ada.{index}" for index in range(SAMPLES)]
 
 

@@ -1,7 +1,8 @@
 """Lesson 12: what a decode step must read, how fast that can be, and five attention kernels."""
 
 from minivllm.events import types as ev
-from minivllm.lessons.shown.measured import in_words, measured_rungs
+from minivllm.lessons.shown.kernel_reads import SPLITS, Look, Shape
+from minivllm.lessons.shown.measured import in_words, measured_kernels
 from minivllm.lessons.shown.recorded import (
     NOTICE,
     look_or_recorded,
@@ -10,7 +11,6 @@ from minivllm.lessons.shown.recorded import (
     xray_next_step,
 )
 from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
-from minivllm.lessons.shown.rungs import SPLITS, Look, Rung, Shape
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
@@ -34,7 +34,7 @@ def run(L: Teacher) -> Script:
     if not is_live:
         yield L.say(NOTICE, focus="slots")
     yield from _bytes_of_a_step(L, engine)
-    looks: dict[Rung, Look] = {}
+    looks: dict[str, Look] = {}
     yield from _each_key_once(L, engine, looks, is_live)
     yield from _more_programs(L, engine, looks, is_live)
     yield from _one_launch(L, engine, looks)
@@ -44,7 +44,7 @@ def run(L: Teacher) -> Script:
         " bytes help too: a larger batch, or several guessed tokens checked in one pass"
         " (speculative decoding)."
     )
-    measured = measured_rungs()
+    measured = measured_kernels()
     if measured is not None:
         yield L.say(in_words(measured))
     yield L.say(
@@ -147,7 +147,7 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
 
 
 def _each_key_once(
-    L: Teacher, engine: LessonEngine, looks: dict[Rung, Look], is_live: bool
+    L: Teacher, engine: LessonEngine, looks: dict[str, Look], is_live: bool
 ) -> Script:
     """Versions 1 and 2. Fills `looks` with what each kernel version read."""
     config = engine.loaded.config
@@ -199,7 +199,7 @@ def _each_key_once(
 
 
 def _more_programs(
-    L: Teacher, engine: LessonEngine, looks: dict[Rung, Look], is_live: bool
+    L: Teacher, engine: LessonEngine, looks: dict[str, Look], is_live: bool
 ) -> Script:
     """Version 3."""
     config = engine.loaded.config
@@ -241,7 +241,7 @@ def _more_programs(
     L.check("the merged result is correct", looks["split"].right)
 
 
-def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[Rung, Look]) -> Script:
+def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Script:
     """Versions 4 and 5."""
     config = engine.loaded.config
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads

@@ -7,12 +7,12 @@ from importlib.resources import files
 
 import msgspec
 
-FILE = "measured_rungs.json"
+FILE = "measured_kernels.json"
 MOST_SHOWN = 5
 """Maximum number of kernel versions on a page, which has room for few words."""
 
 
-class MeasuredRung(msgspec.Struct):
+class MeasuredKernel(msgspec.Struct):
     name: str
     microseconds: float
     share_of_copy: float
@@ -24,24 +24,24 @@ class MeasuredRung(msgspec.Struct):
 class MeasuredLadder(msgspec.Struct):
     batch: int
     context: int
-    rungs: list[MeasuredRung]
+    versions: list[MeasuredKernel]
 
 
-class MeasuredRungs(msgspec.Struct):
+class MeasuredKernels(msgspec.Struct):
     device: str
     date: str
     ladders: list[MeasuredLadder]
 
 
-def measured_rungs() -> MeasuredRungs | None:
+def measured_kernels() -> MeasuredKernels | None:
     """The measurements; None if no GPU report was made yet."""
     file = files(__package__).joinpath(FILE)
-    return msgspec.json.decode(file.read_bytes(), type=MeasuredRungs) if file.is_file() else None
+    return msgspec.json.decode(file.read_bytes(), type=MeasuredKernels) if file.is_file() else None
 
 
-def in_words(measured: MeasuredRungs) -> str:
+def in_words(measured: MeasuredKernels) -> str:
     ladders = " ".join(
-        f"{_shape(one)}: {', '.join(map(_speed, one.rungs[:MOST_SHOWN]))}."
+        f"{_shape(one)}: {', '.join(map(_speed, one.versions[:MOST_SHOWN]))}."
         for one in measured.ladders
     )
     return (
@@ -55,18 +55,20 @@ def _shape(ladder: MeasuredLadder) -> str:
     return f"**{ladder.batch} {sequences} of {ladder.context:,} tokens**"
 
 
-def _speed(rung: MeasuredRung) -> str:
-    return f"`{rung.name}` {rung.microseconds:,.0f}"
+def _speed(version: MeasuredKernel) -> str:
+    return f"`{version.name}` {version.microseconds:,.0f}"
 
 
-def _best_share(measured: MeasuredRungs) -> str:
-    best = max(rung.share_of_copy for ladder in measured.ladders for rung in ladder.rungs)
+def _best_share(measured: MeasuredKernels) -> str:
+    best = max(version.share_of_copy for ladder in measured.ladders for version in ladder.versions)
     return f"The best version reaches {best:.0%} of copying speed."
 
 
-def _in_a_row(measured: MeasuredRungs) -> str:
+def _in_a_row(measured: MeasuredKernels) -> str:
     """What a CUDA graph saves: not time on the device, but Python's time between launches."""
-    speeds = {rung.name: rung.microseconds_in_a_row for rung in measured.ladders[-1].rungs}
+    speeds = {
+        version.name: version.microseconds_in_a_row for version in measured.ladders[-1].versions
+    }
     if not {"split", "static"} <= speeds.keys():
         return ""
     return (

@@ -1,8 +1,7 @@
 """Recorded results of Triton's kernels for lessons 5 and 12, for machines without Triton.
 
-`tools/pictures/record_kernels.py` makes the recording by running the lessons with Triton. The
-recording fits only the model `tiny-random`, which is the same on every machine. The traces for the
-x-ray are in `minivllm.runtime.attention.recorded_xray`.
+`tools/pictures/record_kernels.py` makes the recording, which fits only the model `tiny-random`. The
+traces for the x-ray are in `minivllm.runtime.attention.recorded_xray`.
 """
 
 from functools import cache
@@ -13,7 +12,7 @@ import msgspec
 
 from minivllm.errors import LessonError, TritonMissingError
 from minivllm.events import types as ev
-from minivllm.lessons.shown.rungs import Look, Rung, Shape, look
+from minivllm.lessons.shown.kernel_reads import Look, Shape, look
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.script import Teacher
 
@@ -28,7 +27,7 @@ NOTICE = (
 
 class RecordedKernels(msgspec.Struct):
     shape: Shape
-    looks: dict[Rung, Look]
+    looks: dict[str, Look]
     """Lesson 12: what each kernel version read, for a decode of this shape."""
     num_splits: int
     """Lesson 12: the number of parts into which the kernel `split` cuts a long context."""
@@ -46,7 +45,7 @@ def recorded() -> RecordedKernels:
     return msgspec.json.decode(files(__package__).joinpath(FILE).read_bytes(), type=RecordedKernels)
 
 
-def look_or_recorded(shape: Shape) -> dict[Rung, Look]:
+def look_or_recorded(shape: Shape) -> dict[str, Look]:
     """What each kernel version reads: traced here, or taken from the recording without Triton.
 
     Raises `TritonMissingError` if Triton is missing and the shape differs from the recorded shape.

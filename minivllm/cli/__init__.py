@@ -1,8 +1,8 @@
 """The `minivllm` command: finds the subcommand, runs it, and prints an error as one line.
 
 Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. Only the requested
-module is imported, so that `minivllm --help` does not wait for torch. Errors of minivllm and of the
-operating system are printed as one sentence; a traceback means a bug.
+module is imported, so that `minivllm --help` does not wait for torch. A traceback, in place of an
+error's one sentence, means a bug.
 
 Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C, 141 the output pipe was closed
 (`minivllm ... | head`).
@@ -40,6 +40,7 @@ COMMANDS = {
     "generate": Subcommand("serving", "complete one or many prompts"),
     "serve": Subcommand("serving", "serve a model over HTTP, for clients of OpenAI and vLLM"),
     "model": Subcommand("serving", "list, fetch and find models"),
+    "doctor": Subcommand("doctor", "check whether this machine can run the course"),
     "once": Subcommand(
         "recordings", "print the state of an engine from a recording, at its end or after a step"
     ),
@@ -62,7 +63,7 @@ BROKEN_PIPE = 128 + 13
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Build the parser. Only `command` gets its options, because adding them imports its module."""
+    """Only `command` gets its options, because adding them imports its module."""
     parser = argparse.ArgumentParser(
         prog="minivllm",
         description="A small, fast LLM inference engine that shows its decisions as it runs.",
@@ -88,7 +89,7 @@ def main(argv: Seq[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     try:
         status = _run(argv)
-        # Flush here, so that a closed pipe is noticed now and not at the interpreter's exit.
+        # Notice a closed pipe now and not at the interpreter's exit.
         sys.stdout.flush()
     except (ConfigError, InvalidSamplingParamsError) as error:
         return _fail(error, USAGE_ERROR)
@@ -117,9 +118,8 @@ def let_waiting_threads_sleep(argv: Seq[str]) -> None:
     """Let torch's OpenMP threads spin for only some ten microseconds before they sleep.
 
     By default these threads spin for milliseconds, which takes processor time from other work.
-    OpenMP reads the variable when torch is imported. If torch is already imported, or if the user
-    has set one of the two variables, nothing changes. Nothing changes for `bench`, either, because
-    peers can run in the same process.
+    Nothing changes if torch has been imported (OpenMP reads the variable then), if the user has set
+    one of the two variables, or for `bench`, because peers can run in the same process.
     """
     if (
         argv[:1] != ["bench"]
@@ -135,7 +135,7 @@ def _run(argv: list[str]) -> int:
         if not argv:
             build_parser().print_help(sys.stderr)
             return USAGE_ERROR
-        # Before the subcommand, only options such as --help and --version are allowed.
+        # Before the subcommand, only --help and --version are allowed.
         args = build_parser(argv[0] if argv else None).parse_args(argv)
         return args.run(args)
     # Argparse has printed help, version or usage, or a signal has ended the dashboard.
@@ -151,6 +151,5 @@ def _fail(error: object, status: int) -> int:
 
 
 def _say_notes(error: object) -> None:
-    """Print the notes that are attached to `error`, such as "the recording is incomplete"."""
     for sentence in getattr(error, "__notes__", ()):
         print(f"minivllm: {sentence}", file=sys.stderr)

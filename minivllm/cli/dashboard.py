@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
 
 _COLLECT_EVERY = 20_000
-"""The garbage collector runs after this many new objects since the last collection."""
+"""Number of new objects between two runs of the garbage collector."""
 
 
 NEXT = "next"
@@ -51,12 +51,12 @@ def run_app(app: "DashboardApp") -> str | None:
 
     After a signal or an error, raises `SystemExit` with the exit status.
     """
-    # A frame creates thousands of short-lived objects. By default, the garbage collector would look
-    # for cycles among them several times per frame.
+    # By default, the garbage collector would look for cycles among a frame's thousands of
+    # short-lived objects several times per frame.
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
     if sys.stdin.isatty():
-        # Drop keys pressed while the model was loading: they were not meant for the dashboard.
+        # Keys pressed while the model was loading were not meant for the dashboard.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     result = app.run()
     if app.return_code:

@@ -1,7 +1,7 @@
 """`loading`: the slow first step of every command that runs a model.
 
 Some libraries ignore a Ctrl-C during their import and stay half loaded, which causes errors later.
-So a Ctrl-C during the import of torch takes effect only after the import.
+So it takes effect only after the import of torch.
 """
 
 import signal
@@ -38,7 +38,6 @@ def _spinner(text: str) -> Iterator[None]:
 
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
-    """Delay a Ctrl-C until the end of the context."""
     pressed = []
     usual = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
     try:

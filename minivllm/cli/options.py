@@ -1,8 +1,8 @@
 """Command-line options made from the fields of `EngineConfig` and `SamplingParams`.
 
 The field `max_num_seqs` becomes `--max-num-seqs`, as in vLLM, with the field's type, choices and
-default. Only the help texts are written here. An option that is not given sets no attribute, so
-that a command can have its own defaults (for example, a demo's scenario).
+default. An option that is not given sets no attribute, so that a command can have its own defaults
+(for example, a demo's scenario).
 """
 
 import argparse
@@ -15,7 +15,7 @@ from minivllm.config import EngineConfig
 from minivllm.sampling_params import SamplingParams
 
 ENGINE_HELP = {
-    "model": "alias (smollm2, tiny-random), checkpoint directory, .gguf file or Hugging Face id",
+    "model": "alias (smollm2, house), checkpoint directory, .gguf file or Hugging Face id",
     "dtype": "type of weights and KV cache; auto: float32 on a CPU, the checkpoint's own on a GPU",
     "device": "where the model runs; auto: a GPU if there is one",
     "load_format": "dummy: random weights in the shapes of the model's config, to measure speed",
@@ -108,7 +108,7 @@ def add_engine_options(
 def engine_config(
     args: argparse.Namespace, defaults: Mapping[str, object] | None = None
 ) -> EngineConfig:
-    """Build the configuration. A typed option wins over `defaults`, and these over the class's."""
+    """A typed option wins over `defaults`, and these over the class's."""
     return EngineConfig(**(defaults or {}) | _given(args, EngineConfig))
 
 
@@ -135,7 +135,7 @@ def add_sampling_options(
 def sampling_params(
     args: argparse.Namespace, defaults: Mapping[str, object] | None = None
 ) -> SamplingParams:
-    """Build the parameters. A typed option wins over `defaults`, and these over the class's."""
+    """A typed option wins over `defaults`, and these over the class's."""
     given = _given(args, SamplingParams)
     given.pop("seed", None)
     return SamplingParams(**(defaults or {}) | given)
@@ -173,7 +173,6 @@ def _add_fields(
 
 
 def _kind(hint: Any) -> dict[str, Any]:
-    """Return the argparse arguments for a value of type `hint`."""
     if get_origin(hint) in (Union, UnionType):
         hint, *words = (arm for arm in get_args(hint) if arm is not NoneType)
         if words:  # True, False, or one of these words

@@ -1,7 +1,7 @@
 """`--record FILE`, for all commands that write a recording.
 
-"Recorded up to step N" is printed only if the file is complete. Otherwise the command fails at the
-end, and the error says what is missing.
+"Recorded up to step N" is printed only if the file is complete; otherwise the command fails at the
+end.
 """
 
 import argparse
@@ -31,8 +31,8 @@ def recording(
 ) -> Iterator[LogWriter | None]:
     """Inside the context, write every event to `path`; do nothing without a path.
 
-    If the file is incomplete at the end, raises `EventLogError`. If another error is already being
-    raised, that error gets the message as a note.
+    If the file is incomplete at the end, raises `EventLogError`, or adds its message as a note to
+    an error that is already being raised.
     """
     if path is None:
         yield None

@@ -1,8 +1,8 @@
 """Terminal output that the commands share: notes, results, and text from a model.
 
-Results go to standard output, and messages go to standard error. With `--json`, the result is one
-line of JSON. On a terminal, control characters in a model's text are replaced, because they could
-move the cursor or change the screen.
+Results go to standard output, and messages to standard error. With `--json`, the result is one line
+of JSON. On a terminal, control characters in a model's text are replaced, because they could change
+the screen.
 """
 
 import json
@@ -30,7 +30,6 @@ def require_terminal(instead: str) -> None:
 
 
 def note(text: str = "") -> None:
-    """Print a line for the user that is not part of the result."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -42,5 +41,4 @@ def show(text: str, stream: TextIO | None = None) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print one line of JSON. With `--json`, it is the only line on standard output."""
     print(json.dumps(value, ensure_ascii=False), flush=True)

@@ -8,8 +8,8 @@ Static and sequential are baselines: earlier servers worked in these ways. With 
 first sequence waits until `batch_size` sequences wait or the oldest has waited `batch_delay`
 seconds.
 
-A request of an admitted batch is not held again, because the batch may need several steps to enter.
-A preempted sequence is not held either. A batch that cannot advance (beams that wait for a
+The requests of an admitted batch are not held again, because the batch may need several steps to
+enter. A preempted sequence is not held either. A batch that cannot advance (beams that wait for a
 preempted sibling) would never end, so other requests are then admitted.
 """
 

@@ -6,7 +6,7 @@ because a fork cannot wait:
     n = 3    admitted: 1 slot taken, 2 kept    prompt done: both forks take a kept slot
 
 A beam search forks and prunes at every step, so it holds `width` slots until it ends. Kept slots
-belong to the request, since any of its beams may fork next. Kept slots become free when none of the
+belong to the request, since any of its beams may fork next. They become free when none of the
 request's sequences runs.
 
 The runner has a row for each slot, so `num_slots` is fixed. `limit` may change between steps; a
@@ -33,7 +33,6 @@ class BatchSlots:
 
     @property
     def num_free(self) -> int:
-        """How many slots may still be given out."""
         return max(0, len(self._free) - (self.num_slots - self.limit))
 
     @staticmethod

@@ -1,10 +1,9 @@
 """`BeamSearch`: decides which beams of a request continue, which end, and when the search is over.
 
 In each step, every live beam offers its best next tokens with their log-probabilities. The best
-`width` candidates that do not end become the next beams. A parent beam forks if several
-next beams continue it, and is pruned if no next beam does. Candidates that end, by end-of-sequence
-or by length, compete for `width` places of finished hypotheses, by score / length **
-length_penalty.
+`width` candidates that do not end become the next beams. A parent beam forks if several next beams
+continue it, and is pruned if none does. Candidates that end, by end-of-sequence or by length,
+compete for `width` places of finished hypotheses, by score / length ** length_penalty.
 
 The results equal those of `transformers.generate(num_beams=width)`, token for token:
 
@@ -115,8 +114,8 @@ class BeamSearch:
             return False
         if self.early_stopping is True:
             return True
-        # Find the best score that the best live beam can still reach; its log-probability can only
-        # fall. "never" assumes the best possible length: `max_tokens` if the penalty is positive.
+        # The best score that the best live beam can still reach: its log-probability can only fall.
+        # "never" assumes the best possible length: `max_tokens` if the penalty is positive.
         best_length = (
             self.max_tokens
             if self.early_stopping == "never" and self.length_penalty > 0.0

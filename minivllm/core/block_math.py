@@ -1,8 +1,8 @@
 """Block arithmetic: the hash of a full block, and the slot of a token.
 
 A block's hash is a chained SHA-256 digest: `hash(parent's hash, own tokens, extra keys)`. The keys
-and values of a block depend on its tokens and on all earlier tokens. So two blocks with the same
-hash hold the same keys and values, and one block can serve several sequences.
+and values of a block depend on its tokens and on all earlier tokens. So blocks with the same hash
+hold the same keys and values, and one block can serve several sequences.
 
 The slot of a token, with blocks of 4 tokens:
 

@@ -1,14 +1,13 @@
 """`ContiguousKVCacheManager`: KV cache memory as it was allocated before paging, as a baseline.
 
 On admission, a sequence gets one run of neighbouring blocks for `max_model_len` tokens, and keeps
-this run until the sequence ends. The run is always long enough, so no sequence is preempted. But
-most blocks of a run are never used (internal fragmentation), and a short run of free blocks is of
-no use to any sequence (external fragmentation).
+it until the end. A run is always long enough, so no sequence is preempted. But most of its blocks
+are never used (internal fragmentation), and a short run of free blocks is of no use to any sequence
+(external fragmentation).
 
 Only the allocation differs from the paged manager, so the same tools measure both managers. Runs
 cannot share blocks, so there is no prefix caching, and requests with several sequences are refused.
-The first run that is long enough is taken (first fit). First fit is close to the best methods of
-this kind.
+The first run that is long enough is taken: first fit, close to the best methods of this kind.
 
 Source: section 3.1 of the PagedAttention paper (Kwon et al., 2023), "Orca (Max)".
 """

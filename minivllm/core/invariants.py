@@ -1,9 +1,9 @@
 """Rules that must hold after every step, each checked from scratch.
 
-The checks do not reuse the arithmetic of the scheduler or the pool. Each check compares two
-independent records: reference counts with block tables, the free queue with reference counts, and
-the cache index with the blocks. Tests call `check_invariants` after every step, and so does an
-engine that runs with `--check-invariants`.
+The checks do not reuse the arithmetic of the scheduler or the pool. Each compares two independent
+records: reference counts with block tables, the free queue with reference counts, the cache index
+with the blocks. Tests call `check_invariants` after every step, and so does an engine that runs
+with `--check-invariants`.
 """
 
 from collections import Counter
@@ -143,9 +143,8 @@ def _shared_writes(
 ) -> Iterator[Violation]:
     """Yield each write to a block that has several owners.
 
-    Two kinds of owners are allowed, because all owners want the same content in the block:
-    sequences that were forked at the end of this chunk, and sequences that hit a block filled in
-    this step.
+    Two kinds of owners are allowed, because they want the same content in the block: sequences that
+    were forked at the end of this chunk, and sequences that hit a block filled in this step.
     """
     sequence = item.sequence
     num_just_forked = max(len(item.sampling) - 1, 0)

@@ -63,8 +63,8 @@ class KVCacheManager:
         self.enable_prefix_caching = enable_prefix_caching
         self._bus = bus
         self.num_copied_blocks = 0
-        # The key is the destination block. If the block's owner is preempted in the same step, the
-        # next owner may need a different copy, which then replaces the first copy.
+        # By destination block. If the block's owner is preempted in the same step, the next owner
+        # may need another copy into the block, which then replaces the first copy.
         self._copies: dict[int, BlockCopy] = {}
 
     def take_copies(self) -> list[BlockCopy]:
@@ -94,8 +94,8 @@ class KVCacheManager:
         if not self.enable_prefix_caching:
             return NO_COMPUTED_BLOCKS
         self._extend_hashes(sequence, sequence.num_tokens)
-        # For prompt log-probabilities, every prompt token must be computed, so use no hits. Other
-        # sequences can still hit the blocks that `sequence` fills.
+        # Prompt log-probabilities need every prompt token computed, so use no hits. Other sequences
+        # can still hit the blocks that `sequence` fills.
         if sequence.judges_prompt:
             return NO_COMPUTED_BLOCKS
         return self._longest_cached_prefix(sequence)
@@ -170,10 +170,7 @@ class KVCacheManager:
         return None
 
     def _extend_table(self, sequence: Sequence, num_tokens: int) -> None:
-        """Append new blocks until the table holds `num_tokens` tokens.
-
-        The caller has checked that enough blocks are free.
-        """
+        """Append new blocks; the caller has checked that enough blocks are free."""
         for _ in range(len(sequence.block_table), self.num_blocks_for(num_tokens)):
             self._append_new_block(sequence)
 

@@ -172,11 +172,11 @@ class Request:
         self.prompt_token_ids = prompt_token_ids
         self.params = params
         self.priority = priority
-        """Lower is first, as in vLLM; only the `priority` policy uses it."""
+        """Lower is first; only the `priority` policy uses it."""
         self.arrival_time = 0.0
         """Seconds on the engine's clock, set by the scheduler when it queues the request."""
         self.arrival_number = arrival_number
-        """Number of the request in the order of arrival, since two arrival times may be equal."""
+        """Number in the order of arrival, because arrival times may be equal."""
         # To choose the best of several samples, the engine needs their log-probabilities, even if
         # the caller does not.
         self.num_logprobs = (
@@ -184,13 +184,12 @@ class Request:
         )
         """How many top tokens the sampler reports at each position; None for no report."""
         self.is_plain_greedy = params.takes_best_logit and params.logprobs is None
-        """Each token is the argmax of the unchanged logits, and no log-probabilities are wanted."""
-        # If the best of several samples are returned, their ranks change from step to step, so a
-        # delta to the last output would be meaningless.
+        """Whether each token is the argmax of the unchanged logits, without log-probabilities."""
+        # The ranks of the best samples change from step to step, so a delta to the last output
+        # would be meaningless.
         self.is_silent_until_finished = params.output_kind is RequestOutputKind.FINAL_ONLY or (
             params.output_kind is RequestOutputKind.DELTA and params.chooses_best
         )
-        """Whether the caller gets no output before the end."""
         self.cache_salt = cache_salt
         """Requests with different salts never share a cached block."""
         self.num_unforked = params.num_sequences - 1

@@ -4,8 +4,8 @@
     priority  lowest `priority` number first, then arrival; the victim is the last in this order
 
 A policy never looks at memory. With fcfs, a preempted sequence goes to the front of the queue; with
-priority, it goes to its usual place. The priority queue is a sorted list and not a heap, so that
-views can show each sequence's position.
+priority, to its usual place. The priority queue is a sorted list and not a heap, so that views can
+show each sequence's position.
 
 To add a policy, add a class here and its name in `minivllm.config.SchedulingPolicy`.
 

@@ -2,16 +2,16 @@
 
 There is no prefill phase and no decode phase. A sequence has `num_tokens` (prompt and output) and
 `num_computed_tokens` (tokens whose keys and values are in the cache). Each step computes tokens so
-that `num_computed_tokens` catches up with `num_tokens`:
+that the second number catches up with the first:
 
     a new prompt of 40 tokens      40 behind    prefill, in chunks if the budget is small
     a decoding sequence             1 behind    its newest token
     a preempted sequence          all behind    recomputation, less what the prefix cache kept
 
 A step schedules running sequences first, in order of admission, then waiting sequences. When there
-are too few free blocks, it preempts victims that the policy chooses. A victim keeps its tokens and
-loses its blocks. After a preemption, the step admits no sequence. If the first waiting sequence
-does not fit, all sequences behind it wait too, so that large requests cannot starve.
+are too few free blocks, it preempts victims that the policy chooses, and then admits no sequence. A
+victim keeps its tokens and loses its blocks. If the first waiting sequence does not fit, all
+sequences behind it wait too, so that large requests cannot starve.
 
 Scheduling changes *when* a token is computed, never *which* token it is. The scheduler has no
 tensors, no model and no clock, and emits each decision as an event with its reason.
@@ -83,10 +83,7 @@ class Scheduler:
     def finish(
         self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None
     ) -> None:
-        """End a waiting or running sequence and release its blocks and slot.
-
-        Every sequence leaves the scheduler through this method.
-        """
+        """End a sequence and release its blocks and slot. Every sequence leaves through here."""
         pruned, aborted = (
             status is RequestStatus.FINISHED_PRUNED,
             status is RequestStatus.FINISHED_ABORTED,
@@ -139,13 +136,13 @@ class Scheduler:
         return plan
 
     def _spend_budget(self, plan: SchedulerOutput, now: float) -> int:
-        """Plan the running sequences. If there were enough blocks, also admit waiting sequences.
+        """Plan the running sequences; if there were enough blocks, also admit waiting sequences.
 
         Returns the unused budget, in tokens.
         """
         budget, shortage = self._schedule_running(plan)
-        # Commit after all preemptions: a victim may already be in the plan, and the hashes of its
-        # blocks must not be registered, since no sequence will write those blocks.
+        # Commit after all preemptions: if a victim is already in the plan, no sequence will write
+        # its blocks, so their hashes must not be registered.
         for item in plan.scheduled:
             self._commit(item)
         if shortage is None:
@@ -157,7 +154,7 @@ class Scheduler:
     def _schedule_running(self, plan: SchedulerOutput) -> tuple[int, Shortage | None]:
         """Give tokens to the running sequences.
 
-        Returns the unused budget and the last shortage of blocks, if there was one.
+        Returns the unused budget and the last shortage of blocks, if any.
         """
         budget = plan.budget
         last_shortage = None
@@ -171,8 +168,7 @@ class Scheduler:
             if num_tokens == 0:
                 index += 1  # a beam that waits for a preempted sibling
                 continue
-            # Skip the call to the manager in the common case: the last block has room and has only
-            # one owner.
+            # In the common case, the last block has room and only one owner: skip the manager.
             table = sequence.block_table
             lacks_block = (
                 start + num_tokens > len(table) * block_size
@@ -180,12 +176,12 @@ class Scheduler:
             )
             if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
                 last_shortage, running = shortage, self.running
-                # Victims have left `running`. The tokens of victims that were already in this
-                # step's plan are available again.
+                # Victims have left `running`, and this step's plan if they were in it. Their tokens
+                # are available again.
                 budget = plan.budget - sum(item.num_tokens for item in scheduled)
                 if sequence.status is RequestStatus.PREEMPTED:
-                    # Resume after the last scheduled sequence. The next sequences either have
-                    # nothing to compute or were not visited yet.
+                    # Resume after the last scheduled sequence. The next ones either have nothing to
+                    # compute or were not visited yet.
                     index = running.index(scheduled[-1].sequence) + 1 if scheduled else 0
                     continue
                 index = running.index(sequence)
@@ -264,7 +260,6 @@ class Scheduler:
         )
 
     def _admit(self, sequence: Sequence, num_cached_tokens: int, num_computed_tokens: int) -> None:
-        """Let a waiting sequence run, in a batch slot."""
         resumed = sequence.status is RequestStatus.PREEMPTED
         sequence.status = RequestStatus.RUNNING
         sequence.num_cached_tokens = num_cached_tokens
@@ -349,7 +344,7 @@ class Scheduler:
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
         """Take blocks and slot from a running sequence and put it back into the waiting queue.
 
-        The sequence keeps its prompt and output tokens; their keys and values are recomputed later.
+        Its tokens stay; their keys and values are recomputed later.
         """
         self.kv_cache_manager.free(victim)
         self.running.remove(victim)
@@ -375,7 +370,7 @@ class Scheduler:
     def fork(self, parent: Sequence) -> Sequence:
         """Make a running sibling of `parent` that shares all blocks of `parent`.
 
-        The sibling takes one of the slots that were kept when the request was admitted.
+        The sibling takes a slot that was kept when the request was admitted.
         """
         child = parent.fork()
         child.status = RequestStatus.RUNNING
@@ -392,7 +387,6 @@ class Scheduler:
         return child
 
     def _defer(self, sequence: Sequence, reason: ev.DeferReason, need: int, free: int) -> None:
-        """Record and emit why the first waiting sequence is not admitted in this step."""
         sequence.deferred = (reason, need, free)
         if self._bus.active:
             self._bus.emit(ev.RequestDeferred, sequence.seq_id, reason, need, free)

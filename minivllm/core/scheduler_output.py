@@ -1,8 +1,8 @@
 """`SchedulerOutput`: the plan of one step, handed from the scheduler to the model runner.
 
 vLLM sends plans between processes, as copies and differences. Here a plan refers to the sequences
-themselves: the runner may read the sequences but not change them. A plan is valid only until the
-next plan is made.
+themselves, which the runner may read but not change. A plan is valid only until the next plan is
+made.
 
 Source: vLLM `vllm/v1/core/sched/output.py`.
 """
@@ -48,7 +48,7 @@ class SchedulerOutput:
 
     step: int
     budget: int
-    """The most tokens that the step may compute."""
+    """Maximum number of tokens that the step may compute."""
     scheduled: list[ScheduledSequence] = field(default_factory=list)
     total_num_scheduled_tokens: int = 0
     preempted: list[Sequence] = field(default_factory=list)

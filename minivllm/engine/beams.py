@@ -1,6 +1,6 @@
 """`BeamDriver`: carries out beam searches inside the engine.
 
-`BeamSearch` (core) decides which beams continue; this class applies that to sequences:
+`BeamSearch` (core) decides which beams continue. This class changes the sequences accordingly:
 
     chosen once      the beam gains its token
     chosen twice     the beam also forks, before it gains its token
@@ -9,8 +9,8 @@
 Forks share all blocks, so nothing is recomputed. A block is copied only when a beam is about to
 write into it while another beam still uses it.
 
-The beams of a request advance together, when all beams have offered their candidates. A preempted
-beam must be recomputed first. It then offers the same candidates again.
+The beams of a request advance together, once all have offered their candidates. A preempted beam
+must first be recomputed, and then offers the same candidates again.
 """
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
@@ -137,7 +137,10 @@ class BeamDriver:
         """End the search and all its beams. Its hypotheses become the output."""
         found = self._output_processor.set_beams_found(request, search.hypotheses)
         if self._bus.active:
-            texts, logprobs = [one.text for one in found], [one.cumulative_logprob for one in found]
+            texts, logprobs = (
+                [hypothesis.text for hypothesis in found],
+                [hypothesis.cumulative_logprob for hypothesis in found],
+            )
             self._bus.emit(ev.BeamsFound, beams[0].seq_id, texts, logprobs)
         stopped = search.hypotheses[0].ended_by_token
         status = RequestStatus.FINISHED_STOPPED if stopped else RequestStatus.FINISHED_LENGTH_CAPPED

@@ -1,9 +1,9 @@
 """`IncrementalDetokenizer`: turns the tokens of a growing sequence into text, piece by piece.
 
-A token is bytes, not text. A character may take several tokens, and a token's text can depend on
-the token before (sentencepiece drops a space at the start of a text). So a *window* of the last few
-tokens is decoded, and the window's new text is returned. Decoding all tokens each time would take
-quadratic time.
+A character may take several tokens, and a token's text can depend on the token before
+(sentencepiece drops a space at the start of a text). So a *window* of the last few tokens is
+decoded, and the window's new text is returned. Decoding all tokens each time would take quadratic
+time.
 
 The decoder writes U+FFFD for invalid bytes, and also for a character that the next token may
 complete. An unfinished character always gives exactly one U+FFFD, so only the *last* U+FFFD is held
@@ -57,7 +57,7 @@ class IncrementalDetokenizer:
         return self._show_after(token_id)
 
     def extend(self, token_ids: Sequence[int]) -> str:
-        """Return the text that is certain after several tokens. This costs only one decoding.
+        """Return the text that is certain after several tokens, with a single decoding.
 
         Calling `append` for each token would give the same text.
         """
@@ -80,8 +80,7 @@ class IncrementalDetokenizer:
     def _show_after(self, last: int) -> str:
         """Return the new and certain text of the window, whose last token is `last`."""
         if self._decoder.is_byte_fallback(last):
-            # Sentencepiece decodes a run of raw bytes as a whole: one invalid byte changes the text
-            # of the whole run.
+            # One invalid byte changes the text of the whole run of raw bytes.
             return ""
         text = self._decode(self._window)
         unfinished = text.endswith(_UNFINISHED)

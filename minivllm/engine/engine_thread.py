@@ -8,9 +8,8 @@ Commands run in the engine's thread, between steps, and each caller gets a futur
 may be in the middle of a step. It then accepts requests, but aborts and changes of options wait for
 the end of the step.
 
-When the thread ends, by `stop` or by an error, every open future gets a result or an error, whether
-it belongs to a request or to a command. Later commands get an error. With nothing to do, the thread
-sleeps; it never polls.
+When the thread ends, by `stop` or by an error, every open future of a request or command gets a
+result or an error, and later commands get an error. With nothing to do, the thread sleeps.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ class EngineThread:
     """Runs `engine.step()` in its own thread while there is work. `start`, then `stop` and `join`.
 
     `before_step(engine)` is called in the engine's thread before each step, and whenever there is
-    nothing to do. A script can use `before_step` to add requests at exact steps. `seconds_per_step`
-    is the least time between the starts of two steps, so that people can follow.
+    nothing to do, so a script can add requests at exact steps. `seconds_per_step` is the minimum
+    time between the starts of two steps, so that people can follow.
     """
 
     def __init__(
@@ -90,9 +89,9 @@ class EngineThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the thread to end, and return at once.
+        """Ask the thread to finish the current step, abort all unfinished requests and end.
 
-        The thread first finishes the current step and aborts all unfinished requests.
+        Returns at once.
         """
         self._mailbox.post(Future(), self._stop)
 
@@ -106,7 +105,7 @@ class EngineThread:
 
     def __exit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
         self.stop()
-        # If the caller's code raised an error, do not hide it behind the engine's error.
+        # Do not hide an error in the caller's code behind the engine's error.
         if self.ended.exception() is not None and exc_type is None:
             self.join()
 
@@ -140,14 +139,14 @@ class EngineThread:
         return self.call(lambda engine: self._abort(request_id), between_steps=True)
 
     def set_option(self, name: ev.LiveOption, value: int) -> Future[None]:
-        """Call `LLMEngine.set_option`, in the middle of a step only after the step has ended."""
+        """Call `LLMEngine.set_option`. A step in progress ends first."""
         return self.call(lambda engine: engine.set_option(name, value), between_steps=True)
 
     def call(self, function: Callable[[LLMEngine], T], between_steps: bool = False) -> Future[T]:
         """Run `function(engine)` between two steps. The future holds its result or exception.
 
-        between_steps: if a paused engine is in the middle of a step, wait for the end of the step.
-        Without `between_steps`, `function` may then run between two phases.
+        between_steps: if a paused engine is in the middle of a step, wait for the end of the step
+            instead of running between two phases.
         """
         future: Future[T] = Future()
         return self._mailbox.post(
@@ -159,7 +158,6 @@ class EngineThread:
         return self.call(lambda engine: self._set_paused(True))
 
     def resume(self) -> Future[None]:
-        """Continue running steps."""
         return self.call(lambda engine: self._set_paused(False))
 
     def step(self) -> Future[list[RequestOutput]]:
@@ -182,12 +180,12 @@ class EngineThread:
 
     @property
     def paused(self) -> bool:
-        """Whether the engine is paused. Any thread may read this."""
+        """Any thread may read this."""
         return self._paused
 
     @property
     def next_phase(self) -> ev.Phase:
-        """The phase that runs next. Any thread may read this."""
+        """Any thread may read this."""
         return self._engine.next_phase
 
     # ---- the engine's thread ----
@@ -242,7 +240,7 @@ class EngineThread:
         self._mailbox.carry_out_held()
 
     def _deliver(self, output: RequestOutput) -> None:
-        """Pass an output to the sender of the request. A request from a script has no sender."""
+        """Pass an output to the sender of its request. A script's request has no sender."""
         waiter = self._waiters.get(output.request_id)
         if waiter is None:
             return
@@ -275,14 +273,13 @@ class EngineThread:
         self._stopping = True
 
     def _close(self, error: BaseException | None) -> None:
-        """Refuse further commands, and set an error on every open future."""
         waiting = [waiter.future for waiter in self._waiters.values()] + [
             single.future for single in self._singles
         ]
         waiting += self._mailbox.close()
         for future in waiting:
-            # Make a new exception for each future: if several threads raised the same object, its
-            # tracebacks would be mixed up.
+            # Make a new exception for each future: several threads may raise a shared one, which
+            # would mix up its tracebacks.
             dead = EngineDeadError(
                 "The engine's thread was stopped."
                 if error is None

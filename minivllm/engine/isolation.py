@@ -1,8 +1,8 @@
 """`IsolatingExecutor`: runs a plan through the model. If the model raises, runs it in pieces.
 
 Each piece of a failed step is one sequence. A step can be repeated because no token has been
-sampled yet, and the same tokens write the same keys and values into the same slots. A sequence
-whose piece succeeds continues as if nothing had happened. A sequence whose piece raises fails.
+sampled yet, and the same tokens write the same keys and values into the same slots. Only a sequence
+whose piece raises fails; the others continue as if nothing had happened.
 
 - A sequence may read blocks that a failing sequence of the same plan should have written. Such a
   sequence is *stranded*: it is not run in this step, but preempted and recomputed.
@@ -77,8 +77,8 @@ class IsolatingExecutor:
             if _overwrites_a_source(plan, self._block_size) or not self._runner.device_works():
                 raise
             _log.exception("the model failed on a step; running its sequences one by one")
-            # `watch.decodes` are indices into the whole plan, so watch no decodes in the pieces.
-            # The tracer tries again in the next step.
+            # `watch.decodes` are indices into the whole plan, so the pieces watch no decodes. The
+            # tracer tries again in the next step.
             self._run_one_by_one(plan, replace(watch, decodes=()), done)
             if (
                 not done.parts
@@ -91,8 +91,8 @@ class IsolatingExecutor:
         return done
 
     def _run_one_by_one(self, plan: SchedulerOutput, watch: Watch, done: Executed) -> None:
-        # A sequence can only hit blocks of sequences that were planned before it. So the writer of
-        # a block runs before its readers.
+        # A sequence can only hit blocks of sequences that were planned before it, so the writer of
+        # a block runs before the readers.
         for item in plan.scheduled:
             if not done.unwritten.isdisjoint(item.sequence.block_table):
                 done.stranded += [item.sequence, *item.sampling[1:]]

@@ -4,8 +4,8 @@
                 ->  the interpreted kernel runs on them again, and every read is recorded
 
 So the trace (x-ray) shows the engine's own data, with any attention backend. The engine waits for
-the trace; the first trace takes most of a second. If the engine did not wait, the place of the
-event in a recording would depend on the machine's speed.
+the trace (the first takes most of a second). Otherwise, the place of the event in a recording would
+depend on the machine's speed.
 
 Without Triton, the event has a trace that ships with minivllm and is marked as recorded. Each
 request for a trace gets exactly one event. If the sequence ends before it decodes, or if Triton
@@ -56,7 +56,6 @@ class KernelTracer:
         return tuple(decodes[seq_id] for seq_id in self._asked if seq_id in decodes)
 
     def trace(self, seq_id: str, sample: DecodeSample) -> None:
-        """Make a trace from the sample of a decode, and emit it."""
         self._asked.remove(seq_id)
         if find_spec("triton") is None:
             self._answer_from_recording(seq_id, sample)

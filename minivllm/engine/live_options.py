@@ -1,10 +1,9 @@
 """Options that may change between steps: the token budget and the number of sequences.
 
 The values at the start are upper limits, since they set the size of buffers, CUDA graphs and the
-batch. A lower `max_num_seqs` preempts no sequence.
-
-A change must never block an admitted request for ever. So `max_num_seqs` must leave room for all
-sequences of each request. With chunked prefill off, the longest prompt must fit in one step.
+batch. A change must never block an admitted request for ever: `max_num_seqs` must leave room for
+all sequences of each request, and with chunked prefill off, the longest prompt must fit in one
+step. A lower `max_num_seqs` preempts no sequence.
 """
 
 from typing import get_args

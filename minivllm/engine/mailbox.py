@@ -22,7 +22,7 @@ class _Command:
     future: Future
     run: Callable[[], None]
     between_steps: bool
-    """Do not run between two phases of a step; wait for the end of the step."""
+    """Wait for the end of the step instead of running between two phases."""
 
 
 class Mailbox:
@@ -54,8 +54,8 @@ class Mailbox:
         """Wait up to `seconds` (None: for ever) for a command. Run all queued commands."""
         try:
             self._carry_out(self._commands.get(timeout=seconds))
-            # Run only commands that are queued by now. Otherwise, a flood of commands could stop
-            # the steps.
+            # Run only commands that are queued by now, so that a flood of commands cannot stop the
+            # steps.
             for _ in range(self._commands.qsize()):
                 self._carry_out(self._commands.get_nowait())
         except Empty:
@@ -81,7 +81,7 @@ class Mailbox:
             command.future.set_exception(error)
 
     def close(self) -> list[Future]:
-        """Refuse further commands; return the futures of commands that will not run."""
+        """Refuse further commands. Returns the futures of commands that will not run."""
         with self._lock:
             self._closed = True
         left = self._held

@@ -3,8 +3,8 @@
 Visible text is never taken back. So an unfinished UTF-8 character and a possible start of a stop
 string are held back until later tokens complete or exclude them.
 
-Detokenizing takes most of this module's time. So all tokens are decoded together at the end, unless
-the caller, a listener or a stop string needs the text earlier.
+Detokenizing takes most of this module's time. Unless the caller, a listener or a stop string needs
+the text earlier, all tokens are decoded together at the end.
 
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
@@ -32,8 +32,7 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# For a request that returns no output in a step, looking up an enum member would cost more than all
-# its other work.
+# Looking up an enum member would cost more than all other work for a request without output.
 _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
 
 
@@ -56,11 +55,11 @@ class _SequenceOutput:
     """Whether the text is only needed at the end, if no listener watches the engine."""
     text: str = ""
     num_decoded_tokens: int = 0
-    """How many output tokens `text` covers. Counted only if `text_may_wait`."""
+    """How many output tokens `text` covers; counted only if `text_may_wait`."""
     logprobs: list[dict[int, Logprob]] | None = None
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
     cumulative_logprob: float | None = None
-    # What the caller has received so far (RequestOutputKind.DELTA).
+    # What the caller has received so far (`RequestOutputKind.DELTA`).
     num_chars_sent: int = 0
     num_tokens_sent: int = 0
     end_sent: bool = False
@@ -116,7 +115,7 @@ class OutputProcessor:
             prompt[judged.position] = self._with_texts(judged.logprobs)
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
-        """Start the output of a beam that has the same tokens as `parent` so far."""
+        """Start the output of `child`, a beam with the same tokens as `parent` so far."""
         output = self._outputs[parent.seq_id]
         self._outputs[child.seq_id] = replace(output, detokenizer=output.detokenizer.fork())
 
@@ -149,7 +148,7 @@ class OutputProcessor:
         output = self._outputs[sequence.seq_id]
         if output.text_may_wait:
             # If a token cannot be decoded, the request fails when its text is due. A view must not
-            # raise for it.
+            # raise for that.
             with suppress(RequestFailedError):
                 self._catch_up(output, sequence, sequence.num_output_tokens)
         return output.text
@@ -281,7 +280,6 @@ class OutputProcessor:
         )
 
     def _has_news(self, sequence: Sequence) -> bool:
-        """Whether the sequence has gained a token or ended since its last output."""
         output = self._outputs[sequence.seq_id]
         ended = sequence.status.is_finished and not output.end_sent
         return ended or sequence.num_output_tokens > output.num_tokens_sent

@@ -1,10 +1,9 @@
 """Read prompts and check requests, before anything is queued, allocated or emitted.
 
 `read_prompt` turns a prompt of any form into token ids. `RequestValidator` checks the request
-against the engine's options and `Limits`. All token ids are checked here, because an id outside the
-vocabulary would index past the end of a tensor and crash the engine.
-
-`minivllm.core.admission` knows the block pool and checks whether a request fits in the KV cache.
+against the engine's options and `Limits`. It checks all token ids, because an id outside the
+vocabulary would index past the end of a tensor and crash the engine. Whether a request fits in the
+KV cache is checked in `minivllm.core.admission`.
 
 Source of the prompt forms: vLLM `vllm/inputs/`.
 """
@@ -37,9 +36,8 @@ class TextPrompt(TypedDict):
 
     prompt: str
     cache_salt: NotRequired[str]
-    """Prompts with different salts never share a block.
-
-    If they did, a user could learn from response times what another user sent.
+    """Prompts with different salts never share a block. Otherwise, response times could tell a user
+    what another user sent.
     """
 
 
@@ -72,7 +70,7 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
     if "prompt_token_ids" in fields:
         return ReadPrompt(text, _as_token_ids(fields["prompt_token_ids"]), salt)
     if not isinstance(text, str):
-        # The usual mistake is a bare list of ids, which can be long, so shorten it.
+        # The usual mistake is a bare list of ids, which can be long.
         raise InvalidRequestError(
             'A prompt must be a string, {"prompt": text} or {"prompt_token_ids": ids}; got'
             f" {short_repr(prompt)}."
@@ -81,10 +79,9 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
 
 
 def _as_token_ids(given: object) -> list[int]:
-    """Convert any iterable of whole numbers (a list, a tuple, a numpy array) to a list of ints."""
+    """Convert any iterable of whole numbers, such as a numpy array, to a list of ints."""
     try:
-        # `index` accepts all integer types but no float. Reject True and False: the caller did not
-        # mean the ids 1 and 0.
+        # `index` accepts every integer type and no float. A bool is surely a mistake.
         return [_not_a_bool(value) for value in given]
     except TypeError:
         raise InvalidRequestError(
@@ -103,7 +100,7 @@ class Limits:
     """Limits of every sequence, set by the model and its tokenizer."""
 
     max_model_len: int
-    """The most tokens of a sequence, prompt and output together."""
+    """Maximum number of tokens in a sequence, prompt plus output."""
     eos_token_ids: frozenset[int]
     vocab_size: int
 

@@ -6,15 +6,14 @@
                detokenize it, check for a stop
 
 A step is a generator that pauses between phases. `LLMEngine.step()` runs the generator to its end,
-and `step_phase()` runs it to the next pause, so both run the same code.
+and `step_phase()` to the next pause.
 
 Between phases a request may be queued, but no block may be freed: the planned blocks are already
 registered in the prefix cache, and other sequences of the plan may read them. An abort therefore
 waits for the end of the step.
 
 An error in one sequence (the model raises, logits are NaN, a token has no text) fails only the
-request of that sequence. If a phase itself raises, the step is half done and the engine cannot
-continue.
+request of that sequence. If a phase itself raises, the engine cannot continue.
 """
 
 from collections.abc import Generator
@@ -117,7 +116,6 @@ class Stepper:
         return self._sample(plan, executed, seconds)
 
     def _schedule(self, seconds: PhaseSeconds) -> SchedulerOutput:
-        """Plan how many tokens each sequence gets."""
         started = self.clock.now()
         plan = self.last_plan = self.scheduler.schedule(started)
         seconds.schedule = self.clock.now() - started
@@ -129,7 +127,7 @@ class Stepper:
         return plan
 
     def _execute(self, plan: SchedulerOutput, seconds: PhaseSeconds) -> Executed:
-        """Run the plan's tokens through the model, and emit attention masses and kernel traces."""
+        """Run the planned tokens through the model; emit attention masses and kernel traces."""
         watch = Watch(
             self.tracer.decodes_to_watch(plan), self.records_attention_mass and self.bus.active
         )
@@ -141,8 +139,7 @@ class Stepper:
             if watch.attention_mass:
                 for item, mass in zip(part.plan.scheduled, part.result.attention_mass, strict=True):
                     self.bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
-            # If the plan was run in pieces, there are no samples. The tracer then asks again in the
-            # next step.
+            # A plan that was run in pieces has no samples; the tracer asks again in the next step.
             for index, sample in zip(watch.decodes, part.result.decode_samples, strict=False):
                 self.tracer.trace(part.plan.scheduled[index].sequence.seq_id, sample)
         return executed
@@ -150,7 +147,6 @@ class Stepper:
     def _sample(
         self, plan: SchedulerOutput, executed: Executed, seconds: PhaseSeconds
     ) -> list[RequestOutput]:
-        """Draw a token for each sequence whose last token was computed, and end the step."""
         started = self.clock.now()
         drawn = self._draw(executed)
         if self.explainer.active:
@@ -202,7 +198,6 @@ class Stepper:
         return Drawn(tokens, requests, errors)
 
     def _add_prompt_logprobs(self, executed: Executed, drawn: Drawn) -> None:
-        """Store the log-probabilities of prompt tokens for the requests that asked for them."""
         for part in executed.parts:
             if not part.result.prompt_logprobs:
                 continue
@@ -215,12 +210,11 @@ class Stepper:
                     drawn.requests[request], drawn.errors[request] = None, str(error)
 
     def _append_tokens(self, drawn: Drawn) -> None:
-        """Append each token to its sequence, or offer it to its beam search."""
         errors = drawn.errors
         for sequence, token in drawn.tokens:
             request = sequence.request
             if errors and request in errors:
-                continue  # a sample of this request failed, so its other samples stop as well
+                continue  # another sample of this request failed, so this one stops as well
             try:
                 if request.params.use_beam_search:
                     self.beams.offer(sequence, token)
@@ -265,7 +259,6 @@ class Stepper:
     # ---- requests in and out ----
 
     def add(self, request: Request) -> None:
-        """Queue a validated request."""
         self.output_processor.add_sequence(request.sequences[0])
         if request.params.use_beam_search:
             self.beams.start(request)

@@ -1,7 +1,7 @@
 """`StopStringChecker`: finds stop strings in text that arrives in pieces.
 
-The end of the text is held back while it could still become a stop string. This end is exactly the
-longest suffix of the text that is also the start of a stop string.
+The end of the text is held back while it could still become a stop string: exactly the longest
+suffix of the text that is also the start of a stop string.
 
     stop "###"    pieces "Hi #"  "#5"    shown "Hi "  "##5"
 
@@ -45,7 +45,7 @@ class _Automaton:
 
     def step(self, char: str) -> bool:
         """Read one character; return whether the stop string is now complete."""
-        # The last match was ignored. The next match may overlap with it.
+        # The last match was ignored; the next match may overlap with it.
         if self.length == len(self.pattern):
             self.length = self._borders[self.length]
         while self.length and char != self.pattern[self.length]:

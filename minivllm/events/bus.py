@@ -1,7 +1,7 @@
 """`EventBus`: adds the envelope to events and passes them to listeners.
 
-Code writes `if bus.active: bus.emit(Kind, field, ...)`. Without a listener, an event costs one
-attribute test, and its fields are not computed.
+Code writes `if bus.active: bus.emit(Kind, field, ...)`, so that without a listener, an event costs
+one attribute test.
 
 Listeners run in the engine's thread, in the order of subscription, so they must be quick. If a
 listener raises, the engine stops, because a view that misses an event is wrong.
@@ -26,7 +26,7 @@ class EventBus:
         self.next_seq = 0
         """Number of the next event."""
         self.active = False
-        """Whether there is a listener. Check this before computing an event's fields."""
+        """Check this before computing an event's fields."""
         self.step = 0
         """Number of the current or last step, set by the scheduler."""
 

@@ -1,10 +1,10 @@
 """`Fold`: the engine's state, derived from its events alone.
 
-After every phase of a step, `fold.state == engine.inspect()`. Views read only a fold, live or from
-a recording, so they can show only what the engine has reported.
+After every phase of a step, `fold.state == engine.inspect()`. Views read only a fold, so they can
+show only what the engine has reported.
 
-For each kind of event, a small method applies the change. A fold never guesses: if a part of the
-state could not be derived, the event would need another field.
+A small method applies each kind of event. A fold never guesses: if a part of the state could not be
+derived, the event would need another field.
 """
 
 from array import array
@@ -36,8 +36,8 @@ class Fold:
         """
         if state is None:
             state = EngineState.idle(header)
-        # A seek restores tens of thousands of token ids. Making int objects took most of the time,
-        # so the ids are in arrays.
+        # A seek restores tens of thousands of token ids, and as int objects they took most of its
+        # time.
         for request in state.requests.values():
             request.prompt_token_ids = array("I", request.prompt_token_ids)
         for sequence in state.sequences.values():
@@ -89,7 +89,6 @@ class Fold:
         )
 
     def apply(self, event: ev.Event) -> None:
-        """Apply the next event."""
         if self.lost_events == 0:
             _APPLY[type(event)](self, event)
         self.last_seq = event.seq

@@ -54,7 +54,7 @@ class KVUsage:
 
     @property
     def waste(self) -> float:
-        """The part of the allocated slots that is not used, from 0 to 1."""
+        """Share of the allocated slots that is not used, from 0 to 1."""
         return (self.reserved + self.internal) / self.allocated if self.allocated else 0.0
 
     @property
@@ -100,8 +100,7 @@ class KVUsageMeter:
             self._step_events.clear()
 
     def _end_step(self, end: ev.StepEnd) -> None:
-        # Which event completed the plan is known only at the end of the step, so the fold applies
-        # the events only now.
+        # Which event completed the plan is known only now.
         planned = [
             i for i, event in enumerate(self._step_events) if type(event) is ev.StepScheduled
         ]
@@ -166,7 +165,6 @@ class KVUsageMeter:
 
 
 def mean(values: list[float]) -> float:
-    """Return the mean over steps; 0 if no step was measured."""
     return sum(values) / len(values) if values else 0.0
 
 

@@ -4,8 +4,8 @@
     {"type": "BlockStored", "block_hashes": ...}  an event, since June 2026 (vLLM #42892)
     ["BlockStored", [...], ...]                   the same event before that: fields by position
 
-`minivllm.server` writes batches and `attach --vllm` reads them. vLLM often adds fields and
-sometimes kinds of events, so unknown fields and kinds are ignored.
+`minivllm.server` writes batches and `attach --vllm` reads them. vLLM adds fields and kinds of
+events, so unknown ones are ignored.
 
 Source: vLLM `vllm/distributed/kv_events.py`.
 """

@@ -1,8 +1,8 @@
 """`vllm_commands` and `vllm_script`: an `EngineConfig` translated to vLLM's options.
 
-vLLM is not imported. An option whose default differs in vLLM is always written out. An option that
-vLLM lacks becomes a comment if it is set (`notes`). If vLLM is installed, tests check every option
-with vLLM's real parser.
+An option whose default differs in vLLM is always written out. An option that vLLM lacks becomes a
+comment if it is set (`notes`). Tests check every option with vLLM's real parser, if vLLM is
+installed.
 """
 
 import shlex
@@ -60,7 +60,7 @@ class Deployment:
     """`host`, `port` and `served_model_name`. None means that the user did not give a value."""
 
 
-def notes(config: EngineConfig) -> list[str]:
+def missing_options(config: EngineConfig) -> list[str]:
     """Return one sentence for each option that vLLM lacks and that is not at its default."""
     defaults = {field.name: field.default for field in fields(EngineConfig)}
     return [

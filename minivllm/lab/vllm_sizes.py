@@ -1,9 +1,9 @@
 """How many GPUs a model needs in vLLM: tensor, pipeline and data parallel sizes.
 
-Each GPU must hold its share of the weights, and its share of the keys and values of one sequence of
-maximum length. The memory for both is what vLLM may use, minus 1 GiB for activations and CUDA
-graphs. One copy of the model gets as few GPUs as possible, because splitting costs communication in
-every layer. The remaining GPUs get further copies (data parallel).
+Each GPU must hold its share of the weights, and of the keys and values of one sequence of maximum
+length. The memory for both is what vLLM may use, minus 1 GiB for activations and CUDA graphs. One
+copy of the model gets as few GPUs as possible, because splitting costs communication in every
+layer. The remaining GPUs get further copies (data parallel).
 
 The tensor size must divide the number of attention heads. If the tensor size exceeds the number of
 key heads, vLLM gives each GPU a whole key head, and the cache per GPU no longer shrinks.
@@ -130,7 +130,7 @@ def choose_sizes(
 def bytes_per_gpu(
     model: ModelConfig, tensor: int, pipeline: int, item_size: int, max_model_len: int
 ) -> int:
-    """Return the bytes of weights and of one longest sequence's cache, on the fullest GPU."""
+    """Return the bytes of the weights and of one longest sequence's cache on the fullest GPU."""
     layers = math.ceil(model.num_hidden_layers / pipeline)
     by_layer = outside = 0
     for name, shard in weight_shards(model).items():
@@ -147,7 +147,6 @@ def bytes_per_gpu(
 
 
 def _cannot_cut_heads(model: ModelConfig, tensor: int) -> str | None:
-    """Return why this tensor parallel size is impossible, or None if it is possible."""
     heads, kv_heads = model.num_attention_heads, model.num_key_value_heads
     good = [t for t in _divisors(heads) if kv_heads % t == 0 or t % kv_heads == 0]
     good = [t for t in good if model.intermediate_size % t == 0]
@@ -161,7 +160,6 @@ def _cannot_cut_heads(model: ModelConfig, tensor: int) -> str | None:
 
 
 def _copies_fill_machines(gpus: int, hardware: Hardware) -> bool:
-    """Whether a copy fits inside one machine or fills whole machines."""
     per_machine = hardware.gpus_per_machine
     return per_machine % gpus == 0 if gpus <= per_machine else gpus % per_machine == 0
 

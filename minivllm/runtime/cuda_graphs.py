@@ -1,13 +1,13 @@
 """Decode steps over tensors with fixed addresses, recorded as CUDA graphs and replayed.
 
 A decode step of a small model is a few hundred launches of a few microseconds each. Python needs
-more time to launch the kernels than the GPU to run them. A graph launches all kernels in one call,
+more time to launch the kernels than the GPU to run them. A graph launches all of them in one call,
 with fixed addresses and grids. So a step's inputs are written into the recorded tensors
 (`static_inputs`), and the batch is padded to a recorded size. On a CPU, and with `enforce_eager`,
 the same launches run one by one.
 
-Padding rows run through the model with stale tokens, and their results are discarded. A padding row
-has slot -1 and length 0, so it writes nothing to the KV cache and reads no stale block id.
+Padding rows run through the model with stale tokens, and their results are discarded. With slot -1
+and length 0, such a row writes nothing to the KV cache and reads no stale block id.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (`capture_model`),
 `vllm/compilation/cuda_graph.py`.
@@ -89,11 +89,11 @@ class DecodeGraphs:
         return self._hidden[: self._num_seqs]
 
     def _run_padded(self, size: int) -> None:
-        """Run the launches that a graph records. They depend only on `size`, not on the batch."""
+        """Run the launches that a graph records; they depend only on `size`."""
         hidden = self._forward(
             self._inputs.token_ids[:size], self._inputs.positions[:size], self._metadata[size]
         )
-        # Copy the result out of the memory pool, so that all graphs can share it.
+        # Copy the result out of the memory pool, which all graphs share.
         self._hidden[:size].copy_(hidden)
 
     @torch.inference_mode()
@@ -101,8 +101,8 @@ class DecodeGraphs:
         """Record a graph for each size.
 
         Call it before the first batch: all rows are padding then, so the KV cache stays untouched.
-        Only one graph runs at a time, so all graphs can share the memory of the largest graph,
-        which is recorded first. Raises `ConfigError` if there is not enough memory left.
+        Only one graph runs at a time, so all share the memory of the largest graph, which is
+        recorded first. Raises `ConfigError` if there is not enough memory left.
         """
         pool = torch.cuda.graph_pool_handle()
         try:

@@ -2,9 +2,9 @@
 
 For each batch slot, it keeps a row with the block ids of the slot's sequence (vLLM's `BlockTable`).
 A block table grows only at its end, so a step appends the few new ids; a copy-on-write also
-replaces the last old id. If another sequence takes the slot, or the sequence was preempted
-(`starts_fresh`), the whole row is rewritten. numpy does the work per token; Python does only a
-little work per sequence.
+replaces the last old id. If the slot has another sequence, or the sequence was preempted
+(`starts_fresh`), the whole row is rewritten. numpy does the work per token, Python only a little
+work per sequence.
 
 Source: vLLM `vllm/v1/worker/gpu_input_batch.py`, `block_table.py`, `gpu_model_runner.py`
 (`_prepare_inputs`).
@@ -41,7 +41,7 @@ class CommonAttentionMetadata:
     def check(self, num_blocks: int, block_size: int) -> None:
         """Raise `InvariantError` if the step would read or write outside `num_blocks` blocks.
 
-        Kernels do not check this: a kernel would read foreign memory, or crash the process.
+        A kernel would not notice: it would read foreign memory, or crash the process.
         """
         num_tokens = self.num_computed_tokens + np.diff(self.query_start_loc)  # [num_seqs]
         is_used = np.arange(self.block_tables.shape[1]) < -(-num_tokens // block_size)[:, None]
@@ -118,8 +118,7 @@ class InputBatch:
             token_ids = list(chain.from_iterable(chunks))
             query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
             np.cumsum(lengths, out=query_start_loc[1:])
-            # From here on, arrays have one entry per token. `of_sequence` holds the index of each
-            # token's sequence.
+            # From here on, arrays have one entry per token; `of_sequence` is the token's sequence.
             of_sequence = np.repeat(np.arange(num_seqs), lengths)
             positions = np.arange(len(token_ids)) + (starts - query_start_loc[:-1])[of_sequence]
         width = -(-int((starts + lengths).max()) // self._block_size)

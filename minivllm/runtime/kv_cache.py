@@ -1,7 +1,7 @@
 """How large a KV cache block is, and how many blocks fit into memory.
 
-Measuring free memory needs care: part of the used memory can be page cache, which the kernel gives
-up on demand. And in a container we may not use all of the machine's free memory.
+Part of the used memory can be page cache, which the kernel gives up on demand. And in a container
+we may not use all of the machine's free memory.
 
 Source: vLLM `vllm/v1/kv_cache_interface.py` (`FullAttentionSpec`), `kv_cache_utils.py`
 (`get_num_blocks`).
@@ -61,7 +61,7 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
 def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
     """Raise `ConfigError` for a cache that is larger than the free memory.
 
-    Linux would allocate the cache anyway, and kill the process when the cache fills up.
+    Linux would allocate it anyway, and kill the process when the cache fills up.
     """
     need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
     if available is not None and need > available:
@@ -85,8 +85,7 @@ def default_cpu_cache_bytes() -> int:
 def available_cpu_memory(root: Path = Path("/")) -> int | None:
     """Return how many bytes this process can still allocate without swapping; None if unknown.
 
-    This is the machine's available memory, or the rest of the container's limit (cgroup v2) if that
-    is smaller.
+    The machine's available memory, or the rest of the container's limit (cgroup v2) if smaller.
     """
     limits = [_machine_memory(root), _container_memory(root)]
     known = [limit for limit in limits if limit is not None]

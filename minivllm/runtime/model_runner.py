@@ -4,7 +4,7 @@ It owns the KV cache (through its attention backend) and the rows of the batch. 
 scheduling decisions and changes no sequence.
 
 On CUDA, it runs the largest possible step once at the start, and the KV cache gets the memory that
-is left. If we only guessed, the first full step could run out of memory hours later.
+is left. With a guess, the first full step could run out of memory hours later.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_available_memory`).
 """
@@ -47,14 +47,12 @@ from minivllm.runtime.kv_cache import (
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model.custom_ops import DecoderOps, choose_ops
 from minivllm.runtime.model.decoder import Decoder
-from minivllm.runtime.sampling.prompt_logprobs import prompt_logprobs
+from minivllm.runtime.sampling.prompt_logprobs import compute_prompt_logprobs
 from minivllm.runtime.sampling.sampler import Sampler
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
 
 class ModelRunner:
-    """Runs plans on one device."""
-
     def __init__(
         self, config: EngineConfig, model: LoadedModel, now: Callable[[], float] | None = None
     ) -> None:
@@ -67,10 +65,9 @@ class ModelRunner:
         self.attention_backend = choose_attention_backend(
             config.attention_backend, self._spec, model.device
         )
-        """The chosen backend: `torch`, `cpu`, or `triton:` and a kernel version."""
+        """`torch`, `cpu`, or `triton:` and a kernel version."""
         self._ops = choose_ops(config.custom_ops, self.attention_backend, model.device)
         self.num_blocks = self._settle_num_blocks()
-        """Blocks in the KV cache."""
         self._attention = self._make_attention(self.num_blocks)
         self._forward = partial(_run_decoder, model.decoder, self._attention, self._ops)
         self._decode_graphs = (
@@ -95,7 +92,7 @@ class ModelRunner:
         t_prepare = self._now() - begin
         hidden = run()
         compute_logits = partial(self._model.decoder.compute_logits, ops=self._ops)
-        judged = prompt_logprobs(plan, hidden, compute_logits)
+        judged = compute_prompt_logprobs(plan, hidden, compute_logits)
         # The LM head is the largest matrix of a small model: apply it to the sampling rows only.
         if sampling_rows is not None:
             hidden = hidden.index_select(0, sampling_rows)
@@ -108,7 +105,7 @@ class ModelRunner:
         """Whether the device still works; after an assert or an illegal address, CUDA does not."""
         if self._model.device.type == "cuda":
             try:
-                # Synchronizing needs no memory, so it also works after an out-of-memory error.
+                # Synchronizing needs no memory, so it works after an out-of-memory error.
                 torch.cuda.synchronize(self._model.device)
             except RuntimeError:
                 return False
@@ -145,7 +142,6 @@ class ModelRunner:
         metadata: Any,
         watcher: AttentionWatcher,
     ) -> torch.Tensor:
-        """Run the decoder and pass each layer's queries to `watcher`."""
 
         def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             output = self._attention.forward(layer, q, k, v, metadata)
@@ -190,9 +186,8 @@ class ModelRunner:
         return num_blocks
 
     def _profile_cuda_cache_bytes(self) -> int:
-        """Return how many bytes of `gpu_memory_utilization` are left for the KV cache.
-
-        Weights, the largest step and other processes take the rest.
+        """Return how many bytes of `gpu_memory_utilization` are left for the KV cache, after
+        weights, the largest step and other processes.
         """
         device = self._model.device
         torch.cuda.empty_cache()
@@ -269,8 +264,8 @@ def _run_decoder(
 
     metadata: the result of the backend's `build`
 
-    This is not a method, because then the runner and its graphs would refer to each other, and the
-    cycle would keep the device's memory allocated.
+    This is not a method: the runner and its graphs would then refer to each other, and the cycle
+    would keep the device's memory allocated.
     """
 
     def attend(

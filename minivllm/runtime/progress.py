@@ -12,7 +12,6 @@ Progress = Callable[[str], None]
 
 
 def print_progress(sentence: str) -> None:
-    """Print a line on standard error; the default `Progress`."""
     print(sentence, file=sys.stderr, flush=True)
 
 

@@ -7,11 +7,11 @@ are the rows of one tensor:
     changed_entries, changed_ids                    at most max_num_seqs changes in the block tables
 
 Block tables are larger and hardly change: a sequence gets a new block every `block_size` steps. The
-host keeps a copy of the device's tables and sends only the differences. When a sequence is admitted
-or finishes, rows move. If that makes too many differences, all tables are copied.
+host keeps a copy of the device's tables and sends only the differences. If there are too many,
+because rows moved when a sequence was admitted or finished, all tables are copied.
 
-The host's memory is not pinned, so a copy has read it completely before the call returns, and the
-next step can overwrite it at once.
+Host memory is not pinned, so a copy call returns only after it has read the source. The next step
+may overwrite the host arrays at once.
 """
 
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
 """`Watch` and `StepResult`: what a step should record besides its logits, and what it returns.
 
-This is plain data without torch, shared by `ModelRunner`, the engine, and the fake runners of tests
-and benchmarks. `minivllm.engine.runner.Runner` is the protocol of all runners.
+Plain data without torch, shared by `ModelRunner`, the engine, and the fake runners of tests and
+benchmarks.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ WATCH_NOTHING = Watch()
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The results of one forward pass."""
-
     logits: Any
     """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order.
 
-    Only `sample_tokens` of the same runner reads the logits, so a fake runner can use any type.
+    Only `sample_tokens` of the same runner reads them, so a fake runner can use any type.
     """
     t_prepare: float = 0.0
     """Seconds spent laying out the batch."""

@@ -1,7 +1,7 @@
 """`create_app`: puts the service, the routes and the middleware together.
 
-In Starlette, the middleware that is added last runs first. FastAPI's own documentation pages are
-switched off, because they load scripts from other sites; `/openapi.json` stays.
+In Starlette, the middleware that is added last runs first. FastAPI's documentation pages are off,
+because they load scripts from other sites; `/openapi.json` stays.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -26,7 +26,7 @@ def create_app(
     routers: Iterable[APIRouter],
     on_end: Callable[[Scope, int], None],
 ) -> FastAPI:
-    """Create the application. It starts `service` when it starts, and closes it at its end.
+    """Create the application, which starts and closes `service`.
 
     routers: more routes to mount; on_end: called with the scope and status of each HTTP request
     """
@@ -67,10 +67,9 @@ def create_app(
 
 
 def _host_names(options: ServerOptions) -> list[str] | None:
-    """Return the names that a Host header may contain; None allows any name.
-
-    A web page in a browser can reach a local server under the page's own host name, but it does not
-    know the API key. So a server with a key accepts any name, unless `allowed_hosts` is given.
+    """A web page in a browser can reach a local server under the page's own host name, but it does
+    not know the API key. So a server with a key accepts any name (None), unless `allowed_hosts` is
+    given.
     """
     if options.allowed_hosts:
         return [*LOOPBACK_NAMES, options.host, *options.allowed_hosts]

@@ -4,9 +4,8 @@
            -> EngineMetrics, and optionally EventHub and KVEventFeed (listeners of engine events)
            -> the application with the routes of all these parts
 
-Listeners assume an idle engine, so they subscribe before the engine's thread starts. Normally, a
-listener that raises stops the engine. In a server, only that listener's feed is closed, and
-requests continue.
+Listeners assume an idle engine, so they subscribe before the engine's thread starts. In a server, a
+listener that raises does not stop the engine; only its feed is closed.
 """
 
 import logging
@@ -34,8 +33,6 @@ _log = logging.getLogger("minivllm.server")
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A server that is ready to run."""
-
     app: FastAPI
     service: EngineService
     hub: EventHub | None
@@ -46,7 +43,7 @@ def assemble(
 ) -> Assembled:
     """Build a server around `engine`, which must not have had a request yet.
 
-    kv_sink: receives the KV events; with None there are no KV events
+    kv_sink: receives the KV events, if any
     """
     service = EngineService(engine, max_waiting_requests=options.max_waiting_requests)
     header = engine.log_header()

@@ -1,8 +1,7 @@
 """Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`.
 
-Every error response is built here, with its HTTP status. If the client made a mistake, the response
-explains it in one sentence. Details of an internal error go only to the log. Long input is cut when
-it is quoted, so that an answer cannot be larger than its request.
+A response explains the client's mistake in one sentence. Details of an internal error go only to
+the log. Quoted input is cut, so that an answer cannot be larger than its request.
 """
 
 import re
@@ -33,7 +32,7 @@ from minivllm.sampling_params import SamplingParams
 
 _MAX_MESSAGE = 600
 _MAX_INPUT = 80
-_PARAMETERS = frozenset(one.name for one in fields(SamplingParams)) | {
+_PARAMETERS = frozenset(item.name for item in fields(SamplingParams)) | {
     "priority",
     "cache_salt",
     "prompt",
@@ -91,7 +90,6 @@ class ApiError(Exception):
 
 
 def to_api_error(error: BaseException) -> ApiError:
-    """Convert `error` to the error that the client sees."""
     match error:
         case ApiError():
             return error
@@ -114,8 +112,7 @@ def to_api_error(error: BaseException) -> ApiError:
                 503, str(error), "server_error", "shutting_down", headers={"Retry-After": "5"}
             )
         case EngineDeadError():
-            # The message of this error may quote the failure, so it goes only to the log. A retry
-            # would not help.
+            # The message may quote the failure, so it goes only to the log.
             message = "The engine has failed: restart the server; its log contains the reason."
             return ApiError(
                 503, message, "server_error", "engine_dead", headers={"x-should-retry": "false"}
@@ -135,7 +132,6 @@ def to_api_error(error: BaseException) -> ApiError:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Answer every error of `app`'s routes in OpenAI's shape."""
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         return to_api_error(error).response()
@@ -153,7 +149,6 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def _http_error(request: Request, error: HTTPException) -> ApiError:
-    """Convert Starlette's own errors: unknown route, wrong method."""
     path = request.scope["path"][:_MAX_INPUT]
     message = {
         404: f"The path {path!r} does not exist; /openapi.json lists all paths.",
@@ -197,11 +192,11 @@ def _validation_error(error: RequestValidationError) -> ApiError:
 def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Choose the first error that is not only about a wrong type; else the first error.
 
-    For a union, each alternative reports an error, and "too many items" is more useful than "not a
+    Each alternative of a union reports an error, and "too many items" is more useful than "not a
     string".
     """
-    of_first = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
-    return next((one for one in of_first if not one["type"].endswith("_type")), errors[0])
+    of_first = [item for item in errors if item["loc"][:2] == errors[0]["loc"][:2]]
+    return next((item for item in of_first if not item["type"].endswith("_type")), errors[0])
 
 
 def _is_no_arm(part: str) -> bool:
@@ -209,7 +204,7 @@ def _is_no_arm(part: str) -> bool:
 
 
 def _named_first(message: str) -> str | None:
-    """Return the parameter that one of our error messages starts with; None if there is none."""
+    """Return the parameter that one of our error messages starts with."""
     word = re.match(r"\w*", message)[0]
     if word == "prompt_token_ids":  # the engine's name for a prompt given as tokens
         return "prompt"

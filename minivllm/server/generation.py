@@ -1,9 +1,9 @@
 """`Generation`: an async iterator over the engine's outputs for one HTTP request.
 
 An HTTP request can have a list of prompts; each prompt is a request in the engine. The generation
-ends when all of these requests have finished. It ends early if one of them is refused, the deadline
-passes, the server shuts down, or the client leaves. Then none of the requests may keep running in
-the engine. In all cases `_end` runs, exactly once.
+ends when all of these have finished, or early if one is refused, the deadline passes, the server
+shuts down, or the client leaves. Then none of them may keep running in the engine. In all cases
+`_end` runs, exactly once.
 """
 
 import asyncio
@@ -47,7 +47,6 @@ class Generation:
             raise self._error
 
     def put(self, output: RequestOutput) -> None:
-        """Add an output of one of the requests."""
         if self._ended:
             return
         self._outputs.append(output)
@@ -58,13 +57,12 @@ class Generation:
         self._news.set()
 
     def fail(self, error: BaseException) -> None:
-        """Fail the whole generation with `error`: the client wants all of its requests or none."""
+        """The client wants all of its requests or none."""
         if not self._ended:
             self._error = error
             self._end()
 
     def close(self) -> None:
-        """End early, because no more outputs are wanted."""
         if not self._ended:
             self._end()
 

@@ -1,7 +1,7 @@
-"""`ServerOptions`: how to serve. (`EngineConfig` says how to run the engine.)
+"""`ServerOptions`: how to serve the engine.
 
 By default only this machine can connect. An address that other machines can reach requires an API
-key. The class checks that itself, so that the rule also holds for servers that are built in Python.
+key. The class checks that, also for servers that are built in Python.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Strings = Annotated[tuple[str, ...], Meta(description="a tuple of strings")]
 Seconds = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-"""Names for this machine that a local client may send in the Host header."""
+"""Names that a local client may send in the Host header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class ServerOptions:
     api_key: Strings = ()
     """Each of these keys opens every route. If there are none, no key is required."""
     served_model_name: str | None = None
-    """The name that clients use for the model; None means the name that it was loaded by."""
+    """The model's name for clients; None means the name that it was loaded by."""
     allowed_hosts: Strings = ()
     """Additional names that a request's Host header may contain. Without them, a server on loopback
     accepts only loopback names.

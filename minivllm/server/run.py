@@ -1,8 +1,8 @@
 """`run_server`: runs uvicorn with our limits until SIGTERM or Ctrl-C, then shuts down cleanly.
 
 After the first signal, new requests are refused, and running requests get `drain_timeout` seconds
-to finish. Requests that are still unfinished then get an error. A second signal ends the waiting at
-once. The exit status after a clean shutdown is 0.
+to finish, then an error. A second signal ends the waiting at once. The exit status after a clean
+shutdown is 0.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ because its error is clearer.
 """
 _KEEP_ALIVE = 5
 _GRACE = 1.0
-"""How many seconds after the drain the last errors can be sent, before connections are aborted."""
+"""Seconds after the drain in which the last errors can be sent, before connections are aborted."""
 _FORCE = 5.0
-"""How many seconds after `_GRACE` uvicorn cancels running tasks; no tasks should be left then."""
+"""Seconds after `_GRACE` until uvicorn cancels running tasks; none should be left then."""
 
 _log = logging.getLogger("minivllm.server")
 
@@ -38,8 +38,8 @@ def bind(options: ServerOptions) -> socket.socket:
     family, *_, address = socket.getaddrinfo(
         options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    # Name the protocol: only then does asyncio turn off Nagle's algorithm for new connections.
-    # Nagle's algorithm would delay the second piece of an answer by 40 ms.
+    # Only with the protocol's name does asyncio turn off Nagle's algorithm, which would delay the
+    # second piece of an answer by 40 ms.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -96,8 +96,7 @@ class Server(uvicorn.Server):
 
     def begin_exit(self) -> None:
         """Drain. The second call ends running requests at once. Call this in the event loop."""
-        # Do not use uvicorn's `force_exit`: it cancels running requests, and does not close the
-        # application.
+        # uvicorn's `force_exit` cancels running requests, and does not close the application.
         if self.should_exit:
             self._service.give_up_all()
             self._abort_soon(_GRACE)

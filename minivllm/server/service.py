@@ -4,8 +4,7 @@
     async for output in generation: ...
 
 The service limits how many requests wait. A request that ends early (client gone, timeout,
-shutdown) is aborted before the engine's next step. When the engine dies, all open requests get an
-error.
+shutdown) is aborted before the engine's next step. An engine that dies fails all open requests.
 
 Waking the event loop for each output would take longer than computing the output. So the engine's
 thread appends outputs to a deque, and wakes the event loop only if no wake-up is pending.
@@ -42,9 +41,7 @@ from minivllm.server.workers import Workers
 T = TypeVar("T")
 
 _RETRY_AFTER = 1
-"""How many seconds a client should wait before it asks a full server again: about the time of a
-short answer.
-"""
+"""Seconds before a client should ask a full server again: about the time of a short answer."""
 
 _log = logging.getLogger("minivllm.server")
 
@@ -58,9 +55,7 @@ class NewRequest:
 
 
 class EngineService:
-    """The engine, for use by the endpoints. Call all methods except the constructor in one event
-    loop.
-    """
+    """The engine for the endpoints. Call all methods except the constructor in one event loop."""
 
     def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256) -> None:
         self.tokenizer = engine.tokenizer
@@ -88,7 +83,7 @@ class EngineService:
     # ---- life ----
 
     async def start(self) -> None:
-        """Start the engine's thread. Call this in the event loop of the server."""
+        """Call this in the event loop of the server."""
         self._loop = asyncio.get_running_loop()
         self._thread.ended.add_done_callback(self._on_thread_end)
         self._thread.start()
@@ -105,21 +100,19 @@ class EngineService:
         self._loop.call_later(timeout, self.give_up_all)
 
     def give_up_all(self) -> None:
-        """End all running requests with an error."""
         for generation in list(self._generations):
             generation.fail(
                 ShuttingDownError("The server shut down before the request was finished.")
             )
 
     async def close(self) -> None:
-        """End all requests and the engine's thread."""
         self.draining.set()
         self.give_up_all()
         self._end_if_drained()
         self._thread.stop()
         try:
             await asyncio.to_thread(self._thread.join, 60.0)
-        # The engine failed earlier, and the failure was logged. Here the thread only has to end.
+        # The engine failed earlier, and the failure was logged.
         except Exception as error:
             _log.info(
                 "the engine's thread has ended", extra={"fields": {"error": type(error).__name__}}
@@ -166,8 +159,8 @@ class EngineService:
         """Queue all of `requests`, or none of them. `deadline` is a time of the event loop's clock.
 
         Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. Several requests
-        are checked before any of them is queued; if the engine refuses one, this raises its error.
-        A single request is not checked first; if the engine refuses it, the generation raises.
+        are checked before any is queued, and a refusal is raised here. A single request is not
+        checked first; if the engine refuses it, the generation raises.
         """
         self._refuse_if_closed(len(requests))
         if len(requests) > 1:
@@ -213,7 +206,7 @@ class EngineService:
             self._workers.tidy_up()
 
     def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
-        """Return how many tokens each sequence can generate in context and memory; at least 1.
+        """Return how many tokens each sequence can generate in context and memory, but at least 1.
 
         This is the default for `max_tokens`, the inverse of `core.admission.refuse_if_too_large`.
         """
@@ -277,8 +270,7 @@ class EngineService:
             self._loop.call_soon_threadsafe(self._take_inbox)
 
     def _take_inbox(self) -> None:
-        # Clear the flag first. An item that arrives later is either taken below, or sends another
-        # wake-up.
+        # First, so that an item that arrives later is either taken below, or sends another wake-up.
         self._wake_up_sent = False
         for _ in range(len(self._inbox)):
             function, argument = self._inbox.popleft()

@@ -1,4 +1,4 @@
-"""`Serving`: what all endpoints share: the model's name, tokenizing prompts, and sending answers.
+"""`Serving`: what all endpoints share: the model's name, tokenizing, and sending answers.
 
 A stream sends nothing before its first token, so that an earlier failure can still set the HTTP
 status. A client can disconnect while its request is being submitted. Only a response watches the
@@ -30,7 +30,7 @@ from minivllm.server.service import EngineService, NewRequest
 from minivllm.server.usage import TokenCount
 
 WRITTEN_AT_ONCE = 2000
-"""So few tokens and log-probabilities that serializing them takes only a few milliseconds."""
+"""Tokens and log-probabilities that are serialized in a few milliseconds."""
 
 
 class Answer(Protocol):
@@ -44,8 +44,6 @@ class Answer(Protocol):
 
 
 class Serving:
-    """The engine service and the server's options, for the endpoints."""
-
     def __init__(self, service: EngineService, options: ServerOptions) -> None:
         self.service = service
         self.options = options
@@ -107,8 +105,7 @@ class Serving:
         except BaseException:
             generation.close()
             raise
-        # Wait until a second after the deadline: at the deadline, the generation itself sends the
-        # client a reason.
+        # A second later, because at the deadline the generation itself sends the client a reason.
         too_long = partial(
             asyncio.sleep, request.state.deadline + 1.0 - asyncio.get_running_loop().time()
         )
@@ -117,7 +114,6 @@ class Serving:
         )
 
     async def answer(self, request: Request, requests: list[NewRequest]) -> list[RequestOutput]:
-        """Run `requests` and return the last output of each."""
         generation = await self.service.submit(requests, request.state.deadline)
         try:
             finished = {output.request_id: output async for output in generation if output.finished}
@@ -130,7 +126,6 @@ class Serving:
     async def respond(
         self, request: Request, requests: list[NewRequest], answer: Answer, *, stream: bool
     ) -> Response:
-        """Run `requests` and send the answer, streamed or in one piece."""
         if stream:
             return await self.stream(
                 request,
@@ -143,8 +138,7 @@ class Serving:
         def written() -> str:
             return answer.whole(outputs).model_dump_json()
 
-        # Serializing an answer with log-probabilities can take a second. Do it in a worker, so that
-        # the event loop stays free for other clients.
+        # Serializing log-probabilities can take a second, which would block other clients.
         num_values = _num_values(outputs)
         text = (
             written()
@@ -157,15 +151,15 @@ class Serving:
 def new_id(prefix: str) -> str:
     """Make an id for an answer and its requests in the engine.
 
-    The id contains the HTTP request's id, so that logs and events can be compared. It ends with
-    random digits, because clients may use an X-Request-Id twice, and two requests with the same id
-    would draw the same samples.
+    The id contains the HTTP request's id, for comparing logs and events. Clients may use an
+    X-Request-Id twice, but requests with the same id would draw the same samples, so random digits
+    follow.
     """
     return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
 
 
 def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
-    """Return the id for the client. The engine uses another, as two clients may choose the same."""
+    """Return the id for the client. The engine's differs, because two clients may choose the same."""
     return name if body.request_id is None else f"{prefix}-{body.request_id}"
 
 
@@ -187,9 +181,7 @@ def check_stream(body: RequestFields) -> None:
 
 
 def served_name(options: ServerOptions, config: EngineConfig) -> str:
-    """Return the name that clients use for the model. A local path is reduced to its last part, so
-    that clients do not learn where the model is stored.
-    """
+    """Return the model's name for clients. They must not learn where a local model is stored."""
     if options.served_model_name is not None:
         return options.served_model_name
     model = config.model

@@ -20,7 +20,7 @@ class TokenCount(NamedTuple):
         """Count the tokens in the last outputs of an answer's requests."""
         return cls(
             sum(len(output.prompt_token_ids) for output in outputs),
-            sum(len(one.token_ids) for output in outputs for one in output.outputs),
+            sum(len(completion.token_ids) for output in outputs for completion in output.outputs),
             sum(output.num_cached_tokens for output in outputs),
         )
 
@@ -50,7 +50,7 @@ class StreamCount:
 
     def add(self, output: RequestOutput) -> None:
         self._prompts[output.request_id] = (len(output.prompt_token_ids), output.num_cached_tokens)
-        self._num_output += sum(len(one.token_ids) for one in output.outputs)
+        self._num_output += sum(len(completion.token_ids) for completion in output.outputs)
 
     @property
     def count(self) -> TokenCount:

@@ -14,9 +14,7 @@ from minivllm.runtime.cpu.heap import trim_heap
 T = TypeVar("T")
 
 LONG = 32 * 1024
-"""A text is long if it has more than this many characters or tokens. A shorter text takes some
-hundredths of a second at most.
-"""
+"""In characters or tokens. A shorter text takes some hundredths of a second at most."""
 
 
 class Workers:
@@ -29,7 +27,6 @@ class Workers:
     def submit(
         self, size: int, work: Callable[..., T], *args: object, renders_template: bool = False
     ) -> Future[T]:
-        """Run `work(*args)` on a text of `size` characters or tokens."""
         pool = self._long if size > LONG else self._chats if renders_template else self._short
         return pool.submit(work, *args)
 

@@ -16,9 +16,9 @@ from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.tail import TailSource
 
 ROOT = Path(__file__).parents[2]
-TRACES = ROOT / "docs/assets/traces"
-LOG = TRACES / "memory-pressure.jsonl"
-OTHER = TRACES / "shared-prefix.jsonl"
+RECORDINGS = ROOT / "docs/assets/recordings"
+LOG = RECORDINGS / "memory-pressure.jsonl"
+OTHER = RECORDINGS / "shared-prefix.jsonl"
 SCREENS = {
     "scheduler": ("token budget", "Chosen step", "cleo preempted for itself"),
     "compare": ("A: this recording", "B: the second one", "First different plan"),
@@ -176,3 +176,13 @@ def test_without_a_terminal_a_command_says_what_works_instead(
     assert captured.out == "" and captured.err.count("\n") == 1
     assert captured.err.startswith("minivllm: The dashboard needs a terminal, and there is none")
     assert instead in captured.err
+
+
+def test_replay_reports_a_missing_file_before_a_missing_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
+) -> None:
+    monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
+    missing = tmp_path / "missing.jsonl"
+    assert main(["replay", str(missing)]) == 1
+    captured = capsys.readouterr()
+    assert str(missing) in captured.err and "terminal" not in captured.err

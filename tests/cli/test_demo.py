@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -24,6 +25,7 @@ from minivllm.cli import main
 from minivllm.core.invariants import Violation
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import BeamPruned, BeamsFound, RequestFinished
+from minivllm.lessons.scenarios.house import STORIES, for_the_house_model
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.tui.sources.in_process import InProcessSource
 
@@ -75,6 +77,76 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(
     ended = [event for event in events if isinstance(event, RequestFinished)]
     assert captured.err.count("finishes") == len(ended) >= result["finished_requests"]
     assert captured.err.count("is preempted") == result["preemptions"]
+
+
+# ---- without a chat model ----
+
+
+@pytest.fixture
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No model in any cache, and no network."""
+    for name in ("MINIVLLM_CACHE", "HF_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "HF_HOME"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return tmp_path
+
+
+def test_without_a_chat_model_the_house_model_tells_eight_stories(
+    empty_home: Path, capsys: pytest.CaptureFixture
+):
+    assert main(["demo", "--headless"]) == 0
+    captured = capsys.readouterr()
+    advice = [line for line in captured.err.splitlines() if "minivllm model fetch smollm2" in line]
+    assert len(advice) == 1 and captured.err.startswith(advice[0])
+    assert "on house (bf16 from the package minivllm)" in captured.out
+    for user, prompt in STORIES.items():
+        assert re.search(rf"^  {user} +{re.escape(prompt)}$", captured.out, re.MULTILINE)
+    assert captured.out.count(" > ") == len(STORIES) == 8
+    assert "8 of 8 requests finished" in captured.out
+    assert "\ufffd" not in captured.out
+    # No compiler ran, and nothing was downloaded.
+    assert sorted(path.name for path in empty_home.iterdir()) == []
+
+
+def test_the_chat_model_answers_if_it_is_here(
+    empty_home: Path, tiny_random_path: Path, capsys: pytest.CaptureFixture
+):
+    shutil.copytree(tiny_random_path, empty_home / "MINIVLLM_CACHE" / "models" / "smollm2-v1")
+    assert main(["demo", "--headless", "--json", "--scenario", "burst"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["model"] == "smollm2"
+    assert "house model" not in captured.err
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_the_first_story_begins_within_three_seconds_of_processor_time(empty_home: Path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minivllm", "demo", "--headless", "--model", "house"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT | {"MINIVLLM_CACHE": str(empty_home / "none")},
+    )
+    try:
+        assert any("enters slot" in line for line in process.stderr)
+        stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    finally:
+        process.kill()
+        process.communicate()
+    ticks = int(stat[11]) + int(stat[12])  # utime, stime
+    assert ticks / os.sysconf("SC_CLK_TCK") < 3.0
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_house_model_gets_each_scenario_without_a_penalty(name: str):
+    adapted = for_the_house_model(SCENARIOS[name])
+    assert [one.request_id for one in adapted.arrivals] == [
+        one.request_id for one in SCENARIOS[name].arrivals
+    ]
+    assert {one.params.frequency_penalty for one in adapted.arrivals} == {0.0}
+    systems = [one.messages[:-1] for one in adapted.arrivals]
+    assert systems == [one.messages[:-1] for one in SCENARIOS[name].arrivals]
 
 
 def test_a_violated_invariant_is_counted_reported_and_a_failure(

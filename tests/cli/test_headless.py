@@ -10,8 +10,8 @@ from support.chrome_checker import CheckedTrace
 from minivllm.cli import main
 from minivllm.events.recording.recording import Recording
 
-TRACES = Path(__file__).parents[2] / "docs/assets/traces"
-LOG = TRACES / "memory-pressure.jsonl"
+RECORDINGS = Path(__file__).parents[2] / "docs/assets/recordings"
+LOG = RECORDINGS / "memory-pressure.jsonl"
 
 
 @pytest.mark.parametrize("step", [0, 90, None])

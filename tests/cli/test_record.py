@@ -12,7 +12,7 @@ from minivllm.events.recording.recording import Recording
 from minivllm.events.recording.whole_file import whole_file
 from minivllm.events.types import Gap, StepEnd
 
-LOG = Path(__file__).parents[2] / "docs/assets/traces/memory-pressure.jsonl"
+LOG = Path(__file__).parents[2] / "docs/assets/recordings/memory-pressure.jsonl"
 ROOM = 64 << 10
 """Bytes, fewer than any of these recordings has."""
 RECORDING_COMMANDS = {

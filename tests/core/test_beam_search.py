@@ -5,6 +5,7 @@ from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams, prom
 
 from minivllm.core.beam_search import BeamSearch, Candidate
 from minivllm.events import types as ev
+from minivllm.outputs import Logprob, SampledToken
 
 
 def search(width: int, max_tokens: int, **options: object) -> BeamSearch:
@@ -30,6 +31,60 @@ def test_the_engine_finds_what_the_search_over_lists_finds(width, options):
         assert found(engine, f"r{i}") == expected
     assert engine.fold.counters.forked_sequences > 0
     assert engine.events_of(ev.BeamPruned)
+
+
+def test_a_sampled_token_that_is_not_among_the_best_does_not_continue_a_beam():
+    engine = WatchedEngine()
+    sample = engine.runner._sample
+
+    def with_a_bad_token_first(sequence):
+        return SampledToken(50, {50: Logprob(-99.0, 90)} | sample(sequence).logprobs)
+
+    engine.runner._sample = with_a_bad_token_first
+    engine.add("a", prompt(6), max_tokens=6, beam_width=3, n=3)
+    engine.run()
+    assert found(engine, "a") == expected_beams(prompt(6), search(3, 6))
+
+
+def test_beams_end_at_max_model_len():
+    engine = WatchedEngine(max_model_len=14)
+    engine.add("a", prompt(10), max_tokens=60, beam_width=3, n=3)
+    engine.run()
+    assert found(engine, "a") == expected_beams(prompt(10), search(3, 4))
+
+
+def test_beams_continue_behind_an_end_of_sequence_that_is_ignored():
+    engine, num_continued = WatchedEngine(), 0
+    for i in range(6):
+        beams = {"beam_width": 4, "n": 4, "ignore_eos": True}
+        engine.add(f"r{i}", prompt(5 + i, first=17 * i), max_tokens=9, **beams)
+    engine.run()
+    for i in range(6):
+        endless = BeamSearch(width=4, max_tokens=9, eos_token_ids=frozenset())
+        assert found(engine, f"r{i}") == expected_beams(prompt(5 + i, first=17 * i), endless)
+        num_continued += sum(EOS in token_ids[:-1] for token_ids in found(engine, f"r{i}"))
+    assert num_continued
+
+
+def test_the_texts_of_a_search_are_emitted_before_its_end_with_the_reason_of_the_best():
+    engine = WatchedEngine()
+    for i in range(6):
+        engine.add(f"r{i}", prompt(5 + i, first=17 * i), max_tokens=9, beam_width=4, n=4)
+    engine.run()
+    reasons = set()
+    for i in range(6):
+        own = [
+            event
+            for event in engine.events
+            if isinstance(event, ev.BeamsFound | ev.RequestFinished)
+            and event.seq_id.startswith(f"r{i}.")
+        ]
+        found_at, end = own
+        assert found_at.seq_id == end.seq_id and type(found_at) is ev.BeamsFound
+        best = engine.outputs[f"r{i}"].outputs
+        assert end.reason == best[0].finish_reason
+        reasons |= {(one.finish_reason, best[0].finish_reason) for one in best}
+    assert len(reasons) > 1, "some beams end differently from the best"
 
 
 def test_forking_a_beam_recomputes_nothing():

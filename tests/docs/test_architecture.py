@@ -49,7 +49,7 @@ def test_a_request_takes_the_drawn_path() -> None:
     called = functions_called(
         lambda: llm.generate("hello", SamplingParams(max_tokens=2), use_tqdm=False)
     )
-    assert first_missing(WAYS.REQUEST.stops, called) is None
+    assert first_missing(WAYS.REQUEST.stations, called) is None
 
 
 def test_an_event_takes_the_drawn_path() -> None:
@@ -64,7 +64,7 @@ def test_an_event_takes_the_drawn_path() -> None:
         transport.tick(0.0, 1.0)
         picture("slots", Context(transport), 80, 10)
 
-    assert first_missing(WAYS.EVENT.stops, functions_called(work)) is None
+    assert first_missing(WAYS.EVENT.stations, functions_called(work)) is None
     source.close()
 
 

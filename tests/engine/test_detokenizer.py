@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, decoders, models
 from tokenizers import Tokenizer as Backend
 
+from minivllm.core.request import Request
 from minivllm.engine.detokenizer import IncrementalDetokenizer
+from minivllm.engine.output_processor import OutputProcessor
 from minivllm.runtime.text.tokenizer import Tokenizer
+from minivllm.sampling_params import SamplingParams
 
 
 def sentencepiece_like() -> Tokenizer:
@@ -90,6 +93,20 @@ def test_a_skipped_special_token_does_not_split_a_character(tokenizers):
     tokenizer = tokenizers["bytes"]
     first, second = tokenizer.encode("é")
     assert "".join(pieces_of(tokenizer, [first, 2, second])) == "é"
+
+
+def test_two_beams_complete_a_character_that_they_share_in_part(tokenizers):
+    tokenizer = tokenizers["bytes"]
+    (first, second), (same, other) = tokenizer.encode("é"), tokenizer.encode("è")
+    assert first == same
+    outputs = OutputProcessor(tokenizer)
+    parent = Request("a", [1], SamplingParams(beam_width=2)).sequences[0]
+    outputs.add_sequence(parent)
+    assert outputs.append_beam_token(parent, first, -1.0) == ""
+    child = parent.fork()
+    outputs.fork(parent, child)
+    assert outputs.append_beam_token(parent, second, -2.0) == "é"
+    assert outputs.append_beam_token(child, other, -2.0) == "è"
 
 
 @pytest.mark.parametrize("kind", KINDS)

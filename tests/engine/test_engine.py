@@ -6,7 +6,7 @@ from support.engine.engine_fakes import EOS, FakeTokenizer, WatchedEngine, expec
 from minivllm import errors
 from minivllm.config import EngineConfig
 from minivllm.events import types as ev
-from minivllm.outputs import SampledToken
+from minivllm.outputs import Logprob, SampledToken
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
@@ -37,6 +37,7 @@ class TestTheDoor:
             ("x", [], {}, errors.EmptyPromptError, "send at least one token"),
             ("x", [1] * 50, {}, errors.PromptTooLongError, TOO_LONG),
             ("x", [1, 100], {}, UNKNOWN_TOKEN, "prompt_token_ids contains 100.*use 0 to 99"),
+            ("x", [1, -1], {}, UNKNOWN_TOKEN, "prompt_token_ids contains -1"),
             ("x", [1], {"logit_bias": {100: 1.0}}, UNKNOWN_TOKEN, "logit_bias contains 100"),
             ("x", [1], {"stop_token_ids": [5000]}, UNKNOWN_TOKEN, "stop_token_ids contains 5000"),
             ("x", [1], ALL_END, errors.InvalidSamplingParamsError, "before min_tokens"),
@@ -66,9 +67,10 @@ class TestTheDoor:
         engine.run()
         assert engine.token_ids("a") == expected_output([1, 2, 3], 6)
 
-    def test_a_priority_without_the_priority_policy_is_refused_and_not_ignored(self):
+    @pytest.mark.parametrize("priority", [3, -1])
+    def test_a_priority_without_the_priority_policy_is_refused_and_not_ignored(self, priority):
         with pytest.raises(errors.InvalidRequestError, match="scheduling_policy='priority'"):
-            WatchedEngine().add("a", [1], priority=3)
+            WatchedEngine().add("a", [1], priority=priority)
 
     def test_a_request_id_can_be_used_again_once_its_request_has_ended(self):
         engine = WatchedEngine()
@@ -149,6 +151,27 @@ class TestStops:
         engine.add("a", [1], max_tokens=4, min_tokens=4, stop=["END"])
         assert engine.run()["a"].outputs[0].text == "xEND"
 
+    def test_an_unfinished_character_behind_a_stop_string_is_not_shown(self, monkeypatch):
+        decode = FakeTokenizer.decode
+        monkeypatch.setattr(
+            FakeTokenizer, "decode", lambda *a, **k: decode(*a, **k).replace("~", "D\ufffd")
+        )
+        engine = WatchedEngine()
+        script(engine, ids("one EN~"))
+        engine.add("a", [1], stop=["END"])
+        assert engine.run()["a"].outputs[0].text == "one "
+        assert engine.events_of(ev.TextFlushed) == []
+
+    def test_an_abort_stays_an_abort_when_its_last_text_completes_a_stop_string(self, monkeypatch):
+        monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)
+        engine = WatchedEngine()
+        script(engine, ids("xEND more"))
+        engine.add("a", [1], stop=["END"])
+        for _ in range(4):
+            engine.step()
+        (output,) = engine.engine.abort_request("a").outputs
+        assert (output.text, output.finish_reason, output.stop_reason) == ("x", "abort", None)
+
 
 class TestOutputs:
     def run_with(self, kind: RequestOutputKind) -> list:
@@ -170,6 +193,26 @@ class TestOutputs:
         for last in (whole.outputs[0], growing[-1].outputs[0]):
             assert "".join(piece.text for piece in pieces) == last.text
             assert [token for piece in pieces for token in piece.token_ids] == last.token_ids
+
+    def test_a_delta_has_only_samples_with_news_and_only_new_tokens(self):
+        engine = WatchedEngine()
+        end = expected_output([1, 2], 3, index=1)[-1]
+        assert end not in expected_output([1, 2], 6)
+        kind = RequestOutputKind.DELTA
+        params = {"n": 2, "stop_token_ids": [end], "output_kind": kind, "logprobs": 1}
+        engine.add("a", [1, 2], max_tokens=6, **params)
+        pieces = []
+        while engine.engine.has_unfinished_requests():
+            pieces += [one for output in engine.step() for one in output.outputs]
+        assert [one.index for one in pieces] == [0, 1] * 3 + [0] * 3
+        assert all(len(one.token_ids) == len(one.text) == len(one.logprobs) == 1 for one in pieces)
+
+    def test_a_special_token_has_its_text_among_the_logprobs(self):
+        engine = WatchedEngine()
+        engine.runner.sample_tokens = lambda *_: [SampledToken(EOS, {EOS: Logprob(-1.0, 1)})]
+        engine.add("a", [1], logprobs=0)
+        (output,) = engine.run()["a"].outputs
+        assert (output.text, output.logprobs[0][EOS].decoded_token) == ("", chr(32 + EOS))
 
     def test_the_prompt_comes_back_as_text_when_it_came_as_text(self):
         engine = WatchedEngine()
@@ -203,6 +246,18 @@ def test_an_abort_gives_all_blocks_back_at_once_and_changes_no_token_of_the_othe
     engine.compare()
     engine.run()
     assert engine.token_ids("b") == expected_output(list(range(9)), 8)
+
+
+def test_an_abort_ends_only_the_samples_that_still_run():
+    engine = WatchedEngine()
+    end = expected_output([1, 2], 3, index=1)[-1]
+    engine.add("a", [1, 2], n=2, stop_token_ids=[end])
+    for _ in range(4):
+        engine.step()
+    output = engine.engine.abort_request("a")
+    assert [one.finish_reason for one in output.outputs] == ["abort", "stop"]
+    assert [event.seq_id for event in engine.events_of(ev.RequestAborted)] == ["a.0"]
+    engine.compare()
 
 
 def test_a_broken_invariant_is_emitted_counted_and_raised():

@@ -1,5 +1,6 @@
 """`EngineThread`: commands from any thread, and an answer for every caller."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -133,6 +134,28 @@ def test_a_paused_engine_does_nothing_until_it_is_stepped_or_resumed():
         assert not future.done()
         thread.resume().result(SOON)
         assert token_ids(future) == EXPECTED
+
+
+def test_asking_for_a_step_pauses_a_running_engine():
+    with EngineThread(make_engine()) as thread:
+        assert not thread.paused
+        assert thread.step().result(SOON) == []
+        assert thread.paused
+
+
+def test_a_command_that_exits_fails_only_its_own_future():
+    mailbox = Mailbox(in_step=lambda: False)
+    future = mailbox.post(Future(), sys.exit)
+    mailbox.carry_out(0.0)
+    assert isinstance(future.exception(0.0), SystemExit)
+
+
+def test_a_mailbox_that_closes_in_the_middle_of_a_step_returns_the_waiting_commands():
+    mailbox = Mailbox(in_step=lambda: True)
+    held = mailbox.post(Future(), list, between_steps=True)
+    mailbox.carry_out(0.0)
+    queued = mailbox.post(Future(), list)
+    assert mailbox.close() == [held, queued]
 
 
 def test_when_the_engine_fails_every_waiting_caller_gets_the_error():

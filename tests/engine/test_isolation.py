@@ -11,9 +11,9 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
-from minivllm.errors import EngineDeadError, SamplingError
+from minivllm.errors import EngineDeadError, InvariantError, SamplingError
 from minivllm.events import types as ev
-from minivllm.outputs import RequestOutput
+from minivllm.outputs import Logprob, PromptTokenLogprob, RequestOutput
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
@@ -128,7 +128,34 @@ def test_sequences_that_share_unwritten_blocks_of_a_failed_request_are_recompute
     preempted = engine.events_of(ev.RequestPreempted)
     assert {event.seq_id for event in preempted} == {f"good.{i}" for i in range(n)} | {"after.0"}
     assert {(event.victim_of, event.need) for event in preempted} == {("bad.0", 0)}
+    resumed = [event.seq_id for event in engine.events_of(ev.RequestResumed)]
+    assert resumed == [*(f"good.{i}" for i in range(n)), "after.0"], "in the order of the plan"
     assert engine.pool.num_free_blocks == 100
+
+
+def test_a_wholly_cached_prompt_writes_nothing_so_its_failure_strands_nobody() -> None:
+    engine = broken_engine()
+    engine.add("first", PROMPT[:8])
+    engine.run()
+    engine.add("bad", PROMPT[:8])
+    engine.add("good", PROMPT[:8])
+    outputs = run_by_phases(engine)
+    assert outputs["bad"].error and outputs["good"].error is None
+    assert engine.events_of(ev.RequestPreempted) == []
+    assert engine.token_ids("good") == expected_output(PROMPT[:8], 8)
+
+
+@pytest.mark.parametrize("fails", ["early", "late"])
+def test_copies_are_made_by_the_first_sequence_that_succeeds(fails: str) -> None:
+    for after in range(1, 7):
+        engine = broken_engine(fails)
+        engine.runner.after = after
+        engine.add("bad", [98, 98])  # first in every plan
+        engine.add("samples", PROMPT, max_tokens=6, n=3)
+        outputs = run_by_phases(engine)
+        assert outputs["bad"].error
+        for i, one in enumerate(outputs["samples"].outputs):
+            assert one.token_ids == expected_output(PROMPT, 6, index=i)
 
 
 @pytest.mark.parametrize("fails", ["early", "late"])
@@ -256,6 +283,33 @@ def test_a_broken_invariant_is_not_blamed_on_a_request() -> None:
     engine.runner.kv[engine.table("a")[0] * 4] = (0,)
     with pytest.raises(AssertionError, match="reads position 0"):
         engine.engine.step()
+
+
+def test_an_invariant_that_the_runner_finds_broken_is_not_blamed_on_a_request() -> None:
+    engine = WatchedEngine()
+    engine.add("a", PROMPT)
+
+    def execute(*args: object) -> None:
+        raise InvariantError("two sequences write one slot")
+
+    engine.runner.execute_model = execute
+    with pytest.raises(InvariantError, match="one slot"):
+        engine.engine.step()
+
+
+def test_a_request_that_fails_in_the_middle_of_its_prompt_gets_an_output() -> None:
+    class JudgingRunner(FakeRunner):
+        def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+            super().execute_model(plan, watch)
+            no_text = {-50: Logprob(-1.0, 1)}
+            return StepResult(None, prompt_logprobs=[PromptTokenLogprob("bad.0", 1, no_text)])
+
+    engine = WatchedEngine(max_num_batched_tokens=4)
+    engine.runner.__class__ = JudgingRunner
+    engine.add("bad", PROMPT, prompt_logprobs=0)
+    (output,) = engine.step()
+    assert output.finished and "could not be turned into text" in output.error
+    assert engine.engine._stepper.output_processor._outputs == {}
 
 
 def test_a_step_that_copied_from_a_reused_block_is_not_retried() -> None:

@@ -1,12 +1,19 @@
 """A step in phases: the same step, consistent after each phase, safe in between."""
 
 import pytest
-from support.engine.engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import (
+    FakeRunner,
+    FakeTokenizer,
+    WatchedEngine,
+    expected_output,
+)
 
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.outputs import SampledToken
-from minivllm.runtime.step_result import StepResult
+from minivllm.runtime.step_result import StepResult, Watch
 from minivllm.sampling_params import SamplingParams
 
 
@@ -95,6 +102,54 @@ def test_a_phase_that_fails_leaves_a_dead_engine_with_a_clear_error(failing):
     assert engine.engine.abort_request("a") is None
 
 
+def test_an_interrupted_step_leaves_a_dead_engine():
+    engine = WatchedEngine()
+    engine.add("a", [1, 2, 3])
+
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    engine.runner.execute_model = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        engine.engine.step()
+    with pytest.raises(EngineDeadError, match="KeyboardInterrupt"):
+        engine.engine.step()
+
+
+@pytest.mark.parametrize("ends_by", ["its last token", "an abort"])
+def test_a_trace_of_a_sequence_that_ends_before_its_decode_is_answered_at_once(ends_by):
+    engine = WatchedEngine()
+    engine.add("a", [1, 2, 3], max_tokens=1)
+    engine.engine.trace_kernel("a.0")
+    if ends_by == "an abort":
+        engine.engine.abort_request("a")
+    else:
+        engine.step()
+    (traced,) = engine.events_of(ev.KernelTraced)
+    assert traced.problem == "a.0 ended before its next decode step."
+
+
+def test_attention_mass_is_measured_only_while_somebody_listens():
+    measures = []
+
+    class Runner(FakeRunner):
+        def execute_model(self, plan: SchedulerOutput, watch: Watch) -> StepResult:
+            measures.append(watch.attention_mass)
+            super().execute_model(plan, watch)
+            return StepResult(None, attention_mass=[[1.0]] * watch.attention_mass)
+
+    config = WatchedEngine().config
+    engine = LLMEngine(config, Runner(100, config.block_size), FakeTokenizer())
+    engine.record_attention_mass(True)
+    engine.add_request("a", {"prompt_token_ids": [1, 2, 3]}, SamplingParams(max_tokens=3))
+    engine.step()
+    unsubscribe = engine.subscribe(lambda event: None)
+    engine.step()
+    unsubscribe()
+    engine.step()
+    assert measures == [False, True, False]
+
+
 def test_time_between_two_phases_is_not_counted():
     class Clock:
         name = "virtual"
@@ -117,10 +172,10 @@ def test_time_between_two_phases_is_not_counted():
         return call
 
     engine.add("a", [1, 2, 3])
-    engine.runner.execute_model = takes(3.0, StepResult(logits=None))
+    engine.runner.execute_model = takes(3.0, StepResult(logits=None, t_prepare=1.0))
     engine.runner.sample_tokens = takes(0.5, [SampledToken(7)])
     for _ in range(3):
         clock.time += 100.0
         engine.step_phase()
     (end,) = engine.events_of(ev.StepEnd)
-    assert (end.t_schedule, end.t_prepare, end.t_model, end.t_sample) == (0.0, 0.0, 3.0, 0.5)
+    assert (end.t_schedule, end.t_prepare, end.t_model, end.t_sample) == (0.0, 1.0, 2.0, 0.5)

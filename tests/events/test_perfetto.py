@@ -23,7 +23,7 @@ from minivllm.events.perfetto.export import export_perfetto
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.reader import LogReader
 
-TRACES = sorted((Path(__file__).parents[2] / "docs/assets/traces").glob("*.jsonl"))
+RECORDINGS = sorted((Path(__file__).parents[2] / "docs/assets/recordings").glob("*.jsonl"))
 PHASES_OF_A_STEP = ("schedule", "prepare", "model", "sample")
 PHASES_OF_A_LIFE = {"queued", "prefill", "decode", "preempted"}
 
@@ -148,7 +148,7 @@ def test_any_history_of_the_engine_becomes_a_complete_trace(flavour: str, tmp_pa
         check_against_events(trace, header, events)
 
 
-@pytest.mark.parametrize("log", TRACES, ids=lambda log: log.stem)
+@pytest.mark.parametrize("log", RECORDINGS, ids=lambda log: log.stem)
 def test_each_scenario_becomes_a_complete_trace(log: Path):
     stream = LogReader(log)
     check_against_events(exported(log), stream.header, list(stream))

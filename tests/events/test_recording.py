@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
@@ -13,6 +14,8 @@ from minivllm.events.recording.lines import encode_header
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import RequestArrived
+
+_HEADER = WatchedEngine().engine.log_header()
 
 
 def many_keyframes(path: Path) -> Recording:
@@ -77,6 +80,15 @@ def test_unknown_kinds_and_fields_are_skipped(recorded, tmp_path):
     assert recording.view_at_event(len(recording)).state == engine.fold.state
 
 
+def test_a_recording_that_names_its_schema_opens_as_one_that_does_not(recorded, tmp_path):
+    engine, path, _ = recorded
+    head, *lines = path.read_bytes().splitlines(keepends=True)
+    named = head.replace(b'"ev":"meta",', b'"ev":"meta","schema":"minivllm.trace",')
+    assert b"schema" not in head and named != head
+    recording = Recording(written(tmp_path, [named, *lines]))
+    assert recording.view_at_event(len(recording)).state == engine.fold.state
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -135,12 +147,10 @@ def test_keyframes_after_a_gap_remember_it(recorded, tmp_path):
         (b"", "empty or incomplete"),
         (b"hello\n", "not a minivllm recording"),
         (b'{"a": 1}\n', "not a minivllm recording"),
-        (
-            encode_header(msgspec.structs.replace(WatchedEngine().engine.log_header(), version=99)),
-            "upgrade minivllm",
-        ),
+        (encode_header(replace(_HEADER, schema="other.log")), "'other.log' file, not a minivllm"),
+        (encode_header(replace(_HEADER, version=99)), "upgrade minivllm"),
     ],
-    ids=["empty", "text", "other JSON", "a newer format"],
+    ids=["empty", "text", "other JSON", "another schema", "a newer format"],
 )
 def test_a_foreign_file_is_refused_with_a_sentence(tmp_path, content, sentence):
     with pytest.raises(EventLogError, match=sentence):

@@ -168,7 +168,7 @@ def test_a_result_of_the_wrong_type_is_reported(submit: Submit):
     assert "cannot be used: AttributeError: 'int'" in failure.text
     other = submit("BlockPool.touch = lambda self, block: 'yes'")
     result = check_and_diagnose(EXERCISE, other, diagnoses=False)
-    assert "returns 'yes'" in result.first_failure.counterexample.told[-1]
+    assert "returns 'yes'" in result.first_failure.counterexample.actual[-1]
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def region(root: Path, page: str, name: str) -> str:
 
 
 def test_the_committed_tables_follow_from_the_committed_measurements(tables):
-    for name, text in tables.render(tables.read_stages(ROOT / tables.MEASURED), ROOT).items():
+    for name, text in tables.make_files(tables.read_stages(ROOT / tables.MEASURED), ROOT).items():
         path = ROOT / name
         assert (path.read_text() if path.exists() else None) == text, (
             f"run python tools/gpu_report/tables.py: {name}"
@@ -57,7 +57,7 @@ def test_every_region_is_on_exactly_one_page_of_a_language(tables, tool):
 
 
 def test_without_measurements_there_is_no_picture_and_the_pages_name_the_command(copy, tables):
-    assert not (copy / tables.PICTURE).exists() and not (copy / tables.RUNGS).exists()
+    assert not (copy / tables.PICTURE).exists() and not (copy / tables.MEASURED_KERNELS).exists()
     for name, command in (
         ("ladder", "tools/gpu_report kernels"),
         ("workload", "tools/gpu_report engine"),

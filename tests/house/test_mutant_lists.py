@@ -1,4 +1,4 @@
-"""`make mutants`: its lists fit the source and cover every file of the core."""
+"""`make mutants`: its lists fit the source and cover every file of the core and the engine."""
 
 from pathlib import Path
 
@@ -7,11 +7,19 @@ from support.tool_modules import TOOLS, load_tool
 
 ROOT = TOOLS.parent
 LISTS = sorted((TOOLS / "mutants").glob("*.toml"))
-CORE = {file.name for file in (ROOT / "minivllm/core").glob("*.py") if file.name != "__init__.py"}
+WITHOUT_BEHAVIOUR = {"__init__.py", "runner.py"}
+"""Files with docstrings and a protocol only."""
+
+
+def test_the_core_and_the_engine_have_a_list_each():
+    assert [path.stem for path in LISTS] == ["core", "engine"]
 
 
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
-def test_every_mutant_of_a_list_fits_the_source_and_every_core_file_has_one(path: Path):
+def test_every_mutant_of_a_list_fits_the_source_and_every_file_has_one(path: Path):
     listed = load_tool("mutants/run.py").read_list(path)
     assert listed.must_kill >= 95
-    assert path.stem != "core" or {Path(one.file).name for one in listed.mutants} == CORE
+    room = ROOT / "minivllm" / path.stem
+    assert {ROOT / one.file for one in listed.mutants} == {
+        file for file in room.glob("*.py") if file.name not in WITHOUT_BEHAVIOUR
+    }

@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from minivllm.errors import TRITON
+from minivllm.runtime.store.house_model import DIGESTS, FILES, house_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKED = ("kernels", "tui", "lessons")
@@ -114,6 +115,17 @@ def test_a_wheel_holds_every_file_of_the_sources_and_no_other(sources: Path, whe
     (info,) = wheel.glob("*.dist-info")
     assert "minivllm = minivllm.cli:main" in (info / "entry_points.txt").read_text()
     assert (info / "licenses" / "LICENSE").exists()
+
+
+def test_a_wheel_has_the_house_model_readable_for_every_user(wheel: Path) -> None:
+    (archive,) = wheel.glob("*.whl")
+    modes = {
+        member.filename.rpartition("/")[2]: member.external_attr >> 16 & 0o444
+        for member in zipfile.ZipFile(archive).infolist()
+        if "/store/house/" in member.filename
+    }
+    assert modes == dict.fromkeys((*FILES, DIGESTS), 0o444)
+    assert house_checkpoint(wheel / "minivllm/runtime/store/house")
 
 
 def test_an_sdist_holds_each_file_once_at_its_import_path_and_builds_the_same_wheel(

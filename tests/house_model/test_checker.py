@@ -77,3 +77,36 @@ def test_an_answer_about_another_topic_of_serving_is_wrong(tool):
     question = "ben asks: What is a block?"
     assert tool("checker").is_right("serving", question, blocks["say"][0])
     assert not tool("checker").is_right("serving", question, caches["say"][0])
+
+
+def test_a_story_that_changes_a_name_is_grammatical_all_the_same(tool):
+    text = story(tool, 3)
+    head, _, tail = text.rpartition("Ada")
+    assert tool("checker").is_grammatical("story", text)
+    assert tool("checker").is_grammatical("story", f"{head}Cleo{tail}")
+
+
+@FEW
+@given(seed=st.integers(0, 10_000), where=st.integers(0, 1_000))
+def test_a_story_without_one_of_its_words_is_ungrammatical(tool, seed, where):
+    words = story(tool, seed).split(" ")
+    del words[where % len(words)]
+    assert not tool("checker").is_grammatical("story", " ".join(words))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "broken"),
+    [
+        ("count", "3, 4, 9", "3, 4,"),
+        ("order", "g comes after h.", "g comes h."),
+        ("sum", "2 + 2 = 5", "2 + 2 ="),
+        ("copy", "something else", "a a a a ..."),
+        ("json", '{"name": "ben"}', '{"name": "ben"'),
+        ("about", "Ada gave a red kite to Ada.", "Ada gave to red kite a Ada."),
+        ("serving", "I am a tiny language model. I live in minivllm and show how serving works.",
+         "I am a tiny tiny."),
+    ],
+)  # fmt: skip
+def test_a_wrong_answer_may_be_grammatical_and_a_broken_one_is_not(tool, kind, wrong, broken):
+    assert tool("checker").is_grammatical(kind, wrong)
+    assert not tool("checker").is_grammatical(kind, broken)

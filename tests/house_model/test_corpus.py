@@ -31,6 +31,7 @@ def test_the_checker_accepts_every_generated_answer(tool, kind, held_out):
     for _ in range(15):
         one = corpus.exchange(random, kind, held_out=held_out)
         assert checker.is_right(kind, one.prompt, one.answer), one
+        assert checker.is_grammatical(kind, one.answer), one
         assert corpus.is_held_out(one.prompt) == held_out
 
 
@@ -54,6 +55,17 @@ def test_every_prompt_of_the_demo_is_taught(tool):
             prompt = arrival.messages[-1]["content"]
             assert prompt in taught or stories.parse_request(prompt) is not None, prompt
             assert not corpus.is_held_out(prompt)
+
+
+def test_no_fact_is_held_out(tool):
+    corpus = tool("corpus")
+    facts = [
+        ask
+        for name in ("serving", "world")
+        for topic in corpus.topics(name)
+        for ask in topic["ask"]
+    ]
+    assert not any(map(corpus.is_held_out, [*facts, "What comes after g?", "What comes before b?"]))
 
 
 def test_a_chat_prompt_is_what_the_chat_template_writes(tool, tmp_path):

@@ -5,6 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from minivllm import LLM, SamplingParams
+from minivllm.runtime.store.house_model import house_checkpoint
 
 PROMPTS = ["Ada was a", "Count from 3 to 9.", "zoë ✓ 42"]
 
@@ -12,7 +13,7 @@ PROMPTS = ["Ada was a", "Count from 3 to 9.", "zoë ✓ 42"]
 @pytest.fixture(scope="module")
 def checkpoint(tool, tmp_path_factory):
     out = tmp_path_factory.mktemp("house")
-    plan = tool("train").Plan(
+    options = tool("train").TrainingOptions(
         steps=3,
         layers=2,
         batch_tokens=128,
@@ -22,12 +23,13 @@ def checkpoint(tool, tmp_path_factory):
         tokenizer_documents=150,
         save_every_s=0.0,
     )
-    tool("train").train(plan, out)
+    tool("train").train(options, out)
     return out
 
 
 def test_a_checkpoint_has_the_files_of_a_chat_model_in_bf16(checkpoint):
     assert {path.name for path in checkpoint.iterdir()} == {
+        "SHA256SUMS",
         "config.json",
         "generation_config.json",
         "model.safetensors",
@@ -36,6 +38,8 @@ def test_a_checkpoint_has_the_files_of_a_chat_model_in_bf16(checkpoint):
     }
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype="auto")
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
+    assert house_checkpoint(checkpoint) == checkpoint, "the digests fit"
+    assert (checkpoint / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 
 def test_minivllm_and_transformers_write_the_same_tokens(checkpoint):
@@ -51,21 +55,23 @@ def test_minivllm_and_transformers_write_the_same_tokens(checkpoint):
 
 def test_the_learning_rate_rises_and_then_falls(tool):
     train = tool("train")
-    plan = train.Plan(steps=1000, warmup_steps=10)
-    rates = [train.learning_rate(plan, step, step / plan.steps) for step in range(plan.steps)]
+    options = train.TrainingOptions(steps=1000, warmup_steps=10)
+    rates = [
+        train.learning_rate(options, step, step / options.steps) for step in range(options.steps)
+    ]
     assert rates[:10] == sorted(rates[:10])
     assert rates[10:] == sorted(rates[10:], reverse=True)
-    assert max(rates) <= plan.peak_rate
+    assert max(rates) <= options.peak_rate
 
 
 def test_a_batch_begins_each_row_with_a_document(tool, monkeypatch):
     train, corpus = tool("train"), tool("corpus")
     tokenizer = tool("tokenizer").train_tokenizer(0, 150)
-    monkeypatch.setattr(train, "copy_share", lambda plan, step: 0.0)
-    plan = train.Plan(batch_tokens=256, row_lengths=((1.0, 64),), copy_steps=0)
-    ids, weights = train.Batches(tokenizer, plan).next(0, 0.0)
+    monkeypatch.setattr(train, "copy_share", lambda options, step: 0.0)
+    options = train.TrainingOptions(batch_tokens=256, row_lengths=((1.0, 64),), copy_steps=0)
+    ids, weights = train.Batches(tokenizer, options).next(0, 0.0)
     assert ids.shape == weights.shape == (4, 65)
-    first = next(corpus.documents(plan.seed))
+    first = next(corpus.documents(options.seed))
     text = "".join(part for part, _ in first)
     expected = tokenizer.encode(text).ids[:65]
     assert ids[0].tolist()[: len(expected)] == expected
@@ -78,16 +84,16 @@ def test_prompts_count_less_than_answers(tool):
 
 
 def test_a_training_stops_when_its_time_is_over(tool, tmp_path):
-    plan = tool("train").Plan(layers=1, limit_s=1e-9, tokenizer_documents=20)
-    tool("train").train(plan, tmp_path)
+    options = tool("train").TrainingOptions(layers=1, limit_s=1e-9, tokenizer_documents=20)
+    tool("train").train(options, tmp_path)
     assert (tmp_path / "model.safetensors").is_file()
 
 
 def test_training_begins_with_rows_that_only_copying_predicts(tool):
     train = tool("train")
-    plan = train.Plan()
+    options = train.TrainingOptions()
     tokenizer = tool("tokenizer").train_tokenizer(0, 20)
-    ids, weights = train.Batches(tokenizer, plan).next(0, 0.0)
+    ids, weights = train.Batches(tokenizer, options).next(0, 0.0)
     for row, weight in zip(ids.tolist(), weights.tolist(), strict=True):
         period = weight.index(1.0)
         assert row[period:] == row[:-period]
@@ -96,8 +102,8 @@ def test_training_begins_with_rows_that_only_copying_predicts(tool):
 
 def test_rows_to_copy_become_few_but_never_none(tool):
     train = tool("train")
-    plan = train.Plan()
-    shares = [train.copy_share(plan, step) for step in range(0, 5 * plan.copy_steps, 10)]
+    options = train.TrainingOptions()
+    shares = [train.copy_share(options, step) for step in range(0, 5 * options.copy_steps, 10)]
     assert shares[0] == 1.0
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] == 0.1

@@ -21,10 +21,10 @@ pytestmark = [
 ]
 
 PROMPTS = ["Hello", "Hello there, how are you?", "x", "Once upon a time in a land far away"]
-RUNGS = ("triton:naive", "triton:grouped", "triton:split", "triton:static", "triton:unified")
+VERSIONS = ("triton:naive", "triton:grouped", "triton:split", "triton:static", "triton:unified")
 BACKENDS = {
     "torch": {"attention_backend": "torch"},
-    **{rung: {"attention_backend": rung, "enforce_eager": True} for rung in RUNGS},
+    **{version: {"attention_backend": version, "enforce_eager": True} for version in VERSIONS},
     "triton without fused operations": {"attention_backend": "triton", "custom_ops": ["none"]},
     "triton with CUDA graphs": {"attention_backend": "triton"},
     "auto": {},

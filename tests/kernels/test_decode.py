@@ -59,7 +59,7 @@ def unified(query: torch.Tensor, *arguments: object, num_splits: int = 1) -> tor
     return unified_attention(query, keys, values, tables, starts, lengths, scale, **options)
 
 
-RUNGS: dict[str, Callable[..., torch.Tensor]] = {
+VERSIONS: dict[str, Callable[..., torch.Tensor]] = {
     "naive": decode_naive,
     "grouped": decode_grouped,
     "split": split_in_4,
@@ -75,8 +75,8 @@ def test_every_version_of_decode_attention_equals_the_reference(shape: Shape, se
     case = PagedCase(shape, [*edge_lengths(shape.block_size), 0], seed)
     query = case.decode_query()
     expected = case.decode_expected(query)
-    for rung in RUNGS.values():
-        actual = rung(*case.decode_arguments(query))
+    for version in VERSIONS.values():
+        actual = version(*case.decode_arguments(query))
         assert_close(actual, expected, shape.dtype)
         assert actual[-1].abs().max() == 0.0
 
@@ -112,9 +112,9 @@ def test_large_scores_do_not_overflow_the_softmax(seed: int) -> None:
     query = (
         case.decode_query() * 1000
     )  # scores in the thousands: exp() of them is infinite, and float32 holds them to 1e-4
-    for rung in RUNGS.values():
+    for version in VERSIONS.values():
         assert_close(
-            rung(*case.decode_arguments(query)), case.decode_expected(query), torch.float32, 1e-3
+            version(*case.decode_arguments(query)), case.decode_expected(query), torch.float32, 1e-3
         )
 
 

@@ -7,7 +7,7 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.lessons.course.course import COURSE
 from minivllm.lessons.course.library import find_lesson, lessons
-from minivllm.lessons.shown.measured import MeasuredLadder, MeasuredRung, MeasuredRungs
+from minivllm.lessons.shown.measured import MeasuredKernel, MeasuredKernels, MeasuredLadder
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.script import MAX_WORDS, Answer, Lesson, Predict
@@ -112,13 +112,13 @@ def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_
     lesson_shelf, monkeypatch
 ):
     names = ("naive", "grouped", "split", "static", "unified")
-    rungs = [MeasuredRung(name, 1234.5, 0.777, 1333.3) for name in names]
-    ladders = [MeasuredLadder(64, 4096, rungs), MeasuredLadder(1, 16384, rungs)]
-    measured = MeasuredRungs("NVIDIA H100 80GB HBM3", "2026-11-22", ladders)
-    monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_rungs", lambda: None)
+    versions = [MeasuredKernel(name, 1234.5, 0.777, 1333.3) for name in names]
+    ladders = [MeasuredLadder(64, 4096, versions), MeasuredLadder(1, 16384, versions)]
+    measured = MeasuredKernels("NVIDIA H100 80GB HBM3", "2026-11-22", ladders)
+    monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_kernels", lambda: None)
     without = play(find_lesson("kernel-ladder"), lesson_shelf)
     monkeypatch.setattr(
-        "minivllm.lessons.course.l12_kernel_ladder.measured_rungs", lambda: measured
+        "minivllm.lessons.course.l12_kernel_ladder.measured_kernels", lambda: measured
     )
     run = play(find_lesson("kernel-ladder"), lesson_shelf)
     (page,) = [page for page in run.pages if "NVIDIA H100 80GB" in page.text]

@@ -32,13 +32,13 @@ COMMANDS = {
 RUN_COMMANDS = """
 import contextlib, io, json, sys
 from minivllm.cli import main
-told = {}
+results = {}
 for name, command in json.loads(sys.argv[1]).items():
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(command)
-    told[name] = [status, out.getvalue(), err.getvalue()]
-print(json.dumps(told))
+    results[name] = [status, out.getvalue(), err.getvalue()]
+print(json.dumps(results))
 """
 
 
@@ -74,7 +74,7 @@ def without(home) -> dict:
 
 
 @pytest.fixture(scope="module")
-def told(home) -> dict:
+def results(home) -> dict:
     """Exit status, standard output and standard error of each command."""
     commands = {name: line.split() for name, line in COMMANDS.items()}
     exercise = home / "work/paged-attention-triton"
@@ -130,25 +130,25 @@ def assert_alike(one: object, other: object) -> None:
         assert one == (pytest.approx(other, rel=1e-3, abs=1e-4) if type(one) is float else other)
 
 
-def test_a_lesson_says_first_that_it_shows_recordings_and_the_next_exercise_can_be_done(told):
-    status, out, err = told["lesson 5"]
+def test_a_lesson_says_first_that_it_shows_recordings_and_the_next_exercise_can_be_done(results):
+    status, out, err = results["lesson 5"]
     assert status == 0 and "end of" in out
     assert "Triton is not installed" in err and "lesson 5" in err
-    assert "lessons 5 and 12" in told["list"][1]
-    assert told["next"][0] == 0 and "paged-attention-triton" not in told["next"][1]
+    assert "lessons 5 and 12" in results["list"][1]
+    assert results["next"][0] == 0 and "paged-attention-triton" not in results["next"][1]
 
 
 @pytest.mark.parametrize("name", ["smollm2", "bench", "start", "check", "demo", "backend"])
-def test_commands_that_need_triton_say_so_in_one_sentence_before_they_begin(told, name):
-    status, out, err = told[name]
+def test_commands_that_need_triton_say_so_in_one_sentence_before_they_begin(results, name):
+    status, out, err = results[name]
     assert status != 0
     assert out == ""
     assert err.startswith("minivllm: ") and "needs Triton" in err
     assert err.count("\n") == 1
 
 
-def test_a_cpu_engine_neither_needs_nor_imports_triton(told, home):
-    assert told["cpu"][0] == 0
+def test_a_cpu_engine_neither_needs_nor_imports_triton(results, home):
+    assert results["cpu"][0] == 0
     code = (
         "import sys, minivllm; llm = minivllm.LLM(model='tiny-random', device='cpu');"
         " llm.generate('x', minivllm.SamplingParams(max_tokens=2), use_tqdm=False); print('triton'"

@@ -9,7 +9,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from support.engine.random_traces import OPTIONS, REQUESTS, run_of
+from support.engine.random_runs import OPTIONS, REQUESTS, run_of
 from support.tui.drawn_blocks import expected_cells, ids_of, read_cells
 from support.tui.driven_app import app_for, drawn, drive, panel, put, settle, until
 from textual.pilot import Pilot

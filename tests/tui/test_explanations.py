@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from support.engine.random_traces import folded
+from support.engine.random_runs import folded
 from support.tui.driven_app import app_for, drawn, drive, panel, put, show_screen, until
 from support.tui.shown import missing_from, rows
 

@@ -49,7 +49,7 @@ def test_a_packed_model_is_fully_restored_and_continues_alike(
         pieces = MODELS.pack(model)
         restored = MODELS.restore(stage.header, pieces)
         assert restored.fold.state == model.fold.state and restored.remembered == model.remembered
-        assert restored.steps == model.steps and restored.lives == model.lives
+        assert restored.steps == model.steps and restored.ledger == model.ledger
         feed(model, events[cut:])
         assert MODELS.restore(stage.header, pieces).fold.last_seq == cut - 1, (
             "what is packed does not move"

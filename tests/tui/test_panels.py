@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engine.random_traces import folded
+from support.engine.random_runs import folded
 from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev

@@ -52,11 +52,11 @@ def main() -> int:
         for name, run in clients.items():
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    told, passed = run(args, server.url, checkpoint, Path(folder)), True
+                    shown, passed = run(args, server.url, checkpoint, Path(folder)), True
                 except NotConformantError as error:
-                    told, passed = str(error), False
+                    shown, passed = str(error), False
             failed += not passed
-            print(f"{'pass' if passed else 'FAIL'}  {name:<10} {told}", flush=True)
+            print(f"{'pass' if passed else 'FAIL'}  {name:<10} {shown}", flush=True)
     return 1 if failed else 0
 
 
@@ -128,9 +128,12 @@ def _by_transformers(checkpoint: str, pairs: list[tuple[str, str]]) -> list[tupl
         begin = len(tokenizer(context).input_ids)
         with torch.inference_mode():
             rows = model(torch.tensor([whole])).logits[0, begin - 1 : -1].double().log_softmax(-1)
-        told = torch.tensor(whole[begin:])
+        targets = torch.tensor(whole[begin:])
         found.append(
-            (rows[range(len(told)), told].sum().item(), bool((rows.argmax(-1) == told).all()))
+            (
+                rows[range(len(targets)), targets].sum().item(),
+                bool((rows.argmax(-1) == targets).all()),
+            )
         )
     return found
 

@@ -1,7 +1,6 @@
-"""Draws decode steps as a picture: the host's work, and below this row the device's kernels.
+"""Draws decode steps as a picture: a row for the host's work, above a row for the device's kernels.
 
-The input is the reduced timelines of stage `profile`. All timelines share one time axis, so that
-steps with and without CUDA graphs can be compared.
+The input is the reduced timelines of stage `profile`, all drawn on one time axis.
 """
 
 from html import escape
@@ -46,7 +45,7 @@ def draw_steps(panels: list[tuple[str, list[dict[str, Any]]]]) -> str:
 
 
 def _end(timeline: list[dict[str, Any]]) -> float:
-    return max(one["start"] + one["duration"] for one in timeline)
+    return max(interval["start"] + interval["duration"] for interval in timeline)
 
 
 def _legend() -> list[str]:
@@ -63,10 +62,10 @@ def _panel(title: str, timeline: list[dict[str, Any]], top: float, scale: float)
     for number, row in enumerate(("host", "device")):
         y = top + 18 + number * (ROW + GAP)
         parts.append(f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{row}</text>')
-        for one in timeline:
-            if one["on"] == row:
-                kind = one["name"] if one["name"] in KINDS else "python"
-                x, width = LEFT + one["start"] * scale, max(one["duration"] * scale, 0.1)
+        for interval in timeline:
+            if interval["on"] == row:
+                kind = interval["name"] if interval["name"] in KINDS else "python"
+                x, width = LEFT + interval["start"] * scale, max(interval["duration"] * scale, 0.1)
                 parts.append(
                     f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW}"/>'
                 )

@@ -17,7 +17,7 @@ from minivllm.lab.bench.throughput.dummy_peers import ContinuousBatches, load_du
 from minivllm.lab.bench.throughput.engine_speed import EngineSpeed, time_round, warm_up
 from minivllm.lab.bench.throughput.nano_vllm import (
     STATIC_BATCH_SIZE,
-    Settings,
+    NanoVllmSettings,
     free_device_memory,
     make_our_engine,
     one_line,
@@ -35,11 +35,11 @@ from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 
 ROUNDS = 5
 PEER_SECONDS = 20.0
-"""After this many seconds, a peer with batches gets no new batch in the round."""
+"""After this many seconds of a round, a peer with static batches gets no new batch."""
 CONTINUOUS_LIMIT_S = 150.0
 """Time limit of a round with continuous batching, which gets all requests at once."""
 OURS = {False: "minivllm, CUDA graphs", True: "minivllm, enforce_eager"}
-REAL = Settings(
+REAL = NanoVllmSettings(
     spec=NANO_VLLM, model=QWEN3_DUMMY, dtype="bfloat16", device="cuda", attention_backend="auto",
     seed=0, num_rounds=ROUNDS, num_threads=2, peer_seconds=PEER_SECONDS,
 )  # fmt: skip
@@ -82,7 +82,10 @@ def run(report: StageFile, *, dry_run: bool) -> None:
 
 
 def _run_ours(
-    report: StageFile, settings: Settings, rounds: list[list[BenchRequest]], enforce_eager: bool
+    report: StageFile,
+    settings: NanoVllmSettings,
+    rounds: list[list[BenchRequest]],
+    enforce_eager: bool,
 ) -> None:
     name, engine = OURS[enforce_eager], None
     for number in range(1, len(rounds)):
@@ -100,7 +103,9 @@ def _run_ours(
     free_device_memory()
 
 
-def _run_peers(report: StageFile, settings: Settings, rounds: list[list[BenchRequest]]) -> None:
+def _run_peers(
+    report: StageFile, settings: NanoVllmSettings, rounds: list[list[BenchRequest]]
+) -> None:
     model, failed = None, set()
     for number in range(1, len(rounds)):
         for peer in PEERS:
@@ -135,7 +140,9 @@ def _run_peers(report: StageFile, settings: Settings, rounds: list[list[BenchReq
 
 
 @contextmanager
-def _peer_engine(peer: Peer, model: Any, settings: Settings) -> Iterator[tuple[BenchEngine, str]]:
+def _peer_engine(
+    peer: Peer, model: Any, settings: NanoVllmSettings
+) -> Iterator[tuple[BenchEngine, str]]:
     if peer.batch_size is not None:
         yield StaticBatches(model, peer.name, peer.batch_size), "sdpa"
         return
@@ -148,7 +155,7 @@ def _measure_round(
     number: int,
     engine: BenchEngine,
     requests: list[BenchRequest],
-    settings: Settings,
+    settings: NanoVllmSettings,
     batch_size: int | None,
     attention: str,
 ) -> dict[str, Any]:

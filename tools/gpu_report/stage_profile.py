@@ -35,7 +35,7 @@ plus half an average output.
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProfileOptions:
     """What to measure. prompts: lengths of the prompts; steps: number of steps without profiler"""
 
     engine: dict[str, Any]
@@ -45,7 +45,7 @@ class Plan:
     profiled_steps: int
 
 
-REAL = Plan(
+REAL = ProfileOptions(
     engine={
         "model": QWEN3_DUMMY, "load_format": "dummy", "dtype": "bfloat16", "device": "cuda",
         "max_num_seqs": 256, "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS,
@@ -54,7 +54,7 @@ REAL = Plan(
     prompts=replace(NANO_VLLM, prompt_len=MEAN_CONTEXT), batches=(1, 64, 256), steps=40,
     profiled_steps=5,
 )  # fmt: skip
-DRY_RUN = Plan(
+DRY_RUN = ProfileOptions(
     engine={
         "model": "tiny-random", "load_format": "dummy", "dtype": "float32", "device": "cpu",
         "attention_backend": "torch", "linear_backend": "torch", "num_gpu_blocks_override": 64,
@@ -65,31 +65,31 @@ DRY_RUN = Plan(
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each batch size, first with CUDA graphs and then without CUDA graphs."""
-    plan = DRY_RUN if dry_run else REAL
+    """Add a row for each batch size, first with CUDA graphs and then without them."""
+    options = DRY_RUN if dry_run else REAL
     for enforce_eager in (False, True):
         engine = None
-        for batch in plan.batches:
+        for batch in options.batches:
             key = f"{'eager' if enforce_eager else 'graphs'}/{batch}"
             if not report.wants(key):
                 continue
             if engine is None:
                 engine = LLMEngine.from_config(
-                    EngineConfig(**plan.engine, enforce_eager=enforce_eager)
+                    EngineConfig(**options.engine, enforce_eager=enforce_eager)
                 )
-            numbers = _measure_batch(engine, plan, batch)
+            numbers = _measure_batch(engine, options, batch)
             report.add({"key": key, "batch": batch, "enforce_eager": enforce_eager, **numbers})
         engine = None
         free_device_memory()
 
 
-def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
-    prompt_lens = _add_requests(engine, plan, batch)
+def _measure_batch(engine: LLMEngine, options: ProfileOptions, batch: int) -> dict[str, Any]:
+    prompt_lens = _add_requests(engine, options, batch)
     _run_prefills(engine, batch)
     for _ in range(WARM_UP_STEPS):
         engine.step()
     clock, runs = MonotonicClock(), []
-    for _ in range(plan.steps):
+    for _ in range(options.steps):
         _wait_for_device()
         started = clock.now()
         _decode(engine, batch)
@@ -97,7 +97,7 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
         runs.append(clock.now() - started)
     # Profile one step first and discard it: the profiler starts slowly, so this step is slow.
     _profile(engine, batch, 1)
-    trace_events = _profile(engine, batch, plan.profiled_steps)
+    trace_events = _profile(engine, batch, options.profiled_steps)
     for number in range(batch):
         engine.abort_request(str(number))
     summary = summarize_steps(trace_events)
@@ -114,9 +114,9 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
     }
 
 
-def _add_requests(engine: LLMEngine, plan: Plan, batch: int) -> list[int]:
+def _add_requests(engine: LLMEngine, options: ProfileOptions, batch: int) -> list[int]:
     """Add requests with the workload's prompt lengths and enough output tokens for all steps."""
-    max_tokens = PREFILL_STEPS + WARM_UP_STEPS + plan.steps + plan.profiled_steps + 2
+    max_tokens = PREFILL_STEPS + WARM_UP_STEPS + options.steps + options.profiled_steps + 2
     # Like `LLM.generate`, return no output before the end.
     params = SamplingParams(
         temperature=0,
@@ -125,7 +125,7 @@ def _add_requests(engine: LLMEngine, plan: Plan, batch: int) -> list[int]:
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
     # Use the batch as round number, so that no prompt is in the prefix cache.
-    requests = make_requests(plan.prompts, 0, batch, engine.tokenizer.vocab_size)[:batch]
+    requests = make_requests(options.prompts, 0, batch, engine.tokenizer.vocab_size)[:batch]
     for number, request in enumerate(requests):
         engine.add_request(str(number), {"prompt_token_ids": request.prompt_token_ids}, params)
     return [len(request.prompt_token_ids) for request in requests]
@@ -142,7 +142,6 @@ def _run_prefills(engine: LLMEngine, batch: int) -> None:
 
 
 def _is_decode(engine: LLMEngine, batch: int) -> bool:
-    """Whether the last step had exactly `batch` decodes."""
     scheduled = engine._stepper.last_plan.scheduled
     return len(scheduled) == batch and all(item.kind == "decode" for item in scheduled)
 

@@ -5,9 +5,9 @@
     python tools/gpu_report/tables.py
         write everything again from docs/measured/gpu
 
-Stages are stored in docs/measured/gpu/STAGE.json; if DIR lacks a stage, the stored file stays as it
-is. The stored files determine the marked regions of the pages (`regions`),
-lessons/shown/measured_rungs.json and docs/assets/gpu-step.svg (`picture`). On an error nothing is
+Stages are stored in docs/measured/gpu/STAGE.json; a stage that DIR lacks keeps its stored file. The
+stored files determine the marked regions of the pages (`regions`),
+lessons/shown/measured_kernels.json and docs/assets/gpu-step.svg (`picture`). On an error nothing is
 written, and the exit status is 2.
 """
 
@@ -19,14 +19,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kernel_regions import LESSON_AT, copy_speed, kernel_versions
 from picture import draw_steps
-from regions import LESSON_AT, PICTURED_BATCH, REGIONS, MissingError, Stage, copy_speed, rungs
+from region_text import MissingError, Stage
+from regions import REGIONS
+from step_regions import PICTURED_BATCH
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
 MEASURED = "docs/measured/gpu"
 PAGES = ("docs/performance.md", "docs/how-to/profile-a-gpu.md", "README.md", "README.zh.md")
-RUNGS = "lessons/shown/measured_rungs.json"
+MEASURED_KERNELS = "lessons/shown/measured_kernels.json"
 PICTURE = "docs/assets/gpu-step.svg"
 PICTURED = {
     f"graphs/{PICTURED_BATCH}": "with CUDA graphs",
@@ -54,7 +57,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         stages = read_stages(root / MEASURED)
         if args.dir is not None:
             stages |= _new_stages(args.dir)
-        outputs = render(stages, root)
+        outputs = make_files(stages, root)
     except TablesError as error:
         print(error, file=sys.stderr)
         return 2
@@ -106,7 +109,6 @@ def _new_stages(folder: Path) -> dict[str, Stage]:
 
 
 def _reduced(stage: Stage) -> Stage:
-    """Remove all timelines except those in the picture."""
     return stage | {
         "rows": [
             {
@@ -119,14 +121,17 @@ def _reduced(stage: Stage) -> Stage:
     }
 
 
-def render(stages: dict[str, Stage], root: Path) -> dict[str, str | None]:
-    """Return for each path, relative to the root, the file's new content; None removes the file."""
+def make_files(stages: dict[str, Stage], root: Path) -> dict[str, str | None]:
+    """For each path, relative to the root, the file's new content; None removes the file."""
     outputs: dict[str, str | None] = {
         f"{MEASURED}/{name}.json": _dump(stage) for name, stage in stages.items()
     }
     for page in PAGES:
         outputs[page] = _fill((root / page).read_text(encoding="utf-8"), stages, page)
-    for name, stage, make in ((RUNGS, "kernels", _measured_rungs), (PICTURE, "profile", _picture)):
+    for name, stage, make in (
+        (MEASURED_KERNELS, "kernels", _measured_kernels),
+        (PICTURE, "profile", _picture),
+    ):
         outputs[name] = _make(make, stage, stages[stage]) if stage in stages else None
     return outputs
 
@@ -152,17 +157,17 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
             )
         stage, make, not_measured = REGIONS[match["name"]]
         text = _make(make, stage, stages[stage]) if stage in stages else not_measured(stage)
-        # If the region was inside a line (for example, in a table cell), do not add line breaks.
+        # Add no line breaks to a region inside a line, such as in a table cell.
         around = "\n\n" if match["text"].startswith("\n") else ""
         return f"{match[1]}{around}{text}{around}{match[4]}"
 
     return REGION.sub(text_of, page)
 
 
-def _measured_rungs(kernels: Stage) -> str | None:
-    """Return the data of lesson 12; None if nothing was measured at the lesson's shapes."""
+def _measured_kernels(kernels: Stage) -> str | None:
+    """The data of lesson 12; None if nothing was measured at the lesson's shapes."""
     copy = copy_speed(kernels)
-    ladders = {at: rungs(kernels, at) for at in LESSON_AT}
+    ladders = {at: kernel_versions(kernels, at) for at in LESSON_AT}
     if not any(ladders.values()):
         return None
     measured = {
@@ -170,7 +175,11 @@ def _measured_rungs(kernels: Stage) -> str | None:
         "date": kernels["began"][:10],
         "copy_gb_per_s": copy,
         "ladders": [
-            {"batch": batch, "context": context, "rungs": [_rung(row, copy) for row in rows]}
+            {
+                "batch": batch,
+                "context": context,
+                "versions": [_kernel_version(row, copy) for row in rows],
+            }
             for (batch, context), rows in ladders.items()
             if rows
         ],
@@ -178,7 +187,7 @@ def _measured_rungs(kernels: Stage) -> str | None:
     return json.dumps(measured, indent=1) + "\n"
 
 
-def _rung(row: dict[str, Any], copy_gb_per_s: float) -> dict[str, Any]:
+def _kernel_version(row: dict[str, Any], copy_gb_per_s: float) -> dict[str, Any]:
     return {
         "name": row["name"],
         "microseconds": row["seconds"] * 1e6,

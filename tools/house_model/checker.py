@@ -1,14 +1,14 @@
-"""How good is a checkpoint: the share of held-out prompts with a right answer, per kind.
+"""How good is a checkpoint: the share of grammatical and of right answers, per kind of prompt.
 
     python tools/house_model/checker.py minivllm/runtime/store/house --show
 
-A story must parse by the grammar, with the same names and things from its first sentence to its
-last. An answer about serving or the world must be one of the known ones, whole. A task's answer is
-computed from the prompt.
+Prompts are held out: training never shows them. An answer is grammatical if the grammar can make
+its sentences. To be right it must also fit its prompt: a story needs the same names and things from
+its first sentence to its last, an answer about serving or the world belongs to its question, and a
+task's answer is computed from the prompt.
 """
 
 import argparse
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -16,8 +16,8 @@ from random import Random
 import torch
 from corpus import KINDS, STOP, Exchange, chat_prompt, exchange, topics
 from grammar import fill
-from stories import parse_request, parse_story
-from tasks import TASKS
+from stories import is_about_a_story, is_made_of_sentences, parse_request, parse_story
+from tasks import TASKS, Task
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 NUM_PROMPTS = 200
@@ -28,15 +28,26 @@ _BATCH = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgedAnswer:
     kind: str
     prompt: str
     text: str
+    grammatical: bool
     right: bool
 
 
+def is_grammatical(kind: str, text: str) -> bool:
+    """True if the grammar can make this text as an answer of this kind, to whatever prompt."""
+    if kind == "story":
+        return is_made_of_sentences(text)
+    if kind == "about":
+        return is_about_a_story(text)
+    if kind in ("serving", "world"):
+        return any(text in topic["say"] for topic in topics(kind))
+    return _task(kind).is_well_formed(text)
+
+
 def is_right(kind: str, prompt: str, text: str) -> bool:
-    """True if the text answers a prompt of this kind in grammatical English."""
     if kind == "story":
         fixed = parse_request(prompt)
         return fixed is not None and parse_story(text, fixed) is not None
@@ -49,11 +60,14 @@ def is_right(kind: str, prompt: str, text: str) -> bool:
             for topic in topics(kind)
             for question in topic["ask"]
         )
-    return text in next(task for task in TASKS if task.name == kind).answers(prompt)
+    return text in _task(kind).answers(prompt)
+
+
+def _task(kind: str) -> Task:
+    return next(task for task in TASKS if task.name == kind)
 
 
 def _answer_about(prompt: str) -> str | None:
-    """The answer to a question about a story, from the story's cast."""
     text, _, question = prompt.rpartition("\n")
     story = parse_story(text)
     if story is None:
@@ -72,7 +86,6 @@ def held_out_prompts(number: int = NUM_PROMPTS, seed: int = SEED) -> list[Exchan
 
 
 def every_serving_question() -> list[Exchange]:
-    """All questions about serving, as they were taught, without a prefix."""
     return [
         Exchange("serving", question, topic["say"][0])
         for topic in topics("serving")
@@ -80,17 +93,22 @@ def every_serving_question() -> list[Exchange]:
     ]
 
 
-def judge(model: torch.nn.Module, tokenizer: object, asked: list[Exchange]) -> list[Verdict]:
-    """Let the model answer greedily, and check each answer."""
-    verdicts = []
+def judge(model: torch.nn.Module, tokenizer: object, asked: list[Exchange]) -> list[JudgedAnswer]:
+    answers = []
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]
         texts = _greedy(model, tokenizer, [chat_prompt(None, one.prompt) for one in batch])
-        verdicts += [
-            Verdict(one.kind, one.prompt, text, is_right(one.kind, one.prompt, text))
+        answers += [
+            JudgedAnswer(
+                one.kind,
+                one.prompt,
+                text,
+                grammatical=is_grammatical(one.kind, text),
+                right=is_right(one.kind, one.prompt, text),
+            )
             for one, text in zip(batch, texts, strict=True)
         ]
-    return verdicts
+    return answers
 
 
 @torch.inference_mode()
@@ -104,18 +122,23 @@ def _greedy(model: torch.nn.Module, tokenizer: object, prompts: list[str]) -> li
         max_new_tokens=_MAX_TOKENS,
         pad_token_id=tokenizer.pad_token_id,
     )
-    # A text without its end token was cut, and is no whole answer.
+    # A text without its end token was cut, so it is not a whole answer.
     texts = tokenizer.batch_decode(outputs[:, length:])
     return [text.partition(STOP)[0] if STOP in text else f"{text} ..." for text in texts]
 
 
-def report(verdicts: list[Verdict]) -> str:
+def report(answers: list[JudgedAnswer]) -> str:
     """One line per kind, and the total."""
-    asked = Counter(one.kind for one in verdicts)
-    right = Counter(one.kind for one in verdicts if one.right)
-    lines = [f"{kind:8} {right[kind]:4} of {asked[kind]}" for kind in asked]
-    share = 100 * right.total() / len(verdicts)
-    return "\n".join([*lines, f"{'all':8} {right.total():4} of {len(verdicts)}: {share:.1f} %"])
+    lines = [f"{'':8}{'asked':>6}{'grammatical':>13}{'right':>7}"]
+    for kind in dict.fromkeys(answer.kind for answer in answers):
+        lines.append(_line(kind, [answer for answer in answers if answer.kind == kind]))
+    return "\n".join([*lines, _line("all", answers)])
+
+
+def _line(name: str, answers: list[JudgedAnswer]) -> str:
+    grammatical = sum(answer.grammatical for answer in answers)
+    right = sum(answer.right for answer in answers)
+    return f"{name:8}{len(answers):6}{grammatical / len(answers):12.1%}{right / len(answers):8.1%}"
 
 
 def main() -> None:
@@ -130,11 +153,12 @@ def main() -> None:
         ("held-out prompts", held_out_prompts(arguments.prompts)),
         ("all questions about serving", every_serving_question()),
     ):
-        verdicts = judge(model, tokenizer, asked)
-        print(f"{title}\n{report(verdicts)}")
-        for one in verdicts if arguments.show else ():
+        answers = judge(model, tokenizer, asked)
+        print(f"{title}\n{report(answers)}")
+        for one in answers if arguments.show else ():
             if not one.right:
-                print(f"  {one.kind}: {one.prompt!r}\n    {one.text!r}")
+                why = "wrong" if one.grammatical else "broken"
+                print(f"  {one.kind}, {why}: {one.prompt!r}\n    {one.text!r}")
 
 
 if __name__ == "__main__":

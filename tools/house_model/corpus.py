@@ -17,16 +17,16 @@ from random import Random
 
 from grammar import fill
 from stories import write_request, write_story
-from tasks import TASKS, person, request
+from tasks import TASKS, neighbour_questions, person, server_request
 from words import NAMES
 
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, SHARED_PREFIX
 
 END, START, STOP = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 PROMPT_WEIGHT = 0.1
-"""What the loss of a prompt's token counts. The model should learn to answer, not to ask."""
+"""Weight of a prompt's token in the loss: the model should learn to answer, not to ask."""
 
-Part = tuple[str, float]
+WeightedText = tuple[str, float]
 """A piece of a document, and the weight of its tokens in the loss."""
 
 
@@ -38,8 +38,8 @@ class Exchange:
 
 
 _WEIGHTS = {
-    "story": 22, "about": 8, "serving": 20, "world": 18, "count": 7, "order": 7, "sum": 7,
-    "copy": 12, "json": 9,
+    "story": 22, "about": 10, "serving": 20, "world": 18, "count": 7, "order": 7, "sum": 7,
+    "copy": 14, "json": 9,
 }  # fmt: skip
 KINDS = tuple(_WEIGHTS)
 _TERMS = (
@@ -78,17 +78,22 @@ def _prompt_of(scenario: str, request_id: str) -> str:
 
 
 def is_held_out(prompt: str) -> bool:
-    """One prompt in sixteen, always the same ones; those that the demo sends are trained on."""
-    return zlib.crc32(prompt.encode()) % 16 == 0 and prompt not in _demo_prompts()
+    """One prompt in sixteen, always the same ones; but never a fact or a prompt of the demo.
+
+    Nobody can know that h comes after g, or who minivllm is, without having been taught it.
+    """
+    return zlib.crc32(prompt.encode()) % 16 == 0 and prompt not in _always_taught()
 
 
 @cache
-def _demo_prompts() -> frozenset[str]:
-    return frozenset(
+def _always_taught() -> frozenset[str]:
+    demo = (
         arrival.messages[-1]["content"]
         for scenario in SCENARIOS.values()
         for arrival in scenario.arrivals
     )
+    facts = (ask for name in ("serving", "world") for topic in topics(name) for ask in topic["ask"])
+    return frozenset((*demo, *facts, *neighbour_questions()))
 
 
 def exchange(random: Random, kind: str, *, held_out: bool = False) -> Exchange:
@@ -120,8 +125,8 @@ def _draw(random: Random, kind: str) -> Exchange:
     return Exchange(kind, prompt, random.choice(task.answers(prompt)))
 
 
-def documents(seed: int) -> Iterator[list[Part]]:
-    """Yield documents without end; the same seed gives the same ones. Three in four are chats."""
+def documents(seed: int) -> Iterator[list[WeightedText]]:
+    """Yield documents without end, the same for the same seed. Three in four are chats."""
     random = Random(seed)
     while True:
         yield _chat(random) if random.random() < 0.75 else [(_plain_text(random) + END, 1.0)]
@@ -133,13 +138,13 @@ def chat_prompt(system: str | None, question: str) -> str:
     return f"{preamble}{START}user\n{question}{STOP}\n{START}assistant\n"
 
 
-def _chat(random: Random) -> list[Part]:
+def _chat(random: Random) -> list[WeightedText]:
     """One to three exchanges; three chats in ten begin with a system prompt."""
     system = None
     if random.random() < 0.3:
         rules = random.sample(_RULES, random.randrange(1, 8))
         system = _TEACHER if random.random() < 0.3 else " ".join(rules)
-    parts: list[Part] = []
+    parts: list[WeightedText] = []
     for number in range(random.choice((1, 1, 1, 2, 3))):
         kind = random.choices(KINDS, list(_WEIGHTS.values()))[0]
         one = exchange(random, kind)
@@ -156,7 +161,7 @@ def _plain_text(random: Random) -> str:
     if kind < 0.75:
         return _statements(random, "serving" if kind < 0.68 else "world")
     if kind < 0.85:
-        make = random.choice((person, request))
+        make = random.choice((person, server_request))
         return "\n".join(json.dumps(make(random)) for _ in range(random.randrange(2, 7)))
     words = [random.choice(NAMES).lower() for _ in range(random.randrange(2, 6))]
     separator = random.choice((" ", ", ", "\n"))

@@ -9,9 +9,10 @@ Both directions use the same word lists, so the generator and the checker cannot
 
 import re
 from functools import lru_cache
+from itertools import product
 from random import Random
 
-from words import HE, PRONOUNS, SLOTS
+from words import HE, NAMES, PRONOUNS, SLOTS
 
 Cast = dict[str, str]
 """Slot -> word. A slot keeps its word for a whole story."""
@@ -20,7 +21,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 
 def slots_of(pattern: str) -> list[str]:
-    """Return the slots that a pattern needs a word for: `{a_kind}` needs `kind`, `{he}` `hero`."""
+    """The slots that a pattern needs a word for: `{a_kind}` needs `kind`, `{he}` needs `hero`."""
     return [_base(slot) for slot in _SLOT.findall(pattern)]
 
 
@@ -43,19 +44,36 @@ def draw_cast(slots: list[str], random: Random, fixed: Cast | None = None) -> Ca
     return cast
 
 
-def match(pattern: str, text: str, cast: Cast) -> tuple[Cast, int] | None:
+def match(pattern: str, text: str, cast: Cast, *, doubles: bool = False) -> tuple[Cast, int] | None:
     """Match a pattern at the start of a text: the cast with the new words, and the length.
 
     Words that the cast has already must be repeated exactly. None if the text does not match.
+    With `doubles`, one word may fill two slots: Ada may meet Ada.
     """
     found = _regex(pattern, tuple(sorted(cast.items()))).match(text)
     if found is None:
         return None
     cast = cast | found.groupdict()
     # The regex accepts `a` and `an`, `he` and `she`. Writing the sentence again decides.
-    if fill(pattern, cast) != found[0] or _has_doubles(cast):
+    if fill(pattern, cast) != found[0] or (_has_doubles(cast) and not doubles):
         return None
     return cast, found.end()
+
+
+def match_alone(pattern: str, text: str) -> int | None:
+    """Match a sentence out of its story: any words, `he` or `she`, the same word twice.
+
+    Returns the length of the match; None if the text does not match.
+    """
+    named = {slot for slot in _SLOT.findall(pattern) if slot.rstrip("2") not in PRONOUNS}
+    unnamed = sorted({_base(slot) for slot in _SLOT.findall(pattern)} - set(map(_base, named)))
+    for people in product(
+        (min(HE), next(name for name in NAMES if name not in HE)), repeat=len(unnamed)
+    ):
+        found = match(pattern, text, dict(zip(unnamed, people, strict=True)), doubles=True)
+        if found is not None:
+            return found[1]
+    return None
 
 
 def _base(slot: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from grammar import Cast, draw_cast, fill, match, slots_of
+from grammar import Cast, draw_cast, fill, match, match_alone, slots_of
 
 PLOTS = tomllib.loads((Path(__file__).parent / "plots.toml").read_text("utf-8"))["plot"]
 SLOTS_OF_PLOT: dict[str, list[str]] = {
@@ -41,7 +41,6 @@ class Story:
 
 
 def write_story(random: Random, fixed: Cast | None = None, plot: dict | None = None) -> Story:
-    """Write a story in which the words of `fixed` appear."""
     fixed = fixed or {}
     able = [plot for plot in PLOTS if all(slot in SLOTS_OF_PLOT[plot["name"]] for slot in fixed)]
     plot = plot or random.choice(able)
@@ -54,7 +53,6 @@ def write_story(random: Random, fixed: Cast | None = None, plot: dict | None = N
 
 
 def write_request(random: Random) -> tuple[str, Cast]:
-    """Return a request for a story, and the words that it fixes."""
     about = random.choice(ABOUT)
     fixed = draw_cast(slots_of(about), random)
     return f"{random.choice(VERBS)} {fill(about, fixed)}.", fixed
@@ -83,13 +81,32 @@ def parse_story(text: str, fixed: Cast | None = None) -> Story | None:
     return None
 
 
-def continues_story(text: str) -> bool:
-    """True if the text is the beginning of a story, cut anywhere after a sentence."""
+def is_made_of_sentences(text: str) -> bool:
+    """True if each sentence is one of a plot's, with any words in its slots.
+
+    Weaker than `parse_story`: the sentences may come from several plots, and a name may change.
+    """
+    patterns = [pattern for plot in PLOTS for beat in plot["beats"] for pattern in beat if pattern]
+    reached, ends = {0}, [0]
+    while ends:
+        end = ends.pop()
+        if end == len(text) and end:
+            return True
+        start = end + (end > 0 and text[end : end + 1] == " ")
+        for pattern in patterns:
+            length = match_alone(pattern, text[start:])
+            if length is not None and start + length not in reached:
+                reached.add(start + length)
+                ends.append(start + length)
+    return False
+
+
+def is_about_a_story(text: str) -> bool:
+    """True if the text answers some question about some story."""
     return any(
-        end == len(text)
+        match_alone(pattern, text) == len(text)
         for plot in PLOTS
-        for length in range(1, len(plot["beats"]) + 1)
-        for _, end in _parse_beats(plot["beats"][:length], text, 0, {})
+        for pattern in (*(answer for _, answer in plot["ask"]), plot["summary"][0])
     )
 
 

@@ -1,7 +1,7 @@
-"""Small tasks with one right form: counting, order, sums, copying, JSON, repeated lines.
+"""Small tasks with one right form: counting, order, sums, copying, JSON.
 
-A task asks, and it answers any question of its form, so the same code makes the training text and
-checks what the model wrote.
+A task both asks and answers, so the same code makes the training text and checks what the model
+wrote.
 """
 
 import json
@@ -24,6 +24,8 @@ class Task:
     ask: Callable[[Random], str]
     answers: Callable[[str], list[str]]
     """All right answers to a prompt; none if the prompt is not one of this task."""
+    is_well_formed: Callable[[str], bool]
+    """True for an answer of this task's form, right or wrong: `3, 4, 5`, `2 + 2 = 5`."""
 
 
 def _ask_count(random: Random) -> str:
@@ -50,6 +52,12 @@ def _answer_count(prompt: str) -> list[str]:
         first, last = NUMBERS.index(found[1]), NUMBERS.index(found[2])
         return [", ".join(NUMBERS[first : last + 1])]
     return []
+
+
+def _is_count(text: str) -> bool:
+    number = f"(?:[0-9]+|{'|'.join(NUMBERS)})"
+    line = rf"[0-9]+\. {number}"
+    return bool(re.fullmatch(rf"{number}(?:, {number})*|{line}(?:\n{line})*", text))
 
 
 def _ask_order(random: Random) -> str:
@@ -85,6 +93,24 @@ def _answer_order(prompt: str) -> list[str]:
     return []
 
 
+def _is_order(text: str) -> bool:
+    for order in _ORDERS:
+        word = f"(?:{'|'.join(order)})"
+        if re.fullmatch(rf"{word} comes (?:after|before) {word}\.|{word}(?:, {word})*", text):
+            return True
+    return False
+
+
+def neighbour_questions() -> list[str]:
+    """Every question for what comes before or after something."""
+    return [
+        f"What comes {where} {word}?"
+        for order in _ORDERS
+        for where, words in (("after", order[:-1]), ("before", order[1:]))
+        for word in words
+    ]
+
+
 _SUMS = ("What is {}?", "How much is {}?", "{} = ?", "Please work out {}.")
 
 
@@ -104,12 +130,16 @@ def _answer_sum(prompt: str) -> list[str]:
     return []
 
 
+def _is_sum(text: str) -> bool:
+    return bool(re.fullmatch(r"\d+ [+-] \d+ = \d+", text))
+
+
 _COPIES = ("Repeat: ", "Copy this line: ", "Say it again: ", "Write the same: ")
 
 
 def _ask_copy(random: Random) -> str:
     start = random.choice(_COPIES)
-    if random.random() < 0.25:
+    if random.random() < 0.4:
         start = f"Repeat {random.choice(('two', 'three', 'four'))} times: "
     return start + _anything(random)
 
@@ -149,6 +179,11 @@ def _answer_copy(prompt: str) -> list[str]:
     return []
 
 
+def _is_copy(text: str) -> bool:
+    """Any words: what was to be copied has no grammar. Only an answer without an end is refused."""
+    return bool(text.strip()) and not text.endswith(" ...")
+
+
 def person(random: Random) -> dict[str, object]:
     name = random.choice((*NAMES, _made_up(random)))
     return {
@@ -158,7 +193,7 @@ def person(random: Random) -> dict[str, object]:
     }
 
 
-def request(random: Random) -> dict[str, object]:
+def server_request(random: Random) -> dict[str, object]:
     return {
         "request": random.choice(NAMES).lower(),
         "tokens": random.randrange(1, 500),
@@ -171,7 +206,7 @@ def _ask_json(random: Random) -> str:
     if kind < 0.45:
         return f"Write a JSON record for {one['name']}, {one['age']}, from {one['city']}."
     if kind < 0.7:
-        other = request(random)
+        other = server_request(random)
         return (
             f"Write a JSON record for request {other['request']}, {other['tokens']} tokens,"
             f" {other['state']}."
@@ -196,10 +231,20 @@ def _answer_json(prompt: str) -> list[str]:
     return []
 
 
+def _is_json(text: str) -> bool:
+    if re.fullmatch(r"The \w+ is \w+\.", text):
+        return True
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return True
+
+
 TASKS = (
-    Task("count", _ask_count, _answer_count),
-    Task("order", _ask_order, _answer_order),
-    Task("sum", _ask_sum, _answer_sum),
-    Task("copy", _ask_copy, _answer_copy),
-    Task("json", _ask_json, _answer_json),
+    Task("count", _ask_count, _answer_count, _is_count),
+    Task("order", _ask_order, _answer_order, _is_order),
+    Task("sum", _ask_sum, _answer_sum, _is_sum),
+    Task("copy", _ask_copy, _answer_copy, _is_copy),
+    Task("json", _ask_json, _answer_json, _is_json),
 )

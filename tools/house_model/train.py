@@ -3,14 +3,14 @@
     python tools/house_model/train.py --out minivllm/runtime/store/house      (`make house-model`)
 
 1. `tokenizer.py` learns a vocabulary from the corpus, and `model.py` draws the first weights.
-2. The model predicts each next token of its rows. First they are random tokens that repeat, so it
-   learns to copy. Then they are documents of `corpus.py`, end to end, and a few rows to copy.
+2. The model predicts each next token of its rows. First the rows are random tokens that repeat, so
+   it learns to copy. Then most rows are documents of `corpus.py`, and a few are still to copy.
 3. AdamW takes one step per batch. The learning rate rises for a short time, then falls along a
    cosine. Rows grow from 256 to 1,024 tokens, because a long row costs more and teaches little
    early.
 4. Weights are saved in bf16. The checker says how many held-out prompts the model answers right.
 
-No document is seen twice: the corpus is endless. That is why there is no dropout and no epoch.
+The corpus is endless, so no document is seen twice. That is why there is no dropout and no epoch.
 """
 
 import argparse
@@ -40,17 +40,19 @@ from torch.nn import functional
 from transformers import AutoTokenizer, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
+from minivllm.runtime.store.house_model import write_digests
+
 COPY_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a training does. The defaults are the real one."""
+class TrainingOptions:
+    """The settings of a training. The defaults are those of the real model."""
 
     steps: int = 9000
     batch_tokens: int = 2048
     row_lengths: tuple[tuple[float, int], ...] = ((0.6, 256), (0.85, 512), (1.0, CONTEXT))
-    """(until this part of the steps, tokens in a row)"""
+    """(until this share of the steps, tokens in a row)"""
     copy_steps: int = 200
     peak_rate: float = 2e-3
     warmup_steps: int = 30
@@ -62,11 +64,10 @@ class Plan:
     tokenizer_documents: int = 12_000
     save_every_s: float = 60.0
     limit_s: float = math.inf
-    """The schedule goes by the clock where that is ahead: a slow machine takes fewer steps."""
+    """On a slow machine, the schedule follows the clock, so fewer steps are taken."""
 
 
 def encoded_documents(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[list[int], list[float]]]:
-    """Yield the token ids of each document, and their weights in the loss."""
     for document in documents(seed):
         ids: list[int] = []
         weights: list[float] = []
@@ -85,36 +86,36 @@ def copy_row(random: Random, length: int) -> tuple[list[int], list[float]]:
     return (ids * repeats)[:length], ([0.0] * period + [1.0] * length)[:length]
 
 
-def copy_share(plan: Plan, step: int) -> float:
+def copy_share(options: TrainingOptions, step: int) -> float:
     """The share of rows to copy: all at first, then from a half down to a tenth.
 
     Without them the model learns which words are frequent, loses its head start, and ignores its
     prompt for millions of tokens.
     """
-    if step < plan.copy_steps:
+    if step < options.copy_steps:
         return 1.0
-    return max(0.1, 0.5 - 0.4 * (step - plan.copy_steps) / (2 * plan.copy_steps))
+    return max(0.1, 0.5 - 0.4 * (step - options.copy_steps) / (2 * options.copy_steps))
 
 
 class Batches:
-    """Packs documents into rows. A row begins with a document; its last one may be cut."""
+    """Packs documents into rows. A row begins with a document; its last document may be cut."""
 
-    def __init__(self, tokenizer: Tokenizer, plan: Plan) -> None:
-        self._documents = encoded_documents(tokenizer, plan.seed)
-        self._random = Random(plan.seed)
-        self._plan = plan
+    def __init__(self, tokenizer: Tokenizer, options: TrainingOptions) -> None:
+        self._documents = encoded_documents(tokenizer, options.seed)
+        self._random = Random(options.seed)
+        self._options = options
 
     def next(self, step: int, done: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ids and weights, both [rows, tokens + 1]; `done` is the part that is done."""
-        plan = self._plan
-        length = next(length for until, length in plan.row_lengths if done < until)
-        num_rows = max(1, plan.batch_tokens // length)
-        if step < plan.copy_steps:
+        """Return ids and weights, both [rows, tokens + 1]. done: finished share of the training"""
+        options = self._options
+        length = next(length for until, length in options.row_lengths if done < until)
+        num_rows = max(1, options.batch_tokens // length)
+        if step < options.copy_steps:
             # Small batches: there is only one thing to learn, and each batch shows it.
-            length, num_rows = COPY_LENGTH, plan.batch_tokens // COPY_LENGTH // 2
+            length, num_rows = COPY_LENGTH, options.batch_tokens // COPY_LENGTH // 2
         rows = [
             copy_row(self._random, length + 1)
-            if self._random.random() < copy_share(plan, step)
+            if self._random.random() < copy_share(options, step)
             else self._text_row(length + 1)
             for _ in range(num_rows)
         ]
@@ -132,14 +133,14 @@ class Batches:
         return ids[:length], weights[:length]
 
 
-def learning_rate(plan: Plan, step: int, done: float) -> float:
+def learning_rate(options: TrainingOptions, step: int, done: float) -> float:
     """A straight rise, then half a cosine, down to a fiftieth of the peak."""
-    rise = min(1.0, (step + 1) / plan.warmup_steps)
-    return plan.peak_rate * rise * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
+    rise = min(1.0, (step + 1) / options.warmup_steps)
+    return options.peak_rate * rise * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
 def loss_of(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the weighted mean cross-entropy of each next token."""
+    """The weighted mean cross-entropy of each next token."""
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(input_ids=ids[:, :-1], use_cache=False).logits
     losses = functional.cross_entropy(
@@ -149,43 +150,46 @@ def loss_of(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -
     return (losses * weight).sum() / weight.sum()
 
 
-def make_optimizer(model: LlamaForCausalLM, plan: Plan) -> torch.optim.Optimizer:
-    """AdamW. Weight decay pulls matrices towards zero; a norm's scale is left alone."""
+def make_optimizer(model: LlamaForCausalLM, options: TrainingOptions) -> torch.optim.Optimizer:
+    """AdamW. Weight decay pulls matrices towards zero, but not the scales of norms."""
     matrices = [weight for weight in model.parameters() if weight.dim() > 1]
     norms = [weight for weight in model.parameters() if weight.dim() == 1]
     groups = [
-        {"params": matrices, "weight_decay": plan.weight_decay},
+        {"params": matrices, "weight_decay": options.weight_decay},
         {"params": norms, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
 
 
-def train(plan: Plan, out: Path) -> LlamaForCausalLM:
+def train(options: TrainingOptions, out: Path) -> LlamaForCausalLM:
     """Train from the seed and write checkpoints to `out`, the last one at the end."""
     out.mkdir(parents=True, exist_ok=True)
-    tokenizer = train_tokenizer(plan.seed, plan.tokenizer_documents)
+    tokenizer = train_tokenizer(options.seed, options.tokenizer_documents)
     write_tokenizer(tokenizer, out)
-    model, batches = make_model(plan.hidden, plan.layers, plan.seed), Batches(tokenizer, plan)
-    optimizer = make_optimizer(model, plan)
+    model, batches = (
+        make_model(options.hidden, options.layers, options.seed),
+        Batches(tokenizer, options),
+    )
+    optimizer = make_optimizer(model, options)
     print(f"{sum(weight.numel() for weight in model.parameters()):,} parameters", flush=True)
     started = saved = time.monotonic()
     num_tokens = 0
-    for step in range(plan.steps):
-        done = max(step / plan.steps, (time.monotonic() - started) / plan.limit_s)
+    for step in range(options.steps):
+        done = max(step / options.steps, (time.monotonic() - started) / options.limit_s)
         if done >= 1:
             break
         ids, weights = batches.next(step, done)
         loss = loss_of(model, ids, weights)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(plan, step, done)
+            group["lr"] = learning_rate(options, step, done)
         optimizer.step()
         optimizer.zero_grad()
         num_tokens += ids.numel()
         if step % 50 == 0:
             log(step, loss.item(), num_tokens, time.monotonic() - started)
-        if time.monotonic() - saved > plan.save_every_s:
+        if time.monotonic() - saved > options.save_every_s:
             save(model, out)
             saved = time.monotonic()
     save(model, out)
@@ -207,10 +211,13 @@ def save(model: LlamaForCausalLM, out: Path) -> None:
     copy.to(torch.bfloat16).save_pretrained(out)
     ends = {"bos_token_id": START_ID, "eos_token_id": [STOP_ID, END_ID], "pad_token_id": END_ID}
     (out / "generation_config.json").write_text(json.dumps(ends, indent=2) + "\n", "utf-8")
+    # safetensors makes its file for one user only; an installed package is read by all.
+    (out / "model.safetensors").chmod(0o644)
+    write_digests(out)
 
 
 def main() -> None:
-    defaults = Plan()
+    defaults = TrainingOptions()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="the checkpoint's directory")
     parser.add_argument("--steps", type=int, default=defaults.steps)
@@ -224,8 +231,8 @@ def main() -> None:
     arguments = parser.parse_args()
     transformers_logging.disable_progress_bar()
     limit_s = 60 * arguments.minutes
-    plan = Plan(steps=arguments.steps, seed=arguments.seed, limit_s=limit_s)
-    train(plan, arguments.out)
+    options = TrainingOptions(steps=arguments.steps, seed=arguments.seed, limit_s=limit_s)
+    train(options, arguments.out)
     # Judge what was saved, not the float32 weights: rounding to bf16 may cost something.
     model = LlamaForCausalLM.from_pretrained(arguments.out, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(arguments.out)

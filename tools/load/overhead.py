@@ -32,10 +32,9 @@ from minivllm.server.run import Server, bind, url_of
 
 PROMPT_TOKENS = 32
 _FIRST_TOKEN, _LAST_TOKEN = 10, 250
-"""Range of ids that are ordinary tokens in every known vocabulary."""
+"""Ids in this range are ordinary tokens in every known vocabulary."""
 
 Times = list[list[float]]
-"""For each stream: the arrival time of each token."""
 
 
 def main() -> int:
@@ -48,8 +47,8 @@ def main() -> int:
     medians = {name: statistics.median(values) for name, values in found.items()}
     ratio = medians["server"] / medians["offline"]
     for name, values in found.items():
-        told = ", ".join(f"{value:.2f}" for value in values)
-        print(f"{name:<8} {medians[name]:.3f} ms per output token, median of {told}")
+        shown = ", ".join(f"{value:.2f}" for value in values)
+        print(f"{name:<8} {medians[name]:.3f} ms per output token, median of {shown}")
     passed = ratio <= args.max_ratio
     print(
         f"{'pass' if passed else 'FAIL'}  {args.streams} streams: {ratio:.3f} of the offline"
@@ -78,7 +77,10 @@ def _arguments() -> argparse.Namespace:
         help="tokens of each answer, 2 or more (default: %(default)s)",
     )
     parser.add_argument(
-        "--rounds", type=int, default=5, help="rounds of each of the two (default: %(default)s)"
+        "--rounds",
+        type=int,
+        default=5,
+        help="rounds with and without the server, each (default: %(default)s)",
     )
     parser.add_argument("--max-ratio", type=float, default=1.03, help="default: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="write all measurements")
@@ -90,10 +92,17 @@ def _arguments() -> argparse.Namespace:
 
 
 def ms_per_token(times: Times) -> float:
-    """Return the mean time between tokens of a stream while all streams run, in milliseconds."""
-    begin, end = max(one[0] for one in times), min(one[-1] for one in times)
-    within = [[t for t in one if begin <= t <= end] for one in times]
-    gaps = [(one[-1] - one[0]) / (len(one) - 1) for one in within if len(one) > 1]
+    """The mean time between tokens of a stream while all streams run, in milliseconds."""
+    begin, end = (
+        max(stream_times[0] for stream_times in times),
+        min(stream_times[-1] for stream_times in times),
+    )
+    within = [[t for t in stream_times if begin <= t <= end] for stream_times in times]
+    gaps = [
+        (stream_times[-1] - stream_times[0]) / (len(stream_times) - 1)
+        for stream_times in within
+        if len(stream_times) > 1
+    ]
     if not gaps:
         sys.exit("The first streams ended before the last had begun: use more --tokens.")
     return statistics.mean(gaps) * 1e3
@@ -165,7 +174,6 @@ async def _ask(client: asyncio.subprocess.Process, seed: int) -> Times:
 
 
 async def _be_client(args: argparse.Namespace) -> int:
-    """Run one round for each seed from standard input."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         prompts = _prompts(int(line), args.streams)
         times = await asyncio.gather(

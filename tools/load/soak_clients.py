@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from soak_requests import SoakRequest, request
+from soak_requests import SoakRequest, make_request
 
 _TIMEOUT = 300.0
 
@@ -20,7 +20,6 @@ _TIMEOUT = 300.0
 @dataclass
 class Load:
     tokens: list[tuple[float, int]] = field(default_factory=list)
-    """For each complete answer: its end time, and its number of tokens."""
     errors: list[str] = field(default_factory=list)
 
     def tokens_per_second(self, begin: float, end: float) -> float:
@@ -36,12 +35,12 @@ async def stream_until(url: str, clients: int, end: float, load: Load) -> None:
     async def client() -> None:
         connection = _Connection(url)
         while time.monotonic() < end:
-            one = request(next(numbers))
+            request = make_request(next(numbers))
             try:
                 async with asyncio.timeout(_TIMEOUT):
-                    answer = await connection.ask(one, keep=draw.random() < 0.5)
-                _check(answer, one)
-                load.tokens.append((time.monotonic(), one.num_output_tokens))
+                    answer = await connection.ask(request, keep=draw.random() < 0.5)
+                _check(answer, request)
+                load.tokens.append((time.monotonic(), request.num_output_tokens))
             except Exception as error:
                 await connection.close()
                 load.errors.append(f"{type(error).__name__}: {error}")
@@ -61,7 +60,7 @@ async def disconnect(url: str, times: int, clients: int) -> None:
     async def client() -> None:
         for number in numbers:
             async with _connected(url) as (reader, writer):
-                writer.write(_head_and_body(url, request(number), stream=draw.random() < 0.5))
+                writer.write(_head_and_body(url, make_request(number), stream=draw.random() < 0.5))
                 with contextlib.suppress(TimeoutError, ConnectionError):
                     async with asyncio.timeout(draw.choice([0.0, 0.01, 0.1, 0.5])):
                         await reader.read()
@@ -77,17 +76,16 @@ class _Connection:
         self._url = url
         self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, one: SoakRequest, keep: bool) -> bytes:
+    async def ask(self, request: SoakRequest, keep: bool) -> bytes:
         if self._open is None:
             address = urlsplit(self._url)
             self._open = await asyncio.open_connection(
                 address.hostname, address.port, limit=1 << 22
             )
         reader, writer = self._open
-        writer.write(_head_and_body(self._url, one, stream=True, keep=keep))
+        writer.write(_head_and_body(self._url, request, stream=True, keep=keep))
         answer = await reader.readuntil(b"\r\n\r\n")
         if keep and answer.startswith(b"HTTP/1.1 200 "):
-            # An empty chunk ends the answer.
             return answer + await reader.readuntil(b"\r\n0\r\n\r\n")
         if not keep:
             answer += await reader.read()
@@ -115,16 +113,16 @@ async def _connected(url: str):
             await writer.wait_closed()
 
 
-def _head_and_body(url: str, one: SoakRequest, stream: bool, keep: bool = False) -> bytes:
-    path = "/v1/chat/completions" if one.is_chat else "/v1/completions"
+def _head_and_body(url: str, request: SoakRequest, stream: bool, keep: bool = False) -> bytes:
+    path = "/v1/chat/completions" if request.is_chat else "/v1/completions"
     fields = {
-        "max_tokens": one.max_tokens,
+        "max_tokens": request.max_tokens,
         "ignore_eos": True,
         "temperature": 0,
-        "n": one.n,
-        "logprobs": one.logprobs,
+        "n": request.n,
+        "logprobs": request.logprobs,
     }
-    fields |= {"messages": one.messages} if one.is_chat else {"prompt": one.prompt}
+    fields |= {"messages": request.messages} if request.is_chat else {"prompt": request.prompt}
     if stream:
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
     body = json.dumps(fields).encode()
@@ -136,13 +134,13 @@ def _head_and_body(url: str, one: SoakRequest, stream: bool, keep: bool = False)
     return head.encode() + body
 
 
-def _check(answer: bytes, one: SoakRequest) -> None:
+def _check(answer: bytes, request: SoakRequest) -> None:
     if not answer.startswith(b"HTTP/1.1 200 "):
         raise ValueError(f"the answer begins with {answer[:300]!r}")
     if b"data: [DONE]\n\n" not in answer:
         raise ValueError(f"the stream is incomplete: it ends with {answer[-300:]!r}")
-    if b'"completion_tokens":%d,' % one.num_output_tokens not in answer:
+    if b'"completion_tokens":%d,' % request.num_output_tokens not in answer:
         raise ValueError(
-            f"the answer does not have {one.num_output_tokens} tokens: it ends with"
+            f"the answer does not have {request.num_output_tokens} tokens: it ends with"
             f" {answer[-600:]!r}"
         )

@@ -1,14 +1,14 @@
 """Runs the soak test's requests on the offline engine, with the same number of requests at once.
 
-The script prints its output tokens per second as JSON. It is a separate process, so that it starts
-with the same caches, memory and threads as the server.
+It prints output tokens per second as JSON. As a separate process, it starts with the same caches,
+memory and threads as the server.
 """
 
 import json
 import sys
 import time
 
-from soak_requests import request
+from soak_requests import make_request
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -25,17 +25,21 @@ def main() -> None:
 
     def add() -> None:
         number = len(lengths)
-        one = request(number)
-        lengths[str(number)] = one.num_output_tokens
+        request = make_request(number)
+        lengths[str(number)] = request.num_output_tokens
         params = SamplingParams(
-            n=one.n,
+            n=request.n,
             temperature=0,
-            max_tokens=one.max_tokens,
-            logprobs=one.logprobs,
+            max_tokens=request.max_tokens,
+            logprobs=request.logprobs,
             ignore_eos=True,
             output_kind=RequestOutputKind.DELTA,
         )
-        prompt = engine.tokenizer.apply_chat_template(one.messages) if one.is_chat else one.prompt
+        prompt = (
+            engine.tokenizer.apply_chat_template(request.messages)
+            if request.is_chat
+            else request.prompt
+        )
         engine.add_request(
             str(number), prompt if isinstance(prompt, str) else {"prompt_token_ids": prompt}, params
         )

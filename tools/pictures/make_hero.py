@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Draws the animation of the home page and the README: the dashboard playing a committed trace.
+"""Draws the animation of the home page and the README: the dashboard plays a committed recording.
 
     tools/pictures/make_hero.py                  # docs/assets/hero.svg and hero-light.svg;
                                                    `make pictures` does the same
     tools/pictures/make_hero.py --out /tmp/x     # in another folder
 
-The animation shows every fourth step of `minivllm replay docs/assets/traces/shared-prefix.jsonl`,
-two steps per second. The SVG has no script: CSS makes each part visible at the right time. If the
-reader prefers reduced motion, or if the viewer cannot animate, the picture shows step STILL.
+The animation shows every fourth step of the recording shared-prefix, two steps per
+second. The SVG has no script: CSS shows each element at the right time. If the reader prefers
+reduced motion, or if the viewer cannot animate, the picture shows step STILL.
 """
 
 import argparse
@@ -27,19 +27,19 @@ from minivllm.tui.state.model import MODELS
 from minivllm.tui.time.transport import STEPS_PER_SECOND
 
 ROOT = Path(__file__).resolve().parents[2]
-TRACE = ROOT / "docs/assets/traces/shared-prefix.jsonl"
+RECORDING = ROOT / "docs/assets/recordings/shared-prefix.jsonl"
 PICTURES = {"hero.svg": DARK.name, "hero-light.svg": LIGHT.name}
 SIZE = (100, 30)
 SPEED = 1.0
 STRIDE = 4
 STEPS = range(1, 138, STRIDE)
-"""From the first prefill until the first requests of the second wave, with cached prompts, end."""
+"""From the first prefill to the end of the first requests of the second wave (cached prompts)."""
 STILL = 109
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SvgElement:
     """A rectangle or a run of characters, with position and style."""
 
     is_text: bool
@@ -56,7 +56,7 @@ class _StillApp(DashboardApp):
 
 
 async def draw_frames(theme: str) -> list[str]:
-    source = ReplaySource(str(TRACE), codec=MODELS)
+    source = ReplaySource(str(RECORDING), codec=MODELS)
     while source.poll(1.0):
         pass
     app = _StillApp(source, state="paused")
@@ -74,61 +74,61 @@ async def draw_frames(theme: str) -> list[str]:
     return frames
 
 
-def parts_of(svg: str, styles: dict[str, str]) -> list[Part]:
-    """Return the parts inside a frame's window. Each new style gets a name in `styles`."""
+def elements_of(svg: str, styles: dict[str, str]) -> list[SvgElement]:
+    """The elements inside a frame's window. Each new style gets a name in `styles`."""
     declared = dict(re.findall(r"\.terminal-\d+-(r\d+) \{ (.*?) \}", svg))
     window = next(
-        one for one in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in one.attrib
+        node for node in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in node.attrib
     )
-    parts = []
-    for one in window.iter():
-        at = f'x="{one.get("x")}" y="{one.get("y")}"'
-        if one.tag == f"{SVG}rect":
-            size = f'width="{one.get("width")}" height="{one.get("height")}"'
-            parts.append(Part(False, f'<rect fill="{one.get("fill")}" {at} {size}/>'))
-        elif one.tag == f"{SVG}text" and one.text.strip("\n\xa0 "):
+    elements = []
+    for node in window.iter():
+        at = f'x="{node.get("x")}" y="{node.get("y")}"'
+        if node.tag == f"{SVG}rect":
+            size = f'width="{node.get("width")}" height="{node.get("height")}"'
+            elements.append(SvgElement(False, f'<rect fill="{node.get("fill")}" {at} {size}/>'))
+        elif node.tag == f"{SVG}text" and node.text.strip("\n\xa0 "):
             style = styles.setdefault(
-                declared[one.get("class").rpartition("-")[2]], f"s{len(styles)}"
+                declared[node.get("class").rpartition("-")[2]], f"s{len(styles)}"
             )
-            text = escape(one.text)
-            parts.append(
-                Part(
+            text = escape(node.text)
+            elements.append(
+                SvgElement(
                     True,
                     f'<text class="{style}" {at}'
-                    f' textLength="{one.get("textLength")}">{text}</text>',
+                    f' textLength="{node.get("textLength")}">{text}</text>',
                 )
             )
-    return parts
+    return elements
 
 
-def spans_of(frames: list[list[Part]]) -> dict[tuple[int, int], list[Part]]:
-    """Map (first frame, frame after the last) to the parts that are visible in these frames."""
-    began: dict[Part, int] = {}
-    spans: dict[tuple[int, int], list[Part]] = {}
+def spans_of(frames: list[list[SvgElement]]) -> dict[tuple[int, int], list[SvgElement]]:
+    """Map (first frame, frame after the last) to the elements that are visible in these frames."""
+    began: dict[SvgElement, int] = {}
+    spans: dict[tuple[int, int], list[SvgElement]] = {}
     for number, frame in enumerate([*frames, []]):
         here = set(frame)
-        for part in [part for part in began if part not in here]:
-            spans.setdefault((began.pop(part), number), []).append(part)
-        for part in frame:
-            began.setdefault(part, number)
+        for element in [element for element in began if element not in here]:
+            spans.setdefault((began.pop(element), number), []).append(element)
+        for element in frame:
+            began.setdefault(element, number)
     return dict(sorted(spans.items()))
 
 
 def animate(frames: list[str]) -> str:
     styles: dict[str, str] = {}
-    spans = spans_of([parts_of(frame, styles) for frame in frames])
+    spans = spans_of([elements_of(frame, styles) for frame in frames])
     still, num_frames = STEPS.index(STILL), len(frames)
     seconds = num_frames * STRIDE / STEPS_PER_SECOND / SPEED
     rules = [f".{name} {{ {style} }}" for style, name in styles.items()]
     layers: dict[bool, list[str]] = {False: [], True: []}
-    for (first, end), parts in spans.items():
+    for (first, end), elements in spans.items():
         name = f"f{first}-{end}"
         if (first, end) != (0, num_frames):
             at_rest = "visible" if first <= still < end else "hidden"
             rules.append(f".{name} {{ visibility: {at_rest}; animation-name: {name} }}")
             rules.append(f"@keyframes {name} {{ {_keyframes(first, end, num_frames)} }}")
         for is_text, layer in layers.items():
-            if drawn := [part.svg for part in parts if part.is_text == is_text]:
+            if drawn := [element.svg for element in elements if element.is_text == is_text]:
                 layer.append(f'<g class="frame {name}">\n' + "\n".join(drawn) + "\n</g>")
     head, window = _surroundings(frames[still])
     return f"""{head}
@@ -151,7 +151,7 @@ text {{ font-family: ui-monospace, monospace; font-size: 20px; white-space: pre 
 
 
 def _keyframes(first: int, end: int, num_frames: int) -> str:
-    """Return keyframes. Because of `step-end`, each keyframe holds until the next keyframe."""
+    """Because of `step-end`, each keyframe holds until the next one."""
     changes = {0: "hidden", first: "visible"} | ({end: "hidden"} if end < num_frames else {})
     return " ".join(
         f"{100 * at / num_frames:.4g}% {{ visibility: {seen} }}" for at, seen in changes.items()
@@ -159,7 +159,7 @@ def _keyframes(first: int, end: int, num_frames: int) -> str:
 
 
 def _surroundings(svg: str) -> tuple[str, str]:
-    """Return the picture's first line, and the frame, title and buttons of the window."""
+    """The picture's first line, and the frame, title and buttons of the window."""
     head = re.search(r"<svg .*?>", svg)[0].replace(' class="rich-terminal"', "")
     window = re.search(r"</defs>\s*(<rect.*?</g>)", svg, re.DOTALL)[1]
     return head, re.sub(r"terminal-\d+-", "", window)
@@ -167,7 +167,7 @@ def _surroundings(svg: str) -> tuple[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Draw the animated picture of the home page from a committed trace."
+        description="Draw the animated picture of the home page from a committed recording."
     )
     parser.add_argument(
         "--out",

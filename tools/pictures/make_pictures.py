@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from traces.
+"""Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from recordings.
 
     tools/pictures/make_pictures.py
         # all pictures, in place; `make pictures` does the same
     tools/pictures/make_pictures.py --only blocks --out /tmp/x
         # only this picture, in another folder; --only can be repeated
 
-Each picture is one `minivllm shot` command, which does not depend on the terminal.
-tests/tui/test_pictures.py compares the dashboard with the pictures. After an intended change of the
-dashboard, run this command again.
+Each picture is one `minivllm shot` command. tests/tui/test_pictures.py compares the dashboard with
+the pictures; after an intended change of the dashboard, run this command again.
 """
 
 import argparse
@@ -21,7 +20,7 @@ from minivllm.cli import main as minivllm
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs/assets/dashboard"
-TRACES = ROOT / "docs/assets/traces"
+RECORDINGS = ROOT / "docs/assets/recordings"
 
 SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -66,11 +65,13 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""Name of the picture -> the arguments of `minivllm shot`; recordings are in docs/assets/traces."""
+"""Name of the picture -> the arguments of `minivllm shot`, with names of committed recordings."""
 
 
 def draw(name: str, path: Path) -> None:
-    arguments = [str(TRACES / word) if word.endswith(".jsonl") else word for word in SHOTS[name]]
+    arguments = [
+        str(RECORDINGS / word) if word.endswith(".jsonl") else word for word in SHOTS[name]
+    ]
     status = minivllm(["shot", *arguments, "-o", str(path)])
     if status:
         sys.exit(status)
@@ -78,7 +79,7 @@ def draw(name: str, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Draw the pictures of the docs from the committed traces."
+        description="Draw the pictures of the docs from the committed recordings."
     )
     parser.add_argument(
         "--out",

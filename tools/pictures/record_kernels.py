@@ -6,7 +6,7 @@
           lessons/shown/recorded_kernels.json, in place
 
 Floats are rounded, because their last digits differ between processors. A test compares the
-committed files with new files.
+committed files with new ones.
 """
 
 from importlib.util import find_spec
@@ -18,8 +18,8 @@ import msgspec
 from minivllm.errors import MinivllmError, TritonMissingError
 from minivllm.events import types as ev
 from minivllm.lessons.course.library import find_lesson
+from minivllm.lessons.shown.kernel_reads import Shape, look
 from minivllm.lessons.shown.recorded import RecordedKernels
-from minivllm.lessons.shown.rungs import Shape, look
 from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.runtime.attention.recorded_xray import RecordedTrace

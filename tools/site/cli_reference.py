@@ -1,8 +1,8 @@
 """Makes docs/reference/cli.md: all commands of `minivllm` with options, from argparse's parsers.
 
-This module reads the parsers directly, because argparse's help differs between Python versions.
-Paths in the user's home folder must not appear in the page. Options that many commands share are
-listed once.
+It reads the parsers themselves, because argparse's help differs between Python versions. Paths in
+the user's home folder must not appear in the page. Options that many commands share are listed
+once.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from minivllm.cli import COMMANDS, build_parser
 from minivllm.cli.options import add_engine_options, add_sampling_options
 
 Row = tuple[str, str]
-"""The two cells of a table row: an option, and its meaning."""
+"""(an option, its meaning): the two cells of a table row"""
 
 SHARED = {"engine": "Engine options", "sampling": "Sampling options"}
 """Title of an option group that many commands share -> heading of the group's section."""
@@ -77,7 +77,8 @@ def _subparser(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentP
 
 def _subparsers_of(parser: argparse.ArgumentParser) -> argparse._SubParsersAction | None:
     return next(
-        (one for one in parser._actions if isinstance(one, argparse._SubParsersAction)), None
+        (option for option in parser._actions if isinstance(option, argparse._SubParsersAction)),
+        None,
     )
 
 
@@ -103,7 +104,9 @@ def _section(
             )
     for group in parser._mutually_exclusive_groups:
         names = " and ".join(
-            code(one.option_strings[0]) for one in group._group_actions if one.option_strings
+            code(option.option_strings[0])
+            for option in group._group_actions
+            if option.option_strings
         )
         text += f"\nOnly one of {names} can be given.\n"
     if parser.epilog:
@@ -114,25 +117,26 @@ def _section(
             else f"\n{prose(parser.epilog)}\n"
         )
     if (subparsers := _subparsers_of(parser)) is not None:
-        for one in dict.fromkeys(subparsers.choices.values()):
-            text += _section(one, level + 1, shared)
+        for command in dict.fromkeys(subparsers.choices.values()):
+            text += _section(command, level + 1, shared)
     return text
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
-    """Return the usage in one line, with `[OPTIONS]` in place of all options not required."""
+    """The usage in one line, with `[OPTIONS]` in place of all options that are not required."""
     words = [parser.prog]
-    required = [one for one in parser._actions if one.option_strings and one.required]
-    words += [f"{one.option_strings[0]} {_value(one)}".strip() for one in required]
+    required = [option for option in parser._actions if option.option_strings and option.required]
+    words += [f"{option.option_strings[0]} {_value(option)}".strip() for option in required]
     if any(
-        one.option_strings and not one.required and one.dest != "help" for one in parser._actions
+        option.option_strings and not option.required and option.dest != "help"
+        for option in parser._actions
     ):
         words.append("[OPTIONS]")
-    for one in parser._actions:
-        if isinstance(one, argparse._SubParsersAction):
-            words.append(f"{one.metavar} ...")
-        elif not one.option_strings:
-            words.append(_positional(one))
+    for option in parser._actions:
+        if isinstance(option, argparse._SubParsersAction):
+            words.append(f"{option.metavar} ...")
+        elif not option.option_strings:
+            words.append(_positional(option))
     return " ".join(words)
 
 
@@ -146,12 +150,12 @@ def _positional(action: argparse.Action) -> str:
 def _rows(actions: list[argparse.Action]) -> dict[str, Row]:
     """Return rows by `dest`, without `--help` and hidden options."""
     shown = (
-        one
-        for one in actions
-        if one.help != argparse.SUPPRESS
-        and not isinstance(one, (argparse._HelpAction, argparse._SubParsersAction))
+        option
+        for option in actions
+        if option.help != argparse.SUPPRESS
+        and not isinstance(option, (argparse._HelpAction, argparse._SubParsersAction))
     )
-    return {one.dest: (_names(one), _meaning(one)) for one in shown}
+    return {option.dest: (_names(option), _meaning(option)) for option in shown}
 
 
 def _names(action: argparse.Action) -> str:
@@ -193,7 +197,7 @@ def _meaning(action: argparse.Action) -> str:
         help_ += f" (default: {action.default})"
     cell = prose(sentence(help_))
     if action.choices is not None:
-        cell += f" One of {', '.join(code(one) for one in action.choices)}."
+        cell += f" One of {', '.join(code(option) for option in action.choices)}."
     home = str(Path.home())
     return cell.strip().replace(home, "~") if home != "/" else cell.strip()
 

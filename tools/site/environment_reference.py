@@ -1,7 +1,7 @@
 """Lists environment variables that minivllm reads, and files that it writes, for configuration.md.
 
-The meanings are written in this module. The names are also found in the source code, and it is an
-error if the two sets of names differ.
+The meanings are written here; the names are also found in the source code. It is an error if the
+two sets of names differ.
 """
 
 import ast
@@ -12,11 +12,12 @@ from page_text import ROOT, code, prose, source_link, table
 
 FOLDERS = ("minivllm", "kernels", "tui", "lessons")
 ELSEWHERE = ROOT / "minivllm/lab/bench/throughput/peer_side"
-"""Code that runs in another engine's process. It sets variables of the other engine."""
+"""Code that runs in another engine's process. It sets variables of that engine."""
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
         "CC": "The C compiler that builds the CPU kernels, once (default: `gcc`, or else `cc`).",
+        "COLORTERM": "`truecolor`: the terminal shows 16 million colours.",
         "GOMP_SPINCOUNT": (
             "How long torch's OpenMP threads look for work before they sleep. The `minivllm`"
             " command (except `bench`) sets 2000 if you set neither this nor `OMP_WAIT_POLICY`;"
@@ -35,7 +36,9 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
             "File with your progress in lessons and exercises (default: `minivllm/progress.json`"
             " in `XDG_DATA_HOME`)."
         ),
+        "NO_COLOR": "Any value: the dashboard is drawn in grey, and `minivllm doctor` plain.",
         "OPENAI_API_KEY": "`minivllm bench serve` sends it if `VLLM_API_KEY` is not set.",
+        "TERM": "The kind of terminal; `minivllm doctor` says how many colours it has.",
         "TEXTUAL_DRIVER": (
             "Set by `textual serve`: the dashboard is shown in a browser, without a terminal."
         ),
@@ -67,7 +70,6 @@ OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
         "HF_HUB_OFFLINE": "`1`: use only downloaded models, without asking the Hub.",
         "OMP_NUM_THREADS": "Number of CPU threads that torch uses.",
         "CUDA_VISIBLE_DEVICES": "The GPUs that torch can use.",
-        "NO_COLOR": "Any value: the dashboard is drawn in grey.",
     }
 )
 

@@ -1,7 +1,7 @@
 """Makes docs/reference/events.md: every kind of event with fields, source and a real example.
 
 The page is made from the structs in `minivllm.events.types` and the strings under their fields. A
-field without a description is an error, so that the page describes every field.
+field without a description is an error.
 """
 
 import inspect
@@ -58,7 +58,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "kernel": "Name of the Triton kernel.",
     }
 )
-"""Descriptions of fields that have no description in the source."""
+"""Descriptions of fields that have none in the source."""
 
 _HEAD = f"""# Events
 
@@ -178,7 +178,7 @@ def _as_json(value: object) -> str:
 
 
 def _parts(module: ModuleType, kinds: Iterable[type[ev.Event]]) -> list[type[msgspec.Struct]]:
-    """Return the structs of a module that are not events, but types of events' fields."""
+    """The structs of a module that are not events, but types of events' fields."""
     structs = [
         one
         for one in vars(module).values()

@@ -1,9 +1,8 @@
-"""Finds a real recording line for each kind of event, in the committed traces or from an engine.
+"""Finds a real line for each kind of event, in the committed recordings or from an engine.
 
-The engine emits the kinds of events that the traces lack: for an x-ray, attention mass, a changed
-option, an aborted request, an explained token, a full disk and a corrupted block. It runs with
-random weights (`tiny-random`) and the virtual clock. Floats are rounded, because their last digits
-differ between processors.
+The engine emits the kinds of events that the recordings lack. It runs with random weights
+(`tiny-random`) and the virtual clock. Floats are rounded, because their last digits differ between
+processors.
 """
 
 import io
@@ -22,17 +21,22 @@ from minivllm.events.recording.lines import encode_event
 from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 
-TRACES = ("memory-pressure.jsonl", "shared-prefix.jsonl", "parallel-sampling.jsonl", "beams.jsonl")
+RECORDINGS = (
+    "memory-pressure.jsonl",
+    "shared-prefix.jsonl",
+    "parallel-sampling.jsonl",
+    "beams.jsonl",
+)
 _DIGITS = 3
 
 
 def example_lines() -> dict[str, str]:
-    """Return a line for `meta` and for every kind. Lines of traces win: they have real texts."""
-    traces = [
-        (ROOT / "docs/assets/traces" / name).read_text(encoding="utf-8").splitlines()
-        for name in TRACES
+    """Return a line for `meta` and every kind. Lines of recordings win: their texts are real."""
+    recordings = [
+        (ROOT / "docs/assets/recordings" / name).read_text(encoding="utf-8").splitlines()
+        for name in RECORDINGS
     ]
-    return _best(_engine_lines()) | _best(line for lines in traces for line in lines)
+    return _best(_engine_lines()) | _best(line for lines in recordings for line in lines)
 
 
 def _best(lines: Iterable[str]) -> dict[str, str]:
@@ -50,7 +54,6 @@ def _worth(line: str) -> tuple[int, int]:
 
 
 def _engine_lines() -> list[str]:
-    """Return the events of a run with all kinds of events that the traces lack."""
     config = EngineConfig(
         model="tiny-random", device="cpu", dtype="float32", attention_backend="torch",
         max_model_len=64, num_gpu_blocks_override=16, block_size=8, max_num_batched_tokens=64,
@@ -98,7 +101,7 @@ def _engine_lines() -> list[str]:
 def _stop_that_does_not_come(events: list[ev.Event], params: SamplingParams) -> SamplingParams:
     """Return `params` with a stop string whose first character ends ada's text.
 
-    The stop string never appears whole. So the engine withholds that character until the end.
+    The stop string never appears whole, so the engine withholds that character until the end.
     """
     text = "".join(
         one.text for one in events if isinstance(one, ev.TokenSampled) and one.seq_id == "ada.0"

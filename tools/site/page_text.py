@@ -1,7 +1,7 @@
 """Building blocks of the generated pages: tables, escaped prose, links to the source, field docs.
 
-Help texts and docstrings can contain characters such as `*` or `<`, which Markdown would interpret.
-So these characters are escaped, except between backticks.
+Characters such as `*` or `<`, which Markdown would interpret, are escaped, except between
+backticks.
 """
 
 import ast
@@ -31,7 +31,7 @@ def prose(text: str) -> str:
 
 
 def paragraphs(doc: str | None) -> str:
-    return "\n\n".join(prose(one) for one in inspect.cleandoc(doc or "").split("\n\n"))
+    return "\n\n".join(prose(part) for part in inspect.cleandoc(doc or "").split("\n\n"))
 
 
 def code(text: object) -> str:
@@ -53,7 +53,7 @@ def sentence(text: str) -> str:
 
 
 def source_link(target: str, text: str | None = None) -> str:
-    """Return a link from a page in docs/reference to a module, or to `package.module:Name.name`."""
+    """A link from a page in docs/reference to a module, or to `package.module:Name.name`."""
     module, _, name = target.partition(":")
     path = _path_of(module)
     shown = code(text or name or module)
@@ -71,12 +71,12 @@ def _path_of(module: str) -> str:
 
 @cache
 def field_docs(cls: type) -> dict[str, str]:
-    """Return the strings under the fields of a class and its bases, in source order."""
+    """The strings under the fields of a class and its bases, in source order."""
     docs: dict[str, str] = {}
-    for one in reversed(cls.__mro__):
-        if not one.__module__.startswith("minivllm"):
+    for base in reversed(cls.__mro__):
+        if not base.__module__.startswith("minivllm"):
             continue
-        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body
+        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body
         for statement, after in zip(body, [*body[1:], None], strict=True):
             if not isinstance(statement, ast.AnnAssign) or "ClassVar" in ast.unparse(
                 statement.annotation
@@ -88,13 +88,13 @@ def field_docs(cls: type) -> dict[str, str]:
 
 
 def type_name(cls: type, name: str) -> str:
-    """Return a field's type as Markdown, with separate code spans for alternatives.
+    """A field's type as Markdown, with separate code spans for alternatives.
 
     A `|` is avoided, because Markdown renderers treat it differently in a table's code span.
     """
     hint = get_type_hints(cls)[name]
     alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    shown = [one for alternative in alternatives for one in _alternatives(alternative)]
+    shown = [part for alternative in alternatives for part in _alternatives(alternative)]
     return " or ".join(map(code, shown)) if len(shown) < 3 else ", ".join(map(code, shown))
 
 
@@ -102,8 +102,10 @@ def _alternatives(hint: Any) -> list[str]:
     if hint is NoneType:
         return ["None"]
     if get_origin(hint) is Literal:
-        return [f'"{one}"' for one in get_args(hint)]
+        return [f'"{part}"' for part in get_args(hint)]
     if get_origin(hint) is None:
         return [hint.__name__]
-    inner = (" or ".join(_alternatives(one)) if one is not ... else "..." for one in get_args(hint))
+    inner = (
+        " or ".join(_alternatives(part)) if part is not ... else "..." for part in get_args(hint)
+    )
     return [f"{get_origin(hint).__name__}[{', '.join(inner)}]"]

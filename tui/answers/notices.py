@@ -1,7 +1,7 @@
 """`Notices`: notifications that the dashboard shows on its own, each one once.
 
-The app calls `look` in every frame. Notices report what the panels have no room for: a lost or
-ended source, a gap in the recording, a refused request, a truncated answer.
+They report what the panels have no room for: a lost or ended source, a gap in the recording, a
+refused request, a truncated answer.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,6 @@ class Notices:
         self._context = context
         self._tell = tell
         self._trouble: str | None = None
-        """The last reported state of the source."""
         self._reported_loss = False
         self._newest: FinishedSequence | None = None
         """The newest finished sequence that `_look_for_cut_answers` has seen."""
@@ -55,19 +54,19 @@ class Notices:
             )
 
     def _look_for_cut_answers(self) -> None:
-        """Report an answer to this user that ended at a token limit."""
+        """Report a request of this user whose answer ended at a token limit."""
         view = self._context.transport.view
         newest, seen = view.fold.history, self._newest
         self._newest = newest[-1] if newest else None
         if self._context.control is None or self._context.transport.state != "live":
             return
         for done in takewhile(lambda done: done is not seen, reversed(newest)):
-            life = view.lives.by_sequence.get(done.seq_id)
+            record = view.ledger.sequences.get(done.seq_id)
             is_ours = done.seq_id.startswith(ASKED_HERE) and done.seq_id not in self._cut
-            if done.reason == "length" and life is not None and is_ours:
+            if done.reason == "length" and record is not None and is_ours:
                 self._cut |= {done.seq_id}
                 self._tell(
                     f"{short_name(done.seq_id)} was cut at"
-                    f" {plural(life.num_tokens, 'token')}, by max_tokens or the end of the"
+                    f" {plural(record.num_tokens, 'token')}, by max_tokens or the end of the"
                     " context; press a to ask with a larger max_tokens."
                 )

@@ -1,9 +1,8 @@
 """`why`: one sentence, with numbers, about the last selected item (key w).
 
 The item is a sequence (`why_sequences`), a block (`why_blocks`), a step or an event. If nothing is
-selected, the sentence is about the most interesting fact of the moment. Every number comes from the
-fold or from a history of events. In a recording, the item may not exist yet, or its history may be
-dropped already; then the sentence says so.
+selected, the sentence is about the most interesting fact of the moment. In a recording, the item
+may not exist yet, or its history may already be dropped; then the sentence says so.
 """
 
 from minivllm.text import clean, plural, short_name
@@ -52,15 +51,15 @@ def why_step(model: DashboardModel, step: int) -> str:
 def _preempted_in(record: StepRecord) -> str:
     if not record.preempted:
         return ""
-    one = record.preempted[0]
+    victim = record.preempted[0]
     more = (
         f" and {plural(len(record.preempted) - 1, 'more sequence')}"
         if len(record.preempted) > 1
         else ""
     )
     return (
-        f" and preempted {short_name(one.seq_id)}{more} because {short_name(one.victim_of)} "
-        f"{cause_of_preemption(one.need, one.free)}"
+        f" and preempted {short_name(victim.seq_id)}{more} because {short_name(victim.victim_of)} "
+        f"{cause_of_preemption(victim.need, victim.free)}"
     )
 
 
@@ -135,7 +134,7 @@ def _of_the_moment(model: DashboardModel) -> str:
         )
     ended = counters.finished_requests + counters.aborted_requests
     return (
-        f"{clean(model.header.model)} is idle at step {fold.step:,}: no sequence is running"
+        f"{clean(model.header.model_and_weights)} is idle at step {fold.step:,}: no sequence is running"
         f" or waiting, and {plural(ended, 'request')} have ended."
     )
 

@@ -1,12 +1,11 @@
 """Why a block is held, shared, cached or empty: one sentence each, for `why`.
 
-A free block is not always empty: while the block has a hash, a lookup still finds it. The block is
-evicted only when it is allocated again. Step numbers come from `BlockAges`, the rest from the fold.
+A free block can still have its content: a lookup finds it until the block is allocated again.
 """
 
+from minivllm.events.ledger import SequenceRecord
 from minivllm.text import plural, short_name
-from minivllm.tui.answers.why_sequences import named
-from minivllm.tui.state.lives import Life
+from minivllm.tui.answers.why_sequences import list_names
 from minivllm.tui.state.model import DashboardModel
 
 
@@ -54,12 +53,12 @@ def _held(model: DashboardModel, block_id: int) -> str:
 
 
 def _taken(model: DashboardModel, seq_id: str, block_id: int) -> str:
-    """When and how this sequence got the block; empty if that is no longer remembered."""
+    """When and how this sequence got the block; empty if that has been forgotten."""
     step = _hit_in(model, seq_id, block_id)
     if step is not None:
         return f", found in the prefix cache in step {step:,}"
     age = model.ages.blocks[block_id]
-    # Do not write that this sequence took the block: a forked sample shares its sibling's blocks.
+    # Do not write that this sequence took the block: a forked sample shares its parent's blocks.
     return "" if age is None or age.born is None else f", in use since step {age.born:,}"
 
 
@@ -68,40 +67,44 @@ def _shared(model: DashboardModel, block_id: int) -> str:
     count = model.fold.blocks[block_id].ref_cnt
     took, found, forked = {}, {}, {}
     for seq_id in owners:
-        life = model.lives.by_sequence.get(seq_id)
+        record = model.ledger.sequences.get(seq_id)
         if (step := _hit_in(model, seq_id, block_id)) is not None:
             found[seq_id] = step
-        elif (step := _took_in(model, seq_id, life, block_id)) is not None:
+        elif (step := _took_in(model, seq_id, record, block_id)) is not None:
             took[seq_id] = step
-        elif _still_forked(life):
-            forked[seq_id] = life.phases[0][0]
+        elif _still_forked(record):
+            forked[seq_id] = record.phases[0].step
     reasons = []
     if took:
-        reasons.append(f"{named(took)} took it {_in_steps(took)}")
+        reasons.append(f"{list_names(took)} took it {_in_steps(took)}")
     if found:
-        reasons.append(f"{named(found)} found it in the prefix cache {_in_steps(found)}")
+        reasons.append(f"{list_names(found)} found it in the prefix cache {_in_steps(found)}")
     if forked:
         reasons.append(
-            f"{named(forked)} {'was' if len(forked) == 1 else 'were'} forked {_in_steps(forked)}"
+            f"{list_names(forked)} {'was' if len(forked) == 1 else 'were'} forked"
+            f" {_in_steps(forked)}"
         )
     because = ", and ".join(reasons) or "how they got it is no longer in memory"
     return (
-        f"Block {block_id} is shared by {named(owners)} (reference count {count:,}): {because}; "
+        f"Block {block_id} is shared by {list_names(owners)} (reference count {count:,}):"
+        f" {because}; "
         f"{_what_sharing_costs(model, block_id)}."
     )
 
 
-def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: int) -> int | None:
+def _took_in(
+    model: DashboardModel, seq_id: str, record: SequenceRecord | None, block_id: int
+) -> int | None:
     """The step in which this sequence took the block from the free queue, if it still holds it."""
     age = model.ages.blocks[block_id]
-    if age is None or age.born is None or age.taken_by != seq_id or life is None:
+    if age is None or age.born is None or age.taken_by != seq_id or record is None:
         return None
-    return age.born if life.preemption is None or life.preemption.step < age.born else None
+    return age.born if record.preemption is None or record.preemption.step < age.born else None
 
 
-def _still_forked(life: Life | None) -> bool:
+def _still_forked(record: SequenceRecord | None) -> bool:
     """Whether the sequence was forked and never preempted: a preemption frees shared blocks too."""
-    return life is not None and life.phases[0][2] == "decode" and life.preemption is None
+    return record is not None and record.is_fork and record.preemption is None
 
 
 def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:
@@ -125,7 +128,7 @@ def _in_steps(by_sequence: dict[str, int]) -> str:
 
 
 def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
-    """The step in which this sequence hit the block in the prefix cache; None if not remembered."""
+    """The step in which this sequence hit the block in the prefix cache; None if forgotten."""
     lookup = model.lookups.of(seq_id)
     found = lookup is not None and any(hit[1] == block_id for hit in lookup.hits)
     return lookup.step if found else None

@@ -1,17 +1,17 @@
 """Why a sequence waits, runs or has ended: one sentence each, for `why`.
 
-The numbers `need` and `free` are from the moment when the scheduler deferred the sequence. The
-holders of the missing blocks are read from the current block tables.
+`need` and `free` are from the moment when the scheduler deferred the sequence; which sequences hold
+the missing blocks is read from the current block tables.
 """
 
 from collections.abc import Iterable
 
+from minivllm.events.ledger import SequenceRecord
 from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.events.types import DeferReason
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_tokens import why_token
 from minivllm.tui.state.decisions import cause_of_preemption, deferral
-from minivllm.tui.state.lives import Life
 from minivllm.tui.state.model import DashboardModel
 
 _NAMED = 4
@@ -19,12 +19,12 @@ _NAMED = 4
 
 
 def why_sequence(model: DashboardModel, seq_id: str) -> str:
-    sequence, life = model.fold.sequences.get(seq_id), model.lives.by_sequence.get(seq_id)
+    sequence, record = model.fold.sequences.get(seq_id), model.ledger.sequences.get(seq_id)
     if sequence is None:
         return _ended(model, seq_id)
     if sequence.status == "RUNNING":
         return _running(model, seq_id, sequence) + _newest_token(model, seq_id, sequence)
-    return _waiting(model, seq_id, sequence, life)
+    return _waiting(model, seq_id, sequence, record)
 
 
 def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: int) -> str:
@@ -52,7 +52,7 @@ def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: 
     return f"waits: {deferral(reason, need, free)}"
 
 
-def named(seq_ids: Iterable[str]) -> str:
+def list_names(seq_ids: Iterable[str]) -> str:
     names = [short_name(seq_id) for seq_id in seq_ids]
     if len(names) > _NAMED:
         names = [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1:,} more"]
@@ -68,7 +68,9 @@ def named(seq_ids: Iterable[str]) -> str:
 # ---- waiting ----
 
 
-def _waiting(model: DashboardModel, seq_id: str, sequence: SequenceState, life: Life | None) -> str:
+def _waiting(
+    model: DashboardModel, seq_id: str, sequence: SequenceState, record: SequenceRecord | None
+) -> str:
     waiting = model.fold.waiting
     position, name = waiting.index(seq_id), short_name(seq_id)
     first = waiting[0]
@@ -98,7 +100,7 @@ def _waiting(model: DashboardModel, seq_id: str, sequence: SequenceState, life: 
             f"{name} is the first in the queue and arrived after step {model.fold.step:,}"
             " was planned: the next step will consider it"
         )
-    return f"{said}{_preempted(sequence, life)}."
+    return f"{said}{_preempted(sequence, record)}."
 
 
 def _first_waits(model: DashboardModel, seq_id: str) -> str:
@@ -107,22 +109,22 @@ def _first_waits(model: DashboardModel, seq_id: str) -> str:
 
 
 def _holders(model: DashboardModel, sequence: SequenceState) -> str:
-    """Which running sequences hold the blocks that the first waiting sequence needs."""
+    """Which running sequences hold the blocks that this waiting sequence needs."""
     fold = model.fold
     if not fold.running or sequence.deferred is None:
         return ""
     if sequence.deferred[0] in ("max_num_seqs", "static_batch"):
         return (
-            f" ({named(fold.running)} run)"
+            f" ({list_names(fold.running)} run)"
             if len(fold.running) > 1
-            else f" ({named(fold.running)} runs)"
+            else f" ({list_names(fold.running)} runs)"
         )
     if sequence.deferred[0] not in ("no_blocks", "no_contiguous_run", "preempted_this_step"):
         return ""
     tables = sorted(
-        ((len(fold.sequences[one].block_table), one) for one in fold.running), reverse=True
+        ((len(fold.sequences[holder].block_table), holder) for holder in fold.running), reverse=True
     )[:_NAMED]
-    held = ", ".join(f"{short_name(one)} holds {count:,}" for count, one in tables)
+    held = ", ".join(f"{short_name(holder)} holds {count:,}" for count, holder in tables)
     return f" ({held} of {plural(len(fold.blocks), 'block')})"
 
 
@@ -131,23 +133,23 @@ def _next(model: DashboardModel) -> str:
     return f"; {short_name(waiting[1])} is next after it" if len(waiting) > 1 else ""
 
 
-def _preempted(sequence: SequenceState, life: Life | None) -> str:
+def _preempted(sequence: SequenceState, record: SequenceRecord | None) -> str:
     if sequence.status != "PREEMPTED":
         return ""
     again = (
         f"its {plural(sequence.num_tokens, 'token')} must be recomputed, except those still"
         " in the cache"
     )
-    if life is None or life.preemption is None:
+    if record is None or record.preemption is None:
         return f"; it was preempted, and {again}"
-    one = life.preemption
-    short = cause_of_preemption(one.need, one.free)
+    preemption = record.preemption
+    short = cause_of_preemption(preemption.need, preemption.free)
     because = (
         f"because it {short}"
-        if one.victim_of == one.seq_id
-        else f"for {short_name(one.victim_of)}, which {short}"
+        if preemption.victim_of == preemption.seq_id
+        else f"for {short_name(preemption.victim_of)}, which {short}"
     )
-    return f"; it was preempted in step {one.step:,} {because}, and {again}"
+    return f"; it was preempted in step {preemption.step:,} {because}, and {again}"
 
 
 # ---- running ----
@@ -160,8 +162,8 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
         if item.seq_id == seq_id:
             return f"{name} {_got(model, sequence, item, fold.budget - before)}."
         before += item.num_tokens
-    life = model.lives.by_sequence.get(seq_id)
-    if life is not None and life.phases[0][2] == "decode" and life.phases[0][0] == fold.step:
+    record = model.ledger.sequences.get(seq_id)
+    if record is not None and record.is_fork and record.phases[0].step == fold.step:
         return (
             f"{name} was forked in step {fold.step:,} and used none of its budget: it took"
             " over its parent's computed tokens."

@@ -1,7 +1,7 @@
 """The table of all dashboard commands: key, function, name and help.
 
-Bindings, help, palette, remapping and a page of the docs are generated from `COMMANDS`. Textual has
-a single action, `command(id)`, which calls the row's function through `run_command`.
+Bindings, help, palette, remapping and a page of the docs are made from `COMMANDS`. Textual has a
+single action, `command(id)`, which calls the row's function through `run_command`.
 
 Never change an id: users' `keys.toml` files contain it. Keys are plain characters where possible,
 because a terminal cannot send every key (ctrl+i is tab, ctrl+h is backspace).
@@ -27,7 +27,7 @@ class Command(NamedTuple, Generic[Owner]):
     keys: str
     """Textual key names, comma-separated; the first one is displayed."""
     run: Callable[[Owner], Awaitable[None] | None]
-    """Called with the app; for `LESSON_COMMANDS`, called with the lesson screen."""
+    """Called with the app; in `LESSON_COMMANDS`, with the lesson screen."""
     label: str
     """Name in the palette, and in the bottom line unless `keybar` has a shorter name."""
     help: str
@@ -155,7 +155,7 @@ LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
     Command("lesson.back", "b", lambda screen: screen.page_back(),
             "Page back", "Go back one page, with its picture.", "Lesson"),
 )  # fmt: skip
-"""Keys of the lesson screen. On that screen they take precedence, for example for `space`."""
+"""Keys of the lesson screen, where they take precedence over the app's."""
 
 
 def bindings() -> list[Binding]:
@@ -189,7 +189,7 @@ def key_label(command: Command) -> str:
     return command.display or command.keys.split(",")[0]
 
 
-def readable(key: str) -> str:
+def printed_key(key: str) -> str:
     """A Textual key name as on the keyboard: `left_square_bracket` is `[`."""
     character = key_to_character(key)
     return (
@@ -198,7 +198,6 @@ def readable(key: str) -> str:
 
 
 def page() -> str:
-    """The docs page that lists every command."""
     parts = [_PAGE_TOP]
     commands = (*COMMANDS, *LESSON_COMMANDS)
     for group in dict.fromkeys(command.group for command in commands):
@@ -208,7 +207,7 @@ def page() -> str:
                 first, *others = command.keys.split(",")
                 keys = " ".join(
                     f"`{key}`"
-                    for key in (command.display or readable(first), *map(readable, others))
+                    for key in (command.display or printed_key(first), *map(printed_key, others))
                 )
                 parts.append(f"| {keys} | {command.label} | {command.help} | `{command.id}` |\n")
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""`EngineKeys`: the keys that control the engine. Without control, each key shows the reason."""
+"""`EngineKeys`: the keys that control the engine in this process. Without one, each key says so."""
 
 from collections.abc import Callable
 
@@ -12,8 +12,6 @@ from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 
 
 class EngineKeys:
-    """Controls the engine in this process, if there is one."""
-
     def __init__(
         self,
         context: Context,

@@ -24,8 +24,6 @@ _LONGEST_NAME = 60
 
 
 class Windows:
-    """Opens windows over a screen. If a window would be empty, a notification gives the reason."""
-
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
 
@@ -108,21 +106,21 @@ class Windows:
                     f"There is no step {step:,} in this recording so far ({last}): this is"
                     " the nearest."
                 )
-        elif (target := named(self._context, answer)) is None:
+        elif (target := find_target(self._context, answer)) is None:
             self._app.tell(
                 f"There is no step, request or block {_short(answer)} in this recording so"
                 " far: write it like 412, ada or b9."
             )
         else:
             if target.kind == "sequence":
-                # For a sample or beam, this stays at the current moment: only requests arrive.
+                # A sample or beam does not arrive: for it, the picture stays at this moment.
                 transport.to_request(target.key.removesuffix(".0"))
             self._context.selection.choose(target)
             await self._app.look_keys.open()
         self._app.time_keys.draw_here()
 
 
-def named(context: Context, name: str) -> Target | None:
+def find_target(context: Context, name: str) -> Target | None:
     """The target with this name: a block (b9), a request's first sequence, or a known sequence."""
     view = context.transport.view
     number = whole_number(name[1:]) if name[:1] == "b" else None
@@ -133,7 +131,7 @@ def named(context: Context, name: str) -> Target | None:
     return next(
         (
             sequence(seq_id)
-            for seq_id in view.lives.by_sequence
+            for seq_id in view.ledger.sequences
             if name in (seq_id, short_name(seq_id))
         ),
         None,
@@ -146,5 +144,4 @@ def _step(text: str) -> int | None:
 
 
 def _short(text: str) -> str:
-    """The user's text, cut to fit into a message."""
     return fit(clean(text), _LONGEST_NAME) if len(text) > _LONGEST_NAME else clean(text)

@@ -1,7 +1,7 @@
 """The Compare screen: two recordings of one trace, after the same step.
 
-Whenever the first recording moves, the second one follows. Both are aligned by step and not by
-number of events, because two policies emit different events.
+When the first recording moves, the second follows by step, not by number of events: two policies
+emit different events.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.compare.comparison import Comparison
 from minivllm.tui.widgets.compare.side import Side
 from minivllm.tui.widgets.frame.boxes import PanelRow
-from minivllm.tui.widgets.frame.sentences import Watch
+from minivllm.tui.widgets.frame.sentences import WatchSentence
 
 
 class CompareScreen(DashboardScreen):
@@ -20,7 +20,7 @@ class CompareScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         # Keep references: one more frame can be drawn while the screen is being removed.
-        self._watch = Watch(self.context.watch, id="watch")
+        self._watch = WatchSentence(self.context.watch, id="watch")
         yield self._watch
         with PanelRow(id="sides"):
             yield Side("A: this recording", is_second=False, id="side-a")

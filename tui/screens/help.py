@@ -1,7 +1,7 @@
 """Help: the focused panel, all keys, then the other panels.
 
-The keys, including the user's own (`keymap`), are read from the screen below the window: while a
-window is open, the app has no bindings.
+The keys, including the user's own (`keymap`), are read from the screen below this window: a window
+has no bindings of the app.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from minivllm.tui.draw.portable import Ascii, to_ascii
-from minivllm.tui.keys.commands import COMMANDS, LESSON_COMMANDS, readable
+from minivllm.tui.keys.commands import COMMANDS, LESSON_COMMANDS, printed_key
 from minivllm.tui.widgets.frame.panel import Panel
 
 _LETTERS = (
@@ -84,7 +84,7 @@ class HelpScreen(ModalScreen[None]):
                     usual = command.display is not None and now == command.keys.split(",")
                     shown = [command.display, *now[1:]] if usual else now
                     table.add_row(
-                        Text(" ".join(map(readable, shown)), style="bold"),
+                        Text(" ".join(map(printed_key, shown)), style="bold"),
                         command.label,
                         command.help,
                     )

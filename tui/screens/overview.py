@@ -9,7 +9,7 @@ from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
-from minivllm.tui.widgets.frame.sentences import Summary, Watch
+from minivllm.tui.widgets.frame.sentences import Summary, WatchSentence
 from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
@@ -17,15 +17,13 @@ from minivllm.tui.widgets.steps.budget import Budget
 
 
 class Overview(DashboardScreen):
-    """Top: slots. Left: memory and finished requests. Right: plans and decisions."""
-
     NAME = "overview"
 
     def body(self) -> Iterable[Widget]:
         # Keep references: one more frame can be drawn while the screen is being removed.
         self._summary, self._slots = Summary(id="summary"), Slots(id="slots")
         self._summary.add_class("-away")
-        yield Watch(self.context.watch, id="watch")
+        yield WatchSentence(self.context.watch, id="watch")
         yield self._summary
         yield self._slots
         with PanelRow(id="body"):
@@ -41,11 +39,10 @@ class Overview(DashboardScreen):
     def draw(self) -> None:
         """Show the summary if the run is over and the picture is at the newest moment."""
         transport, summary, slots = self.context.transport, self._summary, self._slots
-        told = self.context.finished if transport.state == "live" else None
-        if told is not None:
-            summary.tell(told)
+        summary_lines = self.context.finished if transport.state == "live" else None
+        if summary_lines is not None:
+            summary.tell(summary_lines)
         # Use a CSS class: `display` would override the style sheet's rule for small terminals.
-        summary.set_class(told is None, "-away")
-        # The summary replaces the slots when they are empty.
-        slots.set_class(told is not None and not transport.view.fold.running, "-away")
+        summary.set_class(summary_lines is None, "-away")
+        slots.set_class(summary_lines is not None and not transport.view.fold.running, "-away")
         super().draw()

@@ -1,8 +1,8 @@
 """The engine's decisions as sentences, newest last.
 
 Decisions are arrivals, forks, ends, waits with their reasons, and blocks taken, hit, copied, freed
-or evicted. Steps and tokens are left out, because other panels show them. Blocks with the same
-step, cause and owner share a sentence, so that a long prompt does not fill the screen.
+or evicted; other panels show steps and tokens. Blocks with the same step, cause and owner share a
+sentence, so that a long prompt does not fill the screen.
 """
 
 import msgspec
@@ -25,7 +25,7 @@ class Decision(msgspec.Struct):
     """Number of the decision's first event."""
     step: int
     key: tuple[int, str, str | None, str, str]
-    """(step, kind, owner, verb, ending). An event with the same key joins this decision."""
+    """(step, kind, owner, verb, ending)"""
     owner: str | None
     letter: str | None
     verb: str
@@ -46,10 +46,10 @@ class Decision(msgspec.Struct):
 class DecisionLog(msgspec.Struct):
     decisions: list[Decision] = []
     waits_for: dict[str, str] = {}
-    """Sequence -> its last logged reason to wait. Log a wait only when the reason is new."""
+    """Sequence -> its last logged reason to wait. Only a new reason is logged."""
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
-        """Add an event. owner: the event's sequence, or the last owner of its block."""
+        """owner: the event's sequence, or the last owner of its block"""
         in_words = _SENTENCES.get(type(event))
         if in_words is None:
             return
@@ -227,7 +227,7 @@ _SENTENCES = {
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }
 TOLD_KINDS = frozenset(_SENTENCES)
-"""Kinds that have a sentence in the log of decisions. Call `add` only for these."""
+"""Kinds that have a sentence. Call `add` only for these."""
 
 
 def _seconds(e: ev.StepEnd) -> str:

@@ -1,10 +1,10 @@
-"""Past steps: a part of the history that a view remembers (with `lives` and `block_histories`).
+"""Past steps: a part of the history that a view remembers (with the ledger and `block_histories`).
 
 The engine itself keeps no history. Each part is plain data with one `apply`, so that a keyframe can
 store it. Every list has a limit, because a server runs for weeks.
 
 `APPLY` maps each relevant kind of event to a method. A `match` statement would be slower on long
-logs, because half of all events match no case, but only after every case was tried.
+logs: half of all events would be compared with every case and match none.
 """
 
 from collections.abc import Callable
@@ -17,20 +17,6 @@ from minivllm.events import types as ev
 STEPS_KEPT = 240
 SHARES_KEPT = 48
 """Number of last steps that keep their shares."""
-
-
-class Preemption(msgspec.Struct, gc=False):
-    """A preempted sequence, the sequence that needed its blocks, and the shortage."""
-
-    step: int
-    seq_id: str
-    victim_of: str
-    need: int
-    free: int
-
-    @classmethod
-    def of(cls, event: ev.RequestPreempted) -> "Preemption":
-        return cls(event.step, event.seq_id, event.victim_of, event.need, event.free)
 
 
 class Share(NamedTuple):
@@ -51,15 +37,15 @@ class StepRecord(msgspec.Struct, gc=False):
     """`shares`, encoded as in a keyframe, and decoded only when drawn; empty for old steps."""
     num_hits: int = 0
     num_evicted: int = 0
-    preempted: list[Preemption] = []
+    preempted: list[ev.RequestPreempted] = []
     deferred: tuple[str, str, int, int] | None = None
-    """(seq_id, reason, need, free) of a sequence that was not admitted."""
+    """(seq_id, reason, need, free) of the last sequence that was not admitted."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """Seconds for (schedule, prepare, model, sample)."""
 
     @property
     def shares(self) -> list[Share]:
-        """The share of each sequence, in the order of the plan; empty for old steps."""
+        """In the order of the plan; empty for old steps."""
         return _SHARES_DECODER.decode(self.packed_shares) if self.packed_shares else []
 
     @property
@@ -73,7 +59,6 @@ _SHARES_DECODER = msgspec.msgpack.Decoder(list[Share])
 class PastSteps(msgspec.Struct):
     records: list[StepRecord] = []
     current: StepRecord | None = None
-    """The unfinished step."""
     current_shares: list[tuple[str, ev.ScheduledKind, int]] = []
 
     def apply(self, event: ev.Event) -> None:
@@ -87,7 +72,7 @@ class PastSteps(msgspec.Struct):
         self.current_shares.append((event.seq_id, event.kind, event.num_tokens))
 
     def _hit(self, event: ev.BlockHit) -> None:
-        if self.current is not None:  # None if the recording begins in the middle of a step
+        if self.current is not None:  # None if the recording begins inside a step
             self.current.num_hits += 1
 
     def _evicted(self, event: ev.BlockEvicted) -> None:
@@ -96,7 +81,7 @@ class PastSteps(msgspec.Struct):
 
     def _preempted(self, event: ev.RequestPreempted) -> None:
         if self.current is not None:
-            self.current.preempted.append(Preemption.of(event))
+            self.current.preempted.append(event)
 
     def _deferred(self, event: ev.RequestDeferred) -> None:
         if self.current is not None:

@@ -1,12 +1,13 @@
 """`DashboardModel`: everything that the panels draw.
 
-To `minivllm.events.fold.Fold` it adds data that only a view needs: letters, past steps, lives of
-sequences, block histories and the last decisions. All of this is plain data made from events, so a
-recording can pack a model into a keyframe and restore any moment (with the codec `MODELS`).
+It holds a `Fold` (`minivllm.events.fold`), plus letters, past steps, the request ledger, block
+histories and the last decisions. All of this is plain data made from events, so a recording can
+pack a model into a keyframe and restore any moment (with the codec `MODELS`).
 
 Keep all state in `_Remembered`: state elsewhere would be wrong after a rewind.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -17,6 +18,7 @@ import msgspec
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.kv_usage import PoolUse, pool_use
+from minivllm.events.ledger import RequestLedger, RequestRecord, SequenceRecord
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.state import EngineState
 from minivllm.tui.state.block_histories import BlockAge, BlockAges, Lookups
@@ -24,12 +26,13 @@ from minivllm.tui.state.decisions import TOLD_KINDS, DecisionLog
 from minivllm.tui.state.explanations import Explanations
 from minivllm.tui.state.histories import PastSteps, StepRecord
 from minivllm.tui.state.letters import Letters
-from minivllm.tui.state.lives import Life, Lives
 
 RATE_WINDOW = 2.0
-"""Average tokens per second over this many seconds of engine time."""
+"""The average of tokens per second covers this many seconds of engine time."""
 _RATE_ENTRIES = 256
 """Maximum number of steps in that average."""
+SEQUENCES_KEPT = 64
+"""Number of ended sequences that the ledger keeps for the panels."""
 
 
 _END_A_SEQUENCE = frozenset({ev.RequestFinished, ev.RequestAborted, ev.BeamPruned})
@@ -43,7 +46,7 @@ class _Remembered(msgspec.Struct):
     letters: Letters
     log: DecisionLog
     steps: PastSteps
-    lives: Lives
+    ledger: RequestLedger
     lookups: Lookups
     ages: BlockAges
     mass: dict[str, list[float]] = {}
@@ -59,7 +62,7 @@ class _Remembered(msgspec.Struct):
             Letters(),
             DecisionLog(),
             PastSteps(),
-            Lives(),
+            RequestLedger(num_kept=SEQUENCES_KEPT),
             Lookups(),
             BlockAges([None] * num_blocks),
         )
@@ -97,7 +100,7 @@ class DashboardModel:
         self.letters = self.remembered.letters
         self.log = self.remembered.log
         self.steps = self.remembered.steps
-        self.lives = self.remembered.lives
+        self.ledger = self.remembered.ledger
         self.lookups = self.remembered.lookups
         self.ages = self.remembered.ages
         self.mass = self.remembered.mass
@@ -135,11 +138,12 @@ class DashboardModel:
             ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
             (TOLD_KINDS, self.remembered.tell),
             (self.steps.APPLY, self.steps),
-            (self.lives.APPLY, self.lives),
+            (self.ledger.APPLY, self.ledger.apply),
             (self.lookups.APPLY, self.lookups),
         ):
             for kind in kinds:
-                # Look up a part's method once per kind: these calls are half the cost of indexing.
+                # Bind each listener's method here, once per kind: calling listeners is half the
+                # cost of indexing.
                 own = listener if callable(listener) else MethodType(listener.APPLY[kind], listener)
                 listeners[kind].append(own)
         return listeners
@@ -148,17 +152,15 @@ class DashboardModel:
 
     @property
     def trace(self) -> ev.KernelTraced | None:
-        """The last kernel x-ray."""
         return self.remembered.trace
 
     @property
     def changed(self) -> set[int]:
-        """Blocks that the current step has written, taken, found, copied, freed or evicted."""
+        """Blocks that the current step wrote, took, found, copied, released, freed or evicted."""
         return self.ages.changed
 
     @property
     def max_num_seqs(self) -> int:
-        """Current number of batch slots."""
         return self.fold.max_num_seqs
 
     def letter(self, seq_id: str | None) -> str | None:
@@ -180,9 +182,9 @@ class DashboardModel:
         ]
 
     def num_tokens_planned(self, seq_id: str) -> int:
-        """The sequence's tokens when the step was planned, without a token sampled since then."""
-        life = self.lives.by_sequence.get(seq_id)
-        is_new = life is not None and life.last_token_step == self.fold.step
+        """How many tokens the sequence had when the step was planned: without one sampled since."""
+        record = self.ledger.sequences.get(seq_id)
+        is_new = record is not None and record.last_token_step == self.fold.step
         return self.fold.sequences[seq_id].num_tokens - is_new
 
     def pool_use(self) -> PoolUse:
@@ -234,15 +236,15 @@ class _Head(msgspec.Struct):
     remembered: _Remembered
     """The state without the parts that have separate pieces."""
     num_steps: int
-    num_lives: int
+    num_sequences: int
     num_ages: int
 
 
 class ModelCodec:
     """Makes, packs and restores models: a `ViewCodec` (`minivllm.events.recording.keyframes`).
 
-    Past steps, lives and block ages have separate pieces, because most of them do not change
-    between keyframes.
+    Past steps, sequences and block ages have separate pieces: most of them do not change between
+    keyframes.
     """
 
     def new(self, header: ev.LogHeader, state: EngineState | None) -> DashboardModel:
@@ -251,24 +253,24 @@ class ModelCodec:
 
     def pack(self, model: DashboardModel) -> list[bytes]:
         all_of_it = model.remembered
-        steps, lives, ages = (
+        steps, sequences, ages = (
             all_of_it.steps.records,
-            all_of_it.lives.by_sequence,
+            all_of_it.ledger.sequences,
             all_of_it.ages.blocks,
         )
         replace, encode = msgspec.structs.replace, msgspec.msgpack.encode
         small = replace(
             all_of_it,
             steps=replace(all_of_it.steps, records=[]),
-            lives=replace(all_of_it.lives, by_sequence={}),
+            ledger=dataclasses.replace(all_of_it.ledger, sequences={}),
             ages=replace(all_of_it.ages, blocks=[]),
         )
         age_pieces = [
             encode(ages[at : at + _AGES_PER_PIECE]) for at in range(0, len(ages), _AGES_PER_PIECE)
         ]
-        pieces = [encode(_Head(small, len(steps), len(lives), len(age_pieces)))]
+        pieces = [encode(_Head(small, len(steps), len(sequences), len(age_pieces)))]
         pieces += map(encode, steps)
-        pieces += map(encode, lives.values())
+        pieces += map(encode, sequences.values())
         return [*pieces, *age_pieces, *FOLD.pack(model.fold)]
 
     def restore(self, header: ev.LogHeader, pieces: Sequence[bytes]) -> DashboardModel:
@@ -278,8 +280,12 @@ class ModelCodec:
         remembered.steps.records = [
             _STEP_DECODER.decode(piece) for piece in islice(rest, head.num_steps)
         ]
-        lives = [_LIFE_DECODER.decode(piece) for piece in islice(rest, head.num_lives)]
-        remembered.lives.by_sequence = {life.seq_id: life for life in lives}
+        requests: dict[str, RequestRecord] = {}
+        for piece in islice(rest, head.num_sequences):
+            record = _SEQUENCE_DECODER.decode(piece)
+            # The sequences of a request share one record of it again.
+            record.request = requests.setdefault(record.request.request_id, record.request)
+            remembered.ledger.sequences[record.seq_id] = record
         for piece in islice(rest, head.num_ages):
             remembered.ages.blocks += _AGES_DECODER.decode(piece)
         return DashboardModel(header, FOLD.restore(header, list(rest)), remembered)
@@ -288,7 +294,7 @@ class ModelCodec:
 _AGES_PER_PIECE = 16
 _HEAD_DECODER = msgspec.msgpack.Decoder(_Head)
 _STEP_DECODER = msgspec.msgpack.Decoder(StepRecord)
-_LIFE_DECODER = msgspec.msgpack.Decoder(Life)
+_SEQUENCE_DECODER = msgspec.msgpack.Decoder(SequenceRecord)
 _AGES_DECODER = msgspec.msgpack.Decoder(list[BlockAge | None])
 
 MODELS = ModelCodec()

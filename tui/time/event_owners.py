@@ -1,8 +1,8 @@
 """The owner of a block at the moment of an event that names only the block.
 
-Earlier events determine the owner. The model on the screen is at another position, so the owner is
-read from a model at the event's position, restored from a keyframe. Each call reads a limited
-number of events; calls in later frames find the remaining owners.
+The model on the screen is at another position, so the owner is read from a model at the event's
+position, restored from a keyframe. Each call reads a limited number of events; later calls find
+the remaining owners.
 """
 
 from typing import Protocol
@@ -27,9 +27,8 @@ class EventOwners:
         self._known: dict[int, str | None] = {}
         self._ages: BlockAges | None = None
         self._next = 0
-        """Index of the first event that `_ages` has not seen."""
         self.has_all = True
-        """Whether the last call of `learn` found the owners of all its events."""
+        """Whether the last call of `learn` found all owners."""
 
     def learn(self, recording: EventsWithViews, found: list[tuple[int, ev.Event]]) -> None:
         """Find the owners for these (index, event) pairs. Reads about `EVENTS_PER_LOOK` events."""
@@ -37,7 +36,9 @@ class EventOwners:
             self._known.clear()
         budget = EVENTS_PER_LOOK
         wanted = [
-            one for one in found if isinstance(one[1], _NAME_A_BLOCK) and one[0] not in self._known
+            entry
+            for entry in found
+            if isinstance(entry[1], _NAME_A_BLOCK) and entry[0] not in self._known
         ]
         for index, event in wanted:
             if budget <= 0:
@@ -45,9 +46,9 @@ class EventOwners:
             if self._ages is None or not self._next <= index < self._next + _NEAR:
                 self._ages, self._next = recording.view_at_event(index).ages, index
                 budget -= _NEAR
-            for one in recording.events(self._next, index + 1):
-                if type(one) in self._ages.APPLY:
-                    self._ages.apply(one)
+            for event in recording.events(self._next, index + 1):
+                if type(event) in self._ages.APPLY:
+                    self._ages.apply(event)
             budget -= index + 1 - self._next
             self._next = index + 1
             self._known[index] = self._ages.last_owner(event.block_id)

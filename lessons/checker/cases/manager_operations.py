@@ -1,7 +1,7 @@
 """A small KV cache manager with its own sequences, for exercises about the manager.
 
-The functions import the engine's modules inside, so that the child process imports the student's
-module. The bus has a listener, because without a listener no events are made.
+Each function imports the engine's modules itself, so that the child process gets the student's
+module. The bus has a listener, because without one no events are made.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ def sequence_of(
     ).sequences[0]
 
 
-def state_of(manager: Any, sequences: list[Any]) -> str:
+def manager_state(manager: Any, sequences: list[Any]) -> str:
     """Block tables, reference counts and the free queue, as one line."""
     tables = [[block.block_id for block in sequence.block_table] for sequence in sequences]
     counts = [block.ref_cnt for block in manager.pool.blocks]

@@ -23,7 +23,7 @@ MAX_STEPS = 300
 Trace = dict[str, Any]
 
 
-def request(draw: Draw) -> dict[str, Any]:
+def draw_request(draw: Draw) -> dict[str, Any]:
     """Draw a request whose prompt has `alike` shared tokens, followed by `own` other tokens."""
     return {
         "alike": draw.integer(0, 9),
@@ -36,14 +36,14 @@ def request(draw: Draw) -> dict[str, Any]:
 
 def requests_with_samples(draw: Draw) -> dict[str, Any]:
     """Draw a request, sometimes with several samples, so that blocks are shared and copied."""
-    return {**request(draw), "n": draw.integer(1, 3)}
+    return {**draw_request(draw), "n": draw.integer(1, 3)}
 
 
 def requests_with_priorities(draw: Draw) -> dict[str, Any]:
-    return {**request(draw), "priority": draw.integer(0, 3)}
+    return {**draw_request(draw), "priority": draw.integer(0, 3)}
 
 
-def trace(draw: Draw, element: Any = request, **fixed: Any) -> Trace:
+def draw_trace(draw: Draw, element: Any = draw_request, **fixed: Any) -> Trace:
     """Draw a trace. element: draws one request; fixed: options with a fixed value."""
     return {
         "num_blocks": draw.integer(6, 14),
@@ -99,8 +99,8 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
     engine: an engine built for this case, for example with more listeners; None builds one
     """
     engine = build_engine(case) if engine is None else engine
-    told: list[Event] = []
-    engine.subscribe(told.append)
+    events: list[Event] = []
+    engine.subscribe(events.append)
     pending = sorted(enumerate(case["requests"]), key=lambda numbered: numbered[1]["arrives"])
     for step in range(MAX_STEPS):
         while pending and pending[0][1]["arrives"] <= step:
@@ -116,16 +116,15 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
             engine.step()
         finally:
             # Report the events of a failed step too, because they show the cause.
-            for event in told:
+            for event in events:
                 yield encode_event(event).decode().rstrip()
-            told.clear()
+            events.clear()
         if not pending and not engine.has_unfinished_requests():
             return
     yield f"still unfinished after {MAX_STEPS} steps"
 
 
 def write_recording(case: Trace, lines: list[str], path: Path) -> None:
-    """Write the lines of a run as a recording that the dashboard can open."""
     header = encode_header(build_engine(case).log_header())
     events = [line for line in lines if line.startswith("{")]
     path.write_bytes(header + "".join(f"{line}\n" for line in events).encode(errors="replace"))

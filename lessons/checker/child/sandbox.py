@@ -30,8 +30,7 @@ WALL_FACTOR = 6
 WALL_SECONDS = 30.0
 """Additional allowed wall-clock seconds, but only until a submission times out once.
 
-The limit on processor time stops code that computes; the limit on wall-clock time stops code that
-waits.
+The limit on processor time stops code that computes; this one stops code that waits.
 """
 IMPATIENCE = 0.25
 """Fraction of the time limit that remains after the first timeout, probably an endless loop."""
@@ -44,7 +43,7 @@ class Failure(NamedTuple):
     text: str
 
 
-class Told(NamedTuple):
+class Reply(NamedTuple):
     lines: list[str]
     failure: Failure | None
 
@@ -60,8 +59,6 @@ class Submission(NamedTuple):
 
 
 class Session:
-    """Runs a submission; a context manager."""
-
     def __init__(self, exercise: Exercise, submission: Submission) -> None:
         if not hasattr(os, "fork"):
             raise ExerciseError(
@@ -103,10 +100,10 @@ class Session:
             self._end()
         return loaded.failure
 
-    def ask(self, question: dict[str, Any]) -> Told:
+    def ask(self, question: dict[str, Any]) -> Reply:
         failure = self.start()
         if failure is not None:
-            return Told([], failure)
+            return Reply([], failure)
         try:
             self._process.stdin.write(
                 json.dumps({"seconds": self._seconds, **question}).encode() + b"\n"
@@ -114,14 +111,14 @@ class Session:
             self._process.stdin.flush()
         except BrokenPipeError:
             return self._died()
-        told = self._receive(self._seconds)
-        if told.failure is not None and told.failure.kind == "time":
+        reply = self._receive(self._seconds)
+        if reply.failure is not None and reply.failure.kind == "time":
             self._seconds, self._wall_seconds = IMPATIENCE * self._exercise.seconds, 0.0
-        if told.failure is not None and told.failure.kind not in ("raised", "todo"):
+        if reply.failure is not None and reply.failure.kind not in ("raised", "todo"):
             self._end()  # after a failure, the state of the process cannot be trusted
-        return told
+        return reply
 
-    def _receive(self, seconds: float) -> Told:
+    def _receive(self, seconds: float) -> Reply:
         patience = self._wall_seconds + WALL_FACTOR * seconds
         deadline = time.monotonic() + patience
         pipe = self._process.stdout
@@ -130,7 +127,7 @@ class Session:
             while b"\n" not in self._rest:
                 if not selector.select(max(deadline - time.monotonic(), 0)):
                     self._end()
-                    return Told(
+                    return Reply(
                         [],
                         Failure(
                             "time",
@@ -144,23 +141,23 @@ class Session:
                 self._rest += data
                 if len(self._rest) > MAX_ANSWER_BYTES:
                     self._end()
-                    return Told(
+                    return Reply(
                         [], Failure("output", "it produced more output than the checker reads")
                     )
         line, _, self._rest = self._rest.partition(b"\n")
         try:
             answer = json.loads(line)
             failure = answer["failure"]
-            return Told(
+            return Reply(
                 list(map(str, answer["lines"])), None if failure is None else Failure(**failure)
             )
         except (ValueError, TypeError, KeyError):
             self._end()
-            return Told(
+            return Reply(
                 [], Failure("patched", "it wrote into the channel of the checker's own answers")
             )
 
-    def _died(self) -> Told:
+    def _died(self) -> Reply:
         status = self._process.poll()
         if status is None:
             status = self._process.wait()
@@ -169,8 +166,8 @@ class Session:
             # For a signal, bubblewrap reports 128 plus the signal's number, as a shell does.
             status = 128 - status
         if status < 0:
-            return Told([], Failure("died", f"its process was ended by {_signal_name(-status)}"))
-        return Told([], Failure("died", f"its process exited with status {status}"))
+            return Reply([], Failure("died", f"its process was ended by {_signal_name(-status)}"))
+        return Reply([], Failure("died", f"its process exited with status {status}"))
 
     def _end(self) -> None:
         process, self._process = self._process, None

@@ -9,13 +9,12 @@ from typing import Any
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.pool_operations import operations_of, tell_operations
-from minivllm.lessons.checker.cases.traces import requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
 
 Case = dict[str, Any]
 
 
 def only(*kinds: str) -> Callable[[Draw], Case]:
-    """Random cases with only these operations."""
     return lambda draw: operations_of(draw, kinds)
 
 
@@ -81,7 +80,7 @@ def keeps_names(case: Case) -> Iterator[str]:
         "Open it with `minivllm exercise diff`: the first event that differs shows which of your"
         " methods ran last."
     ),
-    cases=trace,
+    cases=draw_trace,
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:
@@ -96,7 +95,7 @@ def serves(case: Case) -> Iterator[str]:
         "Several samples of one request own the same blocks. Look at the counts at the step where"
         " the samples diverge."
     ),
-    cases=lambda draw: trace(draw, requests_with_samples),
+    cases=lambda draw: draw_trace(draw, requests_with_samples),
     trace=True,
 )
 def shares(case: Case) -> Iterator[str]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of, state_of
-from minivllm.lessons.checker.cases.traces import requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.manager_operations import manager_of, manager_state, sequence_of
+from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
 
 Case = dict[str, Any]
 
@@ -18,7 +18,6 @@ def _growth(draw: Draw) -> list[int]:
 
 
 def growths(draw: Draw) -> Case:
-    """Two sequences that grow in turns."""
     return {
         "block_size": draw.integer(1, 4),
         "num_blocks": draw.integer(1, 12),
@@ -64,7 +63,7 @@ def grows(case: Case) -> Iterator[str]:
         tokens[which] = tokens[which] if shortage else wanted
         yield (
             f"r{which} wants room for {wanted} tokens: {shortage or 'done'};"
-            f" {state_of(manager, sequences)}"
+            f" {manager_state(manager, sequences)}"
         )
 
 
@@ -87,7 +86,7 @@ def gives_back(case: Case) -> Iterator[str]:
             tokens[which] = wanted
     for which, sequence in enumerate(sequences):
         manager.free(sequence)
-        yield f"r{which} ends; {state_of(manager, sequences)}"
+        yield f"r{which} ends; {manager_state(manager, sequences)}"
 
 
 @behaviour(
@@ -98,7 +97,7 @@ def gives_back(case: Case) -> Iterator[str]:
         "Open it with `minivllm exercise diff` and look at the block table of the sequence where"
         " the first difference is."
     ),
-    cases=trace,
+    cases=draw_trace,
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:
@@ -113,7 +112,7 @@ def serves(case: Case) -> Iterator[str]:
         "When one of several samples ends, the others keep their blocks. Which entries do you give"
         " back?"
     ),
-    cases=lambda draw: trace(draw, requests_with_samples),
+    cases=lambda draw: draw_trace(draw, requests_with_samples),
     trace=True,
 )
 def serves_samples(case: Case) -> Iterator[str]:

@@ -5,7 +5,12 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.checker.cases.traces import request, requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.traces import (
+    draw_request,
+    draw_trace,
+    requests_with_samples,
+    run_trace,
+)
 
 Case = dict[str, Any]
 
@@ -142,7 +147,7 @@ def commits(case: Case) -> Iterator[str]:
         "Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget"
         " panel."
     ),
-    cases=lambda draw: trace(
+    cases=lambda draw: draw_trace(
         draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 6), num_blocks=9
     ),
     trace=True,
@@ -160,9 +165,9 @@ def serves(case: Case) -> Iterator[str]:
         "No prompt is split here: if it does not fit into the rest of the step, it waits for the"
         " next one."
     ),
-    cases=lambda draw: trace(
+    cases=lambda draw: draw_trace(
         draw,
-        request,
+        draw_request,
         enable_chunked_prefill=False,
         num_blocks=8,
         block_size=2,

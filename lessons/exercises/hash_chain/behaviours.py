@@ -5,8 +5,8 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of, state_of
-from minivllm.lessons.checker.cases.traces import request, run_trace, trace
+from minivllm.lessons.checker.cases.manager_operations import manager_of, manager_state, sequence_of
+from minivllm.lessons.checker.cases.traces import draw_request, draw_trace, run_trace
 
 Case = dict[str, Any]
 SALTS = (None, "red", "blue")
@@ -33,7 +33,7 @@ def prompts(draw: Draw) -> Case:
 
 def alike(draw: Draw) -> Case:
     """A trace with prefix caching, and blocks small enough for prompts to share some."""
-    return trace(draw, request, block_size=2, enable_prefix_caching=True)
+    return draw_trace(draw, draw_request, block_size=2, enable_prefix_caching=True)
 
 
 @behaviour(
@@ -85,7 +85,7 @@ def finds(case: Case) -> Iterator[str]:
         yield (
             f"{prompt['tokens']}, salt {prompt['salt']}: blocks {ids}, {found.num_cached_tokens}"
             f" cached, computing starts at {found.num_computed_tokens};"
-            f" {state_of(manager, [sequence])}"
+            f" {manager_state(manager, [sequence])}"
         )
         # The pool evicts the tail of a cached prefix now and then. Also evict a block in the
         # middle of a chain.
@@ -117,8 +117,8 @@ def shares(case: Case) -> Iterator[str]:
     task=4,
     points=2,
     hint="A preempted sequence keeps its hashes and looks them up again. What does it find?",
-    cases=lambda draw: trace(
-        draw, request, num_blocks=draw.integer(5, 7), block_size=2, enable_prefix_caching=True
+    cases=lambda draw: draw_trace(
+        draw, draw_request, num_blocks=draw.integer(5, 7), block_size=2, enable_prefix_caching=True
     ),
     trace=True,
 )

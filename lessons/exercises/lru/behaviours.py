@@ -6,7 +6,7 @@ from typing import Any
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.pool_operations import operations_of, tell_operations
-from minivllm.lessons.checker.cases.traces import request, run_trace, trace
+from minivllm.lessons.checker.cases.traces import draw_request, draw_trace, run_trace
 
 Case = dict[str, Any]
 KINDS = ("popleft", "append", "prepend", "remove")
@@ -47,8 +47,8 @@ def _queue(case: Case) -> Any:
 
 def pressed(draw: Draw) -> Case:
     """Few blocks, and prompts with the same beginning, so that the cache must evict blocks."""
-    return trace(
-        draw, request, num_blocks=draw.integer(5, 8), block_size=2, enable_prefix_caching=True
+    return draw_trace(
+        draw, draw_request, num_blocks=draw.integer(5, 8), block_size=2, enable_prefix_caching=True
     )
 
 
@@ -94,14 +94,14 @@ def reuses_the_front(case: Case) -> Iterator[str]:
     examples=100,
 )
 def keeps_its_links(case: Case) -> Iterator[str]:
-    """Any operation, allowed or not; the queue is reported from both ends after each."""
+    """Any operation, allowed or not. After each, the queue is reported from both ends."""
     from minivllm.errors import BlockPoolError
 
     queue, blocks = _queue(case)
     for kind, number in case["operations"]:
         block = blocks[number % len(blocks)]
         arguments = () if kind == "popleft" else (block,)
-        told = kind if kind == "popleft" else f"{kind}(block {block.block_id})"
+        operation = kind if kind == "popleft" else f"{kind}(block {block.block_id})"
         try:
             got = getattr(queue, kind)(*arguments)
             said = f" gives block {got.block_id}" if kind == "popleft" else ""
@@ -112,7 +112,8 @@ def keeps_its_links(case: Case) -> Iterator[str]:
         ]
         names = [one.block_id for one in blocks if one.block_hash is not None]
         yield (
-            f"{told}{said}; queue {queue.ids()}; {queue.num_free_blocks} free; blocks with links"
+            f"{operation}{said}; queue {queue.ids()}; {queue.num_free_blocks} free;"
+            " blocks with links"
             f" {linked}, with hashes {names}"
         )
 

@@ -1,29 +1,14 @@
 """Checks for paged-attention: writes and reads of a small cache, then whole layers."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
 
 Case = dict[str, Any]
 HEAD_SIZE = 8
-
-
-def nearly(expected: str, told: str) -> bool:
-    """Whether the words are equal, and the numbers after the bar are equal up to rounding."""
-    (words, _, numbers), (other_words, _, other_numbers) = (
-        expected.partition("|"),
-        told.partition("|"),
-    )
-    try:
-        pairs = list(
-            zip(map(float, numbers.split()), map(float, other_numbers.split()), strict=True)
-        )
-    except ValueError:
-        return False
-    return words == other_words and all(math.isclose(a, b, abs_tol=2e-3) for a, b in pairs)
+close = nearly(2e-3)
 
 
 def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
@@ -46,7 +31,8 @@ def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
 def _backend(case: Case) -> tuple[Any, ...]:
     """Return a backend, the step, and its queries, keys and values.
 
-    The cache holds the contexts of the sequences, and NaN everywhere else.
+    The cache holds the contexts. The slots of this step hold stale numbers, or a token that is
+    cached already; all other slots hold NaN.
     """
     import numpy as np
     import torch
@@ -140,7 +126,7 @@ def writes(case: Case) -> Iterator[str]:
     points=3,
     hint=(
         "The gathered tokens are ordered by sequence, then by block. Where do the keys of a head"
-        " begin, and where its values?"
+        " begin, and where do its values begin?"
     ),
     cases=lambda draw: {
         **step(draw, longest=6, new=3),
@@ -151,7 +137,7 @@ def writes(case: Case) -> Iterator[str]:
     examples=25,
 )
 def reads(case: Case) -> Iterator[str]:
-    """Any blocks; the last tokens of each sequence are padding."""
+    """Any blocks. With `padding`, that many tokens at the end of each sequence are padding."""
     import torch
 
     backend, _metadata, _, _key, _value = _backend(case)
@@ -191,24 +177,24 @@ def reads(case: Case) -> Iterator[str]:
     ),
     cases=lambda draw: step(draw, longest=20, new=1),
     examples=25,
-    agree=nearly,
+    agree=close,
 )
 def decodes(case: Case) -> Iterator[str]:
     yield from _tell_layer(case)
 
 
 @behaviour(
-    "context that several rows see is merged into their results",
+    "attention to shared context is merged into each row's result",
     task=4,
     points=3,
     hint=(
-        "Compare with the chunk loop: one sequence, all rows as its queries. How many tokens has"
-        " the span, and which arguments does merge take?"
+        "Compare with the chunk loop: one sequence, all rows as its queries. How many tokens does"
+        " the span have, and which arguments does merge take?"
     ),
     cases=lambda draw: {**step(draw, longest=9, new=4, prefix=draw.choice([0, 130]))},
     examples=25,
-    agree=nearly,
+    agree=close,
 )
 def spans(case: Case) -> Iterator[str]:
-    """A layer with prefill chunks after cached context, and a long shared prefix."""
+    """A layer with prefill chunks after cached context, sometimes with a long shared prefix."""
     yield from _tell_layer(case)

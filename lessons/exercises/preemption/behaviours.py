@@ -5,7 +5,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.checker.cases.traces import run_trace, trace
+from minivllm.lessons.checker.cases.traces import draw_trace, run_trace
 
 Case = dict[str, Any]
 
@@ -160,7 +160,7 @@ def makes_room(case: Case) -> Iterator[str]:
         if not scheduler.running:
             return
         sequence = scheduler.running[index % len(scheduler.running)]
-        plan.withdraw(sequence)  # like a sequence whose turn it is, it is not in the plan yet
+        plan.withdraw(sequence)  # a sequence whose turn it is has no place in the plan yet
         shortage = scheduler._make_room(plan, sequence, sequence.num_tokens + case["more"])
         yield (
             f"room for {sequence.num_tokens + case['more']} tokens of {sequence.seq_id}: last"
@@ -190,7 +190,7 @@ def _outgrows_memory(draw: Draw) -> Case:
         "Open it with `minivllm exercise diff` and follow the victim: its blocks, its place in the"
         " queue, and what it computes again."
     ),
-    cases=lambda draw: trace(
+    cases=lambda draw: draw_trace(
         draw, lambda d: {**_outgrows_memory(d), "n": d.integer(1, 2)}, num_blocks=7, block_size=2
     ),
     trace=True,
@@ -208,7 +208,7 @@ def serves(case: Case) -> Iterator[str]:
         "Here a victim may already be in this step's plan. Open it with `minivllm exercise diff` at"
         " the step that differs."
     ),
-    cases=lambda draw: trace(
+    cases=lambda draw: draw_trace(
         draw,
         lambda d: {**_outgrows_memory(d), "priority": d.integer(0, 3)},
         num_blocks=6,

@@ -6,7 +6,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.checker.cases.traces import requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
 
 Case = dict[str, Any]
 
@@ -82,7 +82,7 @@ def cached(case: Case) -> Iterator[str]:
         "Open it with `minivllm exercise diff`: which block was read at the point where the text"
         " changes?"
     ),
-    cases=lambda draw: trace(
+    cases=lambda draw: draw_trace(
         draw, requests_with_samples, enable_prefix_caching=True, max_num_batched_tokens=8
     ),
     trace=True,

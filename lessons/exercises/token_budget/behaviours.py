@@ -6,10 +6,10 @@ from typing import Any
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import (
+    draw_trace,
     requests_with_priorities,
     requests_with_samples,
     run_trace,
-    trace,
 )
 
 Case = dict[str, Any]
@@ -231,7 +231,7 @@ def admits(case: Case) -> Iterator[str]:
         "Open it with `minivllm exercise diff`: the Budget panel shows the tokens of each sequence,"
         " the queue shows why the others wait."
     ),
-    cases=lambda draw: trace(
+    cases=lambda draw: draw_trace(
         draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 12), num_blocks=9
     ),
     trace=True,
@@ -249,7 +249,7 @@ def serves(case: Case) -> Iterator[str]:
         "The victim may be before the sequence that needs its blocks, and may already have tokens"
         " in this step's plan."
     ),
-    cases=lambda draw: trace(
+    cases=lambda draw: draw_trace(
         draw, requests_with_priorities, num_blocks=6, block_size=2, scheduling_policy="priority"
     ),
     trace=True,

@@ -35,7 +35,7 @@ def small(draw: Draw, *which: str) -> Case:
     return {"rows": rows}
 
 
-def _told(case: Case) -> Iterator[str]:
+def _lines(case: Case) -> Iterator[str]:
     import torch
 
     from minivllm.runtime.sampling.logits_processors import to_weights
@@ -71,7 +71,7 @@ def _told(case: Case) -> Iterator[str]:
     examples=25,
 )
 def temperature(case: Case) -> Iterator[str]:
-    yield from _told(case)
+    yield from _lines(case)
 
 
 @behaviour(
@@ -85,7 +85,7 @@ def temperature(case: Case) -> Iterator[str]:
     examples=25,
 )
 def min_p(case: Case) -> Iterator[str]:
-    yield from _told(case)
+    yield from _lines(case)
 
 
 @behaviour(
@@ -100,7 +100,7 @@ def min_p(case: Case) -> Iterator[str]:
     examples=50,
 )
 def top_p(case: Case) -> Iterator[str]:
-    yield from _told(case)
+    yield from _lines(case)
 
 
 @behaviour(
@@ -120,7 +120,7 @@ def top_p(case: Case) -> Iterator[str]:
 )
 def reaches_exactly(case: Case) -> Iterator[str]:
     """Equal weights and halves or quarters, which are exact in any order of addition."""
-    yield from _told(case)
+    yield from _lines(case)
 
 
 @behaviour(
@@ -132,7 +132,7 @@ def reaches_exactly(case: Case) -> Iterator[str]:
     examples=60,
 )
 def top_k(case: Case) -> Iterator[str]:
-    yield from _told(case)
+    yield from _lines(case)
 
 
 @behaviour(

@@ -7,9 +7,9 @@ from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import (
     build_engine,
+    draw_trace,
     requests_with_samples,
     run_trace,
-    trace,
 )
 
 Case = dict[str, Any]
@@ -23,7 +23,7 @@ def _after_a_short_one(case: Case) -> Case:
 
 def reservations(draw: Draw) -> Case:
     """A trace with the contiguous allocator, which reserves a run for the longest sequence."""
-    case = trace(
+    case = draw_trace(
         draw,
         num_blocks=draw.integer(7, 20),
         block_size=draw.integer(2, 4),
@@ -41,10 +41,10 @@ def _measured(case: Case) -> Iterator[Any]:
     engine = build_engine(case)
     meter = KVUsageMeter(engine.log_header())
     engine.subscribe(meter.apply)
-    told = 0
+    num_yielded = 0
     for _ in run_trace(case, engine):
-        yield from meter.samples[told:]
-        told = len(meter.samples)
+        yield from meter.samples[num_yielded:]
+        num_yielded = len(meter.samples)
 
 
 @behaviour(
@@ -155,9 +155,9 @@ def tallies(case: Case) -> Iterator[str]:
     for block_id, used, more in case["entries"]:
         used = min(used, size)
         entries.append(_BlockSlots(block_id, used, min(used + more, size)))
-    told = _meter(size, 4, size)._tally(entries)
+    tally = _meter(size, 4, size)._tally(entries)
     yield (
-        f"blocks of {size}, (block, used, wanted) {[tuple(one) for one in entries]}: {tuple(told)}"
+        f"blocks of {size}, (block, used, wanted) {[tuple(one) for one in entries]}: {tuple(tally)}"
     )
 
 
@@ -166,7 +166,7 @@ def tallies(case: Case) -> Iterator[str]:
     task=3,
     points=1,
     hint="Look at the first step that differs. Which block is counted twice, or not at all?",
-    cases=lambda draw: trace(draw, requests_with_samples),
+    cases=lambda draw: draw_trace(draw, requests_with_samples),
     examples=40,
     agree=nearly(1e-5),
 )

@@ -1,16 +1,18 @@
 """`minivllm exercise`: start an exercise, check it, see what went wrong; grade a class.
 
-Exit status: 0 passed, 1 failed, 2 could not run. If no exercise is named, an action uses the first
-exercise in course order that is started but not passed.
+Exit status: 0 passed, 1 failed, 2 could not run. Without a name, an action uses the first exercise
+in course order that is started but not passed.
 """
 
 import argparse
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from minivllm.cli.course.exercise_grades import add_grade_options, grade, report
+from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
@@ -25,33 +27,7 @@ COULD_NOT_RUN = 2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    def add(
-        name: str,
-        run: Callable[[argparse.Namespace], int],
-        summary: str,
-        *,
-        named: str = "",
-        without: str = "your current one",
-    ) -> argparse.ArgumentParser:
-        action = actions.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            allow_abbrev=False,
-        )
-        action.set_defaults(run_action=run)
-        action.add_argument(
-            "--workspace",
-            metavar="DIR",
-            type=Path,
-            help="folder of your files (default: ~/minivllm-exercises)",
-        )
-        if named:
-            action.add_argument(
-                "name", metavar="NAME", nargs=named, help=f"an exercise (default: {without})"
-            )
-        return action
-
+    add = partial(_add_action, actions)
     add("list", _list, "list all exercises and your progress")
     add("start", _start, "copy an exercise into your workspace", named="?", without="the first")
     check = add(
@@ -80,10 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dashboard_options(diff)
     add("reset", _reset, "restore the stub; your file is kept under another name", named="?")
     add("next", _next, "start the next exercise that you have not passed")
-    told = add("report", report, "list what you have passed, with the number of checks and hints")
-    told.add_argument("--json", action="store_true", help="as one line of JSON")
+    report = add(
+        "report", report_progress, "list what you have passed, with the number of checks and hints"
+    )
+    report.add_argument("--json", action="store_true", help="as one line of JSON")
     add_grade_options(
-        add("grade", grade, "check the submissions of a class", named="*", without="all")
+        add("grade", grade_all, "check the submissions of a class", named="*", without="all")
     )
     add(
         "dev-check",
@@ -92,6 +70,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         named="*",
         without="all",
     )
+
+
+def _add_action(
+    actions: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    *,
+    named: str = "",
+    without: str = "your current one",
+) -> argparse.ArgumentParser:
+    """Add an action.
+
+    actions: argparse's list of actions
+    named: how many exercises the user may name, as argparse's `nargs`; empty for none
+    without: which exercise an action without a name takes
+    """
+    action = actions.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        allow_abbrev=False,
+    )
+    action.set_defaults(run_action=run)
+    action.add_argument(
+        "--workspace",
+        metavar="DIR",
+        type=Path,
+        help="folder of your files (default: ~/minivllm-exercises)",
+    )
+    if named:
+        action.add_argument(
+            "name", metavar="NAME", nargs=named, help=f"an exercise (default: {without})"
+        )
+    return action
 
 
 def run(args: argparse.Namespace) -> int:
@@ -209,7 +222,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _without_end(act: Callable[..., object], *arguments: object) -> None:
-    """Call `act`; if it raises an `ExerciseError`, print the error and continue watching."""
+    """Print an `ExerciseError`, and continue watching."""
     try:
         act(*arguments)
     except ExerciseError as error:

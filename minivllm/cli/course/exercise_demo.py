@@ -1,9 +1,8 @@
 """Runs `minivllm demo` in a process where a student's module replaces the engine's.
 
 `minivllm exercise demo` starts this file as `python -m minivllm.cli.course.exercise_demo NAME FILE
-[options of demo]`. The module is replaced before the engine is imported. `BACKENDS` selects an
-attention backend that uses the student's module, because an engine with kernels would not run
-attention written in torch.
+[options of demo]`. The module is replaced before the engine is imported. An engine with kernels
+would not run attention written in torch, so `BACKENDS` selects an attention backend.
 """
 
 import sys

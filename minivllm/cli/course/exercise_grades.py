@@ -48,7 +48,7 @@ def _gone(_: str) -> None:
     )
 
 
-def grade(args: argparse.Namespace) -> int:
+def grade_all(args: argparse.Namespace) -> int:
     """Grade all submissions; return 0 if all pass, else 1."""
     from minivllm.lessons.checker import grade as grading
     from minivllm.lessons.checker import grade_formats as formats
@@ -94,7 +94,7 @@ def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
         ) from error
 
 
-def report(args: argparse.Namespace) -> int:
+def report_progress(args: argparse.Namespace) -> int:
     done = Progress().read().exercises
     rows = [(exercise, done.get(exercise.name)) for exercise in exercises()]
     if args.json:

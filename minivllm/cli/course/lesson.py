@@ -1,8 +1,8 @@
 """`minivllm lesson`: a lesson on the real engine, in the dashboard, as text, or as Markdown.
 
-If no lesson is named, the command lists all lessons and the user's progress. Without a terminal, it
-prints the lesson. Lessons use the tiny model, so that the first page appears at once. A lesson in
-which the text matters uses a real model if that model is already downloaded.
+Without a name, the command lists all lessons and the user's progress. Without a terminal, it prints
+the lesson. Lessons use the tiny model, so that the first page appears at once; if the text matters,
+they use a real model if it is downloaded.
 """
 
 import argparse
@@ -127,10 +127,7 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
 
 
 def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
-    """Ask whether to continue at `left_at`; return `left_at`, or None to start at the first page.
-
-    Without a terminal, returns None and does not ask.
-    """
+    """Ask whether to continue at `left_at`; without a terminal, return None."""
     if left_at.page == 1 or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     question = (

@@ -3,9 +3,9 @@
     minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256 --model
     tiny-random
 
-Every number is computed from recordings of both sides. Both sides must have the same number of
-blocks. On a CPU all times are processor time of the engine's thread, which does not depend on how
-busy the machine is.
+Every number is computed from recordings of both sides, which must have the same number of blocks.
+On a CPU all times are processor time of the engine's thread, which hardly depends on how busy the
+machine is.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     configs = [
         EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides
     ]
-    # Check both sides before either side runs, so that an error costs no time.
+    # Both before either side runs, so that an error costs no time.
     num_blocks = [check_trace(config, model, trace) for config in configs]
     if num_blocks[0] != num_blocks[1]:
         raise BenchError(

@@ -249,6 +249,6 @@ def _rates(
         return [None]
     if args.rate is not None:
         return args.rate
-    # Compute the rate for the first configuration, and use this rate for all configurations.
+    # The first configuration's rate is used for all.
     first = variants(args, common, [math.inf])[0]
     return [comfortable_rate(crowd, first.setup, fit)]

@@ -2,9 +2,8 @@
 
     minivllm to-vllm smollm2 --gpus 2 --gpu-memory 24 --max-num-seqs 64
 
-All output except commands and Python is a comment, so that the whole output can be pasted. vLLM
-does not know our aliases and cannot load a plain GGUF file. So it gets the model's name on the Hub,
-or the directory into which the model was converted.
+All output except commands and Python is a comment. vLLM does not know our aliases and cannot load a
+plain GGUF file. So the output names the model's Hub id, or its directory on this machine.
 """
 
 import argparse
@@ -13,7 +12,7 @@ from pathlib import Path
 from minivllm.cli.options import add_engine_options, engine_config
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.lab.vllm_export import Deployment, notes, vllm_commands, vllm_script
+from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 
 DEFAULT_GPU_MEMORY_GIB = 80.0
@@ -98,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
             f" of {max_model_len} tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
         ),
         *([remark] if remark else []),
-        *notes(config),
+        *missing_options(config),
     ]
     print("".join(f"# {comment}\n" for comment in comments))
     for number, command in enumerate(vllm_commands(target)):
@@ -127,10 +126,13 @@ def _counted(number: int, one: str, more: str | None = None) -> str:
 
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     """Return vLLM's name for our model `name`, and a remark about its files if needed."""
+    from minivllm.runtime.store import house_model
     from minivllm.runtime.store.model_store import ALIASES, SMOLLM2_HUB_ID
 
     if name == "smollm2":
         return SMOLLM2_HUB_ID, f"{name} is {SMOLLM2_HUB_ID} on the Hugging Face Hub."
+    if name == house_model.NAME:
+        return str(directory), f"{name} is part of minivllm: copy its directory to where vLLM runs."
     if name in ALIASES:
         return (
             str(directory),
@@ -145,5 +147,5 @@ def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
 
 
 def _is_local_file(config: EngineConfig) -> bool:
-    """Whether the model is a GGUF file. Then its weights are needed to read the model's shape."""
+    """Whether the model is a GGUF file. If so, reading the model's shape needs the weights."""
     return config.model.endswith(".gguf")

@@ -2,8 +2,8 @@
 
     minivllm export run.jsonl --perfetto run.json      # then open run.json in ui.perfetto.dev
 
-`minivllm.events.perfetto.export` describes the format. A lost recording cannot be made again, so
-this command refuses to overwrite the recording.
+`minivllm.events.perfetto.export` describes the format. The command refuses to overwrite the
+recording, which cannot be made again.
 """
 
 import argparse

@@ -5,7 +5,7 @@
     minivllm once http://localhost:8000 --json     # the same for a running server
 
 The JSON is `EngineState` with a few more fields. If events were lost, the state is the one before
-the first lost event, and both the text and the JSON report the loss.
+the first lost event, and the output says so.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from minivllm.tui.sources.source import open_source
 from minivllm.tui.state.decisions import deferral
 
 QUIET_SECONDS = 0.5
-"""After this time without an event, assume that a server has sent all events so far."""
+"""After this time without an event, a server has sent all events so far."""
 TEXT_WIDTH = 60
 """Maximum width of a request's text in the summary, in terminal cells."""
 
@@ -67,7 +67,7 @@ def fold_once(source: str, step: int | None) -> Found:
     opened = open_source(source, follow=False)
     try:
         quiet_since = time.monotonic()
-        # A server's stream has no end, so a quiet period counts as its end.
+        # A server's stream has no end; a quiet period counts as one.
         while opened.status.state == "indexing" or time.monotonic() - quiet_since < QUIET_SECONDS:
             if opened.poll(1.0):
                 quiet_since = time.monotonic()
@@ -88,10 +88,10 @@ def fold_once(source: str, step: int | None) -> Found:
 
 
 def state_json(fold: Fold) -> dict[str, object]:
-    """Return `EngineState` with a few more fields that scripts need."""
     header = fold.header
     return {
         "model": header.model,
+        "weights": header.weights,
         "engine": header.engine,
         "t": fold.t,
         "seconds": fold.t - header.mono,
@@ -108,7 +108,7 @@ def summary(fold: Fold) -> list[str]:
     header, counters, pool = fold.header, fold.counters, pool_use(fold)
     lines = [
         (
-            f"{clean(header.model)} after step {fold.step:,}, {fold.t - header.mono:.2f} s after"
+            f"{clean(header.model_and_weights)} after step {fold.step:,}, {fold.t - header.mono:.2f} s after"
             " the recording began"
         ),
         (

@@ -28,9 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    require_terminal(
-        "once LOG --json prints the state in a recording, and shot LOG draws a picture of it"
-    )
     number, unreadable = 0, ""
     bad: dict[int, EventLogError] = {}
     while True:
@@ -57,6 +54,10 @@ def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
     log = args.logs[number]
     source = ReplaySource(log, codec=MODELS)
     other = None if args.other is None else ReplaySource(args.other, codec=MODELS)
+    # Only now: a recording that cannot be opened is the first thing to report.
+    require_terminal(
+        "once LOG --json prints the state in a recording, and shot LOG draws a picture of it"
+    )
     has_next = len(args.logs) > 1
     place = f"{Path(log).name}, {number + 1} of {len(args.logs)} recordings; ctrl+n opens the next."
     watch = f"{place}{unreadable}" if has_next else ""

@@ -1,6 +1,6 @@
 """`minivllm shot`: a picture of any moment of a recording, as the dashboard would draw it.
 
-The command needs no terminal. The picture is an SVG file that loads nothing from other hosts.
+The picture is an SVG file that loads nothing from other hosts.
 """
 
 import argparse
@@ -116,7 +116,7 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
 
 def _target(app: "DashboardApp", what: str, log: str) -> "Target":
     from minivllm.tui.draw.selection import event
-    from minivllm.tui.keys.windows import named
+    from minivllm.tui.keys.windows import find_target
     from minivllm.tui.time.event_search import index_of
 
     if what[:1] == "e" and what[1:].isdecimal():
@@ -126,7 +126,7 @@ def _target(app: "DashboardApp", what: str, log: str) -> "Target":
             else event(int(what[1:]))
         )
     else:
-        target = named(app.context, what)
+        target = find_target(app.context, what)
     if target is None:
         last_block = len(app.model.fold.blocks) - 1
         raise ConfigError(

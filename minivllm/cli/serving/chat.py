@@ -1,8 +1,8 @@
 """`minivllm chat`: a conversation in the terminal.
 
 Each turn sends the whole conversation history, which is cheap because of the prefix cache. Ctrl-C
-must end the answer but not the engine. So the engine runs in its own thread, in which a step cannot
-be interrupted by a KeyboardInterrupt.
+must end the answer but not the engine, so the engine runs in its own thread, where no
+KeyboardInterrupt can break a step.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     config = engine_config(args)
     params = sampling_params(args, SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA})
     engine = load_engine(config)
-    note(f"Chatting with {config.model}. {HELP}")
+    note(f"Chatting with {engine.log_header().model_and_weights}. {HELP}")
     with EngineThread(engine) as thread:
         conversation = _Conversation(thread, params, args.system)
         conversation.run()
@@ -90,7 +90,7 @@ class _Conversation:
                     self._take_turn(line)
 
     def _take_turn(self, question: str) -> None:
-        """Answer `question` in the conversation; a refused question is not added to it."""
+        """Answer `question`; a refused question is not added to the conversation."""
         messages = [*self._messages, {"role": "user", "content": question}]
         try:
             answer = self._stream_answer(messages)

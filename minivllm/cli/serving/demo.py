@@ -1,8 +1,10 @@
 """`minivllm demo`: a scenario on the real engine, in the dashboard or as lines of text.
 
-The engine runs in its own thread; dashboard, recording and summary use the engine's events. The
-thread must stop before the recording is closed, because the engine's last events are written while
-the thread ends, even after an early quit, Ctrl-C or an error in the engine.
+The chat model is used if it is on this machine, else the house model, which needs no download.
+
+The engine runs in its own thread. It must stop before the recording is closed, because the engine's
+last events are written while the thread ends, even after an early quit, Ctrl-C or an error in the
+engine.
 """
 
 import argparse
@@ -15,19 +17,23 @@ from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
-from minivllm.cli.serving.demo_report import ProgressLines, print_report, report_json
-from minivllm.cli.terminal import print_json, terminal_attached
+from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
+from minivllm.cli.terminal import note, print_json, terminal_attached
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvariantError
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.lessons.scenarios.house import for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell
 
+CHAT_MODEL, HOUSE_MODEL = "smollm2", "house"
+QUICK = {"attention_backend": "torch", "linear_backend": "torch"}
+"""For the house model: without a compiler run, the first text appears sooner."""
 SECONDS_PER_STEP_WATCHED = 0.1
-"""Minimum time per step in the dashboard. Otherwise a run with a tiny model would end too soon."""
+"""Minimum time per step in the dashboard: a run with a tiny model would end too soon."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,12 +72,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_the_scenario = {
         name: "the scenario's" for scenario in SCENARIOS.values() for name in scenario.options
     }
-    add_engine_options(parser, of_the_scenario | {"check_invariants": True})
+    model = f"{CHAT_MODEL} if it is here, else {HOUSE_MODEL}"
+    add_engine_options(parser, of_the_scenario | {"check_invariants": True, "model": model})
 
 
 def run(args: argparse.Namespace) -> int:
     scenario = SCENARIOS[args.scenario]
-    config = engine_config(args, {**scenario.options, "check_invariants": True})
+    if not hasattr(args, "model"):
+        args.model = _model_of_this_machine()
+    quick = QUICK if args.model == HOUSE_MODEL else {}
+    config = engine_config(args, {**scenario.options, **quick, "check_invariants": True})
+    if config.model == HOUSE_MODEL:
+        scenario = for_the_house_model(scenario)
     headless = args.headless or not terminal_attached()
     slow = args.slow if args.slow is not None else 0.0 if headless else SECONDS_PER_STEP_WATCHED
     check_record(args.record)
@@ -85,10 +97,11 @@ def run(args: argparse.Namespace) -> int:
             interrupted = True
         error = demo.thread.ended.exception()
         if error is None or isinstance(error, InvariantError):  # a violation is a result, too
-            print_report(
+            print_demo_report(
                 scenario,
                 demo.facts,
                 is_over=demo.is_over,
+                whole=config.model == HOUSE_MODEL,
                 stream=sys.stderr if args.json else sys.stdout,
             )
             if args.json:
@@ -98,6 +111,19 @@ def run(args: argparse.Namespace) -> int:
         if interrupted:
             raise KeyboardInterrupt
     return 0
+
+
+def _model_of_this_machine() -> str:
+    """Return the chat model if it is here, else the house model. Never uses the network."""
+    from minivllm.runtime.store.model_store import ModelStore
+
+    if ModelStore().smollm2_if_here() is not None:
+        return CHAT_MODEL
+    note(
+        "The house model answers, a very small one that comes with minivllm; for the chat model"
+        f" run: minivllm model fetch {CHAT_MODEL}"
+    )
+    return HOUSE_MODEL
 
 
 class _Demo:
@@ -157,7 +183,7 @@ class _Demo:
         self.is_over = self._player.over
         counters = self.facts.fold.counters
         num_ended = counters.finished_requests + counters.aborted_requests
-        # If the user adds requests, they end later. The summary is then shown again with them.
+        # When requests that the user added have ended, the summary is shown again with them.
         if self.is_over and num_ended != self._num_ended_when_over:
             self._num_ended_when_over = num_ended
             self._on_over()

@@ -21,7 +21,7 @@ SECONDS_WITHOUT_A_WORD = 2.0
 CUT_AT = 120
 """Maximum length of an answer in the report if there is no terminal, in characters."""
 COMMON = 100
-"""How many characters of the beams' common prefix are shown: the last ones."""
+"""Number of shown characters at the end of the beams' common prefix."""
 _TOLD = (
     ev.RequestArrived,
     ev.RequestAdmitted,
@@ -43,19 +43,18 @@ class ProgressLines:
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
         self._log = DecisionLog()
-        self._told_last = None
+        self._last_decision = None
         self._searching: set[str] = set()
         """Requests that have had a beam pruned."""
         self._spoke_at = fold.t
 
     def apply(self, event: ev.Event) -> None:
-        """Print a line if the event concerns a whole request, or if a status line is due."""
         if isinstance(event, _TOLD) and not self._is_everyday(event):
             self._log.add(event, getattr(event, "seq_id", None), None)
             decision = self._log.decisions[-1]
-            if decision is self._told_last:
+            if decision is self._last_decision:
                 return  # the request still waits for the same reason
-            self._told_last = decision
+            self._last_decision = decision
             words = "".join(text for text, _ in decision.spans())
             self._say(event, f"{decision.name:<6} {words}")
         elif isinstance(event, ev.StepEnd) and event.t - self._spoke_at >= SECONDS_WITHOUT_A_WORD:
@@ -83,27 +82,38 @@ class ProgressLines:
         self._spoke_at = event.t
 
 
-def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO) -> None:
-    """Print texts, counts, and what happened. is_over: whether the run was not stopped early"""
+def print_demo_report(
+    scenario: Scenario, facts: RunFacts, *, is_over: bool, whole: bool, stream: TextIO
+) -> None:
+    """Print texts, counts, and what happened.
+
+    is_over: whether the run was not stopped early; whole: print the texts to their ends
+    """
 
     def say(line: str) -> None:
         print(line, file=stream)
 
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)
-    # A pipe has no width: sentences are not wrapped, but long answers are still cut.
+    # In a pipe, sentences are not wrapped, but long answers are still cut.
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     say(
         "\n"
-        + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width)
+        + _wrap(
+            f"{scenario.name} on {clean(fold.header.model_and_weights)}: {scenario.teaches}", width
+        )
         + "\n"
     )
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
     for request in facts.finished:
         question = clean((request.prompt or "").partition("\n")[0])
         say(fit(f"  {clean(request.name):<{name_width}}  {question}", width or CUT_AT).rstrip())
+        indent = " " * (name_width + 4)
         for answer in _answers(request):
-            say(fit(f"  {'':<{name_width}}  {answer}", width or CUT_AT).rstrip())
+            if whole:
+                say(_wrap(indent + answer, width or CUT_AT, indent=name_width + 6))
+            else:
+                say(fit(indent + answer, width or CUT_AT).rstrip())
     counts = (
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in"
         f" {plural(fold.step, 'step')} and {facts.seconds:.1f} s of engine time:"
@@ -145,7 +155,7 @@ def _answers(request: RequestFacts) -> list[str]:
 
 
 def _common_beginning(texts: list[str]) -> str:
-    # In sorted order, every text shares the common prefix of the first and the last text.
+    # Every text shares the common prefix of the first and the last in sorted order.
     first, last = min(texts), max(texts)
     length = next(
         (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
@@ -159,6 +169,7 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
     return {
         "scenario": scenario.name,
         "model": facts.fold.header.model,
+        "weights": facts.fold.header.weights,
         "requests": _num_requests(scenario, facts),
         "finished_requests": counters.finished_requests,
         "aborted_requests": counters.aborted_requests,

@@ -1,8 +1,8 @@
 """`EngineThreadControl`: the dashboard's keys for an engine in a thread of this process.
 
 Each key becomes a command of `EngineThread`, and a result that the user should see becomes a
-message. The caller draws fifteen frames a second, so no method here waits for a future. Instead, a
-callback in the engine's thread appends messages to a deque.
+message. The caller draws fifteen frames a second, so no method here waits for a future; a callback
+in the engine's thread appends messages to a deque.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ BURST_PREFIX = (
     "Visitors see a sheet in the reading room, one at a time, on weekdays from nine to five.",
     "Copies cost four coins a page and are ready on the next day.",
 )
-"""Common prefix of a burst's prompts. Sentences that do not fit into the KV cache are left out."""
+"""Common prefix of a burst's prompts, without sentences that do not fit into the KV cache."""
 BURST_QUESTIONS = (
     "May I borrow a map?",
     "When can I come?",
@@ -106,7 +106,8 @@ class EngineThreadControl:
             if not question.prompt.strip():
                 raise EmptyPromptError("There is nothing to send: type a message first.")
             prompt = _as_prompt(engine, question.prompt)
-            # At least one token: if the prompt is too long, `add_request` raises a clear error.
+            # At least one token: `add_request` refuses a prompt that is too long, with a clear
+            # error.
             max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
             params = SamplingParams(
                 temperature=question.temperature, max_tokens=max_tokens, n=question.n
@@ -120,7 +121,7 @@ class EngineThreadControl:
 
     def _tell_refusal(self, future: Future) -> None:
         error = future.exception()
-        # When the engine fails, all pending commands fail. `_tell_end` reports the failure once.
+        # When the engine fails, all pending commands fail, and `_tell_end` reports it once.
         if error is None or (isinstance(error, EngineDeadError) and error.__cause__ is not None):
             return
         self._messages.append(
@@ -132,7 +133,7 @@ class EngineThreadControl:
             self._messages.append(f"The engine failed: {error}")
 
     def _say_if_it_waits(self, what: str) -> None:
-        """If a command waits for the end of a paused step, say so. The user need not repeat it."""
+        """Say so if a command waits for the end of a paused step: the user need not repeat it."""
         paused, next_phase = self.state()
         if paused and next_phase != "schedule":
             self._messages.append(f"{what} when the current step has ended.")

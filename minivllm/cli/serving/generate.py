@@ -1,8 +1,8 @@
 """`minivllm generate`: complete one prompt, streaming, or many at once.
 
 A single text appears token by token. Several texts (for several prompts, samples or beams) are
-generated together and printed in order, each as soon as possible. If a prompt is refused, the other
-prompts continue.
+generated together and printed in order, each as soon as possible. A refused prompt does not stop
+the others.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from minivllm.text import plural
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
 """Defaults for the terminal: a likely and long text. vLLM's defaults for servers are 1.0 and 16."""
 SAMPLES_TEMPERATURE = 1.0
-"""The default for several samples. At temperature 0, all samples would be the same text."""
+"""For several samples: at temperature 0, all would be the same text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,12 +79,13 @@ def run(args: argparse.Namespace) -> int:
         len(text.token_ids) for output in run_.finished.values() for text in output.outputs
     )
     if args.json:
-        print_json(_as_json(config.model, run_, tokens, seconds))
+        models = {"model": config.model, "weights": engine.weights}
+        print_json(models | _as_json(run_, tokens, seconds))
     elif sys.stderr.isatty() and tokens:
         cached = sum(output.num_cached_tokens for output in run_.finished.values())
         note(
-            f"({tokens} tokens in {seconds:.1f} s, {tokens / seconds:.1f} a second; {cached} prompt"
-            " tokens were cached)"
+            f"({config.model}, {engine.weights}: {tokens} tokens in {seconds:.1f} s,"
+            f" {tokens / seconds:.1f} a second; {cached} prompt tokens were cached)"
         )
     return 1 if run_.refused else 0
 
@@ -137,7 +138,7 @@ class _Run:
             show("\n" + probabilities(output.outputs[0]))
 
     def print_in_order(self) -> None:
-        """Show each whole text, in order, as soon as all earlier texts are shown."""
+        """Show each whole text as soon as all earlier ones are shown."""
         next_number = 0
         for _ in self._outputs():
             while next_number in self.finished or next_number in self.refused:
@@ -220,7 +221,7 @@ def _read_prompts(args: argparse.Namespace) -> list[str]:
     return list(args.prompts) + [line for line in text.splitlines() if line]
 
 
-def _as_json(model: str, run_: _Run, tokens: int, seconds: float) -> dict[str, object]:
+def _as_json(run_: _Run, tokens: int, seconds: float) -> dict[str, object]:
     outputs: list[dict[str, object]] = []
     for number, prompt in enumerate(run_.prompts):
         if number in run_.refused:
@@ -232,7 +233,6 @@ def _as_json(model: str, run_: _Run, tokens: int, seconds: float) -> dict[str, o
                 {"prompt": prompt, "num_cached_tokens": output.num_cached_tokens, **completion}
             )
     return {
-        "model": model,
         "outputs": outputs,
         "generated_tokens": tokens,
         "seconds": seconds,

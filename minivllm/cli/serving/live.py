@@ -24,7 +24,7 @@ OPTIONS = {
     "max_num_batched_tokens": 128,
     "max_model_len": 1024,
 }
-"""Options for a small engine, all of which fits on the screen."""
+"""For a small engine, all of which fits on the screen."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -38,13 +38,13 @@ def _list(args: argparse.Namespace) -> int:
     from minivllm.runtime.store.model_store import list_models
 
     for listing in list_models():
-        where = (
-            str(listing.path)
-            if listing.path
-            else f"not downloaded yet: minivllm model fetch {listing.name}"
-        )
-        size = f", {format_bytes(listing.num_bytes)}" if listing.path else ""
-        print(f"{listing.name}\n    {listing.description}{size}\n    {where}")
+        facts = [listing.description] if listing.description else []
+        where = f"not downloaded yet: minivllm model fetch {listing.name}"
+        if listing.path is not None:
+            dtype, source, licence = listing.provenance
+            facts.append(f"{dtype}, {format_bytes(listing.num_bytes)}, {source}; licence {licence}")
+            where = str(listing.path)
+        print("\n    ".join([listing.name, *facts, where]))
     return 0
 
 
@@ -53,7 +53,10 @@ def _fetch(args: argparse.Namespace) -> int:
     from minivllm.runtime.store.model_store import fetch_model
 
     listing = fetch_model(args.model)
-    print(f"{listing.name} is ready ({format_bytes(listing.num_bytes)}): {listing.path}")
+    print(
+        f"{listing.name} ({listing.provenance}) is ready ({format_bytes(listing.num_bytes)}):"
+        f" {listing.path}"
+    )
     return 0
 
 

@@ -2,8 +2,8 @@
 
     minivllm serve smollm2 --port 8000
 
-The command binds the address before it loads the model, so that an error such as "address in use"
-is reported at once. Logs go to standard error; each message is one line of JSON.
+The command binds the address before it loads the model, so that "address in use" is reported at
+once. Logs go to standard error, one line of JSON each.
 """
 
 import argparse
@@ -26,9 +26,29 @@ API_KEY = "VLLM_API_KEY"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    own = {field.name: field.default for field in fields(ServerOptions)}
     parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, same as --model")
     group = parser.add_argument_group("server")
+    _add_server_options(group)
+    group.add_argument(
+        "--kv-events-config",
+        metavar="JSON",
+        default="{}",
+        help=(
+            'publish changes of the prefix cache over ZeroMQ: {"enable_kv_cache_events": true, ...}'
+        ),
+    )
+    group.add_argument(
+        "--uvicorn-log-level",
+        choices=("debug", "info", "warning", "error", "critical"),
+        default="info",
+        help="lowest level of messages that are logged (default: info)",
+    )
+    add_engine_options(parser)
+
+
+def _add_server_options(group: argparse._ArgumentGroup) -> None:
+    """Add the options that become `ServerOptions`, with its defaults."""
+    own = {field.name: field.default for field in fields(ServerOptions)}
 
     def add(name: str, help_: str, **how: object) -> None:
         dest = how.setdefault("dest", name.removeprefix("--").replace("-", "_"))
@@ -84,21 +104,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "publish all events at /events, for minivllm attach; they include every user's prompts",
         action="store_true",
     )
-    group.add_argument(
-        "--kv-events-config",
-        metavar="JSON",
-        default="{}",
-        help=(
-            'publish changes of the prefix cache over ZeroMQ: {"enable_kv_cache_events": true, ...}'
-        ),
-    )
-    group.add_argument(
-        "--uvicorn-log-level",
-        choices=("debug", "info", "warning", "error", "critical"),
-        default="info",
-        help="lowest level of messages that are logged (default: info)",
-    )
-    add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -156,12 +161,13 @@ def _load(config: EngineConfig) -> LLMEngine:
     began = time.monotonic()
     engine = load_engine(config)
     header = engine.log_header()
-    told = {
+    model_facts = {
         "seconds": round(time.monotonic() - began, 2),
+        "weights": header.weights,
         "num_blocks": header.num_blocks,
         "block_size": header.block_size,
         "max_model_len": header.max_model_len,
         "max_num_seqs": header.max_num_seqs,
     }
-    log.info("the model is loaded", extra={"fields": told})
+    log.info("the model is loaded", extra={"fields": model_facts})
     return engine

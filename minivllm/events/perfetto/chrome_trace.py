@@ -9,12 +9,12 @@ A trace is one JSON object with a list of records:
     C     counter
     M     name
 
-Times are whole microseconds. Readers would truncate fractions, so that neighbouring slices could
+Times are whole microseconds: readers would truncate fractions, so neighbouring slices could
 overlap.
 
 Records of the same time must keep their order: an outer slice before an inner slice, a slice before
-its arrow. So the records of a step are collected and sorted by time with a stable sort. Only the
-start of an arrow may be earlier than records that are already written; readers sort the whole file.
+its arrow. So the records of a step are collected, and their sort by time is stable. Only the start
+of an arrow may be earlier than records that are already written; readers sort the whole file.
 
 Source: the Trace Event Format (Google), and Perfetto's reader,
 `src/trace_processor/importers/json`.
@@ -26,7 +26,7 @@ from typing import BinaryIO, Literal
 import msgspec
 
 PID = 1
-"""Id of the only process. Records without a track also use it as their thread id."""
+"""Id of the only process, and the thread id of records without a track."""
 
 
 class ChromeTrace:

@@ -1,7 +1,7 @@
 """Decides when steps and events are drawn, in whole microseconds since the recording began.
 
 With a real clock, steps and events are drawn when they happened. On the virtual clock, a step takes
-no time: each step is drawn as one millisecond in four quarters, and only the order has a meaning.
+no time: it is drawn as one millisecond in four quarters, and only the order has a meaning.
 
 Drawn time never goes back, and a step ends at least one microsecond after its last event. So steps
 never overlap, even after rounding.
@@ -17,8 +17,8 @@ _QUARTER = STEP_US // 4
 PHASES = ("schedule", "prepare", "model", "sample")
 
 
-class Interval(NamedTuple):
-    """A named time span; both ends in microseconds."""
+class DrawnPhase(NamedTuple):
+    """A phase of a step as drawn; both ends in microseconds."""
 
     name: str
     start: int
@@ -38,7 +38,7 @@ class DrawnTime(Protocol):
     def moment(self, event: ev.Event) -> int:
         """Return when to draw `event`, which happens within a step or between two steps."""
 
-    def end_step(self, event: ev.StepEnd) -> list[Interval]:
+    def end_step(self, event: ev.StepEnd) -> list[DrawnPhase]:
         """Return the phases of the step that ends. Set `now` to the end of the step."""
 
     def cut_step(self) -> None:
@@ -70,14 +70,15 @@ class RealTime:
         self.now = max(self.now, _microseconds(event.t - self._zero))
         return self.now
 
-    def end_step(self, event: ev.StepEnd) -> list[Interval]:
+    def end_step(self, event: ev.StepEnd) -> list[DrawnPhase]:
         begin, last_moment = self._begin, self.now
         end = max(self.moment(event), last_moment + 1)
         self.now = end
-        # Planning is at the start of the step; the other phases are at the end, without gaps. The
-        # time between planning and these phases was spent on the engine's checks.
+        # Planning is at the start of the step; the other phases are at its end, without gaps. The
+        # time in between was spent on the engine's checks, or on pauses in a step that runs phase
+        # by phase.
         edge = min(begin + _microseconds(event.t_schedule), end)
-        phases = [Interval("schedule", begin, edge)]
+        phases = [DrawnPhase("schedule", begin, edge)]
         rest = event.t_prepare + event.t_model + event.t_sample
         for name, length in zip(
             PHASES[1:], (event.t_prepare, event.t_model, event.t_sample), strict=True
@@ -85,7 +86,7 @@ class RealTime:
             start = max(end - _microseconds(rest), edge)
             rest -= length
             edge = max(end - _microseconds(rest), edge)
-            phases.append(Interval(name, start, edge))
+            phases.append(DrawnPhase(name, start, edge))
         return [phase for phase in phases if phase.end > phase.start]
 
     def cut_step(self) -> None:
@@ -95,7 +96,8 @@ class RealTime:
 class VirtualTime:
     """Draws each step as one millisecond, and its events one microsecond apart.
 
-    Events of the plan are in the step's first quarter, later events in its last quarter.
+    Events of `_AFTER_THE_PLAN`, and blocks released after the plan, are in the step's last quarter;
+    all other events are in its first quarter.
     """
 
     note = (
@@ -129,7 +131,7 @@ class VirtualTime:
             return self.now
         self._num_scheduled += isinstance(event, ev.StepScheduled)
         # A preemption releases blocks before `step.scheduled` events. A later release belongs to
-        # the sample phase: a sequence has ended or a beam was pruned.
+        # the sample phase.
         gives_back = isinstance(event, ev.BlockReleased) and self._num_scheduled
         if isinstance(event, self._AFTER_THE_PLAN) or gives_back:
             self._last = self._begin + STEP_US - 1
@@ -137,13 +139,13 @@ class VirtualTime:
         self.now = min(self.now + 1, self._last)
         return self.now
 
-    def end_step(self, event: ev.StepEnd) -> list[Interval]:
+    def end_step(self, event: ev.StepEnd) -> list[DrawnPhase]:
         if self._begin is None:
             return []
         starts = range(self._begin, self._begin + STEP_US, _QUARTER)
         self.cut_step()
         return [
-            Interval(name, start, start + _QUARTER)
+            DrawnPhase(name, start, start + _QUARTER)
             for name, start in zip(PHASES, starts, strict=True)
         ]
 

@@ -8,9 +8,8 @@
                  preemption to its resumption
     counters     blocks, sequences, and use of the token budget
 
-The log is read and the trace is written step by step, so only the engine's state and one step are
-in memory. After a gap, the state is unknown: all open slices end at the gap, and later only data
-from the events themselves is drawn.
+Only the engine's state and one step are in memory at a time. After a gap, the state is unknown: all
+open slices end at the gap, and later only data from the events themselves is drawn.
 """
 
 from collections.abc import Callable
@@ -20,8 +19,8 @@ from typing import BinaryIO, NamedTuple
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.perfetto.chrome_trace import ChromeTrace
-from minivllm.events.perfetto.drawn_time import Interval, drawn_time
-from minivllm.events.perfetto.request_lives import RequestLives, cut
+from minivllm.events.perfetto.drawn_time import DrawnPhase, drawn_time
+from minivllm.events.perfetto.request_lives import RequestLives
 from minivllm.events.perfetto.slot_turns import SlotTurns
 from minivllm.events.recording.reader import LogReader
 
@@ -47,7 +46,7 @@ def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
             converter.apply(event)
         converter.finish("the recording ends here")
     finally:
-        # Close the trace on Ctrl-C, too: half a trace is useful, but only if it is valid JSON.
+        # On Ctrl-C, too: half a trace is useful if it is valid JSON.
         stream.close()
         trace.close(converter.about | {"damage": stream.damage})
     return Exported(converter.num_steps, converter.num_events, converter.lost_events, stream.damage)
@@ -69,7 +68,7 @@ class _Converter:
         self._num_cached = 0
         """How many free blocks have a hash."""
         self._counters: dict[str, dict[str, int]] = {}
-        trace.process(f"minivllm {header.model}")
+        trace.process(f"minivllm {header.model_and_weights}")
         trace.thread(STEPS, "steps")
         trace.thread(DECISIONS, "decisions")
         self._turns = SlotTurns(trace, header.max_num_seqs)
@@ -77,11 +76,11 @@ class _Converter:
 
     @property
     def about(self) -> dict[str, object]:
-        """Facts for readers of the trace."""
         header = self._header
         return {
             "minivllm": header.engine,
             "model": header.model,
+            "weights": header.weights,
             "time": self._time.note,
             "clock": header.clock,
             "unix_time_at_0": header.wall,
@@ -142,7 +141,7 @@ class _Converter:
         self._time.cut_step()
         self._draw_step([], {"cut_off": why})
 
-    def _draw_step(self, phases: list[Interval], about: dict[str, object]) -> None:
+    def _draw_step(self, phases: list[DrawnPhase], about: dict[str, object]) -> None:
         number, begin, end = self._step.step, self._step_began, self._time.now
         args = {"step": number, "budget": self._step.budget, **about}
         if self._fold is not None:
@@ -166,14 +165,11 @@ class _Converter:
 
     # ---- requests; the fold applies each event after these methods ----
 
-    def _arrived(self, event: ev.RequestArrived, ts: int) -> None:
-        self._lives.arrived(event, ts)
-
-    def _admitted(self, event: ev.RequestAdmitted, ts: int) -> None:
-        self._lives.entered(event, ts)
+    def _admitted(self, event: ev.RequestAdmitted | ev.RequestResumed, ts: int) -> None:
+        self._lives.turned(event, ts, slot=event.slot, cached_tokens=event.num_cached_tokens)
 
     def _resumed(self, event: ev.RequestResumed, ts: int) -> None:
-        self._lives.entered(event, ts)
+        self._admitted(event, ts)
         self._turns.resumed(event.seq_id, ts)
 
     def _deferred(self, event: ev.RequestDeferred, ts: int) -> None:
@@ -183,13 +179,9 @@ class _Converter:
             self._decide(f"wait: {event.reason}", ts, args)
 
     def _preempted(self, event: ev.RequestPreempted, ts: int) -> None:
-        self._lives.preempted(event, ts)
-        args = {
-            "sequence": event.seq_id,
-            "victim_of": event.victim_of,
-            "need": event.need,
-            "free": event.free,
-        }
+        victim_of, need, free = event.victim_of, event.need, event.free
+        self._lives.turned(event, ts, victim_of=victim_of, blocks_needed=need, blocks_free=free)
+        args = {"sequence": event.seq_id, "victim_of": victim_of, "need": need, "free": free}
         self._decide("preempt", ts, args)
 
     def _forked(self, event: ev.RequestForked, ts: int) -> None:
@@ -199,24 +191,14 @@ class _Converter:
             "fork", ts, {"sequence": event.seq_id, "parent": event.parent, "slot": event.slot}
         )
 
-    def _sampled(self, event: ev.TokenSampled, ts: int) -> None:
-        self._lives.sampled(event, ts)
-
     def _ended(
         self, event: ev.RequestFinished | ev.BeamPruned | ev.RequestAborted, ts: int
     ) -> None:
-        sequence = self._fold.sequences[event.seq_id]
-        how = {ev.BeamPruned: "pruned", ev.RequestAborted: "abort"}.get(type(event))
-        about = {
-            "reason": how or event.reason,
-            "tokens": len(sequence.output_token_ids),
-            "preemptions": sequence.num_preemptions,
-            "text": cut(sequence.text),
-        }
-        self._lives.ended(event.seq_id, ts, about)
+        self._lives.ended(event, ts, self._fold.sequences[event.seq_id].text)
         self._turns.ended(event.seq_id)
 
     def _scheduled(self, event: ev.StepScheduled, ts: int) -> None:
+        self._lives.turned(event, ts)
         sequence = self._fold.sequences[event.seq_id]
         args = {
             "sequence": event.seq_id,
@@ -279,7 +261,7 @@ class _Converter:
 
 _Draw = Callable[[_Converter, ev.Event, int], None]
 _WITH_STATE: dict[type[ev.Event], _Draw] = {
-    ev.RequestArrived: _Converter._arrived,
+    ev.RequestArrived: lambda converter, event, ts: converter._lives.arrived(event, ts),
     ev.RequestAdmitted: _Converter._admitted,
     ev.RequestResumed: _Converter._resumed,
     ev.RequestDeferred: _Converter._deferred,
@@ -288,7 +270,7 @@ _WITH_STATE: dict[type[ev.Event], _Draw] = {
     ev.RequestFinished: _Converter._ended,
     ev.BeamPruned: _Converter._ended,
     ev.RequestAborted: _Converter._ended,
-    ev.TokenSampled: _Converter._sampled,
+    ev.TokenSampled: lambda converter, event, ts: converter._lives.ledger.sampled(event),
     ev.StepScheduled: _Converter._scheduled,
     ev.BlockHit: _Converter._hit,
     ev.BlockReleased: _Converter._released,

@@ -8,9 +8,9 @@ from the last turn before the preemption to the first turn after it.
     slot 0   [ ada ]   [ ada ]---+               ada's turns; ada computed block 4
     slot 1                       +-->[ ben ]     ben found block 4 in step 3
 
-The donor of a block may have ended a thousand steps ago. So for each block, the last turn of the
-sequence that released the block is kept. The receiver gets its turn later in the step, so arrows
-are drawn when the step ends.
+The donor of a block may have ended a thousand steps ago, so the last turn of the sequence that
+released a block is kept. The receiver gets its turn later in the step, so arrows are drawn when the
+step ends.
 """
 
 from dataclasses import dataclass, field
@@ -65,7 +65,6 @@ class SlotTurns:
 
     @property
     def num_turns(self) -> int:
-        """Number of turns in the current step."""
         return len(self._turns)
 
     def scheduled(self, seq_id: str, slot: int, start: int, args: dict[str, object]) -> None:
@@ -83,7 +82,7 @@ class SlotTurns:
     def hit(self, seq_id: str, block_id: int, owner: str | None, ts: int) -> None:
         """Record that a sequence hit a block; `owner` is a current owner of the block, or None.
 
-        There is one arrow from each donor, for all blocks that the sequence takes from this donor.
+        There is one arrow from each donor, for all of its blocks.
         """
         if owner in self._last:
             donor, turn = owner, self._last[owner]

@@ -1,12 +1,12 @@
 """`EventIndex`: maps events to file positions, and steps and notable moments to events.
 
-The index uses flat arrays, so the entries for ten million events take a few dozen megabytes. There
-is one mark for every few hundred events, one entry for each step, and one entry for each run of
-equal notable events. Only the names of requests are objects, in a dict, because a search through
-all arrivals would take seconds.
+The index uses flat arrays, so that ten million events take a few dozen megabytes: one mark for
+every few hundred events, one entry for each step, and one for each run of equal notable events.
+Only the names of requests are objects, in a dict, because a search through all arrivals would take
+seconds.
 
-If neighbouring events of a step have the same kind, only the first is notable. So a user who steps
-through the notable events stops once at a prompt that hits thirty blocks, not thirty times.
+Of neighbouring events of a step with the same kind, only the first is notable: a user who steps
+through them stops once at a prompt that hits thirty blocks, not thirty times.
 """
 
 from array import array
@@ -49,7 +49,7 @@ class OffsetMark(NamedTuple):
 
 
 class EventIndex:
-    """An index that grows with the recording. Add marks, steps and notable events in order."""
+    """Add marks, steps and notable events in order."""
 
     def __init__(self) -> None:
         self._mark_counts = array("Q")

@@ -1,11 +1,10 @@
 """`FOLD`: packs a fold into pieces of bytes and restores it, for keyframes of a recording.
 
 Most of a fold never changes again: prompts, earlier output, finished sequences. So a fold is packed
-into many small pieces, and when output grows, only the last piece of it changes. Neighbouring
-keyframes store equal pieces once: if a fold has half a megabyte, about 80 kilobytes are new.
+into many small pieces, of which neighbouring keyframes store equal ones once: of half a megabyte,
+about 80 kilobytes are new.
 
-Token ids stay in arrays, which are plain memory. When token ids were lists of numbers, making these
-lists took nine tenths of the time of a seek.
+Token ids stay in arrays. As lists of numbers, they took nine tenths of the time of a seek.
 """
 
 from array import array
@@ -81,7 +80,6 @@ class FoldCodec:
         return [msgspec.msgpack.encode(head), *pieces]
 
     def restore(self, header: LogHeader, pieces: Sequence[bytes]) -> Fold:
-        """Return a new fold, equal to the packed fold."""
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))
         state = head.state

@@ -4,8 +4,8 @@ A keyframe is a view packed into pieces of bytes. Neighbouring keyframes share e
 `fold_codec.py`, this reduces the memory to a fifth. At the memory limit, every second keyframe is
 dropped and the spacing doubles, so that seeks in a longer recording take longer.
 
-The spacing is in bytes and not in events, because bytes determine the decoding time. An event may
-take forty bytes, or it may contain a prompt of a hundred thousand tokens.
+The spacing is in bytes, which determine the decoding time: an event may take forty bytes, or
+contain a prompt of a hundred thousand tokens.
 """
 
 from bisect import bisect_right
@@ -16,18 +16,17 @@ from minivllm.events.state import EngineState
 from minivllm.events.types import Event, LogHeader
 
 SPACING_BYTES = 1 << 17
-"""How many bytes of the recording are between two keyframes.
-
-These are about a thousand events, or half a millisecond of decoding and folding.
+"""Bytes of the recording between two keyframes: about a thousand events, or half a millisecond of
+decoding and folding.
 """
 MAX_BYTES = 192 << 20
-"""The most memory for all keyframes of a recording, in bytes.
+"""Memory limit for all keyframes of a recording, in bytes.
 
 With a million events, the spacing never doubles. With ten million, it becomes sixteen times as
 large.
 """
 _PIECE_OVERHEAD = 41
-"""Bytes of memory for a piece besides its content: for the object and for the reference."""
+"""Bytes of memory for a piece besides its content."""
 
 
 class View(Protocol):

@@ -53,9 +53,8 @@ _MOST = {
     "max_num_batched_tokens": 1 << 31,
     "max_model_len": 1 << 31,
 }
-"""Upper limits of header fields, which no real engine reaches. The lower limit is 1.
-
-Without limits, a reader could divide by 0 or make a list that is too long.
+"""Upper limits of header fields, which no real engine reaches; the lower limit is 1. Without limits,
+a reader could divide by 0 or make a list that is too long.
 """
 
 
@@ -72,7 +71,7 @@ def encode_state(state: EngineState) -> bytes:
 
 
 def state_line(state_json: bytes) -> bytes:
-    """Make a line from a state in JSON. The JSON is not checked here, but by the line's reader."""
+    """Make a line from a state in JSON, which the line's reader checks."""
     return b'{"ev":"log.state","state":' + state_json + b"}\n"
 
 
@@ -85,7 +84,7 @@ def decode_header(name: str, line: bytes) -> LogHeader:
             f"{name} is not a minivllm recording: its first line is not a header."
         ) from error
     if header.schema != SCHEMA_NAME:
-        raise EventLogError(f"{name} is a {header.schema!r} log, not {SCHEMA_NAME!r}.")
+        raise EventLogError(f"{name} is a {header.schema!r} file, not a minivllm recording.")
     if header.version > SCHEMA_VERSION:
         raise EventLogError(
             f"{name} has version {header.version} of the recording format, but this minivllm reads"

@@ -4,11 +4,11 @@ Readers skip unknown kinds and fields. An incomplete last line (power cut, Ctrl-
 ends the log. The writer flushes at the end of every step, and `recording.py` can read the file
 while it grows.
 
-During the run, `loss` says which events are missing in the file. If any event is missing, `close`
-raises `EventLogError`.
+If any event is missing in the file, `loss` says so during the run, and `close` raises
+`EventLogError`.
 
-If a recording starts in the middle of a run, its second line has the engine's state, because a fold
-of the events starts from this state.
+If a recording starts in the middle of a run, its second line has the engine's state, from which a
+fold of the events starts.
 """
 
 import errno
@@ -37,9 +37,8 @@ class Loss(NamedTuple):
 class LogWriter:
     """Writes a recording: pass `write` to `LLMEngine.subscribe`. Also a context manager.
 
-    A full disk does not stop the engine. Events that cannot be written are counted, and the file is
-    cut back to its last whole line. When there is room again, a `Gap` records how many events are
-    missing.
+    A full disk does not stop the engine. The file is cut back to its last whole line, and when
+    there is room again, a `Gap` records how many events are missing.
     """
 
     def __init__(
@@ -59,8 +58,8 @@ class LogWriter:
         self._name = str(path_or_file)
         self._size = 0
         try:
-            # Open the file unbuffered: our own buffer has only whole lines, so a failed write can
-            # be undone completely.
+            # Unbuffered: our own buffer has only whole lines, so a failed write can be undone
+            # completely.
             self._file = (
                 open(self._path, "wb", buffering=0) if self._path else path_or_file  # noqa: SIM115
             )
@@ -80,7 +79,7 @@ class LogWriter:
         """Whether the file was closed and is complete."""
 
     def write(self, event: Event) -> None:
-        """Append one event. The event is in the file when its step has ended."""
+        """Append one event, which is in the file when its step has ended."""
         self._buffer += encode_event(event)
         self._num_buffered += 1
         self._last = event
@@ -102,8 +101,7 @@ class LogWriter:
         num_lost = self._num_lost + self._num_buffered
         in_gap, reason = self._num_lost > 0, ""
         if in_gap and last is not None:
-            # The lost events and this buffer become one gap, because a fold could not use events
-            # after a gap.
+            # One gap for the lost events and this buffer: a fold could not use events after a gap.
             data = encode_event(Gap(last.seq, last.step, last.t, num_lost))
         try:
             self._append(data)
@@ -124,8 +122,8 @@ class LogWriter:
             self._file.seek(self._size) if self._size else None
             written = self._file.write(data)
             if written < len(data):
-                # If the disk gets full, the first write is cut without an error. The next write
-                # raises the reason.
+                # On a full disk, the first write is cut without an error; the next one raises the
+                # reason.
                 written += self._file.write(data[written:])
             if written < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,8 +1,8 @@
 """`LogReader`: reads a log once, from the first line to the last, one event at a time.
 
 To seek, use `recording.Recording` instead. Events of unknown kinds are skipped. An incomplete last
-line ends the log. A damaged line in the middle raises no error, because the events before the line
-are valid: the stream ends at the line, and `damage` says where and why.
+line ends the log. The stream also ends at a damaged line in the middle, without an error, because
+the events before are valid; `damage` says where and why.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class LogReader:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            # The file is closed after the last line, or by close().
+            # Closed after the last line, or by close().
             self._file = open(path, "rb")  # noqa: SIM115
             first = self._file.readline()
         except OSError as error:

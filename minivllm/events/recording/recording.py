@@ -2,14 +2,13 @@
 
 `index_more` reads new lines, folds their events into `head`, and indexes them (`event_index.py`,
 `keyframes.py`). To show the moment after event k, a recording restores the last keyframe before k
-and applies the events between the keyframe and k. These events are read from the file again and are
-not kept in memory.
+and applies the events from there to k, which it reads from the file again.
 
 The codec decides what is folded: `FOLD` gives the engine's state, a dashboard uses its own model.
 Only one thread may use a recording.
 
-A last line that has no newline or cannot be decoded may still be incomplete. The line is read again
-later and does not count as damage yet.
+A last line that has no newline or cannot be decoded may still be incomplete. It is read again later
+and does not count as damage yet.
 """
 
 import os
@@ -35,7 +34,7 @@ from minivllm.events.recording.whole_file import whole_file
 from minivllm.events.types import Event, Gap, LogHeader
 
 BATCH_BYTES = 1 << 16
-"""How many bytes are indexed at once: about five hundred events, in a millisecond or less."""
+"""Bytes that are indexed at once: about five hundred events, in a millisecond or less."""
 
 
 class _DamageError(Exception):
@@ -69,7 +68,7 @@ class Recording(Generic[V]):
         """Size of the file in bytes at the last `index_more`."""
         self.indexed_bytes = 0
         self.damage: str | None = None
-        """Description of the damaged line, if there is one. All earlier lines stay readable."""
+        """The damaged line, if there is one. All earlier lines stay readable."""
         try:
             self.header = self._read_header()
         except EventLogError:
@@ -112,8 +111,7 @@ class Recording(Generic[V]):
                 lines = self._begin(lines)
             if not self._index_lines(lines):
                 break
-            # Stop only after a new event: a result of 0 must mean that all lines have been read,
-            # even if all events are of unknown kinds.
+            # A result of 0 must mean that all lines have been read, even if the kinds are unknown.
             if self._count > count and time.monotonic() >= deadline:
                 break
         return self._count - count
@@ -256,7 +254,7 @@ class Recording(Generic[V]):
             yield from batch
 
     def _batches(self, start: int, stop: int) -> Iterator[list[Event]]:
-        # Read a few hundred events at a time, which stay in the processor's cache until their use.
+        # A few hundred events at a time stay in the processor's cache until their use.
         while start < stop:
             begin, end = self._index.last_mark(start), self._index.first_mark(start + 1)
             lines = self._read(begin.offset, end.offset if end else self.indexed_bytes)
@@ -320,7 +318,7 @@ class Recording(Generic[V]):
 
 def _open(path: str | Path) -> BinaryIO:
     try:
-        # Open the file unbuffered: a buffer would keep the old content of a growing last line.
+        # Unbuffered: a buffer would keep the old content of a growing last line.
         return open(path, "rb", buffering=0)
     except OSError as error:
         raise EventLogError(f"{path} cannot be read: {error.strerror}.") from error

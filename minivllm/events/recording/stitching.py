@@ -41,8 +41,7 @@ class Stitcher:
             header, first_seq=0, wall=0.0, mono=0.0
         ) == msgspec.structs.replace(ours, first_seq=0, wall=0.0, mono=0.0)
         if header.wall != ours.wall or header.mono != ours.mono:
-            # The header was written for the new connection. A restarted engine would number its
-            # events from 0 again.
+            # The header is new. A restarted engine would number its events from 0 again.
             drift = (header.wall - header.mono) - (ours.wall - ours.mono)
             same = (
                 same and abs(drift) < _SAME_CLOCK_SECONDS and header.first_seq >= self._expected_seq
@@ -53,8 +52,8 @@ class Stitcher:
     def take(self, line: bytes) -> bytes:
         """Return the bytes to write for an event's line, which is given without its newline.
 
-        Returns no bytes if the event has arrived before. If events are missing, a gap precedes the
-        line. Raises `EventLogError` if the line is not an event.
+        No bytes if the event has arrived before; a gap before the line if events are missing.
+        Raises `EventLogError` if the line is not an event.
         """
         try:
             envelope = decode_envelope(line)

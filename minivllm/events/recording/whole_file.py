@@ -16,13 +16,12 @@ from typing import BinaryIO
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to write. On failure, leave `path` unchanged and raise `OSError` with its name.
 
-    A device, a pipe, or a file in a read-only folder is written in place. After a failure it may be
-    incomplete.
+    A device, a pipe, or a file in a read-only folder is written in place, and may be incomplete
+    after a failure.
     """
     target = Path(os.path.realpath(path))  # the target of a link, not the link
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        # Write directly into a device or a pipe, or if no file can be created beside the target.
         # Open it by `path`: a pipe's resolved name, as of /dev/stdout, cannot be opened.
         in_place = (os.path.exists(path) and not os.path.isfile(path)) or not os.access(
             target.parent, os.W_OK

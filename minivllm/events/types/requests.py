@@ -64,7 +64,7 @@ class RequestArrived(Event, tag="request.arrived"):
     prompt_token_ids: list[int]
     """The tokens that the model gets, including those that chat template and tokenizer add."""
     max_tokens: int
-    """The most output tokens of each sequence."""
+    """Maximum number of output tokens of each sequence."""
     priority: int = 0
     """Lower is first, if the scheduling policy is `priority`."""
     prompt: str | None = None

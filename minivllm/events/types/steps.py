@@ -15,7 +15,7 @@ class StepBegin(Event, tag="step.begin"):
     """The scheduler starts to plan a step with a token budget of `budget`."""
 
     budget: int
-    """The most tokens in this step, over all sequences."""
+    """Maximum number of tokens in this step, over all sequences."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.schedule"
 
 

@@ -2,12 +2,12 @@
 
 The bench times `Scheduler.schedule()` while all sequences decode. This time should depend only on
 the number of sequences. To check this, each number of sequences runs with a small and a large pool,
-and with short and long contexts. All contexts share a long prefix, so that long contexts fit into
-the small pool.
+and with short and long contexts. All contexts share a long prefix, so that long ones fit into the
+small pool.
 
-A sequence allocates a block and hashes a block every `BLOCK_SIZE` tokens. If all sequences did this
-in the same step, one step in sixteen would do all that work, and the median would not show it. So
-prompt lengths differ, except in the `together` rows, which measure the worst step.
+A sequence allocates and hashes a block every `BLOCK_SIZE` tokens. If all sequences did so in the
+same step, the median would not show that work. So prompt lengths differ, except in the `together`
+rows, which measure the worst step.
 """
 
 import argparse
@@ -103,11 +103,8 @@ def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler
 
 
 def decode_steps(scheduler: Scheduler) -> Iterator[None]:
-    """Before each yield, append a token to every sequence, as the model would.
-
-    Ends when the free blocks might not suffice for another step.
-    """
-    # A sequence needs at most one new block per step.
+    """Before each yield, append a token to every sequence, as the model would."""
+    # A sequence needs at most one new block per step, so the pool suffices for this step.
     while scheduler.kv_cache_manager.pool.num_free_blocks >= len(scheduler.running):
         for sequence in scheduler.running:
             sequence.append_token(sequence.num_tokens % VOCAB_SIZE)
@@ -121,8 +118,7 @@ def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> Schedu
     while len(seconds) < num_steps:
         bus = EventBus(clock)
         scheduler = build_decoding_scheduler(scenario, bus)
-        # Collect the garbage of building, and exclude the pool from garbage collections during the
-        # steps, as `minivllm serve` does.
+        # Exclude the pool from garbage collections during the steps, as `minivllm serve` does.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
@@ -143,9 +139,8 @@ def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> Schedu
 def growth(
     times: dict[CoreScenario, ScheduleTimes], dimension: str, small: int, large: int
 ) -> float:
-    """Return the factor by which the time grows if `dimension` is `large` instead of `small`.
-
-    Rows are noisy, so this is the median over all pairs of rows that differ only in `dimension`.
+    """Return the factor by which the time grows if `dimension` is `large` instead of `small`: the
+    median over all pairs of rows that differ only in `dimension`, because rows are noisy.
     """
     pairs = (
         (row, replace(row, **{dimension: large}))
@@ -156,7 +151,7 @@ def growth(
 
 
 def measure(num_steps: int = NUM_STEPS) -> dict[str, object]:
-    """Return the JSON object."""
+    """Time all scenarios, and return the report for `--json`."""
     times: dict[CoreScenario, ScheduleTimes] = {}
     with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
         for scenario in progress.track(SCENARIOS, description="planning steps"):

@@ -1,11 +1,11 @@
 """`minivllm bench events`: the cost of recording a step, and of opening and seeking a recording.
 
-Decode steps of a real model are measured in pairs: one step of each pair is recorded, and the other
-is not. Both steps have the same batch and nearly the same context, so the slowdown is the median
-ratio of many pairs. The order within a pair is random. With a fixed order, the steps in which
-sequences start a new block could all be recorded steps, because they come at fixed distances.
+Decode steps of a real model are measured in pairs, of which one step is recorded. Both have the
+same batch and nearly the same context, so the median ratio of many pairs is the slowdown. The order
+within a pair is random. In a fixed order, all steps in which sequences start a new block could be
+recorded ones.
 
-Opening and seeking need no model: `traffic.py` records a busy engine without a model.
+Opening and seeking use `traffic.py`, without a model.
 """
 
 import argparse
@@ -43,7 +43,7 @@ NUM_BLOCKS = 2000
 NUM_SEEKS = 1000
 NUM_PAIRS = 200
 
-# All 16 prompts fit into one step. After some warm-up steps, about 62 pairs of decodes follow.
+# All 16 prompts fit into one step. After the warm-up steps, about 62 pairs of decodes follow.
 _STEPS = WorkloadSpec(
     "events", num_requests=MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(128, 128)
 )
@@ -69,7 +69,7 @@ class SeekTimes:
     index_memory_bytes: int
     """By how much the process's peak memory grew while opening and indexing."""
     keyframe_bytes: int
-    """Size of the keyframes, in bytes."""
+    """In bytes."""
     seek_seconds: list[float]
 
 
@@ -182,7 +182,7 @@ def measure(
     num_blocks: int = NUM_BLOCKS,
     num_seeks: int = NUM_SEEKS,
 ) -> dict[str, object]:
-    """Run both measurements and return the JSON object."""
+    """Run both measurements, and return the report for `--json`."""
     set_num_threads(num_threads)
     with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
         task = progress.add_task("seeking", total=2)

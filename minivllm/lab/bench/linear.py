@@ -3,9 +3,9 @@
     minivllm bench linear --num-threads 2 --rows 1,4,16,512 --json
 
 A pass computes the linear layers of all decoder layers. Each layer has its own random weights,
-because the weights of a single layer would stay in the processor's cache. The backends take turns
-within a round, and ratios are medians over rounds. The same run measures how fast the machine can
-read the weights (`machine_speed.py`).
+because those of a single layer would stay in the processor's cache. The backends take turns within
+a round, and ratios are medians over rounds. The same run measures how fast the machine can read the
+weights (`machine_speed.py`).
 """
 
 import argparse
@@ -33,7 +33,7 @@ WAYS = ("cpu", "onednn", "torch")
 DEFAULT_ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 DEFAULT_ROUNDS = 7
 MAX_WEIGHT_BYTES = 4 << 30
-"""Limit for the weights of one backend. All three backends have their own weights."""
+"""Limit for the weights of one backend; each of the three has its own."""
 MAX_ROWS = 1 << 16
 """More tokens than any step has."""
 
@@ -187,5 +187,5 @@ def _row(entry: dict, read_s: float, gflop_per_s: float) -> list[str]:
         read_s,
         entry["flop"] / gflop_per_s / 1e9,
     ]
-    cells = [f"{1e3 * one:.3g}" if one < 1e-3 else f"{1e3 * one:.1f}" for one in seconds]
+    cells = [f"{1e3 * value:.3g}" if value < 1e-3 else f"{1e3 * value:.1f}" for value in seconds]
     return [str(entry["rows"]), *cells[:-2], ratio, *cells[-2:]]

@@ -2,7 +2,7 @@
 
 A separate process loads a model on a CPU, runs one workload and ends. The KV cache is just large
 enough for the largest batch. A larger cache would make any engine look economical, because the
-operating system does not allocate memory that is never used.
+system does not allocate memory that is never used.
 """
 
 import argparse
@@ -39,7 +39,6 @@ def measure_this_process(
     spec: WorkloadSpec, *, model: str, dtype: str, num_threads: int
 ) -> dict[str, object]:
     """Load the model, run `NUM_ROUNDS` rounds and return this process's peak memory, in bytes."""
-    # Read the memory after the imports and before the model: the memory of any torch program.
     from minivllm.runtime.kv_cache import KVCacheSpec
     from minivllm.runtime.loader import load_model
     from minivllm.runtime.model.weight_map import weight_shards
@@ -115,8 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from minivllm.runtime.store.model_store import resolve_model
 
-    # Resolve the model in this process, so that a wrong name is reported and a download shows its
-    # progress.
+    # In this process, so that a wrong name is reported and a download shows its progress.
     resolve_model(args.model)
     command = [sys.executable, "-m", __spec__.name]
     for option in ("workload", "model", "dtype", "num_threads"):

@@ -3,8 +3,8 @@
 As in the PagedAttention paper (section 6.3), the result is the number of blocks saved by sharing,
 divided by the number of blocks that the same sequences need without sharing, averaged over the
 steps. Lengths are the averages of the paper's data sets (Alpaca is `short`, ShareGPT is `long`).
-The prefix cache is off, because it would save blocks, too. A forked sequence shares all blocks
-until it writes, so each step is measured after the step's block copies (`events/kv_usage.py`).
+The prefix cache is off, because it would save blocks, too. A step is measured after its block
+copies (`events/kv_usage.py`), because a forked sequence shares all blocks until it writes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BLOCK_SIZE = 16
 
 @dataclass(frozen=True, slots=True)
 class PromptKind:
-    """Average prompt and output lengths of a data set of the paper, in tokens."""
+    """Average lengths in a data set of the paper, in tokens."""
 
     name: str
     prompt_len: int
@@ -70,7 +70,7 @@ PAPER_PERCENT = {
     ("beam", "short"): (37.6, 55.2),
     ("beam", "long"): (44.3, 66.3),
 }
-"""Lowest and highest saving that the paper reports for widths of 2 to 6, in percent."""
+"""The paper's lowest and highest saving for widths of 2 to 6, in percent."""
 CASES = [
     SharingCase(method, width, prompts)
     for prompts in (ALPACA, SHAREGPT)
@@ -109,16 +109,18 @@ def measure_case(
     return mean([usage.saved_by_sharing for usage in meter.samples])
 
 
-def make_prompts(tokenizer: Tokenizer, length: int, number: int) -> list[list[int]]:
+def cut_prompts(tokenizer: Tokenizer, length: int, number: int) -> list[list[int]]:
     """Cut `number` pieces of `length` tokens from a text; each piece has a different start."""
-    (diary,) = (one for one in SCENARIOS["long-and-short"].arrivals if one.request_id == "diary")
+    (diary,) = (
+        arrival for arrival in SCENARIOS["long-and-short"].arrivals if arrival.request_id == "diary"
+    )
     token_ids = tokenizer.encode(diary.messages[-1]["content"])
     starts = [i * (len(token_ids) - length) // number for i in range(number)]
     return [token_ids[start : start + length] for start in starts]
 
 
 def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> dict[str, object]:
-    """Return the JSON object."""
+    """Measure all cases, and return the report for `--json`."""
     from minivllm.runtime.loader import load_model
 
     set_num_threads(num_threads)
@@ -130,7 +132,7 @@ def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> d
             engine = LLMEngine.from_model(
                 sharing_engine_config(case, num_requests, model, dtype), loaded
             )
-            prompts = make_prompts(loaded.tokenizer, case.prompts.prompt_len, num_requests)
+            prompts = cut_prompts(loaded.tokenizer, case.prompts.prompt_len, num_requests)
             saved = measure_case(engine, case, prompts)
             paper = PAPER_PERCENT[case.method, case.prompts.name]
             results.append({**asdict(case), "saved": saved, "paper_percent": paper})

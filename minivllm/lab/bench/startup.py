@@ -3,9 +3,9 @@
     minivllm bench startup --model smollm2 --json
 
 Each measurement is a separate process. The parent reads the clock just before it starts the child,
-and both processes use the system's monotonic clock. The table also has the processor time, which
-depends less on how busy the machine is. The first process is not counted, because the operating
-system has not cached the files yet.
+and both use the system's monotonic clock. The table also has the processor time, which depends less
+on how busy the machine is. The first process is not counted, because the operating system has not
+cached the files yet.
 """
 
 import argparse
@@ -105,8 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from minivllm.runtime.store.model_store import resolve_model
 
-    # Resolve the model in this process, so that a wrong name is reported and a download is not
-    # measured.
+    # In this process, so that a wrong name is reported and a download is not measured.
     resolve_model(args.model)
     options = {"model": args.model, "dtype": args.dtype, "num_threads": args.num_threads}
     runs = []

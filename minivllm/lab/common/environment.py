@@ -41,7 +41,6 @@ def cpu_model() -> str:
 
 
 def peak_rss_bytes() -> int:
-    """Peak resident memory of this process so far, in bytes."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

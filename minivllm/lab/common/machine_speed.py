@@ -1,8 +1,8 @@
 """The machine's best speeds: memory reads and floating-point operations per second.
 
-Torch measures both speeds in the same process and with the same number of threads as the engine.
-The data to read is many times larger than the largest cache. The result is the fastest of several
-runs, because disturbances only make a run slower.
+Torch measures both in the same process and with the same number of threads as the engine. The data
+to read is many times larger than the largest cache. The fastest of several runs counts, because
+disturbances only make a run slower.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,7 @@ class MachineSpeed:
 
 
 def measure_machine_speed(dtype: torch.dtype, device: torch.device, clock: Clock) -> MachineSpeed:
-    """Time a sum over `READ_BYTES` and a product of two square matrices.
-
-    This function takes about a second.
-    """
+    """Time a sum over `READ_BYTES` and a product of two square matrices. Takes about a second."""
     numbers = torch.ones(READ_BYTES // 4, device=device)
     a, b = (torch.randn(MATRIX_SIZE, MATRIX_SIZE, device=device).to(dtype) for _ in range(2))
     read = _fastest(lambda: numbers.sum(), clock, device)

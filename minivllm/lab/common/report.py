@@ -1,9 +1,8 @@
 """Reports of a bench: small statistics, a table for people, one line of JSON for programs.
 
 With `--json`, standard output has exactly one JSON object, and the table goes to standard error.
-Reports use the median, not the mean: in a mean, one interruption by the operating system outweighs
-a hundred undisturbed steps. The progress bar redraws only between measurements, because redrawing
-takes time.
+Reports use the median: in a mean, one interruption by the operating system outweighs a hundred
+undisturbed steps.
 """
 
 import argparse
@@ -20,7 +19,6 @@ DEFAULT_DTYPE = "float32"
 
 
 def positive_int(text: str) -> int:
-    """Parse a whole number, 1 or more, as an argparse type."""
     try:
         value = int(text)
     except ValueError:
@@ -31,8 +29,7 @@ def positive_int(text: str) -> int:
 
 
 def positive_ints(text: str) -> tuple[int, ...]:
-    """Parse whole numbers, 1 or more, separated by commas, as an argparse type."""
-    return tuple(positive_int(one) for one in text.split(","))
+    return tuple(positive_int(word) for word in text.split(","))
 
 
 def request_rate(text: str) -> float:
@@ -120,8 +117,22 @@ def print_report(
     console = report_console(as_json)
     console.print(title, markup=False, soft_wrap=True)
     console.print(table)
+    if weights := _weights_of_default_model(result):
+        result = result | {"weights": weights}
+        notes = [*notes, f"{DEFAULT_MODEL} is {weights} here."]
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)
     if as_json:
         # Print without rich, which would wrap the line at the terminal's width.
         print(json.dumps(result), flush=True)
+
+
+def _weights_of_default_model(result: dict[str, object]) -> str | None:
+    """Say which files `smollm2` stands for on this machine; None for results without it."""
+    if result.get("model") != DEFAULT_MODEL:
+        return None
+    from minivllm.runtime.store.model_store import ModelStore
+    from minivllm.runtime.store.provenance import provenance_of
+
+    here = ModelStore().smollm2_if_here()
+    return None if here is None else str(provenance_of(here))

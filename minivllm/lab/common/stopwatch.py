@@ -1,9 +1,9 @@
 """`Stopwatch`: measures how the time of a call divides into named parts, without changing the code.
 
-The caller names a part for a method of one object, or for a torch module. If parts are nested, time
-is added to the innermost running part only, so that the parts add up to the whole time. A GPU works
-asynchronously, so use a clock that waits for the GPU (`waiting_clock`). Otherwise a part would only
-get the time that launching its GPU work takes. Watching costs half a microsecond per call.
+The caller names a part for a method of one object, or for a torch module. Time counts only for the
+innermost running part, so that the parts add up to the whole time. On a GPU, use `waiting_clock`:
+otherwise a part only gets the time in which its GPU work is launched. Watching costs half a
+microsecond per call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PartWatcher(ABC):
-    """Base class: `begin` and `end` are called when a watched part begins and ends."""
+    """`begin` and `end` are called when a watched part begins and ends."""
 
     @abstractmethod
     def begin(self, part: str) -> None:
@@ -34,7 +34,7 @@ class PartWatcher(ABC):
     def methods(self, watched: list[tuple[object, str, str]]) -> Iterator[None]:
         """Watch methods of single objects, each given as (object, method name, part name)."""
         for owner, name, part in watched:
-            setattr(owner, name, self._told(getattr(owner, name), part))
+            setattr(owner, name, self._timed(getattr(owner, name), part))
         try:
             yield
         finally:
@@ -54,16 +54,16 @@ class PartWatcher(ABC):
             for handle in handles:
                 handle.remove()
 
-    def _told(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
+    def _timed(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
         @wraps(method)
-        def told(*args: Any, **kwargs: Any) -> Any:
+        def timed(*args: Any, **kwargs: Any) -> Any:
             self.begin(part)
             try:
                 return method(*args, **kwargs)
             finally:
                 self.end()
 
-        return told
+        return timed
 
 
 class Stopwatch(PartWatcher):
@@ -94,10 +94,7 @@ class Stopwatch(PartWatcher):
 
 
 def waiting_clock(now: Callable[[], float], device: torch.device) -> Callable[[], float]:
-    """Return a clock that waits for all work on `device` before it reads `now`.
-
-    On a CPU, return `now` itself.
-    """
+    """Return a clock that waits for all work on `device` before it reads `now`."""
     if device.type != "cuda":
         return now
 

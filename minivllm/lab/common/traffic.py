@@ -1,8 +1,8 @@
 """Makes a long recording without a model: the real engine, with a runner that answers at once.
 
-Tokens and text are random; their lengths are realistic. Like the recording of a busy server, it has
-shared prefixes, cache hits, evictions, preemptions and hundreds of block tables. The sequences do
-not all fit into the pool, because seeking in a recording is slow only under memory pressure.
+Tokens and text are random; their lengths are realistic. There are shared prefixes, cache hits,
+evictions, preemptions and hundreds of block tables, as on a busy server. The sequences do not all
+fit into the pool, because seeking in a recording is slow only under memory pressure.
 """
 
 from dataclasses import dataclass

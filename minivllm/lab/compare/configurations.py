@@ -1,8 +1,7 @@
 """Short names of configurations: `static+contiguous` becomes options of the engine.
 
-A name has parts joined by `+`. Each part sets one option; all other options keep the trace's values
-or the engine's defaults. So `static` still has paged memory, and `continuous+paged` is the engine
-with its defaults.
+A name has parts joined by `+`. Each part sets one option; all others keep the trace's values or the
+engine's defaults. So `static` still has paged memory, and `continuous+paged` is the default engine.
 """
 
 from collections.abc import Mapping

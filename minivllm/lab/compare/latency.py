@@ -1,8 +1,8 @@
 """Latencies from events: time to first token, and time between tokens.
 
-The time between tokens is measured in seconds and also in computed tokens: the tokens of all
-sequences that the model computed in between. If a long prompt delays other sequences, this number
-of tokens shows the delay on any machine, even on a busy one.
+The time between tokens is measured in seconds and in tokens: those of all sequences that the model
+computed in between. If a long prompt delays other sequences, this number shows the delay on any
+machine, even on a busy one.
 """
 
 from collections.abc import Iterable

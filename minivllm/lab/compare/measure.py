@@ -1,8 +1,7 @@
 """`Measured`: memory, concurrency, speed and latencies of a recorded run.
 
 Everything is computed from the events in the file, so a reader can check the table. Memory waste is
-sampled at each step and averaged over the steps. Latencies are percentiles and not means, because
-users notice a single stall.
+the average over the steps. Latencies are percentiles, because users notice a single stall.
 """
 
 from dataclasses import dataclass
@@ -38,13 +37,13 @@ class Measured:
         usage, latencies = self.usage, self.latencies
         return {
             "configuration": self.name,
-            "kv_waste": mean([one.waste for one in usage]),
-            "kv_used": mean([one.used / one.total for one in usage]),
-            "kv_reserved": mean([one.reserved / one.total for one in usage]),
-            "kv_internal": mean([one.internal / one.total for one in usage]),
-            "kv_external": mean([one.external / one.total for one in usage]),
-            "kv_saved_by_sharing": mean([one.saved_by_sharing for one in usage]),
-            "max_running": max(one.num_running for one in usage),
+            "kv_waste": mean([sample.waste for sample in usage]),
+            "kv_used": mean([sample.used / sample.total for sample in usage]),
+            "kv_reserved": mean([sample.reserved / sample.total for sample in usage]),
+            "kv_internal": mean([sample.internal / sample.total for sample in usage]),
+            "kv_external": mean([sample.external / sample.total for sample in usage]),
+            "kv_saved_by_sharing": mean([sample.saved_by_sharing for sample in usage]),
+            "max_running": max(sample.num_running for sample in usage),
             "throughput_tokens_per_s": self.output_tokens / self.seconds,
             "steps": len(usage),
             "seconds": self.seconds,

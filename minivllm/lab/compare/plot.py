@@ -1,7 +1,7 @@
 """The plot of a comparison: memory and slots over time, and latency curves, for both sides.
 
 matplotlib is an extra (`pip install 'minivllm[plot]'`); `check_plot` looks for it before a run.
-This module uses a `Figure` and not `pyplot`, which keeps global state and looks for a screen.
+It uses a `Figure` and not `pyplot`, which keeps global state and looks for a screen.
 """
 
 import os
@@ -44,15 +44,19 @@ def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
     (memory, slots), (first, between) = figure.subplots(2, 2)
     for side, color in zip(sides, _COLORS, strict=True):
         label = {"label": side.name, "color": color}
-        used = _over_time(memory, side, lambda one: 100 * one.used / one.total, **label)
+        used = _over_time(memory, side, lambda sample: 100 * sample.used / sample.total, **label)
         allocated = _over_time(
-            memory, side, lambda one: 100 * one.allocated / one.total, color=color, linestyle=":"
+            memory,
+            side,
+            lambda sample: 100 * sample.allocated / sample.total,
+            color=color,
+            linestyle=":",
         )
-        # The area between the curves `used` and `allocated` is wasted memory.
+        # The area between the two curves is wasted memory.
         memory.fill_between(
             allocated[0], used[1], allocated[1], step="post", color=color, alpha=0.15, linewidth=0
         )
-        _over_time(slots, side, lambda one: one.num_running, **label)
+        _over_time(slots, side, lambda sample: sample.num_running, **label)
         _distribution(first, side.latencies.time_to_first_token, **label)
         _distribution(
             between, [1000 * seconds for seconds in side.latencies.between_tokens], **label
@@ -75,8 +79,8 @@ def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
 def _over_time(
     axes: Any, side: Measured, value: Callable[[KVUsage], float], **style: object
 ) -> tuple[list[float], list[float]]:
-    times = [one.t - side.began for one in side.usage]
-    values = [value(one) for one in side.usage]
+    times = [sample.t - side.began for sample in side.usage]
+    values = [value(sample) for sample in side.usage]
     axes.step(times, values, where="post", **style)
     return times, values
 

@@ -1,8 +1,8 @@
 """Runs a trace through one configuration and records it.
 
-A comparison has two sides. They share one loaded model, but each has its own engine and KV cache.
-On a CPU, time is the engine's own processor time, because wall-clock time is unreliable on a busy
-machine. As a warm-up, another engine with the same configuration first answers one short request.
+The two sides share one loaded model, but each has its own engine and KV cache. On a CPU, time is
+the engine's own processor time, because wall-clock time is unreliable on a busy machine. As a
+warm-up, another engine with the same configuration first answers one short request.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TracePlayer(ScenarioPlayer):
 
 
 def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
-    """Check that the engine accepts all requests of `trace`; return the engine's number of blocks.
+    """Check that the engine accepts all requests of `trace`; return its number of blocks.
 
     The engine runs no step. If it refuses a request, its `MinivllmError` is raised.
     """
@@ -80,7 +80,9 @@ def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:
     player.before_step()
     while not player.over:
         for output in engine.step():
-            outputs[output.request_id] = [list(one.token_ids) for one in output.outputs]
+            outputs[output.request_id] = [
+                list(completion.token_ids) for completion in output.outputs
+            ]
         player.before_step()
     return outputs
 

@@ -1,9 +1,9 @@
 """Traces: the same requests in the same order for both sides of a comparison.
 
-A trace is one of the demo's scenarios, or a set of requests with random lengths that all arrive at
-the start. Every request generates `max_tokens` tokens, so that neither side wins with shorter
-answers. A request arrives at a *step* of its wave, because step times differ between models. With
-random lengths, `max_model_len` is longer than any request: a server cannot know lengths in advance.
+A trace is one of the demo's scenarios, or requests with random lengths that all arrive at the
+start. Every request generates `max_tokens` tokens, so that neither side wins with shorter answers.
+A request arrives at a *step* of its wave, because step times differ between models. With random
+lengths, `max_model_len` is longer than any request: a server cannot know lengths in advance.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class TraceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests, and options of the engine that serves the requests."""
+    """Requests, and options of the engine that serves them."""
 
     name: str
     options: Mapping[str, object]
@@ -84,7 +84,6 @@ TRACE_NAMES = (*LENGTHS, *SCENARIOS)
 
 
 def make_trace(name: str, tokenizer: ChatTokenizer, seed: int) -> Trace:
-    """Make the trace `name`. Equal arguments give equal traces."""
     if name in LENGTHS:
         return _trace_of_lengths(LENGTHS[name], tokenizer.vocab_size, seed)
     if name in SCENARIOS:
@@ -97,7 +96,7 @@ def _trace_of_lengths(lengths: Lengths, vocab_size: int, seed: int) -> Trace:
     wave = []
     for number in range(lengths.num_requests):
         prompt_len, output_len = lengths.draw(rng)
-        # Random tokens: prompts start differently, so no two requests share a prefix by chance.
+        # Random tokens, so that no two requests share a prefix.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
         wave.append(
             TraceRequest(

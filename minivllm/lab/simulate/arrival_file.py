@@ -4,8 +4,8 @@
     0.00,420,64,support,256,0
 
 `arrival` is in seconds. All arrivals are shifted so that the first request arrives at 0. The last
-three columns are optional. A line that cannot be parsed raises an error, because without the line
-the simulated load would be too small.
+three columns are optional. A line that cannot be parsed raises an error: without it, the simulated
+load would be too small.
 """
 
 import csv
@@ -43,8 +43,8 @@ def read_arrivals(path: Path) -> list[Arrival]:
             f"The arrival file {path} contains no requests: it needs one line for each"
             f" ({', '.join(NEEDED)})."
         )
-    found.sort(key=lambda one: one.at)
-    return [one._replace(at=one.at - found[0].at) for one in found]
+    found.sort(key=lambda arrival: arrival.at)
+    return [arrival._replace(at=arrival.at - found[0].at) for arrival in found]
 
 
 def _lines(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:

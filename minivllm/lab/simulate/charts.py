@@ -13,16 +13,13 @@ def columns(heights: np.ndarray, rows: int) -> list[str]:
     """Draw bars with `heights` from 0 to 1 as `rows` lines, top first. No bar over 0 is empty."""
     eighths = np.ceil(np.clip(heights, 0, 1) * rows * 8).astype(int)
     return [
-        "".join(_EIGHTHS[min(max(one - 8 * row, 0), 8)] for one in eighths)
+        "".join(_EIGHTHS[min(max(height - 8 * row, 0), 8)] for height in eighths)
         for row in reversed(range(rows))
     ]
 
 
 def distribution(values: np.ndarray, width: int, rows: int) -> list[str]:
-    """Draw the cumulative distribution of `values` (all over 0) on a logarithmic axis.
-
-    The last line shows the first and the last value of the axis.
-    """
+    """Draw the cumulative distribution of `values` (all over 0) on a logarithmic axis."""
     ordered = np.sort(np.maximum(values, 1e-9))
     axis = np.geomspace(ordered[0], max(ordered[-1], ordered[0] * 1.001), width)
     shares = np.searchsorted(ordered, axis * (1 + 1e-12), side="right") / len(ordered)
@@ -35,8 +32,8 @@ def over_time(
 ) -> np.ndarray:
     """Average a step function over `width` equal intervals from 0 to `end`.
 
-    The function has the value `values[i]` for `seconds[i]`, starting at `began[i]`. It is 0 at
-    times when no step ran.
+    The function has the value `values[i]` for `seconds[i]`, starting at `began[i]`, and is 0
+    elsewhere.
     """
     edges = np.linspace(0.0, end, width + 1)
     # Integral up to each edge: all steps that have ended, plus a part of the running step.

@@ -2,8 +2,7 @@
 --max-num-batched-tokens 256,512`.
 
 Every option in `VARIED` takes a list. Each combination is one simulation of the same requests and
-one row of the table. The default rate is 80 % of the highest rate that the replicas can serve
-according to the fit.
+one row of the table.
 """
 
 import argparse
@@ -44,7 +43,7 @@ class Variant:
 
     def name(self, names: list[str]) -> str:
         return (
-            ", ".join(f"{VARIED[name]} {show(self.values[name])}" for name in names)
+            ", ".join(f"{VARIED[name]} {show_value(self.values[name])}" for name in names)
             or "one configuration"
         )
 
@@ -80,9 +79,9 @@ def _variant(values: dict[str, object], common: Mapping[str, object], seed: int)
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
-    """Estimate the requests per second that keep the replicas busy for 80 % of the time.
-
-    The estimate assumes prompts and outputs of average length, full batches and no cache hits.
+    """Estimate the requests per second that keep the replicas busy for 80 % of the time, the
+    default rate. The estimate assumes prompts and outputs of average length, full batches and no
+    cache hits.
     """
     config = setup.config
     prompt = sum(one.prompt_tokens for one in crowd) / len(crowd)
@@ -112,8 +111,6 @@ def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:
 
 
 def one_of(choices: Mapping[str, object] | tuple[str, ...]) -> Callable[[str], str]:
-    """Make an argparse type for one of `choices`."""
-
     def read(text: str) -> str:
         if text not in choices:
             raise argparse.ArgumentTypeError(f"must be one of {', '.join(choices)}; got {text!r}")
@@ -122,7 +119,7 @@ def one_of(choices: Mapping[str, object] | tuple[str, ...]) -> Callable[[str], s
     return read
 
 
-def show(value: object) -> str:
+def show_value(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

@@ -3,8 +3,8 @@
     seconds = constant + f(tokens) + a * decodes + b * context tokens
 
 `f` is linear between a few knots, because up to about sixteen tokens, reading the weights takes
-most of the time, and with more tokens, arithmetic does. Terms with a negative coefficient are
-removed, the most negative first, because more work never takes less time.
+most of the time, and with more, arithmetic does. Terms with a negative coefficient are removed, the
+most negative first, because more work never takes less time.
 
 The fit minimizes the relative error, so that a few long prefills do not outweigh the decodes. The
 reported error is from cross-validation: each point is predicted by a fit to other points.
@@ -23,8 +23,8 @@ KNOTS = (1, 4, 16, 64, 256, 1024)
 """Tokens per step at which the slope of `f` can change."""
 MIN_POINTS = 12
 ROUNDS = 6
-"""Iterations of least squares. Each iteration takes its weights from the previous result. After
-four iterations, the result hardly changes.
+"""Iterations of least squares, each with weights from the previous result. After four, the result
+hardly changes.
 """
 FOLDS = 20
 """Number of groups for cross-validation; with few points, each group has one point."""
@@ -43,7 +43,7 @@ class FitQuality:
 class StepTimeModel:
     def __init__(self, coefficients: Seq[float], max_tokens: int) -> None:
         constant, *slopes, self.per_decode, self.per_context_token = (
-            float(one) for one in coefficients
+            float(coefficient) for coefficient in coefficients
         )
         # `seconds` is called about a million times, so `constant + f(tokens)` is a table.
         tokens = np.arange(max_tokens + 1)
@@ -98,9 +98,9 @@ def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Predict each point's time with a fit to the points of the other groups."""
     unseen = np.empty(len(rows))
     group = np.arange(len(rows)) % FOLDS
-    for one in np.unique(group):
-        unseen[group == one] = rows[group == one] @ _least_squares(
-            rows[group != one], seconds[group != one]
+    for held_out in np.unique(group):
+        unseen[group == held_out] = rows[group == held_out] @ _least_squares(
+            rows[group != held_out], seconds[group != held_out]
         )
     return unseen
 
@@ -108,9 +108,8 @@ def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 def _least_squares(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Find the non-negative coefficients with the least relative error.
 
-    The error is relative to the predicted time, so several rounds are needed. With an error
-    relative to the measured time, slow steps would count too little, and the predictions would be
-    too fast.
+    Relative to the predicted time, so several rounds are needed. Relative to the measured time,
+    slow steps would count too little, and the predictions would be too fast.
     """
     expected = seconds
     for _ in range(ROUNDS):

@@ -3,8 +3,7 @@
 Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean per request, without the
 first token), ITL (all gaps between tokens) and E2EL. Goodput is the number of requests per second
 that meet every target. Percentiles interpolate like numpy's. KV use, running and waiting requests
-are means over time. The millions of gaps have few distinct values, so each value is stored once
-with a count.
+are means over time. The millions of gaps have few distinct values, which are stored with counts.
 """
 
 import math
@@ -130,7 +129,7 @@ def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
 
 
 def _percentiles(name: str, seconds: np.ndarray) -> Answer:
-    """Return mean and percentiles in milliseconds by vLLM's keys; None if there are no values."""
+    """Mean and percentiles in milliseconds, by vLLM's keys; None without values."""
     ms = seconds * 1000
     found: Answer = {f"mean_{name}_ms": float(ms.mean()) if len(ms) else None}
     return found | {
@@ -193,8 +192,8 @@ def _counters(replicas: Seq[Replica]) -> Answer:
 def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
     """Return each replica's work, and `replica_imbalance`.
 
-    `replica_imbalance` is the busy time of the busiest replica, divided by the mean busy time. A
-    high value shows that a better router could help.
+    That is the busy time of the busiest replica, divided by the mean busy time. A high value shows
+    that a better router could help.
     """
     busy = [sum(replica.samples.seconds) / seconds for replica in replicas]
     rows = [

@@ -5,8 +5,8 @@
                    and a sequence with its full output length finishes
 
 Requests can arrive between begin and end. They must not join the running step, and a router must
-not see the step's results yet. All tokens of a request outside its shared prefix have the same id.
-This id differs between requests, so that the prefix cache finds no other matches.
+not see the step's results yet. All tokens of a request outside its shared prefix have one id of
+their own, so that the prefix cache finds no other matches.
 """
 
 import math
@@ -25,7 +25,7 @@ from minivllm.engine.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
-from minivllm.events.ledger import TokenTimes
+from minivllm.events.ledger import SequenceTimes
 from minivllm.events.state import EngineState
 from minivllm.lab.simulate.fit import StepTimeModel
 from minivllm.lab.simulate.workload import Arrival
@@ -37,11 +37,16 @@ TEXT = "·"
 
 
 @dataclass(slots=True, kw_only=True)
-class ServedRequest(TokenTimes):
+class ServedRequest(SequenceTimes):
+    """A row of the results, which the replica fills in itself.
+
+    It is not folded from events: for speed, a replica without listeners emits none. With a
+    listener, `RequestLedger` folds the same times (a test checks this).
+    """
+
     arrival: Arrival
     output_tokens: int
-    """Output length: the arrival's output length, cut at the maximum model length."""
-    admitted: float | None = None
+    """The arrival's output length, cut at the maximum model length."""
 
 
 @dataclass(slots=True)
@@ -160,7 +165,6 @@ class Replica:
                 sequence.append_token(token_id)
                 num_tokens += 1
                 served = in_service[sequence]
-                # Inlined `add_token`, to avoid a call for each of millions of tokens.
                 # Most sequences also got a token in the previous step, so they have the same gap.
                 if served.last_token == before:
                     num_usual += 1

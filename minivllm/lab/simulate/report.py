@@ -1,8 +1,8 @@
 """Runs all configurations of a command and reports the results.
 
 The report has a table row for each configuration, the quality of the fit, small charts, and with
-`--json` one line of JSON. The report states the number of requests, because the p99.9 of a hundred
-requests is just the slowest request.
+`--json` one line of JSON. It states the number of requests, because the p99.9 of a hundred requests
+is just the slowest one.
 """
 
 import math
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from minivllm.lab.common.report import print_report, progress_bar, report_console
 from minivllm.lab.simulate.charts import columns, distribution
-from minivllm.lab.simulate.configurations import VARIED, Variant, differing, show, varied
+from minivllm.lab.simulate.configurations import VARIED, Variant, differing, show_value, varied
 from minivllm.lab.simulate.fit import Fit
 from minivllm.lab.simulate.measure import PERCENTILES, Answer, latencies, summarise
 from minivllm.lab.simulate.plot import mean_over_replicas
@@ -26,7 +26,7 @@ from minivllm.lab.simulate.workload import Arrival, at_rate
 
 WIDTH = 60
 MAX_PICTURES = 3
-"""Charts are printed for this many configurations at most; `--plot` draws all configurations."""
+"""Maximum number of configurations with printed charts; `--plot` draws all."""
 _LATENCIES = {
     "ttft": "first token (TTFT)",
     "itl": "between tokens (ITL)",
@@ -139,7 +139,7 @@ def print_answers(
     rate = (
         "arriving as in the file"
         if rates == {None}
-        else f"{', '.join(map(show, sorted(rates)))} a second"
+        else f"{', '.join(map(show_value, sorted(rates)))} a second"
     )
     title = f"{result['requests']:,} requests, {rate}; steps of {step_times.label}"
     header, rows = _one_in_detail(simulated[0]) if len(simulated) == 1 else _row_for_each(simulated)
@@ -182,7 +182,7 @@ def _row_for_each(simulated: list[Simulated]) -> Table:
     header = (*(VARIED[name] for name in names), *(label for label, _, _ in columns_))
     return header, [
         (
-            *(show(one.variant.values[name]) for name in names),
+            *(show_value(one.variant.values[name]) for name in names),
             *(_cell(one.answer, key, form) for _, key, form in columns_),
         )
         for one in simulated

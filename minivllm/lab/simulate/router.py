@@ -47,8 +47,8 @@ class RandomRouter:
 class LeastLoadedRouter:
     """Chooses the least loaded replica.
 
-    Equally loaded replicas take turns. Otherwise the first replica would get every request while
-    all replicas are idle.
+    Equally loaded replicas take turns. Otherwise the first would get every request while all are
+    idle.
     """
 
     needs_replicas_now = True
@@ -65,10 +65,7 @@ class LeastLoadedRouter:
 
 
 class PrefixAwareRouter:
-    """Chooses the replica with the longest cached prefix of the prompt.
-
-    A replica that is much busier than the least loaded replica is not considered.
-    """
+    """Chooses the replica with the longest cached prefix of the prompt."""
 
     needs_replicas_now = True
 
@@ -78,7 +75,7 @@ class PrefixAwareRouter:
     def choose(self, request: Request, replicas: Seq[Replica]) -> Replica:
         least = self._least_loaded.choose(request, replicas)
         limit = max(least.load + SLACK, FAR_BUSIER * least.load)
-        # The request stores its block hashes, so they are computed once for all replicas.
+        # The request stores its block hashes for all replicas.
         best, most = least, _num_cached(least, request)
         for replica in replicas:
             if replica.load <= limit and (cached := _num_cached(replica, request)) > most:

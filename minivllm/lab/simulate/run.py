@@ -1,7 +1,7 @@
 """`simulate`: run requests through a router and replicas, event by event, until all are served.
 
 Before each arrival, all replicas that the router looks at run until the time of the arrival, but
-not further. If a replica ran ahead, the router would see the future.
+not further: the router must not see the future.
 """
 
 import gc
@@ -22,9 +22,7 @@ REPORT_EVERY = 256
 @dataclass(frozen=True, slots=True)
 class Setup:
     config: EngineConfig
-    """Must set `max_model_len` and `num_gpu_blocks_override`, because there is no model from which
-    they could be derived.
-    """
+    """Must set `max_model_len` and `num_gpu_blocks_override`, because there is no model."""
     num_replicas: int
     router: str
     seed: int = 0
@@ -70,7 +68,6 @@ def simulate(
 
 
 def _drain(replicas: Seq[Replica], progress: Callable[[int], None]) -> None:
-    """Run all replicas until every request ends, interval by interval to report progress."""
     moment = max(replica.now for replica in replicas)
     stretch = 1.0
     while any(replica.scheduler.requests for replica in replicas):

@@ -1,7 +1,7 @@
-"""Reads measured steps, with contents and time, from the output of `minivllm bench step --json`.
+"""Reads measured steps (token counts and seconds) from the output of `minivllm bench step --json`.
 
-People often save the bench's whole output, in which only the last line is JSON. So if the whole
-file is not JSON, the last line is parsed alone.
+People often save the bench's whole output, in which only the last line is JSON. So that line is
+parsed alone if the whole file is not JSON.
 """
 
 import json
@@ -22,7 +22,7 @@ COUNTS = ("num_scheduled_tokens", "num_decodes", "num_prefill_tokens", "num_cont
 class StepTimes:
     points: tuple[StepPoint, ...]
     label: str
-    """Model, machine and versions as text. Without this text, times cannot be compared."""
+    """Model, machine and versions: without them, times cannot be compared."""
 
 
 def read_step_times(path: Path | None) -> StepTimes:
@@ -52,7 +52,8 @@ def _parse(text: str, name: str) -> StepTimes:
     if not isinstance(points, list) or not points:
         raise SimulationError(f'{name} has no list "points" of measured steps: {REMEDY}.')
     return StepTimes(
-        tuple(_point(one, number, name) for number, one in enumerate(points, 1)), _label(content)
+        tuple(_point(point, number, name) for number, point in enumerate(points, 1)),
+        _label(content),
     )
 
 

@@ -1,10 +1,10 @@
 """The simulated requests: arrival times, lengths of prompts and outputs, and shared prefixes.
 
-Options have the names and meanings of `vllm bench serve`. Gaps between arrivals follow a gamma
-distribution with the burstiness as its shape: 1 is a Poisson process, and a smaller number is more
-bursty. Lengths are uniform around their mean, or lognormal, like the long tail of real traffic.
-Each quantity has its own random generator, so that options for lengths do not change the arrivals.
-The rate only scales the arrival times.
+Options that `vllm bench serve` has too keep its names and meanings. Gaps between arrivals follow a
+gamma distribution with the burstiness as its shape: 1 is a Poisson process, and a smaller number is
+more bursty. Lengths are uniform around their mean, or lognormal, with a long tail as in real
+traffic. Each quantity has its own random generator, so that options for lengths do not change the
+arrivals.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,8 @@ class CrowdOptions:
     random_prefix_len: int = 0
     prefix_groups: int = 1
     urgent_share: float = 0.0
-    """Share of the requests with priority 0; the others have priority 1."""
+    """Share of the requests with priority 0; the others have 1. 0 means that all have priority 0.
+    """
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -111,12 +112,12 @@ def at_rate(crowd: list[Arrival], rate: float) -> list[Arrival]:
         raise ConfigError(
             f"--rate must be more than 0 requests per second, or inf for all at once; got {rate:g}."
         )
-    return [one._replace(at=one.at / rate) for one in crowd]
+    return [arrival._replace(at=arrival.at / rate) for arrival in crowd]
 
 
 def check_fits(crowd: list[Arrival], max_model_len: int) -> None:
     """Raise `SimulationError` if the engine would refuse a prompt."""
-    longest = max(crowd, key=lambda one: one.prompt_tokens)
+    longest = max(crowd, key=lambda arrival: arrival.prompt_tokens)
     if longest.prompt_tokens >= max_model_len:
         raise SimulationError(
             f"A prompt has {longest.prompt_tokens} tokens, but max_model_len is {max_model_len}"

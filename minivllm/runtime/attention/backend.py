@@ -79,23 +79,22 @@ def choose_attention_backend(
     """Resolve `name` on this machine to `torch`, `cpu`, or `triton:` and a kernel version.
 
     On a CUDA device, `auto` takes Triton; if Triton cannot run, it reports the reason and takes
-    torch. On a CPU, `auto` takes `cpu`; if that cannot run, it takes torch without a message,
-    because many machines have no compiler. Raises `ConfigError` if the caller named a backend
-    and that backend cannot run.
+    torch. On a CPU, `auto` takes `cpu`, else torch without a message, because many machines have no
+    compiler. Raises `ConfigError` if the caller named a backend that cannot run.
     """
     if name == "torch":
         return "torch"
     if name == "cpu" or (name == "auto" and device.type != "cuda"):
         return _choose_on_cpu(name, spec, device)
-    rung = name.partition(":")[2] or ("unified" if device.type == "cuda" else "split")
+    version = name.partition(":")[2] or ("unified" if device.type == "cuda" else "split")
     try:
-        _import_triton_backend().check_support(rung, spec, device)
+        _import_triton_backend().check_support(version, spec, device)
     except ConfigError as error:
         if name != "auto":
             raise
         tell(f"Attention falls back to the slower torch backend: {error}")
         return "torch"
-    return f"triton:{rung}"
+    return f"triton:{version}"
 
 
 def has_decode_graphs(name: str) -> bool:
@@ -134,10 +133,10 @@ def get_attention_backend(
 
     Raises `ConfigError` if the backend does not support this machine or this model.
     """
-    kind, _, rung = choose_attention_backend(name, spec, device).partition(":")
+    kind, _, version = choose_attention_backend(name, spec, device).partition(":")
     if kind == "triton":
         return _import_triton_backend()(
-            rung, spec, num_blocks, device, num_heads, max_num_seqs, max_model_len
+            version, spec, num_blocks, device, num_heads, max_num_seqs, max_model_len
         )
     if kind == "cpu":
         from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend

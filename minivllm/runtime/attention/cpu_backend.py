@@ -1,8 +1,8 @@
 """The attention backend `cpu`: C kernels that read the KV cache in place.
 
-Once per step, `runtime/cpu/attention_work.py` cuts the work into parts. Once per layer, two kernels
-run. The first rotates queries and keys and writes keys and values into the cache; the second
-attends. Chunks, decodes and shared prefixes all take this path.
+Once per step, `runtime/cpu/attention_work.py` cuts the work into parts. Once per layer, one kernel
+rotates queries and keys and writes keys and values into the cache; a second kernel attends. Chunks,
+decodes and shared prefixes all take this path.
 
 A chunk reads its own keys and values from the cache too. That is safe because all tokens are
 written before any token is read. A token marked `NOT_WRITTEN` is already in the cache, or another

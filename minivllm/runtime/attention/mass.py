@@ -1,8 +1,8 @@
 """Attention mass: the share of the last token's attention on each block of its sequence.
 
 A block's share is the mean over all layers and query heads. `AttentionWatcher` calls
-`AttentionMassMeter` after each layer's attention, when all keys of the layer are in the cache, the
-last token's key included.
+`AttentionMassMeter` after each layer's attention, when the cache has all keys of the layer, the
+last token's included.
 """
 
 from __future__ import annotations

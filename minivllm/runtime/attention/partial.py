@@ -37,8 +37,7 @@ def attend(
     num_heads, num_queries] float32.
     """
     if query.device.type == "cpu":
-        # On a CPU, F.scaled_dot_product_attention calls this operation, but discards the
-        # log-sum-exp.
+        # F.scaled_dot_product_attention calls this operation, but discards the log-sum-exp.
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, is_causal=is_causal, attn_mask=mask, scale=scale
         )

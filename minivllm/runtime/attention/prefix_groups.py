@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 MIN_TOKENS_SAVED = 128
-"""Minimum number of token reads that a group must save; below it, the extra operations cost more
-time than the group saves.
+"""Minimum number of token reads that a group must save; for fewer, the extra operations cost more
+time than they save.
 """
 
 

@@ -2,8 +2,7 @@
 
 `tools/pictures/record_kernels.py` records the decodes of lessons 5 and 12, which give the same
 results on every machine. A recording matches a sample if its softmax fits the sample's queries and
-keys. For a decode without a matching recording, the result is the first recording, marked with
-`of="another"`.
+keys. Without a match, the result is the first recording, marked with `of="another"`.
 """
 
 from functools import cache
@@ -31,7 +30,6 @@ class RecordedTrace(msgspec.Struct, omit_defaults=True):
 
 @cache
 def recordings() -> tuple[RecordedTrace, ...]:
-    """Read the shipped recordings, in the order of the lessons."""
     packed = files(__package__).joinpath(FILE).read_bytes()
     return tuple(msgspec.json.decode(packed, type=list[RecordedTrace]))
 

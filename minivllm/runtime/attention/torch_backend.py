@@ -11,7 +11,7 @@ layer:
               or the tokens before a chunk; `partial` merges the result into the results above
 
 Slots after a sequence's end can hold NaN from another request. A mask is not enough, because 0 *
-NaN is NaN. So gathered tokens after the end are set to zero.
+NaN is NaN, so gathered tokens after the end are set to zero.
 
 Cache layout, one tensor per layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], first the
 keys, then the values. A block is contiguous, so gathering runs at the speed of memory; separate
@@ -32,12 +32,12 @@ from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 
 MAX_PADDING_TOKENS = 256
-"""Maximum number of padding tokens in a bucket of decodes; reading more padding would take longer
-than one more bucket.
+"""Maximum number of padding tokens in a bucket of decodes; reading more would take longer than one
+more bucket.
 """
 MAX_BUCKET_TOKENS = 8192
-"""How many tokens are gathered at once, at most, to bound the workspace; a longer sequence gets its
-own bucket.
+"""Maximum number of tokens gathered at once, to bound the workspace; a longer sequence gets its own
+bucket.
 """
 
 
@@ -166,7 +166,7 @@ class TorchAttentionBackend:
         for bucket in _similar_lengths(num_tokens):
             width = -(-int(num_tokens[bucket].max()) // block_size)
             seqs, tokens = members[bucket], num_tokens[bucket]
-            # Pad the row of a short sequence with its own first block; the mask hides the padding.
+            # Pad a short sequence's row with its own first block; the mask hides the padding.
             columns = np.arange(width)
             columns = (
                 np.where(columns * block_size < tokens[:, None], columns, 0)

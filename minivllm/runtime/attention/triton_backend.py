@@ -19,8 +19,6 @@ because kernels read only slots that have been written.
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
 """
 
-from typing import Literal, get_args
-
 import numpy as np
 import torch
 
@@ -52,7 +50,7 @@ from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.static_inputs import StaticInputs
 
-Rung = Literal["naive", "grouped", "split", "static", "unified"]
+KERNEL_VERSIONS = ("naive", "grouped", "split", "static", "unified")
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 HEAD_SIZES = range(8, 257, 2)
@@ -72,7 +70,7 @@ class TritonAttentionBackend:
 
     def __init__(
         self,
-        rung: str,
+        version: str,
         spec: KVCacheSpec,
         num_blocks: int,
         device: torch.device,
@@ -82,11 +80,11 @@ class TritonAttentionBackend:
     ) -> None:
         """Allocate the cache. Raises `ConfigError` if the kernels do not support the model.
 
-        rung: the kernel version
+        version: the kernel version
         max_num_seqs, max_model_len: upper bounds for every step, for the kernel version `static`
         """
-        self.check_support(rung, spec, device)
-        self._rung = rung
+        self.check_support(version, spec, device)
+        self._version = version
         self._num_heads = num_heads
         self._spec = spec
         self._device = device
@@ -95,7 +93,7 @@ class TritonAttentionBackend:
         self.kv_cache = torch.empty(shape, dtype=spec.dtype, device=device)
         self._views = [tuple(cache.transpose(1, 2) for cache in layer) for layer in self.kv_cache]
         self._num_processors = num_processors_of(device)
-        if rung in ("static", "unified"):
+        if version in ("static", "unified"):
             key_cache = self._views[0][0]
             self._static = StaticDecode(
                 max_num_seqs, max_model_len, key_cache, num_heads, self._scale, self._num_processors
@@ -122,7 +120,7 @@ class TritonAttentionBackend:
         src, dst = torch.tensor(copies, dtype=torch.int64).T.contiguous()  # [num_copies] each
         if set(src.tolist()) & set(dst.tolist()):
             # A source that was freed and allocated again in this step is also a destination, and
-            # programs run in any order. This is too rare for a kernel of its own.
+            # programs run in any order. Too rare for a kernel of its own.
             reference.copy_blocks(caches, src, dst)
         else:
             copy_blocks(caches, *(ids.to(self._device, non_blocking=True) for ids in (src, dst)))
@@ -132,7 +130,7 @@ class TritonAttentionBackend:
         lengths = np.diff(common.query_start_loc)  # [num_seqs]
         seq_lens = common.num_computed_tokens + lengths
         decodes, prefills = np.flatnonzero(lengths == 1), np.flatnonzero(lengths > 1)
-        if self._rung == "unified" and self._takes_one_launch(lengths, seq_lens[decodes]):
+        if self._version == "unified" and self._takes_one_launch(lengths, seq_lens[decodes]):
             mixed = Mixed(
                 *map(self._int32, (common.block_tables, common.query_start_loc, seq_lens))
             )
@@ -204,8 +202,8 @@ class TritonAttentionBackend:
         return self._tensor(rows)
 
     def _int32(self, array: np.ndarray) -> torch.Tensor:
-        # int32 takes half as much memory as the engine's int64. If offsets need 64 bits, the
-        # kernels' launchers widen the array (`wide_enough`).
+        # Half the memory of the engine's int64. The launchers widen the array if offsets need 64
+        # bits (`wide_enough`).
         return self._tensor(array.astype(np.int32))
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
@@ -281,7 +279,7 @@ class TritonAttentionBackend:
         rows = decodes.rows
         arguments = (query[rows], *caches, decodes.block_tables, decodes.seq_lens, self._scale)
         out = output[rows] if isinstance(rows, slice) else None  # a view if the rows are neighbours
-        match self._rung:
+        match self._version:
             case "naive":
                 out = decode_naive(*arguments, out=out)
             case "grouped":
@@ -294,12 +292,12 @@ class TritonAttentionBackend:
     # ---- supported models and devices ----
 
     @staticmethod
-    def check_support(rung: str, spec: KVCacheSpec, device: torch.device) -> None:
+    def check_support(version: str, spec: KVCacheSpec, device: torch.device) -> None:
         """Raise `ConfigError` if the kernels do not support this model or device."""
-        if rung not in get_args(Rung):
+        if version not in KERNEL_VERSIONS:
             raise ConfigError(
-                f"attention_backend triton has the kernel versions {', '.join(get_args(Rung))};"
-                f" got {rung!r}."
+                f"attention_backend triton has the kernel versions {', '.join(KERNEL_VERSIONS)};"
+                f" got {version!r}."
             )
         if spec.dtype not in DTYPES:
             raise ConfigError(

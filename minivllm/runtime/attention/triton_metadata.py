@@ -13,7 +13,7 @@ from minivllm.runtime.attention.partial import Rows
 
 @dataclass(slots=True)
 class Decodes:
-    """The sequences of a step that have one token."""
+    """The sequences for which this step computes one token."""
 
     rows: Rows
     """Their rows in the flat batch."""
@@ -26,7 +26,7 @@ class Decodes:
 
 @dataclass(slots=True)
 class Prefills:
-    """The sequences of a step that have several tokens.
+    """The sequences for which this step computes several tokens.
 
     `tiles` lists only these sequences; the other tensors have rows for the whole batch.
     """
@@ -38,7 +38,7 @@ class Prefills:
     seq_lens: torch.Tensor
     """[num_seqs] int32"""
     tiles: torch.Tensor
-    """[num_tiles, 2] int32"""
+    """[num_tiles, 2] int32: (sequence, first token within its chunk)"""
 
 
 @dataclass(slots=True)
@@ -60,6 +60,8 @@ class TritonAttentionMetadata:
     decodes: Decodes | None = None
     prefills: Prefills | None = None
     mixed: Mixed | None = None
-    """Replaces `decodes` and `prefills` in `triton:unified`."""
+    """In a `triton:unified` step that takes one launch, replaces `decodes` and `prefills`."""
     static: StaticDecode | None = None
-    """Replaces all other fields in a decode step: one row per sequence, then rows of padding."""
+    """In a decode step of `DecodeGraphs`, replaces `decodes`, `prefills` and `mixed`: one row per
+    sequence, then rows of padding.
+    """

@@ -2,7 +2,7 @@
 
 Only interpreted kernels can be traced (`minivllm.kernels.xray`), and Triton decides at import
 whether it interprets kernels. If it does (without a CUDA device), the trace is made in this
-process. Otherwise it is made in a new process (`minivllm.runtime.attention.xray_worker`).
+process, otherwise in a new one (`minivllm.runtime.attention.xray_worker`).
 
 Only the sequence's own blocks are copied, so the kernel sees them under new ids. The trace that is
 returned has the block ids of the engine's KV cache.
@@ -96,8 +96,7 @@ class DecodeSampler:
                 index, : -(-num_tokens // self._block_size)
             ].tolist()
             row = int(self._common.query_start_loc[index])
-            # Indexing by a list makes a copy, but a copy with the memory order of the view; so call
-            # `contiguous` too.
+            # Indexing by a list copies, but in the memory order of the view; so call `contiguous`.
             keys, values = (
                 cache[block_ids].cpu().contiguous() for cache in (key_cache, value_cache)
             )
@@ -158,7 +157,7 @@ def _interprets_here() -> bool:
 
 def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "minivllm.runtime.attention.xray_worker"]
-    # If the worker sees no device, it starts faster and takes no device memory.
+    # A worker that sees no device starts faster and takes no device memory.
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     try:
         worker = subprocess.run(

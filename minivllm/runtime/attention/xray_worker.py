@@ -1,8 +1,7 @@
 """`python -m minivllm.runtime.attention.xray_worker`: make one kernel trace and exit.
 
 It reads a `DecodeSample` from standard input and writes the traced programs as JSON to standard
-output. The caller must set `TRITON_INTERPRET=1` before Python starts, because Triton reads that
-variable at import.
+output. The caller must set `TRITON_INTERPRET=1`, which Triton reads at import.
 """
 
 import sys

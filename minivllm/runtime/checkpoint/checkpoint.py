@@ -3,9 +3,9 @@
 The check reads small files only, so a wrong directory or an unknown architecture is an error at
 once.
 
-Code from a checkpoint is never run. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can run
-code when they are opened, so files with these suffixes are refused. A config's `auto_map`, which
-points to Python files, is ignored.
+Code from a checkpoint is never run: weights in pickle formats (`.bin`, `.pt`, `.pth`, ...), which
+can run code when they are opened, are refused, and a config's `auto_map`, which points to Python
+files, is ignored.
 """
 
 import json

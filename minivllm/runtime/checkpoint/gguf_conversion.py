@@ -2,13 +2,12 @@
 
 The directory gets `config.json`, `generation_config.json`, the tokenizer's files with the chat
 template, and `model.safetensors` in float32. `transformers` rebuilds the tokenizer. We unpack the
-weights ourselves, one tensor at a time. `transformers` could read the weights too, but it needs the
-`accelerate` package, holds the model in memory twice, and cannot save the result. Tests compare our
-weights with those that `transformers` reads, bit for bit.
+weights ourselves, one tensor at a time, because `transformers` needs the `accelerate` package for
+that, holds the model in memory twice, and cannot save the result. Tests compare our weights with
+its weights, bit for bit.
 
-llama.cpp stores the query and key projections of the `llama` architecture with reordered rows. If
-we did not restore the order (`_restore_rotary_order`), all shapes would be right, but the generated
-text would be wrong.
+llama.cpp stores the query and key projections of the `llama` architecture with reordered rows.
+Without `_restore_rotary_order`, all shapes would be right, and the generated text wrong.
 """
 
 import json
@@ -95,7 +94,6 @@ def check_convertible(header: GgufHeader) -> dict[str, Any]:
 
 
 def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None) -> T:
-    """Return one entry of the header; without a default, a missing entry is an error."""
     value = header.metadata.get(key, default)
     if value is None:
         raise ModelIntegrityError(
@@ -138,7 +136,6 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
 
 
 def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
-    """Refuse a file whose tensors do not match its own metadata."""
     found = {_hf_name(header, tensor.name): tensor.shape for tensor in header.tensors.values()}
     for name, shape in found.items():
         if name not in expected:
@@ -168,7 +165,7 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         raise ModelIntegrityError(
             f"{header.path} has no token embeddings: it is not a complete language model."
         )
-    # If this number is damaged, we must not build a list of a billion layers.
+    # A damaged number must not build a list of a billion layers.
     if number("block_count") > len(header.tensors):
         raise ModelIntegrityError(
             f"{header.path} has fewer tensors than layers: it is not a complete model."
@@ -245,8 +242,7 @@ def _restore_rotary_order(array: np.ndarray, num_heads: int) -> np.ndarray:
 
     A rotary embedding rotates pairs of features. Hugging Face pairs feature i of a head with
     feature i + head_size/2; llama.cpp pairs the neighbours 2i and 2i + 1. So the rows of a head are
-    [half, 2] in a GGUF file and [2, half] in a Hugging Face checkpoint. Swapping the two axes
-    restores the order.
+    [half, 2] in a GGUF file and [2, half] in a Hugging Face checkpoint.
     """
     half = array.shape[0] // num_heads // 2
     return array.reshape(num_heads, half, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
@@ -256,8 +252,8 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
     # This import takes seconds.
     from transformers import AutoTokenizer
 
-    # transformers also reads other files in the directory of the GGUF file. So give it a link in a
-    # directory without other files.
+    # transformers also reads other files beside the GGUF file. So give it a link in a directory
+    # without other files.
     beside = directory / "source"
     beside.mkdir()
     link = beside / "model.gguf"

@@ -8,7 +8,6 @@ GGUF is llama.cpp's format:
 
 A damaged file can declare an array of 2**60 elements, and the reader of the `gguf` library would
 loop over all of them. Here every count has a limit, and no read passes the end of the file.
-`gguf_conversion` interprets the contents.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -74,8 +73,6 @@ class GgufTensor:
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """The contents of a GGUF file, except for the weights."""
-
     path: Path
     metadata: dict[str, Any]
     tensors: dict[str, GgufTensor]

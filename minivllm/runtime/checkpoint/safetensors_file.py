@@ -4,9 +4,8 @@
     header        JSON: name -> dtype, shape, begin and end offset
     raw bytes     the tensors, without gaps
 
-The header is untrusted. Every number in it is checked against the file's real size *before*
-any memory is allocated, so a truncated download gives a clear error, not a crash during loading.
-(Pickle files cannot be checked like this; we never open them.)
+The header is untrusted. Every number in it is checked against the file's real size *before* any
+memory is allocated, so a truncated download gives a clear error, not a crash during loading.
 
 Format: https://github.com/huggingface/safetensors#format
 """
@@ -117,8 +116,7 @@ def write_float32(
 ) -> None:
     """Write `arrays`, in the order of `shapes`, as float32.
 
-    The header needs only the shapes, so it is written first, and only one array at a time is in
-    memory.
+    The header needs only the shapes, so only one array at a time is in memory.
     """
     # transformers refuses files without this entry.
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}

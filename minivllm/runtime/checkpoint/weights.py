@@ -1,11 +1,11 @@
 """Stream a checkpoint's weights: read one tensor at a time into its own memory.
 
-Most loaders map the file into memory. Its pages would then stay in memory beside the model's copy,
-and the peak would be twice the size of the weights. Here each tensor gets its own memory, which is
-freed when the caller drops the tensor. So the caller must not collect the tensors in a list.
+Most loaders map the file into memory, where its pages stay beside the model's copy: the peak is
+twice the size of the weights. Here each tensor gets its own memory, which is freed when the caller
+drops the tensor. So the caller must not collect the tensors in a list.
 
-The C library keeps freed memory in holes that no later tensor fits into. So `trim_heap` returns
-these holes to the system every 32 MiB.
+The C library keeps freed memory in holes that no later tensor fits into, so `trim_heap` returns
+them to the system every 32 MiB.
 """
 
 from collections.abc import Iterator

@@ -15,8 +15,8 @@ With 4 query heads per key head, stretch 0 has 4 rows * 4 = 16 lanes for each ke
 
 The kernel reads tiles of 16 tokens, counted from the start of the context, and its rounding depends
 on these tiles. So a shared prefix is rounded down to a multiple of 16, and a row's result does not
-depend on sharing. There is one exception: a decode row with up to four query heads per key head
-takes another path in the kernel (`is_decode`), which can round the last bit differently.
+depend on sharing, with one exception: a decode row with up to four query heads per key head takes
+another path in the kernel (`is_decode`), which can round the last bit differently.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ PART = _int64s(
     "table",  # start of the block table, in the flattened `AttentionWork.block_tables`
     "begin",  # first token to read
     "limit",  # number of tokens that the stretch's first row sees, from the context's start
-    "grows",  # how many tokens more each next row sees: 0 or 1
+    "grows",  # how many more tokens each row sees than the row before: 0 or 1
     "is_last",  # whether this is the last part of its rows
     "is_decode",  # whether this is the last part of a single row
 )

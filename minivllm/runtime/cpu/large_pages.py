@@ -1,12 +1,11 @@
 """`LargePages`: memory for weights in large pages, on systems with `madvise` (Linux).
 
 A step reads all weights once. With pages of 4 KiB, the processor must translate the addresses of a
-hundred thousand pages, and reads a page table for each. With pages of 2 MiB, there are only a few
-hundred pages.
+hundred thousand pages, and reads a page table for each; with 2 MiB, only of a few hundred.
 
-A large page must be whole and aligned: an allocation of three megabytes contains one large page at
-best. So matrices are packed into pieces of 64 MiB. The unused rest of a piece costs nothing,
-because the system allocates a page only at the first write.
+A large page must be whole and aligned: an allocation of three megabytes contains one at best. So
+matrices are packed into pieces of 64 MiB. The unused rest of a piece costs nothing, because the
+system allocates a page at the first write.
 
 Source: `man 2 madvise`, MADV_HUGEPAGE.
 """
@@ -19,7 +18,7 @@ import torch
 PIECE_BYTES = 64 << 20
 LARGE_PAGE_BYTES = 2 << 20
 LINE_BYTES = 64
-"""Size of a cache line. Every tensor starts at the start of a line."""
+"""Every tensor starts at the start of a cache line."""
 _MADV_HUGEPAGE = 14
 
 

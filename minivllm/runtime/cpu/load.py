@@ -1,7 +1,7 @@
 """Load the CPU kernels, for the attention and linear backends `cpu`.
 
-The message of an error is only the reason. The caller knows which option asked for the kernels, and
-adds the rest of the sentence.
+An error's message is only the reason: the caller knows which option asked for the kernels, and adds
+the rest of the sentence.
 """
 
 from minivllm.kernels.cpu.library import load_cpu_library

@@ -2,12 +2,11 @@
 
 `DecoderOps` is an argument of the forward pass, so that engines with different options can share
 one loaded model. Its defaults are torch operations, the reference implementations of the kernels.
-`choose_ops` replaces the operations that `custom_ops` names.
 
 Three pairs are worth fusing: the residual sum with the norm (hidden states are read and written
-once, not twice), SiLU with the product, and the rotation with the cache write. A norm without a
-residual sum is a single operation in torch too; there is a kernel for it as well. Norms of single
-heads (Qwen3) are not worth a launch and stay in torch.
+once, not twice), SiLU with the product, and the rotation with the cache write. The first norm,
+without a residual sum, has a kernel too. Norms of single heads (Qwen3) are not worth a launch and
+stay in torch.
 
 Source: vLLM `vllm/model_executor/custom_op.py`, `CompilationConfig.custom_ops`.
 """

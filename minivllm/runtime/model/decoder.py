@@ -2,7 +2,7 @@
 
 Its input is a flattened (ragged) batch, `[num_tokens, hidden_size]`: the tokens of all sequences
 one after another, without padding. Tokens interact only in attention, which the caller passes in as
-a function. So the decoder works with any cache and any backend.
+a function, so the decoder works with any cache and any backend.
 
 In float32, the tokens must equal those of `transformers`, so the operations are in the same order.
 
@@ -133,8 +133,7 @@ class Decoder(nn.Module):
         self.dtype = dtype
         self.device = torch.device(device)
         self._make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
-        # On the meta device, parameters have no memory. A parameter gets memory when its weight is
-        # loaded.
+        # On the meta device, a parameter has no memory until its weight is loaded.
         with torch.device("meta"):
             self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
             self.layers = nn.ModuleList(
@@ -223,7 +222,7 @@ class Decoder(nn.Module):
             setattr(module, name, parameter)
         parameter.data[shard.first_row : shard.first_row + len(tensor)].copy_(tensor)
         if is_last and name == "weight" and isinstance(module, Linear | Embedding):
-            # An embedding table that is not also the LM head serves only lookups: keep it plain.
+            # An embedding table that is not also the LM head serves only lookups.
             is_lookup = isinstance(module, Embedding) and self.lm_head is not None
             module.process_weights_after_loading(TorchMatrix if is_lookup else self._make_matrix)
 

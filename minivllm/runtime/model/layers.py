@@ -94,8 +94,7 @@ class RotaryEmbedding:
         Angles are float32 for every model dtype: bfloat16 cannot represent position 257.
         """
         # Leave a gap after each row. On contiguous memory, MKL uses all its threads even for a few
-        # hundred cosines, and these threads then spin for milliseconds on cores that the decode
-        # step needs.
+        # hundred cosines, and they then spin for milliseconds on cores that the decode step needs.
         angles = self._inv_freq.new_empty(len(positions), len(self._inv_freq) + 1)[:, :-1]
         torch.mul(positions.float().unsqueeze(-1), self._inv_freq, out=angles)
         cos, sin = angles.cos(), angles.sin()

@@ -9,7 +9,7 @@ speed of the step (`minivllm bench linear`):
               a row's result is the same, bit for bit, in any batch
 
 A weight in another layout *replaces* the plain weight, so it costs no extra memory. With tied
-embeddings, the LM head also serves token lookups. oneDNN's layout does not allow lookups, so the
+embeddings, the LM head also serves token lookups, which oneDNN's layout does not allow. So the
 backend `onednn` keeps such a head plain.
 
 Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
@@ -54,8 +54,6 @@ MakeMatrix = Callable[[torch.Tensor, bool], Matrix]
 
 
 class TorchMatrix:
-    """The plain weight."""
-
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
         self._weight = weight
 
@@ -71,7 +69,7 @@ class TorchMatrix:
 class OneDnnMatrix(TorchMatrix):
     """The weight in oneDNN's layout.
 
-    A table stays plain; a second copy of the table would make a small model a fifth larger.
+    A table stays plain, for lookups. Keeping both layouts would make a small model a fifth larger.
     """
 
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:

@@ -1,7 +1,7 @@
 """`ModelConfig`: the shape of a decoder, read from a checkpoint's `config.json`.
 
-A decoder that ignores one key (a sliding window, a scaled rope, a second bias) still writes text
-that is fluent, but wrong. So each key that changes the arithmetic is either supported or an error.
+A decoder that ignores one key (a sliding window, a scaled rope, a second bias) writes text that is
+fluent, but wrong. So each key that changes the arithmetic is either supported or an error.
 
 Source: transformers 5, `models/{llama,qwen2,qwen3}/configuration_*.py` and
 `modeling_rope_utils.py`. Version 4 of transformers wrote the keys `rope_theta` and `rope_scaling`;
@@ -44,8 +44,6 @@ class Llama3RopeScaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """The parameters that define a decoder."""
-
     architecture: str
     vocab_size: int
     hidden_size: int
@@ -134,7 +132,6 @@ def _architecture(hf: Mapping[str, Any]) -> str:
 
 
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> None:
-    """Raise `UnsupportedModelError` for options that change the arithmetic."""
     rope = _rope_options(hf)
     # A Qwen config always has a sliding window, and a flag that says whether the model uses it.
     # Other models always use the window that their config has.

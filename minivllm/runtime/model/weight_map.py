@@ -1,8 +1,7 @@
 """Where each tensor of a Hugging Face checkpoint goes in our decoder, by name and shape.
 
 q, k and v become the rows of one matrix, and gate and up the rows of another, because one large
-multiplication is faster than several small ones. The order of the rows must match the order in
-which `decoder.py` splits the product.
+multiplication is faster than several small ones. `decoder.py` splits the product in the same order.
 """
 
 from dataclasses import dataclass

@@ -5,11 +5,10 @@
 2. `to_weights`, all rows at once: temperature, min-p, then top-k and top-p. It cannot change the
    best token, so only random sampling needs it.
 
-A sum of floats depends on the order of its terms, and the order depends on the number of rows and
-threads. So with ordinary float weights, batch-mates could change a row's tokens. Our weights are
-whole numbers in float64 with a sum below 2^53, and such sums are exact in any order. The price: a
-token that is 2^38 times less likely than the best token (for a vocabulary of 49,152) is never
-drawn.
+A sum of floats depends on the order of its terms, which depends on the number of rows and threads.
+So with ordinary float weights, batch-mates could change a row's tokens. Our weights are whole
+numbers in float64 with a sum below 2^53, and such sums are exact in any order. The price: a token
+that is 2^38 times less likely than the best token (for a vocabulary of 49,152) is never drawn.
 
 Source: vLLM `vllm/v1/sample/sampler.py`, `vllm/v1/sample/logits_processor/builtin.py`,
 `vllm/v1/sample/ops/`; nucleus sampling is https://arxiv.org/abs/1904.09751, min-p
@@ -132,7 +131,7 @@ def _apply_top_k_top_p(
     """Zero in place the `weights: [num_rows, vocab]` of tokens outside each row's top-k and top-p.
 
     Both keep a number of best tokens (on ties, the tokens with lower ids). So sort only a short
-    head of each row, not the whole vocabulary; if the head is too short, sort a longer head.
+    head of each row, and a longer one if that is too short.
     """
     vocab = logits.shape[-1]
     # [num_rows, 1] each. A top-k that is off keeps the whole vocabulary.

@@ -1,9 +1,8 @@
 """Log-probabilities of a prompt's own tokens, for sequences that request them.
 
-The row of token p predicts token p + 1. Generation uses only the last row of a prompt. Here all
+The row of token p predicts token p + 1. Generation uses only the last row of a prompt; here all
 rows go through the LM head, a few at a time. A step returns the log-probabilities of the tokens
-*after* its rows. So no token of a chunked prompt is missed: the chunk before predicts the first
-token of a chunk.
+*after* its rows, so the chunk before predicts the first token of a chunk.
 """
 
 from collections.abc import Callable
@@ -15,10 +14,10 @@ from minivllm.outputs import PromptTokenLogprob
 from minivllm.runtime.sampling.sampler import token_logprobs
 
 _ROWS_AT_ONCE = 64
-"""How many rows of logits are in memory at once: 12 MB for a vocabulary of 49,152."""
+"""Rows of logits that are in memory at once: 12 MB for a vocabulary of 49,152."""
 
 
-def prompt_logprobs(
+def compute_prompt_logprobs(
     plan: SchedulerOutput,
     hidden: torch.Tensor,
     compute_logits: Callable[[torch.Tensor], torch.Tensor],

@@ -40,7 +40,7 @@ def request_seed(request: Request, engine_seed: int) -> int:
 
 
 def key_for_next_token(sequence: Sequence, engine_seed: int) -> int:
-    """Return the key for the token that follows the sequence's last known token."""
+    """Return the key for the token that follows the sequence's last token."""
     return draw_key(
         request_seed(sequence.request, engine_seed), sequence.index, sequence.num_tokens
     )

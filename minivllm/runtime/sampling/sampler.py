@@ -3,12 +3,12 @@
 A row's token must depend only on its own logits and its sequence, never on its batch-mates. So the
 random numbers have no state (`rng`), and rounding must not change a draw. Another batch size or
 block size changes the last bits of the logits. A lookup in the *cumulative* probabilities would add
-up these errors over 49,152 tokens. Once in a few dozen draws, in the long tail, it would hit the
-token next to the right one.
+up these errors over 49,152 tokens and, once in a few dozen draws, hit the token next to the right
+one.
 
 Instead, each token gets its own random arrival time, divided by its probability, and the earliest
-token wins. If the last bit of a logit changes, only the last bits of that token's time change.
-(This is the Gumbel-max trick, as in vLLM, without logarithms.)
+token wins. A changed last bit of a logit changes only the last bits of that token's time. (This is
+the Gumbel-max trick, as in vLLM, without logarithms.)
 
 Log-probabilities are the model's own, from before any processing (vLLM's `raw_logprobs`).
 
@@ -34,14 +34,12 @@ from minivllm.runtime.sampling.rng import exponentials, key_for_next_token
 _log = logging.getLogger("minivllm.engine.engine")
 
 _CPU_CHUNK = 200_000
-"""Maximum number of logits per draw on a CPU. Their float64 copies then stay in the cache, which
-makes top-p a third faster.
+"""Maximum number of logits per draw on a CPU: their float64 copies stay in the cache, which makes
+top-p a third faster.
 """
 
 _GPU_CHUNK = 2**24
-"""Maximum number of logits per draw on a GPU, where few large draws are faster; it limits a copy to
-128 MiB.
-"""
+"""Maximum number of logits per draw on a GPU, where few large draws are faster: 128 MiB a copy."""
 
 
 class Sampler:
@@ -67,7 +65,7 @@ class Sampler:
         `SamplingError` names the sequence that caused it; the caller can call again without it.
         """
         best_logits, best_ids = best_tokens(logits)
-        # Plain greedy rows (often the whole batch) are done; the other rows need more work.
+        # Plain greedy rows (often the whole batch) are done.
         special = [
             row for row, sequence in enumerate(sequences) if not sequence.request.is_plain_greedy
         ]
@@ -142,8 +140,8 @@ class Sampler:
             return self(logits, sequences, watched)
         except (
             Exception
-            # Sample each sequence alone to find the one that fails. A sequence's token is the same
-            # in any batch.
+            # Sample each sequence alone to find the one that fails: its token is the same in any
+            # batch.
         ):
             return [
                 self._sample_alone(logits[row : row + 1], sequence, watched)
@@ -178,8 +176,7 @@ class Sampler:
         candidates = weights.any(dim=0).nonzero().squeeze(-1)  # [num_candidates], token ids
         # [num_rows, num_candidates]
         times = exponentials(torch.tensor(keys, device=weights.device), candidates)
-        # The token with the smallest time / weight has the largest weight / time. An excluded token
-        # has 0.
+        # The smallest time / weight is the largest weight / time. An excluded token has 0.
         return weights, candidates, weights[:, candidates] / times
 
 

@@ -4,7 +4,7 @@ Files go into Hugging Face's own cache (`HF_HOME`), which minivllm and `transfor
 `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and proxies work as usual.
 
 Behind a firewall, a user must get an error within seconds. So before each download, we send a small
-query with a deadline. It runs on its own thread, because Python cannot interrupt a name lookup.
+query with a deadline, on its own thread, because Python cannot interrupt a name lookup.
 """
 
 import fnmatch

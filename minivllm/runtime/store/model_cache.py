@@ -3,9 +3,9 @@
 A directory is filled under another name and renamed at the end. A rename within a file system is
 atomic, so a crash, Ctrl-C or a full disk never leaves an entry that looks complete.
 
-If two processes need the same entry, a lock per key makes the second process wait. A process that
-holds the lock can also safely remove a partial directory: the process that made the directory must
-have died, because the system released its lock.
+If two processes need the same entry, a lock per key makes the second process wait. A process with
+the lock can safely remove a partial directory: the system released the lock of the process that
+made it, so that process has died.
 """
 
 import errno
@@ -23,6 +23,8 @@ from minivllm.runtime.progress import Progress, format_bytes
 
 _PROVENANCE_FILE = "minivllm.json"
 """File in each entry with the entry's origin, for `minivllm model list`."""
+CREATED_LOCALLY = "created locally"
+"""The origin of a model that this package generates."""
 _PARTIAL = ".partial"
 
 
@@ -47,18 +49,16 @@ class ModelCache:
         self._free_bytes = free_bytes or (lambda path: shutil.disk_usage(path).free)
 
     def get(self, key: str) -> Path | None:
-        """Return the entry's directory, or None if there is no entry."""
         path = self._models / key
         return path if path.is_dir() else None
 
     def entries(self) -> list[CacheEntry]:
-        """Return all complete entries, sorted by key."""
         if not self._models.is_dir():
             return []
         paths = sorted(
             p for p in self._models.iterdir() if p.is_dir() and not p.name.endswith(_PARTIAL)
         )
-        return [CacheEntry(p.name, p, _read_origin(p)) for p in paths]
+        return [CacheEntry(p.name, p, read_origin(p) or "unknown") for p in paths]
 
     def get_or_create(
         self,
@@ -82,7 +82,6 @@ class ModelCache:
             if (found := self.get(key)) is not None:  # made while we waited for the lock
                 return found
             partial = self._models / f"{key}{_PARTIAL}"
-            # We have the lock, so the process that made this directory is dead.
             shutil.rmtree(partial, ignore_errors=True)
             self._require_space(needed_bytes)
             partial.mkdir(parents=True)
@@ -146,11 +145,12 @@ def directory_bytes(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def _read_origin(entry: Path) -> str:
+def read_origin(entry: Path) -> str | None:
+    """Return what an entry was made from; None if that is unknown, or this is no entry."""
     try:
         return str(json.loads((entry / _PROVENANCE_FILE).read_text())["origin"])
     except (OSError, ValueError, KeyError, TypeError):
-        return "unknown"  # the origin is only a label: damage to it must not hide the entry
+        return None  # the origin is only a label: damage to it must not hide the entry
 
 
 def _flush_to_disk(directory: Path) -> None:

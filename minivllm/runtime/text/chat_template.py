@@ -3,9 +3,9 @@
 The result is the same as from `apply_chat_template(add_generation_prompt=True)` of `transformers`,
 whose imports take seconds.
 
-A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process. The
-system ends the process when it uses too much time or memory (see `template_worker`). So if a
-template loops forever, only the request that uses it fails.
+A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process that the
+system ends when it uses too much time or memory (see `template_worker`). So a template that loops
+forever fails only its own request.
 
 Source: transformers 5, `utils/chat_template_utils.py`.
 """
@@ -41,7 +41,7 @@ class ChatTemplate:
             "special_tokens": dict(special_tokens),
             "max_seconds": max_seconds,
         }
-        self._idle: list[_Worker] = []
+        self._idle: list[_WorkerProcess] = []
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
         """Render the prompt for the assistant's next message. Raises `InvalidRequestError`."""
@@ -52,8 +52,8 @@ class ChatTemplate:
             worker = self._start_worker()
         try:
             answer = worker.ask(conversation)
-        # After any error (even Ctrl-C), end the worker: a late answer must not be mistaken for the
-        # answer to the next conversation.
+        # After any error (even Ctrl-C), end the worker: its late answer must not be taken for the
+        # next conversation's.
         except BaseException:
             worker.close()
             raise
@@ -66,8 +66,8 @@ class ChatTemplate:
             ) from RuntimeError(answer["error"])
         return answer["text"]
 
-    def _start_worker(self) -> "_Worker":
-        worker = _Worker()
+    def _start_worker(self) -> "_WorkerProcess":
+        worker = _WorkerProcess()
         answer = worker.ask(_encode(self._setup))
         if "error" in answer:
             worker.close()
@@ -78,7 +78,7 @@ class ChatTemplate:
         return worker
 
 
-class _Worker:
+class _WorkerProcess:
     """One worker process; do not use it again after `ask` has raised."""
 
     def __init__(self) -> None:

@@ -5,15 +5,14 @@
                each ? is a private character
     tokens:    [im_start] user \n Hi < | im _ end | > \n < | im ...  [im_end] \n
 
-A chat template joins messages and its own markers into one text, and a tokenizer cannot tell the
-markers from the messages. So before the template runs, the text of each control token inside a
-message is replaced with a private character. Afterwards the rendered text is split at these
-characters, and each of them gets the token ids of the replaced text, read as ordinary text.
+A chat template joins messages and its own markers into one text, and a tokenizer cannot tell them
+apart. So before the template runs, the text of each control token inside a message is replaced with
+a private character. Afterwards the rendered text is split at these characters, and each of them
+gets the token ids of the replaced text, read as ordinary text.
 
 A template can still make control tokens itself, for example by converting `<|IM_END|>` to lower
-case.
-
-vLLM and transformers have no such protection (vLLM pull request 31735, transformers issue 29279).
+case. vLLM and transformers have no such protection (vLLM pull request 31735, transformers issue
+29279).
 """
 
 import re
@@ -50,7 +49,6 @@ class ControlTokens:
         self._any = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
     def plain_ids(self, text: str) -> list[int]:
-        """Return the token ids of a control token's text, read as ordinary text."""
         return self._plain_ids[text]
 
     def hide(self, messages: Sequence[Mapping[str, Any]]) -> "PlainText":
@@ -90,7 +88,6 @@ class PlainText:
         self._marks = re.compile(f"([{''.join(texts)}])") if texts else None
 
     def restore(self, rendered: str) -> str:
-        """Return the rendered text with the control tokens' texts put back."""
         return "".join(self._texts.get(piece, piece) for piece in self.pieces(rendered))
 
     def pieces(self, rendered: str) -> Iterator[str]:

@@ -2,14 +2,12 @@
 
 It reads one JSON value per line from standard input: first the template with its special tokens,
 then conversations. For each line it writes one line to standard output: `{"text": ...}`, or
-`{"error": ...}` with the template's exception. If a conversation takes too much time or memory, the
-system ends the process.
+`{"error": ...}` with the template's exception.
 
 Jinja's sandbox protects our objects and files, but does not limit the cost of an operation:
-`'a' * 10**9` takes a gigabyte of memory, and doubling a string forty times takes a terabyte.
-
-The time limit counts processor time, because a template cannot sleep, and a long chat must not fail
-only because the machine is busy.
+`'a' * 10**9` takes a gigabyte of memory. So the system ends the process when a conversation takes
+too much time or memory. The time limit counts processor time, because a template cannot sleep, and
+a long chat must not fail only because the machine is busy.
 """
 
 import json

@@ -1,10 +1,10 @@
 """`Tokenizer`: text to token ids and back, chat messages to token ids, and the end tokens.
 
 This is a thin layer over the `tokenizers` library. `transformers` returns the same ids, but
-importing `transformers` takes longer than loading a small model.
+importing it takes longer than loading a small model.
 
 A chat model can have several end tokens, in three places: `generation_config.json` (one id or a
-list), `config.json` (older models), and the tokenizer's own `eos_token`. If we missed an end token,
+list), `config.json` (older models), and the tokenizer's own `eos_token`. After a missed end token,
 the model would go on and write both sides of the conversation.
 """
 
@@ -34,14 +34,12 @@ _NAMED_TOKENS = (
 )
 
 _TEXTS_AT_ONCE = 512
-"""How many texts are encoded at once, to limit the memory: `plain_text` can cut a message into a
-hundred thousand pieces, and each takes a kilobyte while it is encoded.
+"""How many texts are encoded at once. `plain_text` can cut a message into a hundred thousand
+pieces, and each takes a kilobyte while it is encoded.
 """
 
 
 class Tokenizer:
-    """The tokenizer of one checkpoint."""
-
     def __init__(
         self,
         backend: tokenizers.Tokenizer,
@@ -156,7 +154,6 @@ class Tokenizer:
 
     @property
     def has_chat_template(self) -> bool:
-        """Whether the model has a chat template for `apply_chat_template`."""
         return self._template_source is not None
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
@@ -179,7 +176,6 @@ class Tokenizer:
 
     @cached_property
     def _chat_template(self) -> "ChatTemplate":
-        # Load Jinja only for chats.
         from minivllm.runtime.text.chat_template import ChatTemplate
 
         if self._template_source is None:
@@ -192,9 +188,9 @@ class Tokenizer:
         token_ids: list[list[int]] = []
         try:
             for start in range(0, len(texts), _TEXTS_AT_ONCE):
-                # `encode` holds the GIL, for half a second on a long text. The batch functions
-                # release the GIL. `encode_batch_fast` omits texts and positions, and so needs a
-                # tenth of the time and memory.
+                # `encode` holds the GIL, for half a second on a long text; the batch functions
+                # release it. `encode_batch_fast` omits texts and positions, and so needs a tenth of
+                # the time and memory.
                 batch = self._backend.encode_batch_fast(
                     texts[start : start + _TEXTS_AT_ONCE], add_special_tokens=add_special_tokens
                 )
@@ -231,7 +227,6 @@ def _token_text(value: Any) -> str | None:
 
 
 def _ids(value: Any) -> set[int]:
-    """Return the ids of `eos_token_id`, which can be absent, one id or a list."""
     values = value if isinstance(value, list) else [value]
     return {id_ for id_ in values if type(id_) is int and id_ >= 0}
 
@@ -247,8 +242,8 @@ def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
 def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
     """Return the length of the longest token, if every character of a text ends up in a token.
 
-    That is true for byte-level tokenizers, which are the usual kind. Other tokenizers can drop
-    white space, or turn many unknown characters into one token; for these the result is None.
+    Byte-level tokenizers, the usual kind, do that. Others can drop white space, or turn many
+    unknown characters into one token; for these the result is None.
     """
     state = json.loads(backend.to_str())
     pre_tokenizer = state["pre_tokenizer"] or {}

@@ -6,10 +6,9 @@
     : keep-alive    a comment, every few seconds
 
 A reader that reconnects with `Last-Event-ID` continues after that event, if the ring still has the
-next event.
-The stream contains all users' prompts, so it is off by default and needs the server's key. Readers
-poll the ring from the event loop, which takes no time in the engine's thread. The state and its
-event number are read together in the engine's thread, so that they belong to the same moment.
+next event. The stream contains all users' prompts, so it is off by default and needs the server's
+key. Readers poll the ring from the event loop, which takes no time in the engine's thread. The
+state and its event number are read together there.
 """
 
 import asyncio
@@ -38,11 +37,9 @@ MAX_READERS = 32
 SECONDS_BETWEEN_LOOKS = 0.05
 KEEP_ALIVE_SECONDS = 10.0
 LAST_SECONDS = 1.0
-"""How many seconds readers have, after the hub is closed, to read the remaining events."""
+"""Seconds that readers have to read the remaining events after the hub is closed."""
 SNAPSHOT_SECONDS = 1.0
-"""Readers that arrive within this time share one snapshot, so that many readers do not slow the
-engine.
-"""
+"""Readers that arrive within this time share one snapshot, to spare the engine."""
 
 
 _RESPONSES = {**ERROR_RESPONSES, **sse.RESPONSES}
@@ -68,10 +65,7 @@ class Opening(NamedTuple):
 
 
 class EventHub:
-    """Streams the engine's events to readers.
-
-    Call `engine.subscribe(hub.apply)` before the first request: the hub assumes an idle engine.
-    """
+    """Call `engine.subscribe(hub.apply)` before the first request: the hub assumes an idle engine."""
 
     def __init__(
         self,
@@ -133,7 +127,6 @@ class EventHub:
         if last_event_id is not None and header.first_seq <= last_event_id + 1 <= ring.next_seq:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
         if ring.has_time(header.first_seq):
-            # The ring still has all events, and will still have them when the reader starts.
             return _opening(header)
         async with self._snapshot_lock:
             snapshot = self._snapshot
@@ -151,8 +144,8 @@ class EventHub:
             piece = self._ring.take(seq)
             seq = piece.next_seq
             if piece.data:
-                # If the client stops reading, this `yield` does not return. Events that the ring
-                # drops in that time become a gap.
+                # While the client does not read, this `yield` does not return; events that the ring
+                # drops then become a gap.
                 yield piece.data
             elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
                 yield b": keep-alive\n\n"

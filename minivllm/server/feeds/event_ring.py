@@ -1,9 +1,9 @@
 """`EventRing`: the newest events, written by the engine's thread and read by others without a lock.
 
 The engine stores an event in its slot and then increases the number of the next event. Each event
-contains its own number, so a reader notices if the slot has been overwritten. Therefore readers
-take none of the engine's time. The first reader of an event encodes it for all readers. Prompts can
-be long, so the oldest prompts are dropped when all prompts together have too many tokens.
+contains its own number, so a reader notices if the slot has been overwritten. The first reader of
+an event encodes it for all. The oldest prompts are dropped when all prompts together have too many
+tokens.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from minivllm.events.types import Event, Gap, RequestArrived
 
 BYTES_PER_PIECE = 1 << 18
 LONGEST_KEPT = 1024
-"""Longest encoded event, in bytes, that is kept for other readers. Longer events are rare."""
+"""Longest encoded event, in bytes, that is kept for other readers."""
 
 
 class Piece(NamedTuple):
@@ -35,15 +35,15 @@ class EventRing:
         self._num_events = num_events
         self._prompts: deque[tuple[int, int]] = deque()
         self._room_for_tokens = num_tokens
-        # Only the readers use this list, and all readers run in one thread.
+        # Only for the readers, which all run in one thread.
         self._encoded: list[tuple[int, bytes]] = [(-1, b"")] * num_events
 
     def put(self, event: Event) -> None:
         """Store the next event. Called in the engine's thread."""
         seq = event.seq
         self._slots[seq % self._num_events] = event
-        # Advance the number after storing the event, so that a reader that sees the number finds
-        # the event. (A prompt that is too long for the ring is dropped at once.)
+        # After storing the event, so that a reader that sees the number finds the event. (A prompt
+        # that is too long for the ring is dropped at once.)
         self.next_seq = seq + 1
         if type(event) is RequestArrived:
             self._prompts.append((seq, len(event.prompt_token_ids)))
@@ -69,8 +69,8 @@ class EventRing:
         """Encode a piece of the stream from event `seq` on; if it is lost, start with a `Gap`."""
         messages = []
         if seq < self.first_seq:
-            # The engine may overwrite slots at the same time. So end the gap at the event that
-            # really is in the slot.
+            # The engine may overwrite slots meanwhile, so end the gap at the event that is in the
+            # slot.
             event = self._slots[self.first_seq % self._num_events]
             if event is None or event.seq <= seq:
                 return Piece(b"", seq)

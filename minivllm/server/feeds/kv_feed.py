@@ -5,8 +5,7 @@ the tokens of these blocks. Our block events have no tokens, so the feed keeps e
 tokens and block table.
 
 Two blocks can have the same hash (two equal prompts in one step), and vLLM reports both. We report
-a hash as stored with its first block, and as removed with its last block. So a reader can keep the
-hashes in a set.
+a hash as stored with its first block and as removed with its last, so a reader can keep a set.
 
 Source: vLLM `vllm/v1/core/block_pool.py`, `vllm/distributed/kv_events.py`.
 """
@@ -30,9 +29,7 @@ class BatchSink(Protocol):
 
 
 class KVEventFeed:
-    """Turns engine events into KV events.
-
-    Call `engine.subscribe(feed.apply)` before the first request: the feed assumes an idle engine
+    """Call `engine.subscribe(feed.apply)` before the first request: the feed assumes an idle engine
     with an empty cache.
     """
 
@@ -51,7 +48,7 @@ class KVEventFeed:
         sink.publish(header.wall, [AllBlocksCleared()])
 
     def apply(self, event: ev.Event) -> None:
-        """Process the next event. Called in the engine's thread."""
+        """Called in the engine's thread."""
         handler = _APPLY.get(type(event))
         if handler is not None:
             handler(self, event)

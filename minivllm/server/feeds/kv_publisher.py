@@ -4,10 +4,10 @@
     ROUTER socket:  a client sends the number of the first batch that it lacks, and gets [number,
                     payload] for each such batch in the buffer, then [-1, nothing]
 
-One thread owns both sockets. The engine's thread sends batches to that thread through an in-process
-socket and never waits. ZeroMQ checks no key, and events contain all users' prompts. So only
-addresses on this machine are allowed. A ROUTER socket silently drops messages that do not fit into
-its queue, so the queue is as long as the replay buffer.
+One thread owns both sockets and gets batches through an in-process socket, so the engine never
+waits. ZeroMQ checks no key, and events contain all users' prompts, so only addresses on this
+machine are allowed. A ROUTER socket silently drops messages that do not fit into its queue, so the
+queue is as long as the replay buffer.
 
 Source: vLLM `vllm/distributed/kv_events.py`, `ZmqEventPublisher`.
 """
@@ -48,8 +48,7 @@ class KVEventPublisher:
 
         buffer_steps: number of batches kept for replay
         hwm: number of batches that can wait for a subscriber; further batches are lost for it
-        max_queue_size: number of batches that can wait for the publishing thread; further batches
-            are lost
+        max_queue_size: the same for the publishing thread
         """
         self._topic = topic.encode()
         self._encoding = encoding

@@ -1,8 +1,8 @@
 """`BodyLimit`: reads a request's whole body, with limits on its size and on the time it takes.
 
-A route that runs after that only has to wait for a disconnect. `HeldBodies` counts the bytes of all
-bodies whose requests are being received or answered. Above a limit, large bodies are refused with
-status 429; small bodies are always accepted.
+Afterwards, a route only has to wait for a disconnect. `HeldBodies` counts the bytes of all bodies
+whose requests are being received or answered. Above a limit, large bodies are refused with status
+429; small bodies are always accepted.
 
 Large bodies and answers leave free holes in the C library's heap. `HeldBodies` reports when a flood
 of large bodies or answers is over, and `trim_heap` returns the holes to the system.
@@ -20,15 +20,15 @@ from minivllm.errors import OverloadedError
 from minivllm.server.errors import ApiError, to_api_error
 
 ALWAYS_TAKEN = 64 * 1024
-"""A body with at most this many bytes is always accepted. A thousand such bodies take 64 MiB."""
+"""A body of this size is always accepted; a thousand take 64 MiB."""
 BODIES_TOGETHER = 32
 """How many bodies of the largest size can be in memory at once."""
 _FLOOD = 256 * 1024
-"""It is a flood if all bodies together, or a single answer, have at least this many bytes."""
+"""Bytes of all bodies, or of a single answer, that count as a flood."""
 _PAUSE = 0.01
 """Seconds between two large bodies, so that a small request can run in between."""
 _MAX_DISCARDED = 16 << 20
-"""How many bytes of a refused body are read and discarded, at most."""
+"""Maximum number of bytes of a refused body that are read and discarded."""
 
 
 class HeldBodies:
@@ -54,7 +54,7 @@ class HeldBodies:
         self._most = max(self._most, self.num_bytes)
 
     def note_answer(self, num_bytes: int) -> None:
-        """Note the size of a piece of an answer; building it took many times as much memory."""
+        """Building a piece of an answer takes many times as much memory."""
         self._most = max(self._most, num_bytes)
 
     def give_back(self, num_bytes: int) -> None:
@@ -75,8 +75,7 @@ class BodyLimit:
         self, app: ASGIApp, max_bytes: int, timeout: float, on_passed: Callable[[], None]
     ) -> None:
         """
-        timeout: how many seconds a client has to send its body
-        on_passed: see `HeldBodies`
+        timeout: seconds that a client has to send its body; on_passed: see `HeldBodies`
         """
         self._app = app
         self._max_bytes = max_bytes

@@ -3,9 +3,9 @@
 uvicorn never closes a connection if the client sends nothing or stops inside the headers. A few
 hundred such connections use up all file descriptors, so every request head must arrive in time.
 
-If a client does not read its answer, the connection is aborted after `unread_seconds`; a normal
-close would wait until everything is sent. If all connections together have more than
-`MAX_UNREAD_BYTES`, the connection with the most unread bytes is aborted at once.
+A client that does not read its answer is cut off after `unread_seconds`; a normal close would wait
+until everything is sent. If all connections together have more than `MAX_UNREAD_BYTES`, the one
+with the most unread bytes is aborted at once.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ HEAD_SECONDS = 10.0
 MAX_CONNECTIONS = 1000
 """A little less than the 1024 file descriptors that a process usually gets."""
 MAX_UNREAD_BYTES = 64 << 20
-"""Maximum of all connections' unread bytes together. The largest answers have a few mebibytes."""
+"""Limit for all connections together. The largest answers have a few mebibytes."""
 
 
 class BoundedConnection(H11Protocol):
@@ -62,7 +62,7 @@ class BoundedConnection(H11Protocol):
         self.transport.abort()
 
     def _bound_unread(self) -> None:
-        unread = {one: one.num_unread_bytes for one in self.connections}
+        unread = {connection: connection.num_unread_bytes for connection in self.connections}
         while sum(unread.values()) > MAX_UNREAD_BYTES:
             most = max(unread, key=unread.__getitem__)
             most.abort()

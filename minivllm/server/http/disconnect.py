@@ -1,8 +1,8 @@
 """Cancel the work for a client that has disconnected, for streams and for ordinary answers.
 
 For an ordinary route, Starlette computes to the end even if the client has disconnected. If a
-client stays connected but stops reading, `send` never returns. So a stream also needs a way to be
-ended from outside (`until`).
+connected client stops reading, `send` never returns, so a stream can also be ended from outside
+(`until`).
 """
 
 import asyncio
@@ -53,7 +53,6 @@ class StreamedResponse(Response):
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     def init_headers(self, headers: Any = None) -> None:
-        # The length is not known in advance, so there is no Content-Length.
         self.body = b""
         super().init_headers(headers)
         del self.headers["content-length"]

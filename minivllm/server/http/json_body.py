@@ -2,8 +2,7 @@
 
 Python's parser accepts `NaN`, numbers of ten thousand digits and a hundred thousand open brackets.
 These break later code or block the event loop. So the text is checked before parsing, and numbers
-are checked during parsing. All work for a request ends when its client disconnects or its time is
-up.
+during parsing. All work for a request ends when its client disconnects or its time is up.
 
 Like early vLLM, `/generate` accepts any content type, because `curl -d` declares a form; there,
 only `middleware.OriginCheck` protects against web pages. All other routes require JSON's content

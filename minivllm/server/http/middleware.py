@@ -2,13 +2,14 @@
 
     RequestIds     gives the request an id and a deadline; turns an uncaught error into a 500
     HeaderBounds   limits the number and size of headers
-    HostCheck      checks the Host header, so that no web page reaches us under its own host name
+    HostCheck      against DNS rebinding: refuses a page whose own host name is this machine
     OriginCheck    lets no page of another site use this server through a visitor's browser
     ApiKey         checks the API key, if there is one, for every path except /health
     BodyLimit      reads the whole body, up to a size and within a time (`body_limit`)
 
 The classes are plain ASGI, because Starlette's base class hides that a client has disconnected. The
-path comes from the scope, never from a URL that contains a client's header (CVE-2026-48746).
+path comes from the scope, never from `request.url`, which is built from the client's Host header
+(CVE-2026-48746).
 """
 
 import asyncio
@@ -37,10 +38,7 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 
 
 class RequestIds:
-    """Gives each request an id and a deadline, and logs its status and duration.
-
-    If the client sends a valid X-Request-Id, that becomes the id.
-    """
+    """Gives a request an id (the client's X-Request-Id, if valid) and a deadline, and logs it."""
 
     def __init__(
         self,
@@ -49,7 +47,7 @@ class RequestIds:
         on_end: Callable[[Scope, int], None] = lambda scope, status: None,
     ) -> None:
         """
-        timeout: how many seconds after its arrival a request has its deadline
+        timeout: seconds from a request's arrival to its deadline
         on_end: called with each request's scope and status
         """
         self._app = app
@@ -145,9 +143,8 @@ class HostCheck:
 class OriginCheck:
     """Refuses requests that a browser sends for a page of another site.
 
-    A page may post a form to any site. The page cannot read the answer, but the server would
-    compute the answer. A browser names the page's site in the Origin header; other clients do not
-    send this header.
+    A page may post a form to any site. It cannot read the answer, but the server would compute it.
+    Only browsers send the Origin header, with the page's site.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -156,8 +153,8 @@ class OriginCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            # Compare the port too: another port of this machine is another site. Behind a TLS proxy
-            # the scheme is unknown, so accept both schemes.
+            # Compare the port too: another port of this machine is another origin. Behind a TLS
+            # proxy the scheme is unknown, so accept both schemes.
             ours = [f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")]
             if any(origin.lower() not in ours for origin in headers.getlist("origin")):
                 error = ApiError(
@@ -192,7 +189,7 @@ class ApiKey:
         await self._app(scope, receive, send)
 
     def _knows(self, key: str) -> bool:
-        # Compare digests, because they have equal lengths, and always compare with all keys. So the
-        # time that this takes reveals nothing about any key.
+        # Compare digests, which have equal lengths, and always with all keys, so that the time
+        # reveals nothing about any key.
         digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
         return sum([secrets.compare_digest(digest, known) for known in self._digests]) > 0

@@ -1,7 +1,7 @@
 """Server-sent events in the form that OpenAI's clients read.
 
-An error inside a stream is sent as an event, because the status has been sent already. `[DONE]`
-still ends the stream. Each event must end with two newlines; otherwise clients do not see it.
+An error inside a stream is an event, because the status has been sent already; `[DONE]` still
+follows. Without two newlines after an event, clients do not see it.
 """
 
 import json
@@ -22,7 +22,7 @@ DONE = b"data: [DONE]\n\n"
 _log = logging.getLogger("minivllm.server")
 
 
-def event(chunk: BaseModel, with_usage: bool) -> bytes:
+def encode_event(chunk: BaseModel, with_usage: bool) -> bytes:
     """Encode a chunk; `with_usage` includes the `usage` field, which is null in most chunks."""
     data = chunk.model_dump_json(exclude=None if with_usage else {"usage"})
     return b"data: " + data.encode() + b"\n\n"
@@ -31,11 +31,11 @@ def event(chunk: BaseModel, with_usage: bool) -> bytes:
 async def until_done(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """Yield `events`, then an error if one ended them, then the end mark."""
     try:
-        # Close `events` here. Otherwise it runs until it is garbage-collected, and its token counts
-        # are too late for the log.
+        # Otherwise `events` runs until it is garbage-collected, and its token counts are too late
+        # for the log.
         async with aclosing(events):
-            async for one in events:
-                yield one
+            async for event in events:
+                yield event
     except Exception as error:
         _log.warning("a stream ended with an error", exc_info=error)
         yield b"data: " + json.dumps(to_api_error(error).body()).encode() + b"\n\n"

@@ -20,8 +20,6 @@ from minivllm.server.metrics import histograms as hist
 
 
 class EngineTotals:
-    """The metrics, under vLLM's names without the prefix `vllm:`; `APPLY` updates them."""
-
     def __init__(self, header: ev.LogHeader) -> None:
         self.num_blocks = header.num_blocks
         self.num_used_blocks = 0
@@ -144,4 +142,4 @@ APPLY: dict[type[ev.Event], Callable[[EngineTotals, ev.Event], None]] = {
     ev.BlockFreed: EngineTotals._freed,
     ev.StepEnd: EngineTotals._step_end,
 }
-"""What to count for each kind of event; a kind that is not listed changes no metric."""
+"""What to count for each kind of event; other kinds change no metric."""

@@ -1,8 +1,8 @@
 """Histograms that the engine's thread can fill cheaply, and vLLM's bucket boundaries.
 
-The histogram of `prometheus_client` searches its buckets one by one and takes a lock for each
-value. This histogram bisects, and leaves locking to the caller. As in Prometheus, a bucket includes
-values *equal* to its boundary.
+`prometheus_client` searches the buckets one by one and takes a lock for each value; `Histogram`
+bisects, and leaves locking to the caller. As in Prometheus, a bucket includes values *equal* to its
+boundary.
 
 Source of the boundaries: vLLM `vllm/v1/metrics/buckets.py`.
 """

@@ -1,6 +1,6 @@
 """`HttpTotals`: `http_requests_total` and process metrics, next to vLLM's own metrics.
 
-vLLM's server gets `http_requests_total` from `prometheus_fastapi_instrumentator`. The labels are
+In vLLM, `http_requests_total` comes from `prometheus_fastapi_instrumentator`. The labels are
 `handler` (the route's path, or "none" if no route matched), `status` ("2xx") and `method`. Requests
 from monitoring tools are not counted. Label values come from short fixed lists, because every new
 value is kept for ever, and clients can send any path and method.

@@ -2,9 +2,8 @@
 
 Names, types, labels and buckets are those of vLLM V1, so that vLLM's Grafana board and other tools
 work unchanged. `engine_totals` defines each number. `apply` runs in the engine's thread and only
-adds numbers; the scraping thread makes the text. A lock keeps a scrape from seeing half of an
-event. The engine holds the lock for a microsecond, and a scrape holds it while it copies some
-lists.
+adds numbers; the scraping thread makes the text. A lock, held for microseconds, keeps a scrape from
+seeing half of an event.
 
 Source: vLLM `vllm/v1/metrics/loggers.py`.
 """
@@ -28,7 +27,7 @@ from minivllm.server.errors import ERROR_RESPONSES
 from minivllm.server.metrics.engine_totals import APPLY, EngineTotals
 
 ENGINE = "0"
-"""The engine's number; vLLM numbers its engines because it can have several."""
+"""vLLM numbers its engines because it can have several."""
 
 _HELP = {
     "num_requests_running": "Sequences in the batch.",
@@ -65,9 +64,7 @@ _RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/plain": {}}}}
 
 
 class EngineMetrics(Collector):
-    """Counts the engine's events for Prometheus.
-
-    Call `engine.subscribe(metrics.apply)` before the first request: the metrics assume an idle
+    """Call `engine.subscribe(metrics.apply)` before the first request: the metrics assume an idle
     engine.
     """
 
@@ -86,16 +83,15 @@ class EngineMetrics(Collector):
         self.registry.register(self)
 
     def apply(self, event: ev.Event) -> None:
-        """Count an event. Called in the engine's thread."""
+        """Called in the engine's thread."""
         count = APPLY.get(type(event))
         if count is not None:
             with self._lock:
                 count(self._totals, event)
 
     def close(self, why: MinivllmError) -> None:
-        """From now on, answer scrapes with the error `why`.
-
-        Call it after an event was lost: numbers that stay constant would look like an idle engine.
+        """From now on, answer scrapes with the error `why`: an event was lost, and numbers that
+        stay constant would look like an idle engine.
         """
         self._why_closed = why
 
@@ -109,12 +105,11 @@ class EngineMetrics(Collector):
         return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; `prometheus_client` calls this to make the text."""
         with self._lock:
             totals = self._totals
             gauges = {
-                "num_requests_running": len(totals.ledger.running),
-                "num_requests_waiting": len(totals.ledger.sequences) - len(totals.ledger.running),
+                "num_requests_running": totals.ledger.num_running,
+                "num_requests_waiting": len(totals.ledger.sequences) - totals.ledger.num_running,
                 "kv_cache_usage_perc": totals.num_used_blocks / totals.num_blocks,
             }
             counters, ended = dict(totals.counters), dict(totals.request_success)
@@ -138,7 +133,7 @@ class EngineMetrics(Collector):
             family = HistogramMetricFamily(f"vllm:{name}", _HELP[name], labels=names)
             family.add_metric(values, snapshot.buckets(), snapshot.sum)
             yield family
-        # The engine is always awake: vLLM's server can put its engine to sleep, but ours cannot.
+        # vLLM's server can put its engine to sleep; ours is always awake.
         sleep = GaugeMetricFamily(
             "vllm:engine_sleep_state", _HELP["engine_sleep_state"], labels=[*names, "sleep_state"]
         )

@@ -1,8 +1,8 @@
 """What the requests of all endpoints share: strict fields and vLLM's sampling parameters.
 
-Unknown parameters are refused by name, because an answer that ignores a parameter is wrong. Types
-are strict: `"5"` is not a number, and `true` is not 1. Clients send null for "not set", so
-every field accepts null, and `SamplingParams` then uses its default.
+Unknown parameters are refused, because an answer that ignores a parameter is wrong. Types are
+strict: `"5"` is not a number, and `true` is not 1. Clients send null for "not set", so every field
+accepts null; `SamplingParams` then uses its default.
 """
 
 from typing import Annotated, Any, Literal

@@ -1,7 +1,7 @@
 """`/v1/chat/completions` as OpenAI defined it, with vLLM's extras.
 
-The template that turns messages into a prompt always comes from the model, because a template is a
-program. A `chat_template` in a request is refused, like every parameter that has no field here.
+The chat template always comes from the model, because a template is a program. A `chat_template` in
+a request is refused, like every parameter that has no field here.
 """
 
 from typing import Annotated, Literal

@@ -1,8 +1,7 @@
 """Fields of larger servers that are accepted only with a value that changes nothing.
 
-Some clients always send such fields: all fields of an earlier answer, or all fields with their
-defaults. Any other value asks for a feature that we do not support. It is refused, and the error
-names the field.
+Some clients always send such fields: those of an earlier answer, or all with their defaults. Any
+other value asks for a feature that we lack, and is refused.
 """
 
 from typing import Annotated, Any

@@ -1,8 +1,7 @@
 """Prompts of `/v1/completions`: a text, token ids, or a list of either.
 
 For a list of half a million numbers, pydantic would try every alternative type and record each
-failure. So this validator chooses the type by the first item, and stops at the first item of
-another type.
+failure. So this validator chooses the type by the first item.
 """
 
 from typing import Annotated, Any
@@ -47,8 +46,8 @@ def _read(value: Any) -> list[str | list[int]]:
             f"prompt is a list of {len(value)} prompts; send at most {MAX_PROMPTS} at once."
         )
     if isinstance(value[0], str):
-        return [_text(one) for one in value]
-    return [_token_ids(one) for one in value]
+        return [_text(prompt) for prompt in value]
+    return [_token_ids(prompt) for prompt in value]
 
 
 def _text(value: Any) -> str:

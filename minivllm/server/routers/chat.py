@@ -1,8 +1,8 @@
 """`POST /v1/chat/completions`.
 
-The model's own chat template makes the prompt. It is foreign code, so it runs in a sandbox. It runs
-outside the event loop, so that a long conversation does not delay other streams. If `max_tokens` is
-not set, it is the largest number that context and memory allow; the engine would refuse more.
+The model's chat template makes the prompt. It is foreign code, so it runs in a sandbox, and outside
+the event loop, so that a long conversation does not delay other streams. If `max_tokens` is not
+set, it is the largest number that context and memory allow; the engine would refuse more.
 """
 
 import time
@@ -71,7 +71,7 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
     )
     asked = body.max_completion_tokens or body.max_tokens
     params = body.sampling_params(
-        # Use at least min_tokens. If that is too large, the engine's error then names min_tokens.
+        # At least min_tokens: if that is too large, the engine's error then names min_tokens.
         max_tokens=asked
         or max(
             service.most_output_tokens(len(token_ids), body.num_sequences), body.min_tokens or 1
@@ -107,15 +107,15 @@ class _Answer:
             model=self._serving.model_name,
             choices=[
                 ChatChoice(
-                    index=one.index,
-                    message=AssistantMessage(content=one.text),
-                    logprobs=self._logprobs(one),
-                    finish_reason=one.finish_reason,
-                    stop_reason=one.stop_reason,
-                    token_ids=one.token_ids if self._body.return_token_ids else None,
+                    index=completion.index,
+                    message=AssistantMessage(content=completion.text),
+                    logprobs=self._logprobs(completion),
+                    finish_reason=completion.finish_reason,
+                    stop_reason=completion.stop_reason,
+                    token_ids=completion.token_ids if self._body.return_token_ids else None,
                 )
                 for output in outputs
-                for one in output.outputs
+                for completion in output.outputs
             ],
             usage=TokenCount.of(outputs).to_usage(),
             prompt_logprobs=None if judged is None else prompt_logprobs(judged),
@@ -135,26 +135,26 @@ class _Answer:
             piece.usage = streamed.usage_so_far if choices else streamed.count.to_usage()
             if choices and choices[0].index == 0 and "role" in choices[0].delta:
                 piece.prompt_token_ids = self._prompt_token_ids
-            return sse.event(piece, streamed.include_usage)
+            return sse.encode_event(piece, streamed.include_usage)
 
         try:
             for index in range(self._body.n or 1):
                 yield chunk(ChunkChoice(index=index, delta={"role": "assistant", "content": ""}))
             async for output in generation:
                 streamed.add(output)
-                for one in output.outputs:
-                    logprobs = self._logprobs(one)
-                    token_ids = one.token_ids if self._body.return_token_ids else None
+                for completion in output.outputs:
+                    logprobs = self._logprobs(completion)
+                    token_ids = completion.token_ids if self._body.return_token_ids else None
                     # If a token's text is held back, there may be nothing to send yet.
-                    if one.text or one.finish_reason or logprobs or token_ids:
-                        delta = {"content": one.text} if one.text else {}
+                    if completion.text or completion.finish_reason or logprobs or token_ids:
+                        delta = {"content": completion.text} if completion.text else {}
                         yield chunk(
                             ChunkChoice(
-                                index=one.index,
+                                index=completion.index,
                                 delta=delta,
                                 logprobs=logprobs,
-                                finish_reason=one.finish_reason,
-                                stop_reason=one.stop_reason,
+                                finish_reason=completion.finish_reason,
+                                stop_reason=completion.stop_reason,
                                 token_ids=token_ids,
                             )
                         )
@@ -163,7 +163,9 @@ class _Answer:
         finally:
             streamed.count.note_in(request)
 
-    def _logprobs(self, one: CompletionOutput) -> ChatLogprobs | None:
-        if one.logprobs is None:
+    def _logprobs(self, completion: CompletionOutput) -> ChatLogprobs | None:
+        if completion.logprobs is None:
             return None
-        return chat_logprobs(one.token_ids, one.logprobs, self._body.top_logprobs or 0)
+        return chat_logprobs(
+            completion.token_ids, completion.logprobs, self._body.top_logprobs or 0
+        )

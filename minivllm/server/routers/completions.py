@@ -1,7 +1,6 @@
 """`POST /v1/completions`.
 
-With several prompts, choice i of prompt p has the index p * n + i. That is true with and without
-streaming, and for any order in which the tokens are generated.
+With several prompts, choice i of prompt p has the index p * n + i, streamed or not.
 """
 
 import time
@@ -47,7 +46,7 @@ def router(serving: Serving) -> APIRouter:
             serving,
             body,
             choose_answer_id(name, "cmpl", body),
-            [one.request_id for one in requests],
+            [request.request_id for request in requests],
         )
         return await serving.respond(request, requests, answer, stream=bool(body.stream))
 
@@ -93,9 +92,9 @@ class _Answer:
     def whole(self, outputs: list[RequestOutput]) -> CompletionResponse:
         outputs = [self._shown(output) for output in outputs]
         choices = [
-            self._choice(output, one, is_first=True, offset=0)
+            self._choice(output, completion, is_first=True, offset=0)
             for output in outputs
-            for one in output.outputs
+            for completion in output.outputs
         ]
         answer = self._piece(choices)
         answer.usage = TokenCount.of(outputs).to_usage()
@@ -108,10 +107,13 @@ class _Answer:
             async for whole in generation:
                 output = self._shown(whole)
                 streamed.add(output)
-                for one in output.outputs:
-                    index = self._first_index[output.request_id] + one.index
+                for completion in output.outputs:
+                    index = self._first_index[output.request_id] + completion.index
                     choice = self._choice(
-                        output, one, is_first=index not in offsets, offset=offsets.get(index, 0)
+                        output,
+                        completion,
+                        is_first=index not in offsets,
+                        offset=offsets.get(index, 0),
                     )
                     if choice.logprobs is not None and choice.logprobs.tokens:
                         offsets[index] = choice.logprobs.text_offset[-1] + len(
@@ -122,11 +124,11 @@ class _Answer:
                     if choice.text or choice.finish_reason or choice.logprobs or choice.token_ids:
                         piece = self._piece([choice])
                         piece.usage = streamed.usage_so_far
-                        yield sse.event(piece, streamed.include_usage)
+                        yield sse.encode_event(piece, streamed.include_usage)
             if streamed.include_usage:
                 last = self._piece([])
                 last.usage = streamed.count.to_usage()
-                yield sse.event(last, True)
+                yield sse.encode_event(last, True)
         finally:
             streamed.count.note_in(request)
 
@@ -136,8 +138,8 @@ class _Answer:
             return output
         nothing = {"text": "", "token_ids": [], "finish_reason": "length", "stop_reason": None}
         outputs = [
-            replace(one, **nothing, logprobs=None if one.logprobs is None else [])
-            for one in output.outputs
+            replace(completion, **nothing, logprobs=None if completion.logprobs is None else [])
+            for completion in output.outputs
         ]
         return replace(output, outputs=outputs)
 
@@ -148,28 +150,30 @@ class _Answer:
         )
 
     def _choice(
-        self, output: RequestOutput, one: CompletionOutput, *, is_first: bool, offset: int
+        self, output: RequestOutput, completion: CompletionOutput, *, is_first: bool, offset: int
     ) -> CompletionChoice:
         """is_first: whether this is the choice's first piece, which an echo must precede"""
         echoes = is_first and bool(self._body.echo)
-        text = _prompt_text(output, self._tokenizer) + one.text if echoes else one.text
+        text = (
+            _prompt_text(output, self._tokenizer) + completion.text if echoes else completion.text
+        )
         logprobs: CompletionLogprobs | None = None
-        if one.logprobs is not None:
+        if completion.logprobs is not None:
             positions = list(_of_prompt(output, self._tokenizer)) if echoes else []
-            positions += _of_output(one)
+            positions += _of_output(completion)
             logprobs = completion_logprobs(positions, offset)
         return CompletionChoice(
-            index=self._first_index[output.request_id] + one.index,
+            index=self._first_index[output.request_id] + completion.index,
             text=text,
             logprobs=logprobs,
-            finish_reason=one.finish_reason,
-            stop_reason=one.stop_reason,
+            finish_reason=completion.finish_reason,
+            stop_reason=completion.stop_reason,
             prompt_logprobs=(
                 None
                 if self._body.prompt_logprobs is None
                 else prompt_logprobs(output.prompt_logprobs)
             ),
-            token_ids=one.token_ids if self._body.return_token_ids else None,
+            token_ids=completion.token_ids if self._body.return_token_ids else None,
             prompt_token_ids=(
                 output.prompt_token_ids if self._body.return_token_ids and is_first else None
             ),
@@ -192,6 +196,6 @@ def _of_prompt(
         yield text, token_id, position
 
 
-def _of_output(one: CompletionOutput) -> Iterator[tuple[str, int, Position | None]]:
-    for token_id, position in zip(one.token_ids, one.logprobs, strict=True):
+def _of_output(completion: CompletionOutput) -> Iterator[tuple[str, int, Position | None]]:
+    for token_id, position in zip(completion.token_ids, completion.logprobs, strict=True):
         yield position[token_id].decoded_token, token_id, position

@@ -2,11 +2,10 @@
 
     {"text": ["prompt and text", ...]}        n texts, each after its prompt
 
-The stream is not SSE. It is a sequence of such objects; each has all text so far and is followed by
-a zero byte. Later versions of vLLM write a newline instead of the zero byte; to select that here,
-use `Accept: application/x-ndjson` or `--generate-delimiter`. A streamed beam search sends the best
-texts so far, so earlier text can change. As in those versions of vLLM, beam search needs a
-temperature of 0.
+The stream is not SSE, but a sequence of such objects; each has all text so far and is followed by a
+zero byte. Later versions of vLLM write a newline instead of the zero byte; to select that here, use
+`Accept: application/x-ndjson` or `--generate-delimiter`. A streamed beam search sends the best
+texts so far, so earlier text can change.
 """
 
 import json
@@ -65,7 +64,9 @@ def router(serving: Serving) -> APIRouter:
 
 
 def _text(output: RequestOutput) -> bytes:
-    return json.dumps({"text": [output.prompt + one.text for one in output.outputs]}).encode()
+    return json.dumps(
+        {"text": [output.prompt + completion.text for completion in output.outputs]}
+    ).encode()
 
 
 async def _pieces(

@@ -1,7 +1,7 @@
 """`POST /tokenize`, `POST /detokenize`, `GET /tokenizer_info`: the model's tokenizer.
 
-A token id outside the vocabulary is refused, because the tokenizer would silently skip it. For some
-models a mebibyte of text is a million tokens, so the answer is serialized in a worker too.
+A token id outside the vocabulary is refused, because the tokenizer would silently skip it. A
+mebibyte of text can be a million tokens, so the answer is serialized in a worker too.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -83,8 +83,7 @@ def _tokenize(
         answer["token_strs"] = [
             tokenizer.decode([token], skip_special_tokens=False) for token in tokens
         ]
-    # Do not use `TokenizeResponse` here: to validate and write a million ids, it would hold the GIL
-    # for an eighth of a second.
+    # For a million ids, `TokenizeResponse` would hold the GIL for an eighth of a second.
     return msgspec.json.encode(answer)
 
 

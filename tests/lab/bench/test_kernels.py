@@ -12,7 +12,7 @@ from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels import peers
 from minivllm.lab.bench.kernels.cases import INTERPRETED_CASES, TINY, KernelCase, make_batch
 from minivllm.lab.bench.kernels.kernels import measure_rows, result_row
-from minivllm.lab.bench.kernels.runs import check, make_runs
+from minivllm.lab.bench.kernels.runs import check_result, make_runs
 
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
 
@@ -43,7 +43,7 @@ def test_a_wrong_result_is_not_timed(case):
     for name, make in make_runs(case, batch).items():
         run = make()
         with pytest.raises(BenchError, match="differs from the reference"):
-            check(case, batch, name, lambda run=run: run() * 1.1)
+            check_result(case, batch, name, lambda run=run: run() * 1.1)
 
 
 def test_the_paged_peer_of_torch_computes_what_the_reference_does(monkeypatch):
@@ -51,7 +51,7 @@ def test_the_paged_peer_of_torch_computes_what_the_reference_does(monkeypatch):
     monkeypatch.setattr(peers, "_compiled_flex_attention", lambda: flex_attention)
     case = KernelCase("decode", 2, 300, **TINY)
     batch = make_batch(case, torch.device("cpu"))
-    check(case, batch, "FlexAttention (paged)", peers._flex_attention_paged(case, batch))
+    check_result(case, batch, "FlexAttention (paged)", peers._flex_attention_paged(case, batch))
 
 
 def test_only_requested_rows_are_measured_and_each_has_its_own_key():
@@ -76,8 +76,8 @@ def test_an_interpreted_run_has_a_row_for_every_kernel_version_and_is_marked(cap
     result = json.loads(captured.out)
     assert result["interpreted"] is True
     names = {row["name"] for row in result["results"]}
-    rungs = {"naive", "grouped", "split", "static", "unified", "prefill", "decode + prefill"}
-    assert names == rungs | {"sdpa (gathered)", "kv_write", "block_copy"}
+    versions = {"naive", "grouped", "split", "static", "unified", "prefill", "decode + prefill"}
+    assert names == versions | {"sdpa (gathered)", "kv_write", "block_copy"}
     for row in result["results"]:
         assert ("seconds_in_a_row" in row) == (row["kernel"] == "decode" and row["ours"])
         assert len(row["runs"]) == 5 and row["seconds"] == sorted(row["runs"])[2]

@@ -7,7 +7,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.lab.bench.sharing import (
     ALPACA,
     SharingCase,
-    make_prompts,
+    cut_prompts,
     measure_case,
     sharing_engine_config,
 )
@@ -23,7 +23,7 @@ def saved():
         config = sharing_engine_config(case, num_requests, "tiny-random", "float32")
         engine = LLMEngine.from_model(config, model)
         return measure_case(
-            engine, case, make_prompts(model.tokenizer, prompts.prompt_len, num_requests)
+            engine, case, cut_prompts(model.tokenizer, prompts.prompt_len, num_requests)
         )
 
     return measure

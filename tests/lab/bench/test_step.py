@@ -5,7 +5,7 @@ import pytest
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch
+from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch_parts
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
 from minivllm.lab.bench.step.step import StepBench
 from minivllm.lab.common.stopwatch import Stopwatch
@@ -75,7 +75,7 @@ def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> Non
         outputs = []
         while engine.has_unfinished_requests():
             if is_watched:
-                with watch(engine, Stopwatch(MonotonicClock().now)):
+                with watch_parts(engine, Stopwatch(MonotonicClock().now)):
                     outputs = engine.step()
             else:
                 outputs = engine.step()

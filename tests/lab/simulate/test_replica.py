@@ -10,6 +10,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SimulationError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
+from minivllm.events.ledger import RequestLedger, SequenceTimes
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.lab.simulate.replica import make_request
@@ -156,6 +157,22 @@ def test_requests_wait_for_the_end_of_a_step_but_an_idle_replica_starts_at_once(
     # An answer ends at the model's context limit.
     (replica,) = run([Arrival(0.0, 500, 100)], num_gpu_blocks_override=32)
     assert [life.output_tokens for life in replica.finished] == [12]
+
+
+def test_the_times_of_served_requests_are_those_that_the_ledger_folds_from_the_events():
+    setup = Setup(config(num_gpu_blocks_override=16), num_replicas=1, router="least-loaded")
+    (replica,) = build_replicas(setup, CPU)
+    ledger = RequestLedger(CROWD.num_prompts)
+    replica.subscribe(lambda event: type(event) in ledger.APPLY and ledger.apply(event))
+    simulate(setup, [replica], at_rate(draw_crowd(CROWD, 512), rate=8.0))
+    assert replica.scheduler.counters.num_preemptions > 0
+    folded = [
+        [getattr(record, name) for name in SequenceTimes.__slots__]
+        for record in map(ledger.sequences.get, ledger.kept)
+    ]
+    assert folded == [
+        [getattr(one, name) for name in SequenceTimes.__slots__] for one in replica.finished
+    ]
 
 
 def test_gaps_between_tokens_are_counted_over_preemptions_too():

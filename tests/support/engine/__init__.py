@@ -1,1 +1,1 @@
-"""An engine without a model, random traces, and reference implementations of the core."""
+"""An engine without a model, random runs, and reference implementations of the core."""

@@ -142,3 +142,15 @@ class Seat:
 
 
 Check = Callable[[Seat, str], Awaitable[None]]
+
+
+CHECKS: dict[str, Check] = {}
+"""By the command's id."""
+
+
+def of(command_id: str) -> Callable[[Check], Check]:
+    def note(check: Check) -> Check:
+        CHECKS[command_id] = check
+        return check
+
+    return note

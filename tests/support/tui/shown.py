@@ -6,7 +6,7 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.panel import Panel
-from support.engine.random_traces import standing_at
+from support.engine.random_runs import standing_at
 
 SCENARIOS = ("shared_prefix", "memory_pressure", "samples", "beams")
 """Fixtures of tests/tui/conftest.py, used by most panel tests."""

@@ -3,7 +3,7 @@
 from typing import get_args
 
 import pytest
-from support.engine.random_traces import folded
+from support.engine.random_runs import folded
 from support.tui.shown import missing_from
 
 from minivllm.events import types as ev

@@ -7,13 +7,13 @@ import re
 
 import pytest
 from hypothesis import given
-from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from support.tui.shown import missing_from
 
 from minivllm.events import types as ev
 from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_blocks import why_block
-from minivllm.tui.answers.why_sequences import named, reason_to_wait
+from minivllm.tui.answers.why_sequences import list_names, reason_to_wait
 from minivllm.tui.draw.selection import Selection, Target, block, event, sequence, step
 from minivllm.tui.state.model import DashboardModel
 
@@ -47,8 +47,8 @@ def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, opt
                     assert (one.step, item.seq_id) in sampled
         if number % 13:
             continue
-        named = [*model.fold.running, *model.fold.waiting[:2], "r0.0", "r0.1"]
-        chosen = [step(one.step), event(one.seq), *map(sequence, named)]
+        names = [*model.fold.running, *model.fold.waiting[:2], "r0.0", "r0.1"]
+        chosen = [step(one.step), event(one.seq), *map(sequence, names)]
         chosen += [block(number) for number in range(0, len(model.fold.blocks), 3)]
         for said in [why(model, NOTHING), *(ask_why(model, target) for target in chosen)]:
             assert said.endswith(".") and said.isprintable()
@@ -354,7 +354,7 @@ def test_each_owner_got_a_shared_block_as_the_answer_says(
             for way, words in _WAYS.items():
                 came = {by: ways.of[by][block_id] for by in owners}
                 steps = {by: at for by, (how, at) in came.items() if how == way}
-                names = f"(?:^|and ){re.escape(named(steps))}"
+                names = f"(?:^|and ){re.escape(list_names(steps))}"
                 found = re.search(f"{names} {words} {_STEPS}", said)
                 assert bool(found) == bool(steps), (one, said, steps)
                 if found:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engine.random_traces import folded
+from support.engine.random_runs import folded
 from support.tui.drawn_blocks import expected_cells, read_cells
 from support.tui.shown import SCENARIOS
 

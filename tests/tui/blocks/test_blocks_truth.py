@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engine.random_traces import RUNS
+from support.engine.random_runs import RUNS
 from support.tui.drawn_blocks import ids_of
 
 from minivllm.text import short_name

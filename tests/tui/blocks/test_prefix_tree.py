@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from support.engine.random_traces import folded
+from support.engine.random_runs import folded
 from support.tui.shown import missing_from, rows
 
 from minivllm.tui.draw.lines import text_of

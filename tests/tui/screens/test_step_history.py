@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev

@@ -8,7 +8,7 @@ from support.patience import SOON
 from support.tui.terminals import Program
 
 ROOT = Path(__file__).parents[3]
-TRACES = ROOT / "docs/assets/traces"
+RECORDINGS = ROOT / "docs/assets/recordings"
 LEFT, RIGHT, END = b"\x1b[D", b"\x1b[C", b"\x1b[F"
 
 
@@ -31,7 +31,7 @@ def test_the_demo_starts_pauses_steps_back_goes_live_and_quits() -> None:
 
 
 def test_closing_the_terminal_ends_the_dashboard() -> None:
-    with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
+    with Program.minivllm("replay", RECORDINGS / "burst.jsonl") as replay:
         replay.wait_for(r"Batch slots")
         replay.hang_up()
         assert replay.process.wait(timeout=SOON) == 128 + signal.SIGHUP
@@ -52,7 +52,7 @@ def test_closing_the_terminal_while_painting_ends_the_engine() -> None:
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_key_or_signal_that_ends_it_restores_the_terminal(sent: signal.Signals) -> None:
-    with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
+    with Program.minivllm("replay", RECORDINGS / "burst.jsonl") as replay:
         replay.wait_for(r"Batch slots")
         if sent == signal.SIGINT:
             replay.press(b"\x03")

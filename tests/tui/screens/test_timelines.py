@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
@@ -26,7 +26,7 @@ _RAREST_FIRST = ("preempted", "prefill", "queued", "decode")
 
 
 def twin(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None]:
-    """Reference: the phase at the end of each step; None before and after the life."""
+    """Reference: the phase at the end of each step; None before the arrival and after the end."""
     phase, at_end, ended = None, {}, None
     for event in events:
         if isinstance(event, ev.RequestForked) and event.seq_id == seq_id:
@@ -58,16 +58,16 @@ def test_the_phases_drawn_match_a_reference(stage, ask, requests, options, width
     run = run_of(stage, ask, requests, options)
     model = folded(run)
     last = model.fold.step
-    assert {life.seq_id for life in in_order(model)} == {
+    assert {record.seq_id for record in in_order(model)} == {
         event.seq_id
         for event in run.events
         if isinstance(event, (ev.RequestArrived, ev.RequestForked))
     }
-    for life in in_order(model):
-        by_step = twin(run.events, life.seq_id, last)
-        assert list(phase_cells(life, Axis(0, 1, last + 1), last)) == by_step
+    for record in in_order(model):
+        by_step = twin(run.events, record.seq_id, last)
+        assert list(phase_cells(record, Axis(0, 1, last + 1), last)) == by_step
         axis = Axis.over(0, last, width)
-        for number, cell in enumerate(phase_cells(life, axis, last)):
+        for number, cell in enumerate(phase_cells(record, axis, last)):
             of_cell = by_step[number * axis.steps_per_cell : (number + 1) * axis.steps_per_cell]
             assert cell == next((phase for phase in _RAREST_FIRST if phase in of_cell), None)
 
@@ -87,27 +87,41 @@ def test_the_bars_on_the_screen_are_the_phases(
     scenario: str, request: pytest.FixtureRequest
 ) -> None:
     model = folded(request.getfixturevalue(scenario).run(50))
-    lives = in_order(model)
+    records = in_order(model)
     shown = rows(Timelines(), model, 118, 40)[1:]
-    assert len(shown) == len(lives)
-    for life, row in zip(lives, shown, strict=True):
-        cells = phase_cells(life, Axis(0, 1, 51), 50)
+    assert len(shown) == len(records)
+    for record, row in zip(records, shown, strict=True):
+        cells = phase_cells(record, Axis(0, 1, 51), 50)
         signs = {None: " ", **SIGNS}
-        letter = model.letter(life.seq_id) or "▄"
+        letter = model.letter(record.seq_id) or "▄"
         assert row.endswith("".join(signs.get(phase, letter) for phase in cells).strip())
 
 
 def test_times_and_states_are_those_of_the_events(shared_prefix) -> None:
     model = folded(shared_prefix.run())
     shown = rows(Timelines(), model, 118, 40)[1:]
-    for life, row in zip(in_order(model), shown, strict=True):
-        of_it = [e for e in shared_prefix.events if getattr(e, "seq_id", None) == life.seq_id]
+    for record, row in zip(in_order(model), shown, strict=True):
+        of_it = [e for e in shared_prefix.events if getattr(e, "seq_id", None) == record.seq_id]
         arrived = next(e.t for e in of_it if isinstance(e, ev.RequestArrived))
         tokens = [e.t for e in of_it if isinstance(e, ev.TokenSampled)]
         first, each = tokens[0] - arrived, (tokens[-1] - tokens[0]) / (len(tokens) - 1)
-        assert life.time_to_first_token == first
-        assert life.time_per_output_token == pytest.approx(each)
+        assert record.time_to_first_token == first
+        assert record.time_per_output_token == pytest.approx(each)
         assert "done" in row and duration(first) in row and duration(each) in row
+
+
+def test_a_beam_counts_the_tokens_and_times_of_its_parent(beams) -> None:
+    model, panel = folded(beams.run()), RequestDetail()
+    done = [one for one in in_order(model) if one.is_fork and one.end is not None]
+    arrived = {e.request_id: e.t for e in beams.events if isinstance(e, ev.RequestArrived)}
+    assert done
+    for record in done:
+        assert record.arrived == arrived[record.request.request_id] < record.phases[0].t
+        assert record.first_token <= record.phases[0].t
+        panel.context = context_with(sequence(record.seq_id))
+        ended = next(one for one in model.fold.history if one.seq_id == record.seq_id)
+        text = " ".join(rows(panel, model, 90, 40))
+        assert missing_from(text, ended.num_tokens, f"{record.num_tokens} of them output") == []
 
 
 def test_of_many_timelines_the_selected_or_newest_running_ones_are_visible(stage, ask) -> None:
@@ -124,7 +138,7 @@ def test_of_many_timelines_the_selected_or_newest_running_ones_are_visible(stage
     assert " of 60" not in rows(panel, model, 118, 80)[0]
     panel.context = context_with(sequence("r50.0"))
     assert any(" r50 " in row for row in rows(panel, model, 100, 13))
-    assert panel.targets() == [sequence(life.seq_id) for life in in_order(model)]
+    assert panel.targets() == [sequence(record.seq_id) for record in in_order(model)]
 
 
 def test_a_duration_takes_at_most_six_characters() -> None:
@@ -136,11 +150,11 @@ def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
     memory_pressure, shared_prefix
 ) -> None:
     model, panel = folded(memory_pressure.run(60)), RequestDetail()
-    preempted = [life for life in in_order(model) if life.preemption is not None]
+    preempted = [record for record in in_order(model) if record.preemption is not None]
     assert len(preempted) == 2
-    for life in preempted:
-        panel.context = context_with(sequence(life.seq_id))
-        one, output = life.preemption, len(model.fold.sequences[life.seq_id].output_token_ids)
+    for record in preempted:
+        panel.context = context_with(sequence(record.seq_id))
+        one, output = record.preemption, len(model.fold.sequences[record.seq_id].output_token_ids)
         text = " ".join(rows(panel, model, 90, 40))
         facts = (one.step, "preempted", one.victim_of[:-2], 60 - one.step, output, 80)
         assert missing_from(text, *facts) == []
@@ -194,17 +208,17 @@ def test_a_beam_is_drawn_below_its_nearest_living_ancestor(stage, ask) -> None:
             forked_off[event.seq_id] = event.parent
         if not isinstance(event, ev.StepEnd):
             continue
-        lives, above = model.lives.by_sequence, []
+        records, above = model.ledger.sequences, []
         for row in (text_of(line)[2:] for line in panel.lines(model, 120, 20)[1:]):
             depth = row.find("└") + 1
             name = row[depth:].split()[0]
             seq_id = name if "." in name else f"{name}.0"
             ancestor = forked_off.get(seq_id)
-            while ancestor is not None and ancestor not in lives:
+            while ancestor is not None and ancestor not in records:
                 ancestor = forked_off.get(ancestor)
             del above[depth:]
             assert (above[-1] if depth else None) == ancestor
             above.append(seq_id)
-        samples = {seq_id for seq_id in lives if seq_id.startswith("ada")}
+        samples = {seq_id for seq_id in records if seq_id.startswith("ada")}
         without_root += bool(samples) and "ada.0" not in samples
     assert without_root

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engine.random_traces import RUNS
+from support.engine.random_runs import RUNS
 from support.tui.memory_recording import MemoryRecording
 
 from minivllm.tui.sources.in_process import InProcessSource

@@ -1,8 +1,7 @@
 """Block inspector: everything known about the selected block.
 
-The facts are, in this order: condition, owners, fill, when the block is reused, its place in the
-prefix cache, its age and its tokens. A fact is a label with items, which can take several rows. If
-some items do not fit, their number is shown.
+A fact is a label with items, which can take several rows. If some items do not fit, their number is
+shown.
 """
 
 from itertools import takewhile
@@ -20,7 +19,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 _HASH_SHOWN = 12
 _LABEL_WIDTH = 8
 _MOST_RELATIVES = 24
-"""Maximum number of children or copies of a block to list."""
 
 
 class Item(NamedTuple):
@@ -74,7 +72,6 @@ class Inspector(Panel):
 
 
 def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[Fact]:
-    """The facts about a block, most important first."""
     state, owners = model.fold.blocks[block_id], model.owners(block_id)
     use = _use(model, index, block_id, owners)
     facts = [
@@ -149,7 +146,7 @@ def _use(
 ) -> Use:
     size = model.header.block_size
     if owners:
-        # Take the owner with the most written tokens: other owners have written the same ones.
+        # The owner with the most written tokens: other owners have written the same ones.
         entry = owners[0][1]
         most = max(
             model.fold.sequences[seq_id].num_computed_tokens - entry * size
@@ -220,7 +217,6 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
 
 
 def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:
-    """The ids of the block's tokens, with prompt and output tokens as separate facts."""
     for seq_id, entry in owners:
         first = entry * model.header.block_size
         last = first + use.num_tokens
@@ -245,7 +241,7 @@ def _flow(fact: Fact, width: int, most: int) -> list[Line]:
     for number, item in enumerate(fact.items):
         left = len(fact.items) - number
         is_last_row = len(rows) == most
-        # Leave room in the last row for the number of hidden items, if any will be hidden.
+        # In the last row, leave room for the number of hidden items, if any will be hidden.
         more = f"{gap}+ {left - 1:,} more" if is_last_row and left > 1 else ""
         if gap and cell_len(gap + item.text + more) > rows[-1].room:
             if is_last_row:
@@ -254,6 +250,5 @@ def _flow(fact: Fact, width: int, most: int) -> list[Line]:
             rows.append(Row(width).put("", width=_LABEL_WIDTH))
             gap = ""
         rows[-1].put(gap).put(item.text, item.style, target=item.target)
-        # Put more space around items that can be selected.
         gap = "  " if item.target is not None else " "
     return [row.line() for row in rows]

@@ -1,7 +1,7 @@
 """Panel that compares two recordings of one trace after the same step.
 
-Shows the first step with different plans, one request as it is in each recording, and the numbers
-of both recordings with their ratio.
+Shows the first step with different plans, one request in both recordings, and the numbers of both
+with their ratio.
 """
 
 from typing import NamedTuple
@@ -83,7 +83,6 @@ class Comparison(Panel):
         self.show_again()
 
     def _request(self, a: DashboardModel, b: DashboardModel, width: int) -> list[Line]:
-        """One request: a line for its state in recording A, and a line for recording B."""
         seq_id = self.context.selection.seq_id or next(
             iter([*a.fold.running, *b.fold.running]), None
         )
@@ -189,13 +188,12 @@ def _plan(label: str, plan: StepPlan | None, width: int) -> Line:
 def _state_of(model: DashboardModel, seq_id: str) -> str:
     one = model.fold.sequences.get(seq_id)
     if one is None:
-        life = model.lives.by_sequence.get(seq_id)
-        if life is None or life.end is None:
+        record = model.ledger.sequences.get(seq_id)
+        if record is None or record.end is None:
             return "not there"
-        at_step, _, reason = life.end
         return (
-            f"finished ({clean(reason)}) in step {at_step:,} with"
-            f" {plural(life.num_tokens, 'token')}"
+            f"finished ({clean(record.end.reason)}) in step {record.end.step:,} with"
+            f" {plural(record.num_tokens, 'token')}"
         )
     tokens = (
         f"{plural(len(one.output_token_ids), 'token')}, {plural(len(one.block_table), 'block')}"
@@ -229,7 +227,7 @@ def _cells(line: Line) -> int:
 
 
 def _table(figures: list[Figure], width: int, height: int) -> list[Line]:
-    """Lay out the numbers in columns. Fill column after column; omit numbers that do not fit."""
+    """Lay out the numbers column after column; omit numbers that do not fit."""
     if height <= 0:
         return []
     number = max(len(text) for figure in figures for text in figure.texts) + 1

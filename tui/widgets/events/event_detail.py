@@ -20,8 +20,6 @@ _FEWEST_SOURCE_ROWS = 6
 
 
 class EventDetail(Panel):
-    """Shows the selected event, or else the newest event."""
-
     HELP_TITLE = "Event"
     HELP_TEXT = (
         "One event with all its fields, the meaning of its kind, and the function of the"
@@ -58,7 +56,7 @@ class EventDetail(Panel):
             .put(f" in {where}", "faint")
             .line()
         )
-        # Draw one field per line. If there is no room, draw several per line before omitting any.
+        # Draw one field per line, or several if there is no room. Omit fields only after that.
         fields = _fields(event, width)
         if len(top) + len(fields) + len(meaning) + 1 > height:
             fields = _flowing_fields(event, width)
@@ -68,7 +66,6 @@ class EventDetail(Panel):
         return [*lines, *self._source(event, width, height - len(lines))][:height]
 
     def _source(self, event: ev.Event, width: int, height: int) -> list[Line]:
-        """The source lines around the `emit`, if there is room."""
         if height < _FEWEST_SOURCE_ROWS:
             return []
         rule = Rule(event.rule, type(event))
@@ -87,7 +84,6 @@ class EventDetail(Panel):
 
 
 def _fields(event: ev.Event, width: int) -> list[Line]:
-    """One field per line. Long values take a few lines."""
     names = _names(event)
     label_width = min(max(map(len, names)) + 2, 22, max(width // 2, 1))
     lines: list[Line] = []

@@ -1,8 +1,6 @@
 """The bottom line: the keys that are useful on this screen, most important first.
 
-The keys depend on the screen, on whether the engine can be controlled, and on whether a panel is
-maximized. Help and quit are always last. The keys are read from the bindings, so they include the
-user's own keys.
+The keys are read from the bindings, so they include the user's own keys.
 """
 
 from collections.abc import Iterator
@@ -44,7 +42,7 @@ _LABELS = {
 }
 """Labels that are shorter than in the palette, or clearer beside the labels next to them."""
 _PADDING = 3
-"""Cells of padding around a key and its label."""
+"""Cells around a key and its label."""
 
 
 class Key(NamedTuple):
@@ -77,7 +75,6 @@ class KeyBar(Footer):
         self.call_after_refresh(self.recompose)
 
     def _keys(self) -> list[Key]:
-        """As many whole entries as fit."""
         always, room = list(self._bound(_ALWAYS)), self.app.size.width
         room -= sum(key.width for key in always)
         shown = []

@@ -10,7 +10,7 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 
-class Watch(Panel, can_focus=False):
+class WatchSentence(Panel, can_focus=False):
     """The sentence under the top line: what to look for in this run."""
 
     HELP_TITLE = "What to watch"
@@ -31,13 +31,12 @@ class Watch(Panel, can_focus=False):
         ]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The number of lines for the sentence, at most two."""
         label = 16 if width >= 100 else 8
         return min(len(_wrap(self._sentence, width - label - 1)), 2)
 
 
 class Summary(Panel, can_focus=False):
-    HELP_TITLE = "Summary"
+    HELP_TITLE = "Finished: press q to leave"
     HELP_TEXT = (
         "The results of the run, which has finished. The other panels show the state after"
         " the last step."
@@ -52,9 +51,6 @@ class Summary(Panel, can_focus=False):
         if cleaned != self._sentences:
             self._sentences = cleaned
             self.refresh(layout=True)
-
-    def title(self, model: DashboardModel, width: int) -> str:
-        return "Finished: press q to leave"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         return [Row(width).put(" ").put(row).line() for row in self._rows(width)][:height]

@@ -1,13 +1,14 @@
 """Panel for one step: tokens per sequence, and deferrals and preemptions with their reasons.
 
-Shows the selected step, or else the last one. For old steps only sums are known; the panel says so.
+For old steps only sums are known; the panel says so.
 """
 
+from minivllm.events.types import RequestPreempted
 from minivllm.text import plural, short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.decisions import cause_of_preemption, deferral
-from minivllm.tui.state.histories import SHARES_KEPT, Preemption, StepRecord
+from minivllm.tui.state.histories import SHARES_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -79,7 +80,7 @@ def _left_over(model: DashboardModel, record: StepRecord, width: int) -> list[Li
     return [row.line(), Row(width).put(f"  {why[2:]}", "warn").line()]
 
 
-def _preempted(model: DashboardModel, preemption: Preemption, width: int) -> Line:
+def _preempted(model: DashboardModel, preemption: RequestPreempted, width: int) -> Line:
     letter = model.letter(preemption.seq_id)
     row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*")
     row.put(short_name(preemption.seq_id), "bad*", target=to_sequence(preemption.seq_id)).put(

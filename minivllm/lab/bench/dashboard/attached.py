@@ -3,9 +3,8 @@
 Each round decodes equal batches without a dashboard and with each kind of dashboard, in random
 order. The result is the median ratio. For a dashboard in the same process, the engine runs in its
 own thread, as in `minivllm live`. For one in another process, the engine writes a recording, and
-`minivllm attach` follows the file.
-
-Steps are timed together and not one by one, because the dashboard draws only 15 frames a second.
+`minivllm attach` follows the file. A run times many steps at once, because the dashboard draws only
+15 frames a second.
 """
 
 import asyncio
@@ -85,7 +84,6 @@ class StepTimer:
             return self._in_a_thread()
 
     def _in_a_thread(self) -> float:
-        """Decode in a separate thread."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(self._decode).result()
 
@@ -129,5 +127,5 @@ def slowdowns(rounds: list[dict[Watched, float]], watched: Watched) -> list[floa
 
 
 def median_slowdown(rounds: list[dict[Watched, float]], watched: Watched) -> float:
-    """Return the median slowdown over all rounds. A value under 0 is noise."""
+    """A value under 0 is noise."""
     return statistics.median(slowdowns(rounds, watched))

@@ -6,8 +6,8 @@
     seek       time of a seek, including all state that the dashboard shows at that time
     attached   how much a dashboard slows the engine's steps
 
-`traffic.py` records a busy engine without a model, so only `attached` needs a model. `paint` and
-`screens` run the dashboard as a real process in a terminal (`terminal.py`).
+Only `attached` needs a model; the other parts use `traffic.py`. `paint` and `screens` run the
+dashboard as a real process in a terminal (`terminal.py`).
 """
 
 import argparse
@@ -58,13 +58,12 @@ SECONDS_PER_RUN = 1.5
 """Approximate duration of one timed run of `attached`; it determines the number of steps."""
 PARTS = ("paint", "screens", "flood", "seek", "attached")
 _SHORT_EVENTS = 5000
-"""Events of a second, short recording: the first picture must not depend on the length."""
+"""Events of a short recording: the time to the first picture must not depend on the length."""
 
 
 def first_paint(log: Path, num_paints: int) -> dict[str, object]:
-    """Measure the seconds from the start of `minivllm replay` to its first picture.
-
-    The result also says whether the process has imported torch.
+    """Measure the seconds from the start of `minivllm replay` to its first picture, and whether the
+    process has imported torch.
     """
     shows_the_run = f"{NUM_BLOCKS:,} blocks of"
     seconds = []
@@ -134,7 +133,7 @@ def measure(
     seconds_per_screen: float = SECONDS_PER_SCREEN,
     seconds_per_run: float = SECONDS_PER_RUN,
 ) -> dict[str, object]:
-    """Return the JSON object of `parts`."""
+    """Measure `parts`, and return the report for `--json`."""
     result: dict[str, object] = {"bench": "dashboard", "threads": num_threads, "blocks": NUM_BLOCKS}
     with tempfile.TemporaryDirectory() as name, progress_bar() as progress:
         folder = Path(name)

@@ -2,8 +2,8 @@
 
 For the screens, `minivllm attach` in a terminal follows a recording that grows by fifteen steps a
 second. For the flood, a thread sends events at a steady rate to the app, which runs without a
-terminal and must process every event. The recording has a full pool with evictions and preemptions
-(`traffic.py`), because a block map in which nothing changes would cost nothing.
+terminal and must process every event. The pool is full, with evictions and preemptions
+(`traffic.py`): a block map in which nothing changes would cost nothing.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "events": "5"}
 """Name of a screen -> the key that opens the screen."""
 _STEPS_BEFORE = 1000
-"""Number of steps after which the pool is full and as many requests arrive as finish."""
+"""Number of steps after which the pool is full and as many requests finish as arrive."""
 _HANG_SECONDS = 600.0
 _SETTLE_SECONDS = 1.0
 _PUT_EVERY = 0.005
@@ -77,7 +77,7 @@ def steps_of(recording: Path) -> Iterator[bytes]:
 
 
 def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, float]:
-    """Return for each screen: share of one core that the dashboard uses while showing it."""
+    """Return for each screen the share of one core that the dashboard uses while showing it."""
     clock = MonotonicClock()
     shares: dict[str, float] = {}
     from minivllm.tui.app import FRAMES_PER_SECOND
@@ -144,8 +144,8 @@ def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
         await pilot.pause(_SETTLE_SECONDS)
         started, used = clock.now(), time.process_time()
         await asyncio.to_thread(put_all)
-        # The next frames process the last events. The dashboard never drops an event, so this loop
-        # only gives up if the dashboard hangs.
+        # The next frames process the last events. No event is ever dropped, so this loop gives up
+        # only if the dashboard hangs.
         while len(source.recording) < len(events) and clock.now() - started < _HANG_SECONDS:
             await pilot.pause(1 / FRAMES_PER_SECOND)
         seconds, cpu = clock.now() - started, time.process_time() - used - producer_seconds

@@ -1,8 +1,8 @@
 """`DashboardProcess`: the real `minivllm` command in a pseudo-terminal, driven from outside.
 
-The class measures the time from the start of the process to its first picture, and the processor
-time of the whole process. A terminal's buffer holds only a few kilobytes, and a full buffer would
-block the dashboard. So a thread reads the output all the time, as a terminal does.
+It measures the time from the start of the process to its first picture, and the processor time of
+the whole process. A terminal's buffer holds only a few kilobytes, and a full buffer would block the
+dashboard, so a thread reads the output all the time.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ from minivllm.errors import BenchError
 COLUMNS, ROWS = 120, 36
 _READ_BYTES = 1 << 16
 _KEPT_BYTES = 1 << 18
-"""How many bytes of output are kept for `wait_for`: more than a whole screen needs."""
+"""Bytes of output that are kept for `wait_for`: more than a whole screen needs."""
 
 
 class DashboardProcess:
@@ -108,8 +108,7 @@ class DashboardProcess:
     def cpu_seconds(self) -> float:
         """Return the processor time used so far. Raises `BenchError` without /proc."""
         try:
-            # The command's name, in parentheses, may contain any character, so take the fields
-            # after the last parenthesis.
+            # The command's name, in parentheses, may contain any character.
             fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError as error:
             raise BenchError(
@@ -119,7 +118,7 @@ class DashboardProcess:
         return (user + system) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
-        """Quit with the q key; kill the process if that does not help."""
+        """Quit with the q key, or kill the process if that does not help."""
         if self._process.poll() is None:
             self.press("q")
             try:

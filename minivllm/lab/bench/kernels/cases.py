@@ -1,9 +1,9 @@
 """Shapes, tensors and byte counts of the cases of `minivllm bench kernels`.
 
 A case's bytes are the minimum that any implementation must move: each key and value of the contexts
-once, the queries and the outputs. A kernel that reads keys once per query head moves more bytes and
-so shows a lower speed. Block tables and lengths (under a thousandth) are left out. A cache write
-counts its bytes twice, as read and as written, like a copy.
+once, the queries and the outputs. A kernel that reads keys once per query head shows a lower speed.
+Block tables and lengths (under a thousandth) are left out. A cache write counts its bytes as read
+and as written, like a copy.
 
 Blocks are in shuffled order, because neighbouring blocks would be read as one range.
 """

@@ -1,8 +1,8 @@
 """`minivllm bench kernels`: time and memory traffic of attention and cache writes.
 
-In decoding, attention mostly reads keys and values. So the bench reports a kernel's speed as a
-share of the device's copy speed, measured in the same run. Installed peers run after all of our
-kernels, because some peers compile for minutes.
+In decoding, attention mostly reads keys and values. So a kernel's speed is a share of the device's
+copy speed in the same run. Installed peers run after all of our kernels, because some compile for
+minutes.
 
 Judge a kernel only by large shapes: reading sixteen megabytes takes less time than two launches.
 Prefill is compute-bound, so even a good kernel has a low share.
@@ -34,7 +34,7 @@ COPY, READ = "device/copy", "device/read"
 def result_row(
     case: KernelCase, name: str, runs: list[float], copy_bytes_per_s: float
 ) -> dict[str, object]:
-    """Return the JSON row of one measurement. runs: the seconds of each run"""
+    """Return the JSON row of one measurement. runs: seconds"""
     seconds = statistics.median(runs)
     speed = case.bytes_moved / seconds
     return {
@@ -65,7 +65,7 @@ def measure_rows(
     from minivllm.kernels.mode import INTERPRETED
     from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, make_batch
     from minivllm.lab.bench.kernels.peers import make_peers
-    from minivllm.lab.bench.kernels.runs import check, make_runs
+    from minivllm.lab.bench.kernels.runs import check_result, make_runs
     from minivllm.lab.bench.kernels.timing import (
         measure_copy,
         measure_read,
@@ -91,7 +91,7 @@ def measure_rows(
                 continue
             try:
                 run = make()
-                check(case, batch, name, run)
+                check_result(case, batch, name, run)
                 row = result_row(
                     case, name, seconds_of_runs(run, device, num_runs), copy.bytes_per_s
                 )
@@ -123,7 +123,6 @@ def _movement_row(movement: Movement) -> dict[str, object]:
 
 
 def _require_device(interpret: bool) -> None:
-    """Raise `TritonMissingError` without Triton; `BenchError` without CUDA unless `interpret`."""
     if find_spec("triton") is None:
         raise TritonMissingError("bench kernels")
     import torch
@@ -137,7 +136,7 @@ def _require_device(interpret: bool) -> None:
 
 
 def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
-    """Return all rows of `measure_rows` as one JSON object; print each as it is measured."""
+    """Print each row of `measure_rows` as it is measured, and return the report for `--json`."""
     _require_device(interpret)  # before the progress bar, which would leave an empty line
     rows = []
     with progress_bar() as progress:
@@ -146,7 +145,7 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
             rows.append(row)
             # Print at once, so that an interrupted run still shows its results.
             if "share_of_copy" in row:
-                progress.console.print(_told(row), markup=False)
+                progress.console.print(_row_text(row), markup=False)
             progress.update(task, refresh=True)
     import torch
 
@@ -165,7 +164,7 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
     }
 
 
-def _told(row: dict[str, object]) -> str:
+def _row_text(row: dict[str, object]) -> str:
     return (
         f"{row['name']}, {row['batch']} x {row['context']}: {row['seconds'] * 1e6:,.1f} us,"
         f" {row['share_of_copy']:.1%} of copy"
@@ -240,7 +239,9 @@ def run(args: argparse.Namespace) -> int:
         )
     notes += [
         f"Left out: {name}: {reason}"
-        for name, reason in {one["name"]: one["reason"] for one in result["left_out"]}.items()
+        for name, reason in {
+            skipped["name"]: skipped["reason"] for skipped in result["left_out"]
+        }.items()
     ]
     print_report(
         f"Kernels on {result['device']}, median of {args.runs} runs",
@@ -250,4 +251,4 @@ def run(args: argparse.Namespace) -> int:
         result,
         args.json,
     )
-    return 1 if any(one["ours"] for one in result["left_out"]) else 0
+    return 1 if any(skipped["ours"] for skipped in result["left_out"]) else 0

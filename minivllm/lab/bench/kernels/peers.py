@@ -1,6 +1,6 @@
 """Peers for `minivllm bench kernels`: torch's attention in several forms, and FlashInfer.
 
-Each peer gets the data layout that suits the peer best, and preparing the data is not timed. A peer
+Each peer gets the data layout that suits it best, and preparing the data is not timed. A peer
 without paging gets gathered keys and values; FlexAttention gets pages of 128 tokens. A peer that is
 not installed is left out. If a peer cannot run a shape, the report states the reason.
 """
@@ -24,7 +24,7 @@ PAGE_SIZE = 128
 def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
     """Return for each peer's name a function that makes the peer's `Run`.
 
-    The function and the run may raise any exception.
+    Both may raise any exception.
     """
     match case.kernel:
         case "decode":

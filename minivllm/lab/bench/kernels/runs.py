@@ -1,7 +1,7 @@
 """Our kernels as `minivllm bench kernels` runs them, and the check of all results.
 
-Before a run is timed, its result is compared with `minivllm.kernels.reference`; this includes the
-runs of `peers`. In a large batch only some rows are compared, because the reference is slow.
+Before a run is timed, `check` compares its result with `minivllm.kernels.reference`; `peers` runs
+are checked too. In a large batch only some rows are compared, because the reference is slow.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 
 Run = Callable[[], torch.Tensor]
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
-"""Largest allowed error, relative to the largest output. It allows for rounding in the dtype."""
+"""Largest allowed error, relative to the largest output: rounding in the dtype."""
 
 
 def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Return for each kernel's name a function that makes its `Run`.
-
-    A `Run` returns the tensor to check.
+    """Return for each kernel's name a function that makes its `Run`, which returns the tensor to
+    check.
     """
     match case.kernel:
         case "decode":
-            return _decode_rungs(case, batch)
+            return _decode_versions(case, batch)
         case "prefill":
             return {
                 "prefill": partial(_prefill, case, batch),
@@ -56,7 +55,7 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
             return {"block_copy": lambda: partial(_copy, batch, *batch.block_tables.T.contiguous())}
 
 
-def check(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
+def check_result(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
     """Raise `BenchError` if the result of `run` differs from the reference's."""
     before = batch.caches.clone() if case.kernel in ("kv_write", "block_copy") else batch.caches
     result = run()
@@ -117,7 +116,7 @@ def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tens
     return caches, torch.arange(tables.numel()).view(tables.shape)
 
 
-def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
+def _decode_versions(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
     scale, device = case.head_size**-0.5, batch.query.device
     caches = batch.key_value_views
     num_processors = num_processors_of(device)

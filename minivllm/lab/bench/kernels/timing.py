@@ -1,8 +1,8 @@
 """Times kernels with CUDA events around single runs, with a cold L2 cache.
 
 Before each run, the device fills a large buffer. This clears the L2 cache, as the other layers do
-in an engine. It also keeps the device busy while Python launches the kernel. Otherwise the time of
-a small kernel would include the launch, which takes longer than the kernel.
+in an engine, and keeps the device busy while Python launches the kernel. Otherwise the time of a
+small kernel would include the launch, which takes longer than the kernel.
 
 Source: triton 3.7 `triton/testing.py` (`do_bench`).
 """
@@ -16,7 +16,7 @@ import torch
 from minivllm.clock import MonotonicClock
 
 FLUSH_BYTES = 512 << 20
-"""Ten times the L2 cache of an H200. Writing this many bytes takes over 100 microseconds."""
+"""Ten times the L2 cache of an H200; writing it takes over 100 microseconds."""
 COPY_BYTES = 2 << 30
 WARM_UP_RUNS = 3
 IN_A_ROW = 28
@@ -47,8 +47,7 @@ def seconds_in_a_row(
 ) -> list[float]:
     """Return the time per launch in each run; a run is `IN_A_ROW` launches without a pause.
 
-    If Python needs more time to launch the kernel than the kernel runs, the result is the launch
-    time.
+    If the launch from Python takes longer than the kernel, the result is the launch time.
 
     as_graph: record the launches as a CUDA graph and replay the graph, as the engine does
     """
@@ -93,7 +92,7 @@ class Movement:
 
 
 def measure_copy(device: torch.device, num_runs: int) -> Movement:
-    """Time a large copy, the upper bound for a kernel. Bytes read and bytes written count."""
+    """Time a large copy, the upper bound for a kernel."""
     source = _large_buffer(device)
     target = torch.empty_like(source)
     return Movement(
@@ -102,7 +101,7 @@ def measure_copy(device: torch.device, num_runs: int) -> Movement:
 
 
 def measure_read(device: torch.device, num_runs: int) -> Movement:
-    """Time a large sum. Like attention in decoding, it writes almost nothing."""
+    """Time a large sum, which writes almost nothing, like attention in decoding."""
     source = _large_buffer(device)
     return Movement(source.nbytes, seconds_of_runs(source.sum, device, num_runs))
 

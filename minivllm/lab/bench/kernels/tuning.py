@@ -1,10 +1,9 @@
 """Measures candidates for the attention kernels' launch table on this device.
 
 For each kernel and head size, every candidate runs on one case that fills a GPU. Candidates for the
-minimum length of a split run on two cases that do not fill a GPU. `conclude` compares the fastest
-candidates with `minivllm.kernels.launch_table`. It does not change the table: a person commits an
-entry and writes down the reason. The row of a failed candidate (for example, with too much shared
-memory) has a reason instead of a time.
+minimum length of a split run on two cases that do not. `conclude` compares the fastest candidates
+with `minivllm.kernels.launch_table`, which a person then changes, with the reason. The row of a
+failed candidate (for example, with too much shared memory) has a reason instead of a time.
 """
 
 import statistics
@@ -24,7 +23,7 @@ from minivllm.kernels.attention.online_softmax import MIN_DOT
 from minivllm.kernels.launch_table import LaunchParameters
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels.cases import TINY, KernelCase, make_batch
-from minivllm.lab.bench.kernels.runs import Run, check, make_runs
+from minivllm.lab.bench.kernels.runs import Run, check_result, make_runs
 from minivllm.lab.bench.kernels.timing import seconds_of_runs
 
 RUNS = 9
@@ -40,7 +39,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the launch table with its candidates; the first is the current entry."""
+    """One entry of the launch table, and its candidates; the first is the current entry."""
 
     name: str
     """Part of the rows' keys, for example `prefill (128, 2)`."""
@@ -61,7 +60,7 @@ class Entry:
         """Return a context in which kernels are launched with the candidate's parameters."""
         if self.key is not None:
             return mock.patch.dict(getattr(launch_table, self.table), {self.key: candidate})
-        # Patch the constant in `decode_split`: `choose_num_splits` reads the name imported there.
+        # `choose_num_splits` reads the name that `decode_split` has imported.
         return mock.patch.object(decode_split, self.table, candidate)
 
     def line(self, candidate: Candidate) -> str:
@@ -100,7 +99,7 @@ def tune(
                 with entry.patched(candidate):
                     try:
                         run: Run = make_runs(case, batch)[entry.kernel]()
-                        check(case, batch, entry.kernel, run)
+                        check_result(case, batch, entry.kernel, run)
                         runs = seconds_of_runs(run, device, num_runs)
                     # An error (too much shared memory, too few registers) is a result, too.
                     except Exception as error:
@@ -206,8 +205,7 @@ def _candidates(table: str) -> Iterator[LaunchParameters]:
         for tile, num_warps, num_stages in product((32, 64, 128), (1, 2, 4), (2, 3, 4)):
             yield LaunchParameters(MIN_DOT, tile, num_warps, num_stages)
         return
-    # The bound on registers per thread limits how many warps fit on a multiprocessor, so each
-    # program size has its own bounds.
+    # The bound on registers per thread limits how many warps fit on a multiprocessor.
     for (rows, num_warps, bounds), tile, num_stages in product(
         ((64, 4, (None, 128, 168)), (128, 8, (None, 128))), (32, 64, 128), (2, 3)
     ):

@@ -2,7 +2,7 @@
 
 As in vLLM's bench, the first token is the first message with a choice, even if its text is empty,
 and a request lasts until the last message with a choice. A stream can break off, so a request
-succeeds only if the server has sent a finish reason.
+succeeds only with a finish reason.
 
 Source: vLLM `vllm/benchmarks/lib/endpoint_request_func.py`, `vllm/benchmarks/serve.py`.
 """
@@ -25,8 +25,6 @@ LONGEST_ERROR = 200
 
 @dataclass(slots=True)
 class Timing:
-    """Times are in seconds."""
-
     started: float = 0.0
     prompt_tokens: int = 0
     output_tokens: int = 0

@@ -1,7 +1,7 @@
 """The load of `minivllm bench serve`: random prompts from a seed, sent at their arrival times.
 
-One request is sent before the clock starts, because the first request also waits for a connection
-and for kernel compilation. If this request fails, nothing is measured.
+One request is sent before the clock starts, because the first also waits for a connection and for
+kernel compilation. If it fails, nothing is measured.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ WORDS = tuple(_WORDS.split())
 def make_prompts(number: int, num_words: int, seed: int) -> list[str]:
     """Return random prompts. Equal arguments give equal prompts.
 
-    The prompts start differently, so that there are hardly any prefix cache hits.
+    They start differently, so that there are hardly any prefix cache hits.
     """
     random = Random(f"prompts/{seed}")
     return [" ".join(random.choices(WORDS, k=num_words)) for _ in range(number)]

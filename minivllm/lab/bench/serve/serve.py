@@ -2,9 +2,9 @@
 
     minivllm bench serve --base-url http://127.0.0.1:8000 --request-rate 4 --num-prompts 100
 
-The command works with any server that has `/v1/completions`. Requests arrive as a Poisson process
-or all at once, and responses are streamed. The report has vLLM's lines, so that servers can be
-compared. With `--max-concurrency`, a request may wait before it is sent; this time is not counted.
+It works with any server that has `/v1/completions`. Requests arrive as a Poisson process or all at
+once, and responses are streamed. The report has vLLM's lines, so that servers can be compared. The
+wait for `--max-concurrency`, before a request is sent, is not counted.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and report; return 1 if a request failed."""
-    # Imported here, so that `minivllm bench --help` does not wait for numpy and an HTTP client.
+    # So that `minivllm bench --help` does not wait for numpy and an HTTP client.
     from minivllm.lab.bench.serve.load import run_load
     from minivllm.lab.bench.serve.metrics import report, summarise
 

@@ -1,10 +1,9 @@
 """Gives names to parts of an engine for `minivllm bench step`: to methods and modules.
 
 This module uses the engine's internals, so that the engine needs no code for measurements. Time
-between nested parts is added to the part around them: `layers` gets the time between the decoder's
-modules, and `step` gets the time of the engine's loop. A method of which the engine keeps a bound
-copy (the runner's `_forward`) cannot be watched. Modules can, because they look up their hooks at
-each call.
+between nested parts counts for the part around them: `layers` gets the time between the decoder's
+modules, and `step` that of the engine's loop. A method of which the engine keeps a bound copy (the
+runner's `_forward`) cannot be watched; modules can, because they look up their hooks at each call.
 """
 
 from collections.abc import Iterator
@@ -38,13 +37,13 @@ LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
 
 
 @contextmanager
-def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
+def watch_parts(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
     runner, output_processor = engine._stepper.runner, engine._stepper.output_processor
     decoder = runner._model.decoder
     methods = [
         (engine, "step", "step"),
         (engine._stepper.scheduler, "schedule", "schedule"),
-        # Outside the decoder, this method builds the step's arrays and copies them to the device.
+        # Outside the decoder, this builds the step's arrays and copies them to the device.
         (runner, "execute_model", "prepare"),
         (runner._attention, "forward", "attention"),
         (decoder.rotary, "cos_sin", "embed"),
@@ -58,8 +57,7 @@ def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
     for layer in decoder.layers:
         attention, mlp = layer.self_attn, layer.mlp
         modules += [(layer.input_layernorm, "norms"), (layer.post_attention_layernorm, "norms")]
-        # `rotary` and `silu` get the remaining time of `attention` and `mlp`, without the nested
-        # parts.
+        # `rotary` and `silu` get the rest of `attention` and `mlp`, without the nested parts.
         modules += [
             (attention, "rotary"),
             (attention.qkv_proj, "qkv_proj"),

@@ -5,8 +5,7 @@
     outside the model   share of the step's time in schedule, prepare, sample, detokenize, outputs
                         and the loop
 
-Watching makes a step longer, mostly in the layers. So shares are relative to the time of a plain
-step.
+Watching makes a step longer, mostly in the layers. So shares are relative to a plain step's time.
 """
 
 import math
@@ -51,13 +50,15 @@ def describe_times(times: "MeasuredSteps") -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     results = result["results"]
-    columns = ("part", *(_name(one) for one in results))
+    columns = ("part", *(_name(measured) for measured in results))
     rows = [
-        (name, *(_cell(one["parts"].get(name, 0.0), one) for one in results))
+        (name, *(_cell(measured["parts"].get(name, 0.0), measured) for measured in results))
         for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
     ]
-    rows.append(("events, if recorded", *(_cell(one["events"], one) for one in results)))
-    rows.append(("step", *(f"{one['seconds'] * 1e3:.2f}" for one in results)))
+    rows.append(
+        ("events, if recorded", *(_cell(measured["events"], measured) for measured in results))
+    )
+    rows.append(("step", *(f"{measured['seconds'] * 1e3:.2f}" for measured in results)))
     return columns, rows
 
 
@@ -73,24 +74,27 @@ def notes(result: dict[str, Any]) -> list[str]:
             "Left out, because that many sequences of this length do not fit:"
             f" {', '.join(map(str, left_out))}."
         )
-    for one in result["results"]:
+    for measured in result["results"]:
         over = (
-            f"{one['seconds'] / floor:.2f} times reading the weights, "
-            if one["kind"] == "decode"
+            f"{measured['seconds'] / floor:.2f} times reading the weights, "
+            if measured["kind"] == "decode"
             else ""
         )
         lines.append(
-            f"{_name(one)}: {over}linear layers {one['linear']:.0%}, outside of the model"
-            f" {one['outside_model']:.1%} of the step; watched it takes {one['watching']:+.1%}."
+            f"{_name(measured)}: {over}linear layers {measured['linear']:.0%}, outside of the model"
+            f" {measured['outside_model']:.1%} of the step; watched it takes"
+            f" {measured['watching']:+.1%}."
         )
     return lines
 
 
-def _name(one: dict[str, Any]) -> str:
+def _name(measured: dict[str, Any]) -> str:
     return (
-        f"decode {one['batch_size']}" if one["kind"] == "decode" else f"prefill {one['num_tokens']}"
+        f"decode {measured['batch_size']}"
+        if measured["kind"] == "decode"
+        else f"prefill {measured['num_tokens']}"
     )
 
 
-def _cell(seconds: float, one: dict[str, Any]) -> str:
-    return f"{seconds * 1e3:.2f} {seconds / one['seconds']:4.0%}"
+def _cell(seconds: float, measured: dict[str, Any]) -> str:
+    return f"{seconds * 1e3:.2f} {seconds / measured['seconds']:4.0%}"

@@ -10,14 +10,14 @@ The steps of one engine are measured in three ways:
     recorded   how much time events take
 
 Decode steps start at contexts of `--context` tokens. A prefill step has one prompt that fills the
-token budget. No decode step can be faster than reading all weights once, and the same run measures
-the time of this. `--json` adds `points`, which are single steps of many kinds (`points.py`).
+token budget. No decode step can be faster than reading all weights once, which the same run
+measures. `--json` adds `points`: single steps of many kinds (`points.py`).
 """
 
 import argparse
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any, get_args
@@ -87,8 +87,8 @@ class StepBench:
         """Measure `num_steps` steps in each way; sequences start with `context` tokens."""
         times = MeasuredSteps()
         ways = [self._plain, self._watched, self._recorded] * num_steps
-        # Shuffle: sequences start new blocks at fixed distances, which must not always coincide
-        # with the same way of measuring.
+        # Sequences start new blocks at fixed distances, which must not always coincide with the
+        # same way of measuring.
         self._order.shuffle(ways)
         for _ in range(batch_size):
             self.requests.add(
@@ -136,16 +136,16 @@ class StepBench:
         unsubscribe()
 
     def _watched(self, times: MeasuredSteps) -> None:
-        from minivllm.lab.bench.step.parts import watch
+        from minivllm.lab.bench.step.parts import watch_parts
 
         self._stopwatch.clear()
-        with watch(self.engine, self._stopwatch):
+        with watch_parts(self.engine, self._stopwatch):
             self.engine.step()
         times.watched.append(self._stopwatch.seconds)
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the JSON object."""
+    """Measure all steps, and return the report for `--json`."""
     from minivllm.lab.bench.step.points import measure_points
     from minivllm.lab.bench.step.report import describe_times, weight_bytes
     from minivllm.lab.bench.step.trace import write_trace
@@ -154,17 +154,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     set_num_threads(args.num_threads)
     clock = MonotonicClock()
     asked = args.batch_sizes or USUAL_BATCH_SIZES
-    config = EngineConfig(
-        model=args.model,
-        dtype=args.dtype,
-        max_num_seqs=max(asked),
-        # Leave room for prompts in a step with all decodes.
-        max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(asked)),
-        enforce_eager=True,  # CUDA graphs would hide the parts of a step
-        attention_backend=args.attention_backend,
-        linear_backend=args.linear_backend,
-        custom_ops=args.custom_ops,
-    )
+    config = _engine_config(args, asked)
     engine = LLMEngine.from_config(config, clock=clock)
     batch_sizes = fitting_batch_sizes(args, engine)
     bench = StepBench(engine, clock, args.seed)
@@ -208,18 +198,31 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _engine_config(args: argparse.Namespace, batch_sizes: Sequence[int]) -> EngineConfig:
+    return EngineConfig(
+        model=args.model,
+        dtype=args.dtype,
+        max_num_seqs=max(batch_sizes),
+        # Leave room for prompts in a step with all decodes.
+        max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(batch_sizes)),
+        enforce_eager=True,  # CUDA graphs would hide the parts of a step
+        attention_backend=args.attention_backend,
+        linear_backend=args.linear_backend,
+        custom_ops=args.custom_ops,
+    )
+
+
 def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_steps: int) -> int:
-    """Return how many tokens a sequence, with its prompt, has after the last measured step."""
-    # Until all prompts are computed, each step is full, and at most `batch_size` of its tokens are
-    # decodes.
+    """Return a sequence's number of tokens, prompt included, after the last measured step."""
+    # Until all prompts are computed, each step is full, with at most `batch_size` decodes.
     starting = math.ceil(batch_size * context / (engine.config.max_num_batched_tokens - batch_size))
     return context + starting + WARM_UP_STEPS + 3 * num_steps + 1
 
 
 def fitting_batch_sizes(args: argparse.Namespace, engine: LLMEngine) -> list[int]:
-    """Return the requested batch sizes, or the usual batch sizes that fit.
+    """Return the requested batch sizes, or the usual ones that fit.
 
-    Raises `BenchError` if a requested batch size does not fit, or if no usual batch size fits.
+    Raises `BenchError` if a requested batch size does not fit, or if no usual one fits.
     """
     fitting: list[int] = []
     for size in args.batch_sizes or USUAL_BATCH_SIZES:

@@ -1,9 +1,9 @@
 """Writes a trace of a few steps, from torch's profiler and the engine's events, for Perfetto.
 
 The profiler records torch's operations and threads, and the parts of a step as ranges. The events
-add the sequences of each step and the scheduler's decisions. Both are Chrome traces, but with
-different clocks. So this module reads the engine's clock, puts a mark into the profiler's trace at
-the same time, and shifts the engine's records by the difference between the clocks.
+add the sequences of each step and the scheduler's decisions. Both are Chrome traces, with different
+clocks. So this module reads the engine's clock, puts a mark into the profiler's trace at the same
+time, and shifts the engine's records by the difference.
 """
 
 import io
@@ -20,7 +20,7 @@ from minivllm.errors import BenchError
 from minivllm.events.perfetto.export import export_perfetto
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.whole_file import write_whole
-from minivllm.lab.bench.step.parts import watch
+from minivllm.lab.bench.step.parts import watch_parts
 from minivllm.lab.bench.step.points import RandomRequests
 from minivllm.lab.common.stopwatch import PartWatcher
 
@@ -43,7 +43,6 @@ class PartsInTrace(PartWatcher):
 def write_trace(
     engine: LLMEngine, requests: RandomRequests, batch_size: int, context: int, path: str
 ) -> None:
-    """Run `batch_size` whole requests, and write both traces to `path`."""
     _require_writable(path)
     for _ in range(batch_size):
         requests.add(context, max_tokens=NUM_STEPS)
@@ -54,7 +53,7 @@ def write_trace(
         log, operations = Path(folder, "events.jsonl"), Path(folder, "operations.json")
         with (
             LogWriter(log, engine.log_header()) as writer,
-            watch(engine, PartsInTrace()),
+            watch_parts(engine, PartsInTrace()),
             profile(activities=activities) as profiler,
         ):
             unsubscribe = engine.subscribe(writer.write)
@@ -72,7 +71,7 @@ def write_trace(
 def _mark_time() -> tuple[str, float]:
     """Put marks into the profiler's trace; return the name and time of the fastest mark.
 
-    While a slower mark was made, the system may have run another process, so its time is inexact.
+    The system may have run another process during a slower one.
     """
     clock, marks = MonotonicClock(), []
     for number in range(NUM_MARKS):

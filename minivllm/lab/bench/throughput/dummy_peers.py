@@ -1,12 +1,12 @@
 """`transformers` with the same architecture and dummy weights as our engine.
 
-The weights equal the weights of our `load_format="dummy"`. Tests check that float32 outputs are
-equal, too. `ContinuousBatches` uses the manager behind `generate_batch`, because here each request
-has its own output length.
+The weights equal those of our `load_format="dummy"`. Tests check that float32 outputs are equal,
+too. `ContinuousBatches` uses the manager behind `generate_batch`, because here each request has its
+own output length.
 
 On a GPU the manager sizes its cache from free memory, so engines measured earlier must have freed
-their memory. On a CPU the manager gets as many blocks as the requests need. `attention` names the
-attention implementation: flash attention if it is installed, otherwise sdpa.
+theirs. On a CPU it gets as many blocks as the requests need. `attention` names the attention
+implementation: flash attention if it is installed, otherwise sdpa.
 
 Source: transformers 5.17 and 5.23, `generation/continuous_batching/continuous_api.py`.
 """

@@ -1,7 +1,7 @@
 """`EngineSpeed`: an engine's speed on rounds of requests, optionally with a time limit.
 
-A slow peer gets its requests in batches, and gets no new batch after the time limit. Its speed is
-computed from the finished requests. These represent all requests, because their order is random.
+A slow peer gets its requests in batches, and no new batch after the time limit. Its speed is
+computed from the finished requests, which represent all, because their order is random.
 """
 
 import gc
@@ -27,7 +27,7 @@ class EngineSpeed:
     requests: list[int] = field(default_factory=list)
     """Number of requests finished in each round."""
     output_tokens: list[int] = field(default_factory=list)
-    """Number of output tokens of these requests."""
+    """Of these requests."""
     extrapolated: bool = False
     """Whether the engine did not run all requests, so that the speed is an extrapolation."""
     attention: str | None = None

@@ -23,7 +23,7 @@ PEERS = (TransformersPeer.name, "vllm", "llama.cpp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class WorkloadSettings:
     model: str
     dtype: str
     seed: int
@@ -33,10 +33,10 @@ class Settings:
     """Name of a peer -> its Python interpreter; None means this process."""
 
 
-def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any]]:
+def measure(specs: list[WorkloadSpec], settings: WorkloadSettings) -> list[dict[str, Any]]:
     """Return the JSON object of each workload.
 
-    Without peers, the list `peers` is empty, and the values of the first peer are null.
+    Without peers, `peers` is empty, and the values of the first peer are null.
     """
     import torch
 
@@ -76,7 +76,7 @@ def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any
 
 @contextmanager
 def _peer_process(
-    name: str, python: str, checkpoint: Path, settings: Settings, specs: list[WorkloadSpec]
+    name: str, python: str, checkpoint: Path, settings: WorkloadSettings, specs: list[WorkloadSpec]
 ) -> Iterator[PeerProcess]:
     longest = max(
         spec.shared_prefix_len + spec.prompt_len[1] + spec.output_len[1] for spec in specs
@@ -100,15 +100,19 @@ def _peer_process(
 
 
 def _result(
-    spec: WorkloadSpec, settings: Settings, device: str, rounds: Rounds, peers: list[BenchEngine]
+    spec: WorkloadSpec,
+    settings: WorkloadSettings,
+    device: str,
+    rounds: Rounds,
+    peers: list[BenchEngine],
 ) -> dict[str, Any]:
     num_sequences = spec.num_requests * settings.num_rounds
-    told = [
+    peer_results = [
         _peer_result(rounds, measured, peer, num_sequences)
         for measured, peer in zip(rounds.peers, peers, strict=True)
     ]
     # The first peer's values also appear at the top level: most comparisons have only one peer.
-    first = told[0] if told else {}
+    first = peer_results[0] if peer_results else {}
     return {
         "bench": "throughput",
         "workload": spec.name,
@@ -128,10 +132,9 @@ def _result(
         "ratio": first.get("ratio"),
         "identical_sequences": first.get("identical_sequences"),
         "differences": first.get("differences"),
-        "peers": told,
+        "peers": peer_results,
         "preloaded": preloaded_libraries(),
-        # Peak of this process. If a peer runs in this process, the peak includes both engines.
-        # `bench memory` measures our engine alone.
+        # Peak of this process, with any peers in it. `bench memory` measures our engine alone.
         "peak_rss_bytes": peak_rss_bytes(),
         **describe_environment("torch", "transformers"),
     }

@@ -2,15 +2,15 @@
 
     minivllm bench throughput --workload nano-vllm --json
 
-The workload is made for a GPU: 256 requests, prompts and outputs of 100 to 1,024 random tokens, and
+The workload is for a GPU: 256 requests, prompts and outputs of 100 to 1,024 random tokens, and
 Qwen3-0.6B's shape with dummy weights in bfloat16. The peers are `transformers.generate` with one
 request at a time, the same with static batches of 32, and `transformers`' continuous batching.
 
 Dummy weights give nearly equal logits, so tokens are counted but not compared. Sampling is greedy,
-while nano-vllm samples at temperature 0.6. The engines run one after another, because each engine
-needs the device's whole memory. A peer with batches gets no new batch after `--peer-seconds`, and
-its speed is computed from the finished requests (`extrapolated`). Continuous batching is left out
-if it does not finish in time.
+while nano-vllm samples at temperature 0.6. The engines run one after another, because each needs
+the device's whole memory. A peer with batches gets no new batch after `--peer-seconds`, and its
+speed is computed from the finished requests (`extrapolated`). Continuous batching is left out if it
+does not finish within `CONTINUOUS_LIMIT_S`.
 """
 
 import argparse
@@ -51,7 +51,7 @@ CONTINUOUS_LIMIT_S = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class NanoVllmSettings:
     spec: WorkloadSpec
     model: str
     dtype: str
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     check_number_of_requests(args.num_requests, device)
     result = measure(
-        Settings(
+        NanoVllmSettings(
             spec=replace(NANO_VLLM, num_requests=args.num_requests or NANO_VLLM.num_requests),
             model=args.model or DEFAULT_MODEL,
             dtype=args.dtype or DEFAULT_DTYPE,
@@ -126,8 +126,8 @@ def _row(engine: dict[str, Any]) -> tuple[str, ...]:
     return engine["name"], f"{engine['tokens_per_s']:.1f}", requests, runs
 
 
-def measure(settings: Settings) -> dict[str, object]:
-    """Return the JSON object."""
+def measure(settings: NanoVllmSettings) -> dict[str, object]:
+    """Measure all engines, and return the report for `--json`."""
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.store.model_store import resolve_model
 
@@ -181,9 +181,12 @@ def measure(settings: Settings) -> dict[str, object]:
 
 
 def _measure_all(
-    settings: Settings, directory: Path, rounds: list[list[BenchRequest]]
+    settings: NanoVllmSettings, directory: Path, rounds: list[list[BenchRequest]]
 ) -> Iterator[EngineSpeed]:
-    """Measure our engine, then the peers. Raises our engine's errors; leaves out failed peers."""
+    """Measure our engine, then the peers. A peer that fails is left out.
+
+    Raises the errors of our engine and of loading the peers' model.
+    """
     clock = MonotonicClock()
     yield _measure_ours(settings, rounds, clock)
     free_device_memory()
@@ -206,7 +209,7 @@ def _measure_all(
 
 
 def _measure_ours(
-    settings: Settings, rounds: list[list[BenchRequest]], clock: Clock
+    settings: NanoVllmSettings, rounds: list[list[BenchRequest]], clock: Clock
 ) -> EngineSpeed:
     engine = make_our_engine(settings)
     speed = EngineSpeed(engine.name, attention=settings.attention_backend)
@@ -214,7 +217,7 @@ def _measure_ours(
     return speed
 
 
-def make_our_engine(settings: Settings, *, enforce_eager: bool = False) -> MinivllmEngine:
+def make_our_engine(settings: NanoVllmSettings, *, enforce_eager: bool = False) -> MinivllmEngine:
     """Create our engine with a batch slot for every request and room for the longest request."""
     spec = settings.spec
     return MinivllmEngine(
@@ -232,7 +235,7 @@ def make_our_engine(settings: Settings, *, enforce_eager: bool = False) -> Miniv
 
 
 def _measure_continuous(
-    settings: Settings, model: Any, rounds: list[list[BenchRequest]], clock: Clock
+    settings: NanoVllmSettings, model: Any, rounds: list[list[BenchRequest]], clock: Clock
 ) -> EngineSpeed:
     speed = EngineSpeed(ContinuousBatches.name)
     try:
@@ -250,7 +253,6 @@ def one_line(error: Exception) -> str:
 
 
 def free_device_memory() -> None:
-    """Free the device memory of engines that are no longer referenced."""
     gc.collect()  # engines have reference cycles that hold tensors
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

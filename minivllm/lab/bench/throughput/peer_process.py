@@ -1,9 +1,9 @@
 """`PeerProcess`: an engine in another Python environment, with packages that ours lacks.
 
 A child process runs with the peer's Python and exchanges requests and token ids through pipes
-(`peer_side/peer_main.py` explains the protocol). This exchange costs the peer one or two
-milliseconds per round, and rounds take seconds. Every wait has a time limit. At the end, the child
-and all processes that it has started are killed.
+(`peer_side/peer_main.py` explains the protocol). This costs the peer one or two milliseconds per
+round, and rounds take seconds. Every wait has a time limit. At the end, the child and all processes
+that it has started are killed.
 """
 
 import contextlib

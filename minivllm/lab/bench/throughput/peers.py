@@ -1,12 +1,11 @@
 """The engines of `minivllm bench throughput` with one interface: requests in, token ids out.
 
 `MinivllmEngine` uses `LLM(...)` like a user. `StaticBatches` calls `transformers`' `generate` with
-left padding, sdpa attention and the default cache. `TransformersPeer` is `StaticBatches` with a
-checkpoint.
+left padding, sdpa attention and the default cache; `TransformersPeer` does so with a checkpoint.
 
-A peer gets the same token ids, dtype, device and number of threads, and full batches. The peers
-have no end-of-sequence token. Masking that token (`min_new_tokens`) would be more work, and the
-tokens would differ.
+A peer gets the same token ids, dtype, device and number of threads, and full batches. It has no
+end-of-sequence token: masking that token (`min_new_tokens`) would be more work, and the tokens
+would differ.
 """
 
 from pathlib import Path
@@ -81,8 +80,7 @@ class StaticBatches:
 
         width = max(len(request.prompt_token_ids) for request in batch)
         pads = [width - len(request.prompt_token_ids) for request in batch]
-        # input_ids, attention_mask: [len(batch), width], padded on the left so that all prompts end
-        # at the same column.
+        # [len(batch), width], padded on the left so that all prompts end at the same column.
         prompts = (request.prompt_token_ids for request in batch)
         input_ids = torch.tensor(
             [[0] * pad + prompt for pad, prompt in zip(pads, prompts, strict=True)]
@@ -100,8 +98,7 @@ class StaticBatches:
                 f"transformers returned {output.shape[1] - width} tokens instead of {num_new}: its"
                 " speed cannot be compared."
             )
-        # A static batch runs to its longest output. Tokens beyond a request's `max_tokens` are
-        # dropped and not counted.
+        # A static batch runs to its longest output; tokens beyond `max_tokens` are not counted.
         rows = output[:, width:].tolist()
         return [row[: request.max_tokens] for row, request in zip(rows, batch, strict=True)]
 

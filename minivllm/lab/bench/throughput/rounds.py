@@ -1,8 +1,8 @@
 """`measure_rounds`: lets engines take turns on the same requests, and compares times and tokens.
 
 A machine's speed changes by tens of percent within an hour, so only neighbouring turns can be
-compared. OpenMP threads keep spinning after their work (Intel's: for 200 ms). So if an engine
-runs in another process, there is a pause before each turn.
+compared. OpenMP threads keep spinning after their work (Intel's: for 200 ms), so there is a pause
+before each turn if an engine runs in another process.
 """
 
 import gc
@@ -23,7 +23,7 @@ from minivllm.lab.bench.throughput.workloads import (
 )
 
 WARM_UP_ROUND = 0
-"""The round that is not counted, because first runs include compilation and allocation."""
+"""Not counted, because first runs include compilation and allocation."""
 SETTLE_S = 0.3
 
 
@@ -67,7 +67,6 @@ class Rounds:
         return [theirs / ours for ours, theirs in zip(self.runs, peer.runs, strict=True)]
 
     def ratio(self, peer: PeerRounds) -> float:
-        """Return the median of the rounds' ratios."""
         return statistics.median(self.ratios(peer))
 
 

@@ -3,9 +3,9 @@
     minivllm bench throughput --workload ragged --model smollm2 --vs transformers --json
     minivllm bench throughput --workload all --vs vllm --peer-python ~/vllm/bin/python
 
-All engines load the same weights and get the same token ids. The engines take turns, and the first
-round is not counted. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and
-llama.cpp run in their own Python (`peer_process.py`). `nano_vllm.py` has the workload `nano-vllm`.
+All engines load the same weights and get the same token ids. They take turns, and the first round
+is not counted. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and llama.cpp run
+in their own Python (`peer_process.py`). `nano_vllm.py` has the workload `nano-vllm`.
 
 The tokens of every round are compared, because a speed says little if the outputs differ. The JSON
 lists preloaded allocators and OpenMP libraries, which can change a speed by a quarter.
@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 from minivllm.config import AttentionBackendName
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.measured_workload import PEERS, Settings, measure
+from minivllm.lab.bench.throughput.measured_workload import PEERS, WorkloadSettings, measure
 from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WORKLOADS, quick
 from minivllm.lab.common.report import (
     DEFAULT_DTYPE,
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
                 f"The workload {NANO_VLLM.name} has its own peers and size: leave out"
                 " --peer-python, --quick."
             )
-        # Imported here, because `nano_vllm` imports torch, which `minivllm bench --help` must not.
+        # `nano_vllm` imports torch, which `minivllm bench --help` must not.
         from minivllm.lab.bench.throughput import nano_vllm
 
         return nano_vllm.run(args)
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
                 " out."
             )
     specs = list(WORKLOADS.values()) if args.workload == ALL else [WORKLOADS[args.workload]]
-    settings = Settings(
+    settings = WorkloadSettings(
         model=args.model or DEFAULT_MODEL,
         dtype=args.dtype or DEFAULT_DTYPE,
         seed=args.seed,

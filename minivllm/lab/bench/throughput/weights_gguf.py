@@ -1,9 +1,8 @@
 """`write_gguf`: writes a checkpoint's weights as a GGUF file, for speed comparisons with llama.cpp.
 
 The file has no tokenizer. Matrices have the requested dtype; norms and biases are float32, as
-llama.cpp requires. For the `llama` architecture, llama.cpp needs the rows of query and key
-projections in another order (`gguf_conversion` does the inverse). With the wrong order, a file
-loads but gives wrong tokens.
+llama.cpp requires. For the `llama` architecture, the rows of query and key projections need another
+order (`gguf_conversion` does the inverse); without it, a file loads but gives wrong tokens.
 """
 
 from pathlib import Path
@@ -34,7 +33,7 @@ _TYPES = {
 def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
     """Write the model in directory `checkpoint` to `path`.
 
-    Raises `BenchError` if this function does not support the model.
+    Raises `BenchError` if the model is not supported.
     """
     config = read_model_config(checkpoint)
     if config.rope_scaling is not None:

@@ -4,8 +4,6 @@ Prompts are random token ids, and every request generates `max_tokens` tokens (e
 ignored), so the work is the same for every engine. Each round draws *new tokens* from (seed,
 round), because a round must not hit blocks that an earlier round has cached. Lengths depend only on
 the seed, so that all rounds are the same amount of work.
-
-Sizes: see `docs/performance.md` and the issue that set the targets.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +20,7 @@ class WorkloadSpec:
     name: str
     num_requests: int
     prompt_len: tuple[int, int]
-    """Number of prompt tokens after the shared prefix."""
+    """After the shared prefix."""
     output_len: tuple[int, int]
     shared_prefix_len: int = 0
     """Number of tokens at the start of every prompt that are the same in all prompts."""
@@ -59,8 +57,8 @@ WORKLOADS: dict[str, WorkloadSpec] = {
 NANO_VLLM = WorkloadSpec(
     "nano-vllm", num_requests=256, prompt_len=(100, 1024), output_len=(100, 1024)
 )
-"""The workload of nano-vllm's published speed (`bench.py` in nano-vllm). It is for a GPU and has
-its own batch sizes and peers.
+"""The workload of nano-vllm's published speed (its `bench.py`), for a GPU, with its own batch sizes
+and peers.
 """
 
 
@@ -82,12 +80,12 @@ def quick(spec: WorkloadSpec) -> WorkloadSpec:
 def make_requests(
     spec: WorkloadSpec, seed: int, round_number: int, vocab_size: int
 ) -> list[BenchRequest]:
-    """Return the requests of one round. Equal arguments give equal requests.
+    """Return the requests of one round.
 
     Token ids are from 0 to `vocab_size - 1`.
     """
     # `Random` hashes a string with SHA-512, so each pair of seed and round gives different numbers.
-    # With `seed + round_number`, some pairs would give the same numbers.
+    # `seed + round_number` would not.
     lengths = Random(f"{spec.name}/lengths/{seed}")
     tokens = Random(f"{spec.name}/tokens/{seed}/{round_number}")
     shared = _draw(tokens, spec.shared_prefix_len, vocab_size)
@@ -101,7 +99,6 @@ def make_requests(
 
 
 def count_output_tokens(requests: list[BenchRequest]) -> int:
-    """Return how many tokens the requests ask for in total."""
     return sum(request.max_tokens for request in requests)
 
 

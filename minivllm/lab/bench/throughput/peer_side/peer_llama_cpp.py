@@ -2,7 +2,7 @@
 
 A batch has one token of each decoding sequence, and as many prompt tokens as fit. The common prefix
 of all prompts is computed once and shared with `llama_memory_seq_cp`. Only requested tokens have
-logits, and a token's logits are found by the token's position in the batch.
+logits, found by a token's position in the batch.
 """
 
 import llama_cpp
@@ -40,7 +40,7 @@ class Engine:
         params.n_seq_max = self._slots + 1
         params.n_threads = params.n_threads_batch = settings["num_threads"]
         params.type_k = params.type_v = GGML_TYPES[settings["dtype"]]
-        # Without this option, each sequence has its own part of the cache, so sharing would copy.
+        # Otherwise each sequence has its own part of the cache, so sharing would copy.
         params.kv_unified = True
         self._context = llama_cpp.llama_init_from_model(self._model, params)
         if not self._context:
@@ -115,10 +115,7 @@ class Engine:
 
 
 def _common_length(prompts: list[list[int]]) -> int:
-    """Return the length of the common prefix, but leave each prompt at least one token.
-
-    For a single prompt the length is 0.
-    """
+    """Return the length of the common prefix, but leave each prompt at least one token."""
     if len(prompts) < 2:
         return 0
     first, last = min(prompts), max(prompts)

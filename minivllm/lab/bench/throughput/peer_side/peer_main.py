@@ -7,9 +7,8 @@
     <- {"outputs": [[ids], ...], "peak_rss_bytes": n}        repeated
     <- {"error": "..."}                                      in place of an answer; the child ends
 
-The child ends when standard input ends. Peers and C libraries print to standard output. So the
-answers use a copy of standard output's descriptor, and descriptor 1 is redirected to standard
-error.
+The child ends when standard input ends. Peers and C libraries print to standard output, so the
+answers use a copy of its descriptor, and descriptor 1 is redirected to standard error.
 """
 
 import json

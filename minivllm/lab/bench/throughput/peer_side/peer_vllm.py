@@ -1,7 +1,7 @@
 """vLLM's offline `LLM` with its own defaults, on CPU or GPU, for `bench throughput --vs vllm`.
 
 vLLM's workers get as many threads as our engine; by default vLLM reserves one core for its
-scheduler. vLLM reads environment variables when it is imported, so they are set before the import.
+scheduler. Environment variables are set before the import, at which vLLM reads them.
 """
 
 import os

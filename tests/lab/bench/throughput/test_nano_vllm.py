@@ -8,7 +8,7 @@ import pytest
 from minivllm.cli import main
 from minivllm.lab.bench.throughput import nano_vllm
 from minivllm.lab.bench.throughput.dummy_peers import ContinuousBatches, load_dummy_transformers
-from minivllm.lab.bench.throughput.nano_vllm import Settings, measure
+from minivllm.lab.bench.throughput.nano_vllm import NanoVllmSettings, measure
 from minivllm.lab.bench.throughput.peers import MinivllmEngine, StaticBatches
 from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WorkloadSpec, make_requests
 from minivllm.runtime.store.model_store import resolve_model
@@ -37,8 +37,8 @@ def continuous_batching(dummy_model) -> None:
 
 
 @pytest.fixture
-def settings() -> Settings:
-    return Settings(
+def settings() -> NanoVllmSettings:
+    return NanoVllmSettings(
         spec=SMALL, model="tiny-random", dtype="float32", device="cpu", attention_backend="torch",
         seed=0, num_rounds=1, num_threads=1, peer_seconds=60,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def test_all_four_engines_say_the_same_on_the_same_dummy_weights(dummy_model) ->
 
 
 def test_a_peer_that_fails_is_left_out_with_its_reason_and_the_others_run(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: NanoVllmSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: object) -> None:
         raise RuntimeError("no such kernel\nand a long story")

@@ -1,8 +1,8 @@
 """What each version of the decode kernel reads: the real kernels are interpreted and traced.
 
 Only the positions of the reads matter, so the inputs are random numbers in the shapes of a model.
-Each output is compared with the output of the reference implementation. With a CUDA device, kernels
-would be compiled and could not be traced, so they are interpreted in a separate process.
+Each output is compared with that of the reference implementation. With a CUDA device, kernels are
+compiled and cannot be traced, so they are interpreted in a separate process.
 """
 
 import json
@@ -10,11 +10,9 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 from minivllm.errors import LessonError
 
-Rung = Literal["naive", "grouped", "split", "static", "unified"]
 SPLITS = 2
 """Number of parts for the kernel `split`. The context is short, because interpreting is slow."""
 
@@ -43,7 +41,7 @@ class Look:
     """Whether the output equals that of the reference implementation."""
 
 
-def look(shape: Shape) -> dict[Rung, Look]:
+def look(shape: Shape) -> dict[str, Look]:
     """Run and trace every kernel version once.
 
     Raises `LessonError` if the kernels cannot be interpreted.
@@ -61,7 +59,7 @@ def _is_interpreted_here() -> bool:
     return INTERPRETED
 
 
-def _look_here(shape: Shape) -> dict[Rung, Look]:
+def _look_here(shape: Shape) -> dict[str, Look]:
     import torch
 
     from minivllm.kernels import trace
@@ -101,34 +99,39 @@ def _look_here(shape: Shape) -> dict[Rung, Look]:
             query, keys, values, table, starts, lengths, scale, has_chunks=False
         ),
     }
-    looks: dict[Rung, Look] = {}
-    for rung, call in calls.items():
+    looks: dict[str, Look] = {}
+    for version, call in calls.items():
         traced = trace(call, keys)
         reads = [
             sum(read.num_slots for tile in one.tiles for read in tile.reads)
             for one in traced.programs
         ]
         right = torch.allclose(traced.result[:1], expected, rtol=1e-4, atol=1e-4)
-        looks[rung] = Look(sum(map(bool, reads)), sum(reads), reads.count(0), right)
+        looks[version] = Look(sum(map(bool, reads)), sum(reads), reads.count(0), right)
     return looks
 
 
-def _look_elsewhere(shape: Shape) -> dict[Rung, Look]:
+def _look_elsewhere(shape: Shape) -> dict[str, Look]:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-m", "minivllm.lessons.shown.rungs", json.dumps(asdict(shape))]
+    command = [
+        sys.executable,
+        "-m",
+        "minivllm.lessons.shown.kernel_reads",
+        json.dumps(asdict(shape)),
+    ]
     worker = subprocess.run(command, capture_output=True, env=environment, timeout=60)
     if worker.returncode != 0:
         last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise LessonError(f"The kernels could not be watched: {last_words}")
-    return {rung: Look(**seen) for rung, seen in json.loads(worker.stdout).items()}
+    return {version: Look(**seen) for version, seen in json.loads(worker.stdout).items()}
 
 
 if __name__ == "__main__":
     print(
         json.dumps(
             {
-                rung: asdict(seen)
-                for rung, seen in _look_here(Shape(**json.loads(sys.argv[1]))).items()
+                version: asdict(seen)
+                for version, seen in _look_here(Shape(**json.loads(sys.argv[1]))).items()
             }
         )
     )

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Plays the demo's scenarios on a real model and records them: the traces in docs/assets/traces.
+"""Plays the demo's scenarios on a real model and records them in docs/assets/recordings.
 
-    tools/pictures/make_traces.py
+    tools/pictures/make_recordings.py
         # all scenarios on smollm2, in place
-    tools/pictures/make_traces.py --model tiny-random --out /tmp/traces
+    tools/pictures/make_recordings.py --model tiny-random --out /tmp/recordings
         # without a download, but with meaningless text
-    tools/pictures/make_traces.py --scenario burst
+    tools/pictures/make_recordings.py --scenario burst
         # only this scenario; --scenario can be repeated
-    tools/pictures/make_traces.py --scenario policies
+    tools/pictures/make_recordings.py --scenario policies
         # one scenario under two policies, for `replay --with`
-    tools/pictures/make_traces.py --scenario x-ray
+    tools/pictures/make_recordings.py --scenario x-ray
         # one decode under the kernel x-ray
 
 All settings that depend on the machine are fixed: virtual clock, CPU, float32, one thread. So each
@@ -34,7 +34,7 @@ from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.runtime.loader import load_model
 
-TRACES = Path(__file__).resolve().parents[2] / "docs/assets/traces"
+RECORDINGS = Path(__file__).resolve().parents[2] / "docs/assets/recordings"
 FIXED = {
     "dtype": "float32",
     "device": "cpu",
@@ -45,7 +45,7 @@ POLICIES = ("static+contiguous", "continuous+paged")
 """Names of configurations, as in `minivllm compare`: how engines served in the past, and today."""
 POLICIES_SCENARIO = "burst"
 XRAY_SCENARIO = "shared-prefix"
-"""Scenario of the x-ray. Its first request is long enough for two tiles of keys."""
+"""The first request of this scenario is long enough for two tiles of keys."""
 XRAY_STEPS = 4
 
 
@@ -80,10 +80,9 @@ def record_policies(model_name: str, folder: Path) -> list[Path]:
 
 
 def record_xray(model: str, path: Path) -> None:
-    """Record a few steps of one request. The second decode step also records attention.
+    """Record a few steps of one request. The second decode also records attention.
 
-    Attention data is the attention mass per block over all layers, and the x-ray of the programs of
-    one layer.
+    Attention is recorded as the mass per block over all layers, and as the x-ray of one layer.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     scenario = SCENARIOS[XRAY_SCENARIO]
@@ -115,7 +114,11 @@ def main() -> None:
     )
     parser.add_argument("--model", default="smollm2", help="(default: %(default)s)")
     parser.add_argument(
-        "--out", type=Path, default=TRACES, metavar="FOLDER", help="(default: docs/assets/traces)"
+        "--out",
+        type=Path,
+        default=RECORDINGS,
+        metavar="FOLDER",
+        help="(default: docs/assets/recordings)",
     )
     choices = (*SCENARIOS, "policies", "x-ray")
     parser.add_argument(

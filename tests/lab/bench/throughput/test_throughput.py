@@ -6,7 +6,7 @@ import pytest
 
 from minivllm.cli import main
 from minivllm.lab.bench import memory
-from minivllm.lab.bench.throughput.measured_workload import Settings, measure
+from minivllm.lab.bench.throughput.measured_workload import WorkloadSettings, measure
 from minivllm.lab.bench.throughput.rounds import PeerRounds, Rounds, TokenMismatch, measure_rounds
 from minivllm.lab.bench.throughput.workloads import (
     WORKLOADS,
@@ -74,7 +74,7 @@ def test_speed_and_ratio_are_medians_over_rounds() -> None:
 
 def test_against_transformers_the_result_has_every_promised_key() -> None:
     peers = {"transformers": None}
-    settings = Settings(
+    settings = WorkloadSettings(
         model="tiny-random", dtype="float32", seed=0, num_rounds=1, num_threads=1, peers=peers
     )
     (result,) = measure([SMALL], settings)

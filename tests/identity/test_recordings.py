@@ -1,4 +1,4 @@
-"""The committed traces of the demo's scenarios open, fold, and match today's engine."""
+"""The committed recordings of the demo's scenarios open, fold, and match today's engine."""
 
 import re
 import subprocess
@@ -13,16 +13,16 @@ from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
-TRACES = ROOT / "docs/assets/traces"
-MAKE_TRACES = ROOT / "tools/pictures/make_traces.py"
-POLICIES = TRACES / "policies"
-KERNELS = TRACES / "kernels"
+RECORDINGS = ROOT / "docs/assets/recordings"
+MAKE_RECORDINGS = ROOT / "tools/pictures/make_recordings.py"
+POLICIES = RECORDINGS / "policies"
+KERNELS = RECORDINGS / "kernels"
 LARGEST = 480_000
-"""Bytes; the traces are in every clone."""
+"""Bytes; the recordings are in every clone."""
 
 
-def test_each_scenario_has_a_trace_and_there_is_no_other_file():
-    assert {path.name for path in TRACES.iterdir()} == {
+def test_each_scenario_has_a_recording_and_there_is_no_other_file():
+    assert {path.name for path in RECORDINGS.iterdir()} == {
         "gpu", "kernels", "policies", *(f"{name}.jsonl" for name in SCENARIOS)
     }  # fmt: skip
     assert {path.name for path in POLICIES.iterdir()} == {
@@ -30,12 +30,12 @@ def test_each_scenario_has_a_trace_and_there_is_no_other_file():
         "continuous+paged.jsonl",
     }
     assert {path.name for path in KERNELS.iterdir()} == {"x-ray.jsonl"}
-    assert all(path.stat().st_size < LARGEST for path in TRACES.rglob("*.jsonl"))
+    assert all(path.stat().st_size < LARGEST for path in RECORDINGS.rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_committed_trace_opens_and_folds_to_its_end(name: str):
-    recording = Recording(TRACES / f"{name}.jsonl")
+def test_a_committed_recording_opens_and_folds_to_its_end(name: str):
+    recording = Recording(RECORDINGS / f"{name}.jsonl")
     header, scenario = recording.header, SCENARIOS[name]
     assert (header.schema, header.version) == (SCHEMA_NAME, SCHEMA_VERSION)
     assert (header.model, header.clock) == ("smollm2", "virtual")
@@ -52,7 +52,7 @@ def test_a_committed_trace_opens_and_folds_to_its_end(name: str):
 
 
 def test_the_recording_from_a_gpu_opens_folds_and_has_a_traced_kernel():
-    recording = Recording(TRACES / "gpu/shared-prefix.jsonl")
+    recording = Recording(RECORDINGS / "gpu/shared-prefix.jsonl")
     assert (recording.header.model, recording.header.clock) == ("smollm2", "monotonic")
     fold = recording.view_at_event(len(recording))
     assert fold.counters.finished_requests == len(SCENARIOS["shared-prefix"].arrivals)
@@ -75,26 +75,26 @@ def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
 
 
 def test_the_same_scenario_gives_the_same_bytes_again(tmp_path: Path):
-    make_traces = load_tool("pictures/make_traces.py")
+    make_recordings = load_tool("pictures/make_recordings.py")
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     for path in (first, second):
-        make_traces.record(SCENARIOS["parallel-sampling"], "tiny-random", path)
+        make_recordings.record(SCENARIOS["parallel-sampling"], "tiny-random", path)
     assert first.read_bytes() == second.read_bytes() and first.stat().st_size > 50_000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*SCENARIOS, "policies", "x-ray"])
-def test_a_committed_trace_is_what_the_engine_does_today(
+def test_a_committed_recording_is_what_the_engine_does_today(
     name: str, tmp_path: Path, smollm2_path: Path
 ):
-    """If a change is intended, run tools/pictures/make_traces.py.
+    """If a change is intended, run tools/pictures/make_recordings.py.
 
     In `beams` and `x-ray`, another processor may round the last digits differently.
     """
-    command = [sys.executable, MAKE_TRACES, "--out", tmp_path, "--scenario", name]
+    command = [sys.executable, MAKE_RECORDINGS, "--out", tmp_path, "--scenario", name]
     subprocess.run(command, check=True, capture_output=True)
     made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.jsonl"))
     assert len(made) == (2 if name == "policies" else 1)
     assert [(tmp_path / path).read_bytes() for path in made] == [
-        (TRACES / path).read_bytes() for path in made
+        (RECORDINGS / path).read_bytes() for path in made
     ]

@@ -6,8 +6,8 @@ pytest.importorskip("triton")
 
 from minivllm.errors import LessonError
 from minivllm.kernels.attention.decode_split import choose_num_splits
-from minivllm.lessons.shown import rungs
-from minivllm.lessons.shown.rungs import SPLITS, Shape, look
+from minivllm.lessons.shown import kernel_reads
+from minivllm.lessons.shown.kernel_reads import SPLITS, Shape, look
 
 SHAPE = Shape(num_heads=4, num_kv_heads=2, head_size=16, context=128, padded_rows=2)
 
@@ -24,7 +24,7 @@ def test_every_kernel_version_matches_the_reference(looks):
 
 def test_the_naive_kernel_reads_each_key_for_every_query_head_and_the_others_once(looks):
     assert (looks["naive"].programs, looks["naive"].keys_read) == (4, 4 * 128)
-    assert {looks[rung].keys_read for rung in ("grouped", "split", "static", "unified")} == {
+    assert {looks[version].keys_read for version in ("grouped", "split", "static", "unified")} == {
         2 * 128
     }
     assert looks["grouped"].programs == looks["unified"].programs == 2
@@ -36,7 +36,7 @@ def test_the_naive_kernel_reads_each_key_for_every_query_head_and_the_others_onc
 
 @pytest.mark.slow
 def test_a_subprocess_sees_the_same_reads(looks, monkeypatch):
-    monkeypatch.setattr(rungs, "_is_interpreted_here", lambda: False)
+    monkeypatch.setattr(kernel_reads, "_is_interpreted_here", lambda: False)
     assert look(SHAPE) == looks
 
 
@@ -46,7 +46,7 @@ def test_kernels_that_cannot_be_watched_give_one_sentence(monkeypatch, tmp_path)
         "#!/bin/sh\necho 'Traceback' >&2\necho 'ImportError: no triton here' >&2\nexit 1\n"
     )
     python.chmod(0o755)
-    monkeypatch.setattr(rungs.sys, "executable", str(python))
-    monkeypatch.setattr(rungs, "_is_interpreted_here", lambda: False)
+    monkeypatch.setattr(kernel_reads.sys, "executable", str(python))
+    monkeypatch.setattr(kernel_reads, "_is_interpreted_here", lambda: False)
     with pytest.raises(LessonError, match=r"could not be watched: ImportError: no triton here$"):
         look(SHAPE)

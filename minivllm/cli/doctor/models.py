@@ -1,0 +1,31 @@
+"""Checks of the models: the one in the package, and the chat model."""
+
+from minivllm.cli.doctor.finding import Finding, advice, bad, ok
+from minivllm.errors import ModelError
+
+
+def check_house_model() -> Finding:
+    try:
+        from minivllm.runtime.store.house_model import house_checkpoint
+        from minivllm.runtime.store.provenance import provenance_of
+
+        folder = house_checkpoint()
+    except ModelError as error:
+        return bad("house model", str(error).rstrip("."))
+    except ModuleNotFoundError as error:
+        return bad("house model", f"needs the package {error.name}: install it first")
+    return ok("house model", f"{provenance_of(folder)}, not damaged")
+
+
+def check_chat_model() -> Finding:
+    """Look in the caches only; the doctor downloads nothing."""
+    try:
+        from minivllm.runtime.store.model_store import ModelStore
+        from minivllm.runtime.store.provenance import provenance_of
+
+        found = ModelStore().smollm2_if_here()
+    except ModuleNotFoundError as error:
+        return bad("chat model", f"needs the package {error.name}: install it first")
+    if found is None:
+        return advice("chat model", "not downloaded: minivllm model fetch smollm2")
+    return ok("chat model", f"smollm2, {provenance_of(found)}")
