@@ -36,6 +36,8 @@ class Context:
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
     """Draw with printable ASCII only."""
+    shows_ids: bool = False
+    """Show a block's tokens as ids and not as words."""
     watch: str = ""
     finished: list[str] | None = None
     """The results of the run; None until the run is over."""

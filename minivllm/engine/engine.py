@@ -257,6 +257,7 @@ class LLMEngine:
 
         Returns a function that unsubscribes.
         """
+        self._stepper.names.catch_up()
         return self._stepper.bus.subscribe(listener)
 
     def record_attention_mass(self, on: bool) -> None:
@@ -293,8 +294,12 @@ class LLMEngine:
         After each phase, the state equals the fold of all events so far.
         """
         stepper = self._stepper
+        stepper.names.catch_up()
         return inspect_engine(
-            stepper.scheduler, stepper.last_plan, stepper.output_processor.visible_text
+            stepper.scheduler,
+            stepper.last_plan,
+            stepper.output_processor.visible_text,
+            stepper.names.pieces,
         )
 
     def log_header(self) -> ev.LogHeader:

@@ -34,6 +34,7 @@ from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
 from minivllm.engine.runner import Runner
 from minivllm.engine.token_explaining import TokenExplainer
+from minivllm.engine.token_names import TokenNames
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -78,8 +79,11 @@ class Stepper:
         self.runner = runner
         self.scheduler = scheduler
         self.output_processor = output_processor
-        self.explainer = TokenExplainer(bus, explain_all=explain_tokens)
-        self.beams = BeamDriver(scheduler, output_processor, limits, bus, self.explainer)
+        self.names = TokenNames(output_processor.decoder, scheduler.requests, bus)
+        self.explainer = TokenExplainer(self.names, bus, explain_all=explain_tokens)
+        self.beams = BeamDriver(
+            scheduler, output_processor, limits, self.names, bus, self.explainer
+        )
         self.tracer = KernelTracer(bus)
         self.clock = clock
         self.bus = bus
@@ -233,6 +237,7 @@ class Stepper:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
         self.scheduler.counters.generation_tokens += 1
         if self.bus.active:
+            self.names.name((sampled.token_id,))
             logprob = sampled.logprobs[sampled.token_id].logprob if sampled.logprobs else None
             self.bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
         if stop is not None:
@@ -262,6 +267,8 @@ class Stepper:
         self.output_processor.add_sequence(request.sequences[0])
         if request.params.use_beam_search:
             self.beams.start(request)
+        if self.bus.active:
+            self.names.name(request.prompt_token_ids)
         self.scheduler.add_request(request)
 
     def abort(self, request: Request, error: str | None = None) -> None:

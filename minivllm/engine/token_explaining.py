@@ -18,6 +18,7 @@ import msgspec
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
 from minivllm.core.request import Request, Sequence
+from minivllm.engine.token_names import TokenNames
 from minivllm.errors import InvalidRequestError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -28,8 +29,9 @@ _MAX_DROPPED = 8
 
 
 class TokenExplainer:
-    def __init__(self, bus: EventBus, *, explain_all: bool) -> None:
+    def __init__(self, names: TokenNames, bus: EventBus, *, explain_all: bool) -> None:
         """explain_all: watch every sequence"""
+        self._names = names
         self._bus = bus
         self._explain_all = explain_all
         # Keep objects, not ids: a later request can have the id of a finished one.
@@ -71,6 +73,7 @@ class TokenExplainer:
             if isinstance(token, SamplingError) or token.explanation is None:
                 continue
             found = token.explanation
+            self._names.name([one.token_id for one in found.candidates])
             self._bus.emit(
                 ev.TokenExplained,
                 sequence.seq_id,
@@ -120,6 +123,7 @@ class TokenExplainer:
         dropped = [one for one in ranked if one.fate == "dropped"][:_MAX_DROPPED]
         shown = [one for one in ranked if one.fate != "dropped" or one in dropped]
         best = next((one for one in shown if one.fate == "continues"), shown[0])
+        self._names.name([one.token_id for one in shown])
         position, temperature = beams[0].num_tokens, beams[0].request.params.temperature
         self._bus.emit(
             ev.TokenExplained,

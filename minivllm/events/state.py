@@ -111,6 +111,8 @@ class EngineState(msgspec.Struct, gc=False):
     """The current value; a recording's header has the one that the engine was built with."""
     max_num_batched_tokens: int
     counters: Counters
+    token_pieces: dict[int, str] = {}
+    """Text of each token id that has occurred while a listener watched (`tokens.named`)."""
 
     @classmethod
     def idle(cls, header: LogHeader) -> "EngineState":

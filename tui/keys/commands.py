@@ -105,6 +105,8 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Source", "Show the engine's code that made this decision.", "Look"),
     Command("look.filter", "slash", lambda app: app.windows.filter(),
             "Filter", "Show only events with a word (!word: without it).", "Look", "/"),
+    Command("look.ids", "i", lambda app: app.look_keys.ids(),
+            "Ids/words", "Show a block's tokens as ids or as words.", "Look"),
     Command("look.maximize", "z", lambda app: app.look_keys.maximize(),
             "Maximize", "Enlarge the panel to the whole screen, or restore it.", "Look"),
     Command("engine.pause", "p", lambda app: app.engine_keys.pause(),

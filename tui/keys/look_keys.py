@@ -57,6 +57,14 @@ class LookKeys:
         else:
             await self.screen(made_for[target.kind])
 
+    def ids(self) -> None:
+        """Switch the block inspector between words and ids."""
+        context = self._app.context
+        context.shows_ids = not context.shows_ids
+        shown = "ids" if context.shows_ids else "words"
+        self._app.tell(f"The block inspector shows tokens as {shown}.")
+        self._app.draw()
+
     def maximize(self) -> None:
         screen, focused = self._app.screen, self._app.focused
         if screen.maximized is not None:

@@ -5,10 +5,12 @@ or evicted; other panels show steps and tokens. Blocks with the same step, cause
 sentence, so that a long prompt does not fill the screen.
 """
 
+from itertools import islice
+
 import msgspec
 
 from minivllm.events import types as ev
-from minivllm.text import clean, id_ranges, plural, short_name
+from minivllm.text import clean, id_ranges, plural, short_name, visible
 from minivllm.tui.draw.lines import Span
 
 LOG_LENGTH = 64
@@ -274,6 +276,10 @@ _NUMBERS = {
         f" position {e.num_computed_tokens}"
     ),
     ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')}{_seconds(e)}",
+    ev.TokensNamed: lambda e: (
+        f"{plural(len(e.pieces), 'token id')} named: "
+        + " ".join(f"{one} “{visible(text)}”" for one, text in islice(e.pieces.items(), 12))
+    ),
     ev.TokenSampled: lambda e: (
         f"{short_name(e.seq_id)} samples “{clean(e.text[:200])}” (token {e.token_id})"
     ),

@@ -8,7 +8,7 @@ import msgspec
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.text import clean, fit
+from minivllm.text import fit, visible
 
 KEPT = 32
 """How many sequences have an explanation; every keyframe contains them all."""
@@ -41,8 +41,8 @@ def _beams_of(seq_id: str) -> str:
 
 def piece_of(fold: Fold, token_id: int) -> str:
     """A token as text in quotation marks; as `token 338` if its text is unknown."""
-    pieces: dict[int, str] = getattr(fold, "token_pieces", {})
-    if token_id not in pieces:
+    piece = fold.token_pieces.get(token_id)
+    if piece is None:
         return f"token {token_id}"
-    piece = clean(pieces[token_id])
+    piece = visible(piece)
     return f"“{fit(piece, _LONGEST_PIECE) if len(piece) > _LONGEST_PIECE else piece}”"

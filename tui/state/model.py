@@ -273,7 +273,9 @@ class ModelCodec:
         pieces += map(encode, sequences.values())
         return [*pieces, *age_pieces, *FOLD.pack(model.fold)]
 
-    def restore(self, header: ev.LogHeader, pieces: Sequence[bytes]) -> DashboardModel:
+    def restore(
+        self, header: ev.LogHeader, pieces: Sequence[bytes], newest: DashboardModel
+    ) -> DashboardModel:
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))
         remembered = head.remembered
@@ -288,7 +290,8 @@ class ModelCodec:
             remembered.ledger.sequences[record.seq_id] = record
         for piece in islice(rest, head.num_ages):
             remembered.ages.blocks += _AGES_DECODER.decode(piece)
-        return DashboardModel(header, FOLD.restore(header, list(rest)), remembered)
+        fold = FOLD.restore(header, list(rest), newest.fold)
+        return DashboardModel(header, fold, remembered)
 
 
 _AGES_PER_PIECE = 16

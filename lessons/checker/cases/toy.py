@@ -34,6 +34,9 @@ class ToyTokenizer:
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         return "".join("" if i == EOS and skip_special_tokens else chr(64 + i) for i in ids)
 
+    def piece(self, token_id: int) -> str:
+        return self.decode([token_id], skip_special_tokens=False)
+
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
         return token_id == EOS and skip_special_tokens
 

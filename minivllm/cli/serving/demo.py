@@ -31,7 +31,7 @@ from minivllm.lessons.scenarios.stories import tell
 
 CHAT_MODEL, HOUSE_MODEL = "smollm2", "house"
 QUICK = {"attention_backend": "torch", "linear_backend": "torch"}
-"""For the house model: without a compiler run, the first text appears sooner."""
+"""Options for the house model: without compiling C kernels, its first text appears sooner."""
 SECONDS_PER_STEP_WATCHED = 0.1
 """Minimum time per step in the dashboard: a run with a tiny model would end too soon."""
 

@@ -5,9 +5,9 @@ the result with `engine.inspect()` after every step). So an event says what *cha
 has no data that can be derived. `seq` is also the order of the changes.
 
 In JSON, an event is one object: the tag `ev`, the envelope (`seq`, `step`, `t`), and its own
-fields. All kinds except `kernel.traced` and `token.explained` are flat, and `request.arrived` apart
-from its sampling parameters. `rule` names the function that emits the kind, so
-that a dashboard can show the function's source. `rule` is not part of the JSON.
+fields. All kinds are flat, except `kernel.traced`, `token.explained`, `tokens.named` and the
+sampling parameters of `request.arrived`. `rule` names the function that emits the kind, so that a
+dashboard can show the function's source. `rule` is not part of the JSON.
 """
 
 from minivllm.events.types.blocks import (
@@ -62,6 +62,7 @@ from minivllm.events.types.steps import (
     StepScheduled,
     TextFlushed,
     TokenSampled,
+    TokensNamed,
 )
 
 __all__ = [
@@ -110,6 +111,7 @@ __all__ = [
     "TokenCandidate",
     "TokenExplained",
     "TokenSampled",
+    "TokensNamed",
     "TracedProgram",
     "TracedRead",
     "TracedTile",
@@ -141,6 +143,7 @@ AnyEvent = (
     | AttentionMass
     | KernelTraced
     | TokenExplained
+    | TokensNamed
     | TokenSampled
     | TextFlushed
     | InvariantViolated

@@ -157,6 +157,14 @@ async def shows_only_events_with_a_word(seat: Seat, key: str) -> None:
     assert any("block" in row for row in drawn(seat.app, "events"))
 
 
+@of("look.ids")
+async def switches_a_blocks_tokens_between_words_and_ids(seat: Seat, key: str) -> None:
+    for shown in ("ids", "words"):
+        await seat.press(key)
+        assert seat.app.context.shows_ids == (shown == "ids")
+        assert told(seat.app)[-1] == f"The block inspector shows tokens as {shown}."
+
+
 @of("look.maximize")
 async def gives_the_panel_the_whole_screen(seat: Seat, key: str) -> None:
     seat.app.set_focus(panel(seat.app, "blockmap"))

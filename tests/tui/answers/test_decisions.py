@@ -32,6 +32,7 @@ WITHOUT_A_SENTENCE = {
     ev.StepEnd,
     ev.AttentionMass,
     ev.TokenExplained,
+    ev.TokensNamed,
     ev.TokenSampled,
     ev.TextFlushed,
 }

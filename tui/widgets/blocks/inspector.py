@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from minivllm.text import clean, plural, short_name
+from minivllm.text import clean, plural, short_name, visible
+from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.chains import PrefixIndex
@@ -18,6 +19,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _HASH_SHOWN = 12
 _LABEL_WIDTH = 8
+_NO_WORDS = "This old recording has no words, so tokens are shown as ids."
 _MOST_RELATIVES = 24
 
 
@@ -42,8 +44,9 @@ class Inspector(Panel):
     HELP_TITLE = "Block inspector"
     HELP_TEXT = (
         "Everything about the selected block: its owners and its entry in their block"
-        " tables, its tokens, and, if it is free, how many allocations it will survive. Its"
-        " hash covers its content and all blocks before it, so the panel also lists its"
+        " tables, its tokens, and, if it is free, how many allocations it will survive. Tokens"
+        " are words, with · for a space and ↵ for a line break; i shows their ids. A hash covers"
+        " a block's content and all blocks before it, so the panel also lists the block's"
         " parent, the blocks that follow it and the blocks with the same content."
     )
 
@@ -62,7 +65,7 @@ class Inspector(Panel):
             return [Row(width).put(hint, "faint").line() for hint in hints][:height]
         if block_id >= len(model.fold.blocks):
             return [Row(width).put(f"There is no block {block_id} in this run.", "warn").line()]
-        facts = facts_of(model, self._index.of(model), block_id)
+        facts = facts_of(model, self._index.of(model), block_id, self.context)
         lines: list[Line] = []
         for number, fact in enumerate(facts):
             # Keep one row for each later fact before this fact gets a second row.
@@ -71,7 +74,9 @@ class Inspector(Panel):
         return lines[:height]
 
 
-def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[Fact]:
+def facts_of(
+    model: DashboardModel, index: PrefixIndex, block_id: int, context: Context
+) -> list[Fact]:
     state, owners = model.fold.blocks[block_id], model.owners(block_id)
     use = _use(model, index, block_id, owners)
     facts = [
@@ -108,7 +113,7 @@ def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[F
     ]
     if masses:
         facts.append(Fact("mass", masses))
-    return facts + _token_ids(model, use, owners)
+    return facts + _contents(model, use, owners, context)
 
 
 def _condition(model: DashboardModel, block_id: int) -> Item:
@@ -216,7 +221,9 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
     return Fact("age", [Item(f"{taken},", "muted"), Item(f"touched in {age.touched:,}", "muted")])
 
 
-def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:
+def _contents(
+    model: DashboardModel, use: Use, owners: list[tuple[str, int]], context: Context
+) -> list[Fact]:
     for seq_id, entry in owners:
         first = entry * model.header.block_size
         last = first + use.num_tokens
@@ -226,12 +233,21 @@ def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -
             skipped = max(first - state.num_prompt_tokens, 0)
             output = state.output_token_ids[skipped : max(last - state.num_prompt_tokens, 0)]
             both = (("prompt", prompt, "text"), ("output", output, "good"))
-            return [
-                Fact(label, [Item(str(id_), style) for id_ in ids])
+            facts = [
+                Fact(label, [_token(model, id_, style, context) for id_ in ids])
                 for label, ids, style in both
                 if ids
             ]
+            if facts and not model.fold.token_pieces and not context.shows_ids:
+                facts.insert(0, Fact("words", [Item(word, "muted") for word in _NO_WORDS.split()]))
+            return facts
     return []
+
+
+def _token(model: DashboardModel, token_id: int, style: str, context: Context) -> Item:
+    """A token as a word; as its id if there is no word, or if the user wants ids."""
+    piece = "" if context.shows_ids else model.fold.token_pieces.get(token_id, "")
+    return Item(visible(piece, context.ascii) or str(token_id), style)
 
 
 def _flow(fact: Fact, width: int, most: int) -> list[Line]:

@@ -1,11 +1,12 @@
 """Panel for one event: the meaning of its kind, its fields, and the function that emitted it."""
 
 import textwrap
+from itertools import islice
 
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
-from minivllm.text import clean
+from minivllm.text import clean, visible
 from minivllm.tui.answers.code import Rule, SourceLines, meaning_of, source_of
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, block, sequence, step
@@ -127,6 +128,11 @@ def _text_of(value: object) -> str:
                 for one in value[:_MOST_NUMBERS]
             )
             return f"{len(value):,}: {numbers}"
+        case dict():
+            pieces = islice(value.items(), _MOST_NUMBERS)
+            return f"{len(value):,}: " + " ".join(
+                f"{key} “{visible(text)}”" for key, text in pieces
+            )
         case str():
             return (
                 f"“{clean(value[:_LONGEST_VALUE])}”"
