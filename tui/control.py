@@ -71,5 +71,8 @@ class EngineControl(Protocol):
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one `kernel.traced` for the next decode of this sequence."""
 
+    def explain_tokens(self, seq_id: str, on: bool) -> None:
+        """Start or stop emitting `token.explained` for each token of this sequence."""
+
     def messages(self) -> list[str]:
         """Refusals and errors since the last call, oldest first."""

@@ -18,6 +18,7 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
+from minivllm.engine.token_explaining import TokenExplainer
 from minivllm.engine.token_names import TokenNames
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -32,12 +33,14 @@ class BeamDriver:
         limits: Limits,
         names: TokenNames,
         bus: EventBus,
+        explainer: TokenExplainer,
     ) -> None:
         self._scheduler = scheduler
         self._output_processor = output_processor
         self._limits = limits
         self._names = names
         self._bus = bus
+        self._explainer = explainer
         self._searches: dict[str, BeamSearch] = {}
         self._candidates: dict[str, list[Candidate]] = {}
 
@@ -89,7 +92,11 @@ class BeamDriver:
         candidates = [
             candidate for beam in beams for candidate in self._candidates.pop(beam.seq_id)
         ]
+        explained = self._explainer.watches_search(request)
+        before = (search.scores, list(search.hypotheses)) if explained else None
         chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
+        if before is not None:
+            self._explainer.explain_beams(beams, candidates, chosen, search, before)
         if search.done:
             self._finish(request, beams, search)
             return

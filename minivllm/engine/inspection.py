@@ -20,6 +20,7 @@ from minivllm.events.state import (
     ScheduledState,
     SequenceState,
 )
+from minivllm.events.types import RequestSampling
 
 
 def inspect_engine(
@@ -84,6 +85,7 @@ def _request_state(request: Request) -> RequestState:
         seq_ids=[
             sequence.seq_id for sequence in request.sequences if not sequence.status.is_finished
         ],
+        sampling=RequestSampling.of(request.params),
     )
 
 

@@ -32,7 +32,7 @@ class TokenNames:
             self._bus.emit(ev.TokensNamed, pieces)
 
     def catch_up(self) -> None:
-        """Prepare for a first listener: it knows only what `inspect()` says, the tokens so far."""
+        """Before the first listener subscribes, name the tokens that `inspect()` contains."""
         if not self._bus.active:
             self.pieces = {
                 token_id: self._piece(token_id)

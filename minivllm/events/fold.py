@@ -110,6 +110,7 @@ class Fold:
             prompt=event.prompt,
             arrival_time=event.t,
             seq_ids=[event.seq_id],
+            sampling=event.sampling,
         )
         self.sequences[event.seq_id] = SequenceState(
             event.request_id, "WAITING", len(event.prompt_token_ids), output_token_ids=array("I")
@@ -314,7 +315,10 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.TextFlushed: Fold._text_flushed,
     ev.InvariantViolated: Fold._violated,
     ev.Gap: Fold._gap,
-    **dict.fromkeys((ev.StepEnd, ev.BlockMissed, ev.AttentionMass, ev.KernelTraced), Fold._nothing),
+    **dict.fromkeys(
+        (ev.StepEnd, ev.BlockMissed, ev.AttentionMass, ev.KernelTraced, ev.TokenExplained),
+        Fold._nothing,
+    ),
 }
 
 

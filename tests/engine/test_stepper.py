@@ -61,6 +61,7 @@ def test_a_step_in_which_all_wait_for_the_batch_delay_ends_after_its_first_phase
     engine.add("a", [1, 2, 3])
     assert engine.step_phase() == []
     assert engine.engine.next_phase == "schedule"
+    assert type(engine.events[-1]) is ev.StepEnd
     engine.run()
     assert engine.token_ids("a") == expected_output([1, 2, 3], 8)
 

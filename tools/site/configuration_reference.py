@@ -23,10 +23,13 @@ from minivllm.server.options import ServerOptions
 _PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
 """A field with a rule of its own refuses at least one of these values."""
 _OURS = frozenset(
-    {"kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants"}
-)
+    {
+        "kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants",
+        "explain_tokens",
+    }
+)  # fmt: skip
 """Engine options that vLLM does not have: the methods that paging and continuous batching have
-replaced, and the checks.
+replaced, the checks, and what only the dashboard shows.
 """
 
 TOGETHER: Mapping[type, tuple[dict[str, Any], ...]] = MappingProxyType(

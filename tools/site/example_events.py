@@ -82,6 +82,10 @@ def _engine_lines() -> list[str]:
     engine.add_request("eve", "Hello, world", _stop_that_does_not_come(events, greedy))
     while engine.has_unfinished_requests():
         engine.step()
+    draws = SamplingParams(temperature=0.8, top_k=4, max_tokens=1)
+    engine.add_request("fay", "Hello, world", draws)
+    engine.explain_tokens("fay.0")
+    engine.step()
     engine.add_request("zoe", "Hello, world", greedy)
     engine.step()
     engine._stepper.scheduler.kv_cache_manager.pool.blocks[0].ref_cnt += 1

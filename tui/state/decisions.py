@@ -15,6 +15,7 @@ from minivllm.tui.draw.lines import Span
 
 LOG_LENGTH = 64
 """Sentences kept: more than the tallest screen shows. Every keyframe contains them all."""
+_LONGEST_VALUE = 40
 _LOOK_BACK = 6
 """A block can join one of this many last sentences, if it has the same key."""
 
@@ -131,6 +132,16 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
     return clean(str(reason))
 
 
+def sampling_words(sampling: ev.RequestSampling) -> str:
+    """The temperature, and the sampling parameters that are not at their defaults."""
+    given = {"temperature": sampling.temperature} | msgspec.to_builtins(sampling)
+    words = (
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {str(value)[:_LONGEST_VALUE]}"
+        for name, value in given.items()
+    )
+    return clean(", ".join(words))
+
+
 def miss(why: ev.MissReason) -> str:
     return {
         "caching_off": "prefix caching is off",
@@ -242,6 +253,21 @@ def _most_mass(e: ev.AttentionMass) -> str:
     return f": most of it, {e.mass[most]:.0%}, on entry {most} of its block table"
 
 
+def _explained(e: ev.TokenExplained) -> str:
+    if e.beams:
+        num_going_on = sum(one.fate == "continues" for one in e.beams)
+        return (
+            f"{short_name(e.seq_id)} and its siblings: {plural(num_going_on, 'candidate')} go on,"
+            f" the best is token {e.token_id} with score {e.beams[0].score:.2f}"
+        )
+    chosen = e.chosen
+    likely = "" if chosen is None else f" with probability {chosen.final_probability:.1%}"
+    return (
+        f"{short_name(e.seq_id)} chooses token {e.token_id}{likely}:"
+        f" {plural(e.num_left, 'token')} of {e.vocab_size:,} left"
+    )
+
+
 # Sentences for steps and tokens, which only the list of all events shows.
 _NUMBERS = {
     ev.StepBegin: lambda e: f"step {e.step} begins: budget {plural(e.budget, 'token')}",
@@ -257,6 +283,7 @@ _NUMBERS = {
     ev.TokenSampled: lambda e: (
         f"{short_name(e.seq_id)} samples “{clean(e.text[:200])}” (token {e.token_id})"
     ),
+    ev.TokenExplained: _explained,
     ev.TextFlushed: lambda e: (
         f"{short_name(e.seq_id)} shows “{clean(e.text[:200])}”, which was held back"
     ),

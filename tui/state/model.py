@@ -23,6 +23,7 @@ from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.state import EngineState
 from minivllm.tui.state.block_histories import BlockAge, BlockAges, Lookups
 from minivllm.tui.state.decisions import TOLD_KINDS, DecisionLog
+from minivllm.tui.state.explanations import Explanations
 from minivllm.tui.state.histories import PastSteps, StepRecord
 from minivllm.tui.state.letters import Letters
 
@@ -51,6 +52,7 @@ class _Remembered(msgspec.Struct):
     mass: dict[str, list[float]] = {}
     """Running sequence -> share of attention on each block of its table, if recorded."""
     trace: ev.KernelTraced | None = None
+    explanations: Explanations = msgspec.field(default_factory=Explanations)
     rate: list[tuple[float, int]] = []
     """(time, output tokens so far) at the end of each of the last steps."""
 
@@ -102,6 +104,7 @@ class DashboardModel:
         self.lookups = self.remembered.lookups
         self.ages = self.remembered.ages
         self.mass = self.remembered.mass
+        self.explanations = self.remembered.explanations
         self._rate = self.remembered.rate
         self._listeners = self._listeners_by_kind()
 
@@ -130,6 +133,7 @@ class DashboardModel:
             (_LETTERS_CHANGE, self.remembered.keep_letters),
             (_MASS_CHANGES, self.remembered.keep_mass),
             ((ev.KernelTraced,), self.remembered.keep_trace),
+            ((ev.TokenExplained,), self.remembered.explanations.keep),
             (self.ages.APPLY, self.ages),
             ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
             ((ev.BlockHashed,), partial(_keep_tokens, self.fold, self.ages)),

@@ -107,6 +107,7 @@ class VirtualTime:
     )
     _AFTER_THE_PLAN = (
         ev.AttentionMass,
+        ev.TokenExplained,
         ev.TokenSampled,
         ev.TextFlushed,
         ev.BeamsFound,

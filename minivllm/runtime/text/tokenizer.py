@@ -246,12 +246,12 @@ def _ids(value: Any) -> set[int]:
 
 
 def _with_bytes(token: str) -> str:
-    """Return the text of a token that is not valid UTF-8, with `<0xE2>` for each byte outside.
+    """Return the text of a token, with `<0xE2>` for each byte that is not valid UTF-8.
 
     A byte-level vocabulary writes each byte as one printable character. Sentencepiece writes a raw
     byte as `<0xE2>` already.
     """
-    # Bytes that are printable in Latin-1 stand for themselves, and the others for 256, 257, ...
+    # Characters 256, 257, ... stand for the bytes that are not printable in Latin-1.
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
     byte_of = {chr(byte): byte for byte in plain}

@@ -208,6 +208,9 @@ CHECKS["engine.step"] = asks_of_the_engine(("step",))
 CHECKS["engine.phase"] = asks_of_the_engine(("step_phase",))
 CHECKS["engine.burst"] = asks_of_the_engine(("add_burst",), adds=True)
 CHECKS["engine.xray"] = asks_of_the_engine(("trace_kernel", "SEQUENCE"), prepare="running")
+CHECKS["engine.tokens"] = asks_of_the_engine(
+    ("explain_tokens", "SEQUENCE", True), prepare="running"
+)
 CHECKS["engine.abort"] = asks_of_the_engine(("abort", "REQUEST"), prepare="running")
 _asks = asks_of_the_engine(
     ("add_request", "Who was Ada? [b]", 64, 0.0, 1), answer=" Who was Ada? [b] ", adds=True

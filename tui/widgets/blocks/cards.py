@@ -10,7 +10,7 @@ If not all blocks with text fit, the selected block and those in which something
 
 from collections.abc import Iterator
 from heapq import nsmallest
-from itertools import groupby
+from itertools import count, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -130,13 +130,12 @@ def _ranks(model: DashboardModel, chosen: int | None) -> dict[int, int]:
     """Each block with text -> its rank: the lower, the sooner it gets a card."""
     fold = model.fold
     ranks: dict[int, int] = {}
-    for state in fold.sequences.values():
-        for distance, block_id in enumerate(reversed(state.block_table)):
-            # The block that is being written; then shared blocks; then back from the end.
-            rank = 2 * distance
-            if distance and fold.blocks[block_id].ref_cnt > 1:
-                rank = 1
-            ranks[block_id] = min(rank, ranks.get(block_id, rank))
+    tables = [state.block_table for state in fold.sequences.values()]
+    for table in tables:
+        ranks.update(zip(reversed(table), count(0, 2), strict=False))
+    # After the blocks that are being written come shared blocks, then the others, from the end.
+    ranks.update((at, 1) for at, state in enumerate(fold.blocks) if state.ref_cnt > 1)
+    ranks.update((table[-1], 0) for table in tables if table)
     behind = len(fold.blocks) * 2
     for age, block_id in enumerate(reversed(fold.free_queue)):
         if model.ages.has_tokens(block_id):

@@ -10,7 +10,7 @@ from minivllm.text import clean, visible
 from minivllm.tui.answers.code import Rule, SourceLines, meaning_of, source_of
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, block, sequence, step
-from minivllm.tui.state.decisions import sentence_of, style_of
+from minivllm.tui.state.decisions import sampling_words, sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.event_search import event_in_question
 from minivllm.tui.widgets.frame.panel import Panel
@@ -120,6 +120,8 @@ def _text_of(value: object) -> str:
     match value:
         case float():
             return f"{value:.6g}"
+        case ev.RequestSampling():
+            return sampling_words(value)
         case list() if value and isinstance(value[0], int | float):
             numbers = " ".join(
                 f"{one:.3g}" if isinstance(one, float) else str(one)

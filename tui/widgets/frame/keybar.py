@@ -17,7 +17,7 @@ _ALWAYS = ("app.help", "app.quit")
 _FIRST = ("time.toggle", "time.step", "look.why")
 _HERE = {
     "blocks": ("look.open", "engine.mass", "engine.xray"),
-    "requests": ("look.open", "engine.abort"),
+    "requests": ("look.open", "engine.tokens", "engine.abort"),
     "events": ("look.filter",),
     "lesson": ("lesson.next", "lesson.back"),
 }
@@ -38,6 +38,7 @@ _LABELS = {
     "engine.add": "Ask",
     "engine.mass": "Mass",
     "engine.xray": "X-ray",
+    "engine.tokens": "Why tokens",
 }
 """Labels that are shorter than in the palette, or clearer beside the labels next to them."""
 _PADDING = 3

@@ -14,6 +14,7 @@ from minivllm.events.state import FinishedSequence
 from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Line, Row, Span, line
 from minivllm.tui.draw.wrap import wrap, wrap_tail
+from minivllm.tui.state.decisions import sampling_words
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.timelines import duration, in_order, state_of
@@ -123,6 +124,8 @@ def _numbers(model: DashboardModel, record: SequenceRecord) -> list[Span]:
                 "text",
             )
         )
+        if request.sampling is not None:
+            sentences.append((sampling_words(request.sampling), "muted"))
     elif done is not None:
         in_all = plural(done.num_tokens, "token")
         sentences.append((f"{in_all} in all, {record.num_tokens:,} of them output", "text"))
