@@ -11,7 +11,7 @@ from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState
-from minivllm.tui.draw.lines import targets_of
+from minivllm.tui.draw.lines import target_of, targets_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.events.eventlog import EventLog
@@ -56,6 +56,38 @@ def test_a_slot_shows_its_prompt_and_its_output_in_one_line(shared_prefix) -> No
     assert rows(Slots(), model, 110, 8)[0].endswith("Why is the sky blue ?")
     narrow = rows(Slots(), model, 78, 4)
     assert len(narrow) == 4 and narrow[2].endswith("smell of their own hive")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_each_word_of_a_slot_leads_to_the_block_that_holds_it(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
+    stage, num_seen = request.getfixturevalue(scenario), 0
+    model, size = DashboardModel(stage.header), stage.header.block_size
+    for event in stage.run().events:
+        model.apply(event)
+        if not isinstance(event, ev.StepEnd):
+            continue
+        fold, lines = model.fold, Slots().lines(model, 100, 2 * model.max_num_seqs)
+        for seq_id in fold.running:
+            state = fold.sequences[seq_id]
+            words = lines[2 * state.slot + 1][1:]
+            position = state.num_tokens
+            for text, style in reversed(words):
+                target = target_of(style)
+                if target is None:
+                    continue
+                entry = state.block_table.index(int(target.key))
+                first = max(entry * size - state.num_prompt_tokens, 0)
+                last = (entry + 1) * size - state.num_prompt_tokens
+                held = "".join(
+                    fold.token_pieces[token_id] for token_id in state.output_token_ids[first:last]
+                )
+                assert held.endswith(text)
+                assert entry * size < position
+                position = entry * size
+                num_seen += 1
+    assert num_seen > 50
 
 
 def test_slots_follow_a_limit_that_changes_during_the_run(shared_prefix) -> None:

@@ -119,3 +119,24 @@ def test_a_click_on_a_card_selects_its_block_where_there_is_room_for_cards(
             assert "block   0 in use, shared by 4" in all_drawn(app)
 
     drive(app, script, size)
+
+
+def test_a_word_in_a_slot_shows_its_block_and_the_block_shows_its_words(
+    shared_prefix, no_footer
+) -> None:
+    app = app_for(shared_prefix.run(26))
+
+    async def script(pilot: Pilot) -> None:
+        slots = panel(app, "slots")
+        (at, style) = next(
+            (sum(len(text) for text, _ in slots._lines[1][:number]), style)
+            for number, (_, style) in enumerate(slots._lines[1])
+            if "@block" in style
+        )
+        await pilot.click(slots, offset=(at + slots.gutter.left, 1 + slots.gutter.top))
+        await settle(pilot)
+        assert block(app.context.selection.block_id) == target_of(style)
+        lit = [style for _, style in slots._lines[1] if "!@block" in style]
+        assert [target_of(style) for style in lit] == [block(app.context.selection.block_id)]
+
+    drive(app, script, (120, 36))

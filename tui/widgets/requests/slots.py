@@ -7,8 +7,9 @@ or other known tokens, and DECODE means that the step computed only the newest t
 from textual.geometry import Size
 
 from minivllm.events.state import ScheduledState, SequenceState
-from minivllm.text import id_ranges, plural, short_name, tail
+from minivllm.text import clean, id_ranges, plural, short_name, tail
 from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
@@ -25,7 +26,7 @@ class Slots(Panel):
         "One row per running sequence, including each sample or beam of a request (ada,"
         " ada.1): its slot and letter, PREFILL with computed and known tokens or DECODE"
         " with output tokens, the block table, and its text. ↺2 means that it was preempted"
-        " twice and had to recompute its tokens."
+        " twice and had to recompute its tokens. A click on a word selects its block."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -59,6 +60,10 @@ class Slots(Panel):
             self._num_slots = self.context.transport.view.max_num_seqs
         slots = max(self._num_slots, 1)
         return 2 * slots if 2 * slots <= most else min(slots, most)
+
+    def targets(self) -> list[Target]:
+        """The sequences; only the mouse selects the blocks of words."""
+        return [target for target in super().targets() if target.kind == "sequence"]
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         fold = model.fold
@@ -129,15 +134,39 @@ def _slot(
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
         _put_prompt(row, model, sequence)
         under = Row(width).put("     ")
-        under.put(tail(sequence.text, under.room), "text")
+        _put_text(under, model, sequence)
         return [row.line(), under.line()]
     blocks_width = 13 if width < 100 else 22
     row.put(" ").put(_newest(blocks, blocks_width), "muted", blocks_width).put("  ")
     if sequence.text:
-        row.put(tail(sequence.text, row.room), "text")
+        _put_text(row, model, sequence)
     else:
         _put_prompt(row, model, sequence)
     return [row.line()]
+
+
+def _put_text(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
+    """Append the newest text; a click on a word selects its block."""
+    text = tail(sequence.text, row.room)
+    rest, parts = text.removeprefix("…"), []
+    size, num_prompt = model.header.block_size, sequence.num_prompt_tokens
+    entry = (sequence.num_tokens - 1) // size
+    while rest and (entry + 1) * size > num_prompt:
+        first = max(entry * size - num_prompt, 0)
+        token_ids = sequence.output_token_ids[first : (entry + 1) * size - num_prompt]
+        words = clean("".join(model.fold.token_pieces.get(token_id, "") for token_id in token_ids))
+        # An old recording has no words, and half a character is not in the text yet.
+        if not words or not (rest.endswith(words) or words.endswith(rest)):
+            break
+        words = words[-len(rest) :]
+        parts.append((words, entry))
+        rest = rest[: len(rest) - len(words)]
+        entry -= 1
+    row.put(text[: len(text) - sum(len(words) for words, _ in parts)], "text")
+    for words, at in reversed(parts):
+        # The newest token has no block before its keys and values are computed.
+        has_block = at < len(sequence.block_table)
+        row.put(words, "text", target=block(sequence.block_table[at]) if has_block else None)
 
 
 def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
