@@ -194,8 +194,8 @@ def _counters(replicas: Seq[Replica]) -> Answer:
 def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
     """Return each replica's work, and `replica_imbalance`.
 
-    That is the busy time of the busiest replica, divided by the mean busy time. A high value shows
-    that a better router could help.
+    `replica_imbalance` is the longest busy time of a replica, divided by the mean busy time. A
+    high value shows that a better router could help.
     """
     busy = [sum(replica.samples.seconds) / seconds for replica in replicas]
     rows = [

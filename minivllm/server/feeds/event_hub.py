@@ -95,7 +95,7 @@ class EventHub:
         self.num_readers = 0
 
     def close(self, why: MinivllmError) -> None:
-        """End streams after the events so far and refuse new readers. Any thread may call this."""
+        """End streams after the newest event and refuse new readers. Any thread may call this."""
         self._why_closed = why
         self._end = self._ring.next_seq
 
