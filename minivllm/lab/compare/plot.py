@@ -32,7 +32,7 @@ def check_plot(path: Path) -> None:
         raise ConfigError(f"--plot draws {', '.join(FORMATS)}; got {path.name!r}.")
     if not os.access(path.parent, os.W_OK):
         raise ConfigError(
-            f"--plot cannot write to the folder {path.parent}: create it, or name another one."
+            f"--plot cannot write to the folder {path.parent}: create it, or name another folder."
         )
 
 

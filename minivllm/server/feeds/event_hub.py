@@ -65,7 +65,7 @@ class Opening(NamedTuple):
 
 
 class EventHub:
-    """Call `engine.subscribe(hub.apply)` before the first request: readers expect every event."""
+    """Call `engine.subscribe(hub.apply)` before the first request, so that no event is missing."""
 
     def __init__(
         self,
