@@ -20,6 +20,8 @@ STORIES = {
     "hana": "Write a short story about Hana and a red kite.",
 }
 """A user of `shared-prefix` -> what the user asks the house model."""
+QUICK = {"attention_backend": "torch", "linear_backend": "torch"}
+"""Options for the house model: without a compiler run, the first text appears sooner."""
 STORY_TOKENS = 200
 """Enough for a whole story."""
 

@@ -1,7 +1,7 @@
 """Recorded results of Triton's kernels for lessons 5 and 12, for machines without Triton.
 
 `tools/pictures/record_kernels.py` makes the recording by running the lessons with Triton. The
-recording fits only the model `tiny-random`, which is the same on every machine. The traces for the
+recording fits only the model `house`, which is the same on every machine. The traces for the
 x-ray are in `minivllm.runtime.attention.recorded_xray`.
 """
 
@@ -54,7 +54,7 @@ def look_or_recorded(shape: Shape) -> dict[str, Look]:
     if triton_is_here():
         return look(shape)
     if shape != recorded().shape:
-        raise TritonMissingError("This lesson with a model of another shape than tiny-random's")
+        raise TritonMissingError("This lesson with a model of another shape than house's")
     return recorded().looks
 
 

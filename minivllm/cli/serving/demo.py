@@ -24,14 +24,12 @@ from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvariantError
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.scenarios.facts import RunFacts
-from minivllm.lessons.scenarios.house import for_the_house_model
+from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell
 
 CHAT_MODEL, HOUSE_MODEL = "smollm2", "house"
-QUICK = {"attention_backend": "torch", "linear_backend": "torch"}
-"""For the house model: without a compiler run, the first text appears sooner."""
 SECONDS_PER_STEP_WATCHED = 0.1
 """Minimum time per step in the dashboard: a run with a tiny model would end too soon."""
 
