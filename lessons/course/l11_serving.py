@@ -75,8 +75,8 @@ def _one_request(L: Teacher) -> Script:
             WANTED - 1: "The first token comes from the prefill, and it counts.",
         },
         because=lambda: (
-            f"{_silent(engine, 'curl') or 'None'} of them came without text. That happens if a token"
-            " ends inside a character, or at the possible beginning of a stop string."
+            f"{_silent(engine)} A token that ends inside a character, or at the possible beginning"
+            " of a stop string, is held back."
         ),
     )
     kinds = [type(event) for event in engine.events if getattr(event, "seq_id", "") == "curl.0"]
@@ -255,13 +255,11 @@ def _arrive_in_a_step(engine: LessonEngine) -> None:
         engine.phase()
 
 
-def _silent(engine: LessonEngine, request_id: str) -> int:
-    """Count the tokens that made no text visible when they were sampled."""
-    return sum(
-        not event.text
-        for event in engine.events_of(ev.TokenSampled)
-        if event.seq_id == f"{request_id}.0"
-    )
+def _silent(engine: LessonEngine) -> str:
+    """Say how many of curl's tokens made no text visible when they were sampled."""
+    sampled = [one for one in engine.events_of(ev.TokenSampled) if one.seq_id == "curl.0"]
+    count = sum(not one.text for one in sampled)
+    return f"{count} of them showed no text." if count else "Here each showed its text at once."
 
 
 def _load(L: Teacher, name: str) -> LessonEngine:
