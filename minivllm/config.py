@@ -126,6 +126,8 @@ class EngineConfig:
     """Use no CUDA graphs: Python launches every kernel of a decode step."""
     check_invariants: bool = False
     """Check all rules of `minivllm.core.invariants` after each step. Slow; for tests and demos."""
+    explain_tokens: bool = False
+    """Emit why each token of each sequence was chosen (event `token.explained`)."""
 
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)

@@ -4,6 +4,10 @@ Names and meanings are vLLM's (`vllm/outputs.py`). Changing a result does not af
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minivllm.runtime.sampling.explanation import Explanation
 
 
 @dataclass(slots=True)
@@ -28,6 +32,8 @@ class SampledToken:
     token_id: int
     logprobs: dict[int, Logprob] | None = None
     """By token id, if requested: first the sampled token, then the other k best tokens in order."""
+    explanation: "Explanation | None" = None
+    """Why the token was chosen; None unless the sequence is watched."""
 
 
 @dataclass(frozen=True, slots=True)

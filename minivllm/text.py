@@ -31,6 +31,21 @@ def clean(text: str) -> str:
     return _UNSAFE.sub("", text.replace("\t", " "))
 
 
+def visible(text: str, ascii_only: bool = False) -> str:
+    """Show a token's text with all its spaces and line breaks: `·the`, or `_the` in ASCII.
+
+    Characters that a terminal would execute, or not draw, become their number, such as `<U+200B>`.
+    """
+    return _UNSAFE.sub(
+        lambda found: f"<U+{ord(found[0]):04X}>",
+        text.translate(_ASCII_MARKS if ascii_only else _MARKS),
+    )
+
+
+_MARKS = str.maketrans({" ": "·", "\n": "↵", "\t": "→"})
+_ASCII_MARKS = str.maketrans({" ": "_", "\n": "\\n", "\t": "\\t"})
+
+
 @lru_cache(4096)
 def short_name(seq_id: str) -> str:
     """Return a sequence's name on screens: the request's name, and `.index` if it is not 0.

@@ -5,8 +5,8 @@
     python tools/bench_check.py --update    write tools/bench_ratios.json again
 
 A ratio is our speed divided by the speed of `transformers` in the same run: the median over the
-rounds. The check takes minutes and needs a quiet machine. Ratios depend on the processor and the
-number of threads. If these differ from those of the committed ratios, the check says so.
+rounds. Ratios depend on the processor and the number of threads; the check says so if these differ
+from those of the committed ratios.
 """
 
 import argparse
@@ -80,7 +80,6 @@ def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[WorkloadVerd
 
 
 def other_circumstances(now: dict[str, Any], committed: dict[str, Any]) -> list[str]:
-    """Return one sentence for each condition that differs from the committed measurement."""
     pairs = [(key, now[key], committed[key]) for key in ("model", "threads")]
     pairs += [(key, now["machine"][key], committed["machine"][key]) for key in ("cpu", "cores")]
     pairs += [

@@ -11,9 +11,10 @@ Each round runs requests on the engine in real time, and simulates them twice:
     own steps     with the step times of the round itself
 
 The tool reports ratios of throughput (goal: within 10 %) and of p50 latencies (goal: within 15 %).
-If the two simulations differ, the machine's speed has changed. With `--clock cpu`, time is the
-processor time of this process. This clock needs a single thread, because processor time adds up the
-times of all threads.
+If the two simulations differ, the machine's speed has changed.
+
+With `--clock cpu`, time is the processor time of this process. This clock needs a single thread,
+because processor time adds up the times of all threads.
 """
 
 import argparse
@@ -49,8 +50,6 @@ BATCH_SIZES = [1, 4, 16]
 
 
 class WallClock(MonotonicClock):
-    """Real time."""
-
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 
@@ -155,8 +154,8 @@ def run_for_real(
 ) -> tuple[dict[str, float], list[StepPoint]]:
     """Send each request at its arrival time, and measure like the simulation.
 
-    Requests are numbered from `first_number`. If a number were used in an earlier round, too, the
-    prompt would hit the prefix cache.
+    Requests are numbered from `first_number`. The prompt of a number that an earlier round used
+    would hit the prefix cache.
     """
     tokens: dict[str, list[float]] = {}
 

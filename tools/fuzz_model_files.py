@@ -4,8 +4,8 @@
 
 Each input is loaded in a forked process with limits on time and memory. Loading must succeed, or
 raise one of our typed errors with one sentence. Any other outcome is printed with the seed that
-reproduces it, and the exit status is 1. docs/reliability.md quotes the final line for each kind of
-file.
+reproduces it, and the exit status is 1. docs/reliability.md has the numbers of the final line for
+each kind of file.
 """
 
 import argparse
@@ -68,13 +68,9 @@ VALUES: list[Any] = [
 
 
 def damaged_bytes(data: bytes, dice: random.Random) -> bytes:
-    """Apply one to four random changes.
-
-    A change flips a bit, writes random bytes or a number, removes or doubles some bytes, or cuts
-    off the end.
-    """
+    """Apply one to four random changes."""
     damaged = bytearray(data)
-    # Mostly damage the start, which is the header and determines how the rest is read.
+    # Mostly damage the start: this is the header, which determines how the rest is read.
     end = (
         len(damaged)
         if dice.random() < 0.2

@@ -1,8 +1,7 @@
 """`DashboardApp`: takes events from a source and draws the engine's state.
 
-Fifteen times a second, the transport takes in new events and the screen draws the current moment of
-the recording. The engine never waits for the dashboard. The commands in `keys/commands.py` call
-methods of the app's parts: `time_keys`, `look_keys`, `engine_keys` and `windows`.
+Fifteen times a second, the app reads new events and draws the current moment of the recording. The
+engine never waits for the dashboard. The keys call methods of the app's parts (`keys/commands.py`).
 
     source = InProcessSource(header)
     engine.subscribe(source.put)
@@ -89,12 +88,11 @@ class DashboardApp(App[str]):
         state: "live" begins at the newest event, "playing" and "paused" at the first
         keymap: the user's keys by command id; they replace the keys in `commands`
         first_step: a recording opens at the end of this step, once the step has been read
-        has_next: more recordings follow; `run` returns "next" when the user asks for one
+        has_next: more recordings follow; `run` returns "next" when the user asks for the next one
         follows: when a new engine replaces this one, `run` returns "next": the caller reopens
         notice: a notification to begin with
         lesson: adds the lesson screen and opens it first; `source` must be its first page's source
         recorder: writes this run into a file; the top line reports gaps in the file
-        screen: the name of the first screen
         """
         super().__init__()
         # Register before mounting: the style sheet uses variables that the themes define.
@@ -141,8 +139,8 @@ class DashboardApp(App[str]):
     def show_summary(self, lines: list[str], step: int | None = None) -> None:
         """Show the results of a finished run. Any thread may call this method; it never waits.
 
-        step: the run's last step. With a step, the summary disappears when the engine gets more
-        work; without a step, the summary stays.
+        step: the run's last step. The summary then disappears when the engine gets more work;
+        without a step, the summary stays.
         """
         self._summary = RunSummary(list(lines), step)
 
@@ -173,7 +171,7 @@ class DashboardApp(App[str]):
             and self.context.transport.state == "live"
             and self.context.transport.source.status.replaced
         ):
-            self.exit("next")  # a recording has only one engine: the new engine gets a new one
+            self.exit("next")  # a recording has only one engine: the new one needs a new recording
             return
         self._notices.look()
         summary = self._summary
@@ -207,8 +205,7 @@ class DashboardApp(App[str]):
     def _handle_exception(self, error: Exception) -> None:
         """Exit with a message if the recording is unreadable; leave other errors to Textual.
 
-        Overrides a private method: frames, keys and resizes can all read the recording, and their
-        errors meet only in this method.
+        Overrides a private method, the only one that sees the errors of frames, keys and resizes.
         """
         if isinstance(error, EventLogError):
             self.exit(return_code=1, message=str(error))
@@ -263,7 +260,7 @@ class DashboardApp(App[str]):
         self.time_keys.slide(message.part)
 
     def next_recording(self) -> None:
-        """Exit with the result "next", so that the caller opens the next recording."""
+        """Exit with the result "next": the caller then opens the next recording."""
         if self._has_next:
             self.exit("next")
         else:
@@ -277,10 +274,7 @@ class DashboardApp(App[str]):
     # ---- notifications ----
 
     def tell(self, sentence: str, title: str = "", *, stays: bool = False) -> None:
-        """Show a notification for some seconds.
-
-        stays: show the notification until the user closes it
-        """
+        """Show a notification for some seconds, or with `stays` until the user closes it."""
         if stays:
             self.clear_notifications()
         self.notify(
@@ -291,10 +285,9 @@ class DashboardApp(App[str]):
         )
 
     def on_notify(self) -> None:
-        """Remove older notifications that do not stay, because they would cover the picture.
+        """Before Textual adds a notification, remove older ones, which would cover the picture.
 
-        Textual calls this before it adds a new notification. The public `clear_notifications` would
-        also close those that stay.
+        The public `clear_notifications` would also close those that stay.
         """
         for shown in [
             notification

@@ -1,7 +1,6 @@
 """`Context`: everything apart from the model that panels may read. The app owns it.
 
-The model is the engine's state at the current moment. The context has the position in time, the
-user's selection, the engine's controls and the drawing options. Panels change only the selection.
+The model is the engine's state at the current moment. Panels may change only the selection.
 """
 
 from dataclasses import dataclass, field
@@ -32,11 +31,13 @@ class Context:
     second: Transport | None = None
     """The second recording, for the Compare screen; kept at the same step as the first."""
     recorder: LogWriter | None = None
-    """Writes this run into a file. The dashboard only reads its `loss`."""
+    """Writes this run into a file. The dashboard reads only `loss`."""
     lesson: LessonControl | None = None
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
     """Draw with printable ASCII only."""
+    shows_ids: bool = False
+    """Show a block's tokens as ids and not as words."""
     watch: str = ""
     finished: list[str] | None = None
     """The results of the run; None until the run is over."""

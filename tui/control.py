@@ -1,8 +1,8 @@
 """What the dashboard can ask of an engine in its own process: pause, step, new requests, options.
 
-This module has only types and a protocol, so the dashboard needs neither the engine nor torch. The
-implementation is `minivllm.cli.serving.engine_control`. Recordings and remote engines have no
-control. Calls return at once: events show their results, and `messages` returns refusals.
+Only types and a protocol, so that the dashboard imports neither the engine nor torch; implemented
+in `minivllm.cli.serving.engine_control`. Recordings and remote engines have no control. Calls
+return at once: events show their results, and `messages` returns refusals.
 """
 
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from minivllm.events.types import Phase
 
 MAX_TOKENS = 64
-"""Default number of output tokens of an answer: long enough to watch, but it ends soon."""
+"""Default maximum of an answer's tokens: long enough to watch, and soon over."""
 ASKED_HERE = "user-"
 """Prefix of the ids of requests that a user typed."""
 BURST = "burst-"
@@ -34,14 +34,13 @@ class ControlState(NamedTuple):
 class EngineControl(Protocol):
     """The dashboard's thread calls these methods. None of them waits."""
 
-    def state(self) -> ControlState:
-        """The current state."""
+    def state(self) -> ControlState: ...
 
     def pause(self) -> None:
-        """Stop taking steps. A step or phase that was requested earlier is still finished."""
+        """Stop taking steps. A step or phase requested earlier still runs to its end."""
 
     def resume(self) -> None:
-        """Take steps again, even if the engine was paused in the middle of a step."""
+        """Take steps again, even from the middle of a step."""
 
     def step(self) -> None:
         """Pause, then finish the current step, or take one step if none is in progress."""
@@ -67,10 +66,13 @@ class EngineControl(Protocol):
         """
 
     def record_attention_mass(self, on: bool) -> None:
-        """Start or stop emitting `attention.mass` for each sequence of each step."""
+        """Start or stop emitting `attention.mass`, for each sequence of each step."""
 
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one `kernel.traced` for the next decode of this sequence."""
+
+    def explain_tokens(self, seq_id: str, on: bool) -> None:
+        """Start or stop emitting `token.explained` for each token of this sequence."""
 
     def messages(self) -> list[str]:
         """Refusals and errors since the last call, oldest first."""

@@ -1,8 +1,7 @@
 """The dashboard's view of a lesson: pages to show, and requests to the teacher.
 
-This module has only types and a protocol, so the dashboard needs neither the engine nor the
-lessons. The implementation is `minivllm.lessons.teacher.lesson_player`. A page has text and a
-position in a recording; the panels draw the engine's state at that position.
+Only types and a protocol, so that the dashboard imports neither the engine nor the lessons;
+implemented in `minivllm.lessons.teacher.lesson_player`.
 
 Call `forward` and `answer` from a separate thread: they run the engine and can take seconds.
 """
@@ -17,6 +16,7 @@ from minivllm.tui.state.model import DashboardModel
 PanelName = Literal[
     "slots", "blockmap", "budget", "waiting", "freequeue", "eventlog", "inspector", "prefix_tree",
     "mass", "xray", "timelines", "request_detail", "step_history", "batch_order", "finished",
+    "why_token",
 ]  # fmt: skip
 """Panels that a lesson can highlight."""
 PANEL_NAMES: tuple[PanelName, ...] = get_args(PanelName)
@@ -37,7 +37,7 @@ class Page:
     """Starts at 1."""
     text: str
     claims: tuple[str, ...] = ()
-    """Claims that the lesson has just checked on the engine."""
+    """What the lesson has just checked on the engine."""
     choices: tuple[str, ...] = ()
     unit: str = ""
     """Unit of a numeric answer: a singular noun, or a sign like %."""
@@ -47,7 +47,6 @@ class Page:
     right: bool | None = None
     """On the page after a question: whether the answer was right; None without an answer."""
     focus: PanelName | None = None
-    """The panel to highlight."""
     chosen: Target | None = None
     """The block or sequence to inspect."""
     engine: str = ""
@@ -70,12 +69,10 @@ class LessonControl(Protocol):
     title: str
 
     @property
-    def page(self) -> Page:
-        """The current page."""
+    def page(self) -> Page: ...
 
     @property
-    def at_newest(self) -> bool:
-        """Whether the current page is the newest one."""
+    def at_newest(self) -> bool: ...
 
     @property
     def score(self) -> tuple[int, int]:

@@ -1,7 +1,4 @@
-"""Panels by name: make one for a screen, or draw one as plain text.
-
-`minivllm lesson --plain` prints panels with `picture`, so its pictures equal the dashboard's.
-"""
+"""Panels by name: make one for a screen, or draw one as plain text (`minivllm lesson --plain`)."""
 
 from importlib import import_module
 
@@ -26,6 +23,7 @@ _CLASSES: dict[PanelName, tuple[str, str]] = {
     "step_history": ("steps", "StepHistory"),
     "batch_order": ("requests", "BatchOrder"),
     "finished": ("requests", "Finished"),
+    "why_token": ("requests", "WhyToken"),
 }
 """Panel name (and its module) -> (folder in `widgets`, class name)."""
 
@@ -36,7 +34,7 @@ def make_panel(name: PanelName, *, id: str | None = None) -> Panel:
 
 
 def picture(name: PanelName, context: Context, width: int, height: int) -> list[str]:
-    """The panel's title and content as at most `height` rows of text, without empty last rows."""
+    """The panel's title and content, in at most `height` rows, without empty rows at the end."""
     panel = make_panel(name)
     panel.context = context
     model = context.transport.view

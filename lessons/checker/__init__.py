@@ -11,6 +11,6 @@
     report, grade, dev_check   output for students, teachers and authors of exercises
 
 An exercise is a folder of `lessons/exercises` with README.md, visible_test.py, behaviours.py and
-wrong/*.py. The student's code runs in a child process that only reports what happened. So even if
-that code patches the checker's functions there, it cannot change the verdict.
+wrong/*.py. The student's code runs in a child process that only reports what happened. So that code
+cannot change the verdict, even if it patches the checker's functions there.
 """

@@ -1,6 +1,6 @@
 """`Exercise`: an entry of info.toml, and functions to find one by its name.
 
-The order of the entries is the order of the course; `minivllm exercise next` follows this order.
+The entries are in the order of the course, which `minivllm exercise next` follows.
 """
 
 import tomllib
@@ -87,7 +87,7 @@ class Exercise(NamedTuple):
 
 @cache
 def exercises() -> tuple[Exercise, ...]:
-    """All exercises, in the order of the course."""
+    """In the order of the course."""
     return tuple(
         _read(entry)
         for entry in tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
@@ -99,7 +99,7 @@ def _read(entry: dict[str, Any]) -> Exercise:
 
 
 def find_exercise(name: str) -> Exercise:
-    """Find an exercise by its name. Raises `ExerciseError` if there is none."""
+    """Raises `ExerciseError` if there is no such exercise."""
     for exercise in exercises():
         if name in (exercise.name, exercise.package):
             return exercise

@@ -1,8 +1,8 @@
 """Finds the misconception behind a failing solution.
 
-Each file of `wrong/` has one misconception and a hint. All files run on the small cases on which
-the student's code failed, and the files that fail in another way are dropped. The remaining files
-must pass where the student's code passes, and fail at the same lines on a sample of further cases.
+Each file of `wrong/` has one misconception and a hint. A file fits if it fails in the same way on
+the small cases on which the student's code failed, passes where that code passes, and fails at the
+same lines on a sample of further cases.
 
 A wrong diagnosis is worse than no diagnosis. So an unfinished solution is not diagnosed, and if two
 wrong solutions fit, the report names neither (`check.Result.misconception`).
@@ -44,10 +44,7 @@ def read_misconception(file: Path) -> Misconception:
 
 
 class WrongSolutions:
-    """Runs all wrong solutions of an exercise; a context manager.
-
-    All share one process, which starts at the first question.
-    """
+    """Runs all wrong solutions of an exercise in one process; a context manager."""
 
     def __init__(self, exercise: Exercise) -> None:
         self._files = exercise.wrong_files

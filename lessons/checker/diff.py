@@ -1,8 +1,7 @@
 """Writes the smallest failing trace as two recordings for the dashboard's Compare screen.
 
-Recording A is the engine's and B the student's. Both open after the first step that differs. If a
-step raises an error, its recording just ends, so the sentence above both recordings shows the
-error.
+Recording A is the engine's and B the student's. Both open after the first step that differs. If the
+student's code raises an error, recording B ends there; the sentence above shows the error.
 """
 
 from pathlib import Path
@@ -25,7 +24,10 @@ class Difference(NamedTuple):
 
 
 def write_difference(result: Result, folder: Path) -> Difference:
-    """Record both sides of the first failing trace. Raises `ExerciseError` if no trace fails."""
+    """Record both sides of the smallest failing trace of the first failing behaviour with traces.
+
+    Raises `ExerciseError` if no trace fails.
+    """
     for outcome in result.behaviours:
         if outcome.passed or not outcome.behaviour.is_trace:
             continue
@@ -47,7 +49,10 @@ def write_difference(result: Result, folder: Path) -> Difference:
 
 
 def _sentence(found: Counterexample, step: int) -> str:
-    """Where A and B differ, and why B ends early. An error comes first: space is limited."""
+    """Where A and B differ, and why B ends early.
+
+    If B ends at the difference, its error comes first; otherwise it comes last.
+    """
     engine, failure = engines_at(found), found.failure
     if failure is not None and found.index >= len(found.actual):
         return clean(

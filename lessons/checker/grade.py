@@ -1,8 +1,7 @@
 """Grades a folder of submissions, in the formats of course software.
 
 The folder `DIR/STUDENT/` has a student's files, with or without a folder per exercise. Each student
-gets different cases, because the seed depends on the teacher's secret and the student's name. A
-broken submission gets no points, and the run continues with the next one.
+gets different cases, because the seed depends on the teacher's secret and the student's name.
 """
 
 import hashlib
@@ -20,13 +19,11 @@ PATIENCE = 0.5
 
 
 class Grade(NamedTuple):
-    """One student's work on one exercise."""
-
     student: str
     exercise: Exercise
     seed: int
     result: Result | None
-    """The result of the check; None if the student has no file for this exercise."""
+    """None if the student has no file for this exercise."""
     max_score: int
 
     @property
@@ -81,7 +78,6 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
-    """Grade one exercise of one student. student: the student's folder"""
     from minivllm.lessons.checker.cases.behaviour import behaviours_of
 
     seed = seed_for(secret, student.name, exercise.name)

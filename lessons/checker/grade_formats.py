@@ -54,7 +54,6 @@ def _summary(grade: Grade) -> str:
 
 
 def _trouble(grade: Grade) -> str:
-    """Why an exercise could not be run; empty if it was run."""
     if grade.result is None:
         return f"there is no {grade.exercise.student_file}"
     if grade.result.could_not_run is not None:

@@ -68,7 +68,6 @@ def stub(exercise: Exercise) -> str:
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield all functions and methods with their names, such as `touch` or `BlockPool.touch`."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node

@@ -92,14 +92,12 @@ def hint_for(result: Result, failed: BehaviourResult) -> str | None:
 
 
 def yours_at(found: Counterexample) -> str:
-    """What the student's code does at the first difference."""
     if found.index < len(found.actual):
         return readable_line(found.actual[found.index])
     return found.failure.text if found.failure is not None else "nothing more happens"
 
 
 def engines_at(found: Counterexample) -> str:
-    """What the engine does at the first difference."""
     return (
         readable_line(found.expected[found.index])
         if found.index < len(found.expected)

@@ -1,11 +1,10 @@
 """Finds a random case on which student and engine differ, and shrinks it with hypothesis.
 
-This process draws the cases and runs the engine on them; the session runs the student's code. Cases
-are drawn uniformly; the first few cases are small. Hypothesis is only used to shrink, because half
-of the cases that it draws itself are trivial, and many are repeated.
+Cases are drawn uniformly, and the first few are small. Hypothesis is only used to shrink, because
+half of the cases that it draws itself are trivial, and many are repeated.
 
-Shrinking takes hundreds of runs. So a timeout, which costs a second per run, is not shrunk at all.
-For other failures, shrinking has a time limit.
+Shrinking takes hundreds of runs, so it has a time limit. A timeout, which costs a second per run,
+is not shrunk at all.
 """
 
 import time
@@ -23,7 +22,6 @@ from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw, T
 from minivllm.lessons.checker.child.sandbox import Failure, Session
 
 _FULL_SIZE = 6
-"""The cases before this number are smaller: if one of them fails, it is easy to read."""
 _MAX_TRIES = 300
 """Maximum number of cases that hypothesis draws to find a failing case of its own."""
 NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
@@ -136,7 +134,7 @@ def compare_lines(
     actual: list[str],
     failure: Failure | None,
 ) -> Counterexample | None:
-    """Compare the lines of both sides. Returns a counterexample, or None if the lines agree."""
+    """Return a counterexample if the lines differ or end early, else None."""
     index = behaviour.first_difference(expected, actual)
     if index is None and failure is None:
         return None
@@ -182,7 +180,6 @@ class RandomDraw:
 
 @lru_cache(256)  # limited, because a lambda in a case is a new object in every draw
 def strategy_of(cases: CaseMaker) -> Any:
-    """A hypothesis strategy for what `cases` draws."""
     return _composite()(cases)
 
 

@@ -1,7 +1,7 @@
 """`check --watch`: checks again when the student's file is saved, and reacts to keys.
 
-Keys are read one by one, without echo, and the terminal is always restored. A key that is pressed
-during a check must not be lost, so the input is never flushed.
+Keys are read one by one, without echo, and the terminal is always restored. The input is never
+flushed, so that a key pressed during a check is not lost.
 """
 
 import os

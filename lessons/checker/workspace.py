@@ -32,8 +32,6 @@ the engine's own source for
 
 
 class Workspace:
-    """One folder per started exercise, under a root."""
-
     def __init__(self, root: Path | None = None) -> None:
         self.root = (root or default_root()).expanduser().absolute()
 
@@ -47,7 +45,7 @@ class Workspace:
         return self.file(exercise).is_file()
 
     def submission(self, exercise: Exercise) -> Submission:
-        """The student's file, to be checked. Raises `ExerciseError` if there is none."""
+        """Raises `ExerciseError` if the exercise is not started."""
         if not self.is_started(exercise):
             raise ExerciseError(
                 f"There is no {self.file(exercise)}: create it with `minivllm exercise"

@@ -1,9 +1,7 @@
 """The course in one table: each concept with its lesson, its exercises and its panels.
 
-`minivllm.lessons.site` makes the site's lists of lessons and exercises from this table. Tests check
-that it has every lesson and every exercise, and that each lesson highlights the panels listed here.
-An exercise can belong to several concepts. Its home is the lesson that it names
-(`Exercise.lesson`).
+`minivllm.lessons.site` makes the site's lists from this table. An exercise can belong to several
+concepts, but to only one lesson (`Exercise.lesson`).
 """
 
 from typing import NamedTuple
@@ -12,8 +10,6 @@ from minivllm.tui.lesson import PanelName
 
 
 class Concept(NamedTuple):
-    """One idea of the course."""
-
     name: str
     lesson: str
     exercises: tuple[str, ...]
@@ -86,8 +82,6 @@ COURSE = (
 
 
 class PanelPlace(NamedTuple):
-    """A panel's title on the screen, and the screen that shows it best."""
-
     name: str
     screen: str
 

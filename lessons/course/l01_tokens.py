@@ -153,7 +153,6 @@ def run(L: Teacher) -> Script:
 
 
 def _shown(pieces: list[str]) -> str:
-    """The first tokens, each in back quotes so that its edges are visible."""
     return " ".join(f"`{piece}`" for piece in pieces[:SHOWN]) + (
         " and so on." if len(pieces) > SHOWN else "."
     )

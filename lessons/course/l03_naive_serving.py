@@ -7,7 +7,7 @@ from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 LIMIT = 32
-"""The most tokens that a request may have. So many are reserved for each."""
+"""Maximum number of tokens of a request. Each request reserves this many."""
 PROMPT, WANTED = 6, 6
 NAMES = ("ada", "bob", "cleo", "dan", "eve")
 MEMORY = {

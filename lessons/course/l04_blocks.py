@@ -175,7 +175,6 @@ def run(L: Teacher) -> Script:
 
 
 def _with_blocks_of_one(L: Teacher) -> str:
-    """Run the same prompt in blocks of one token and of four, and compare."""
     tables, waste, texts = [], [], []
     for size in (1, SIZE):
         engine = L.engine(

@@ -17,8 +17,8 @@ MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefi
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(**MEMORY)
-    # Two earlier requests ended one after the other, so the free queue is no longer in order, and
-    # the next block table will not be either.
+    # Two earlier requests ended one after the other. So the free queue is no longer in order, and
+    # neither is the next block table.
     prompt = engine.tokens(DIARY, PROMPT)
     engine.add("first", prompt[:40], max_tokens=2)
     engine.add("second", prompt[:20], max_tokens=4)
@@ -182,7 +182,6 @@ def run(L: Teacher) -> Script:
 
 
 def _order(engine: LessonEngine, table: list[int]) -> str:
-    """In what order the programs read the blocks."""
     trace = engine.events_of(ev.KernelTraced)[-1]
     orders = [
         [read.block_id for tile in program.tiles for read in tile.reads]
@@ -211,7 +210,6 @@ def _maximum_never_falls(program: ev.TracedProgram) -> bool:
 
 
 def _same_tokens(L: Teacher, is_live: bool) -> str:
-    """Compare the first tokens of both attention backends."""
     texts = []
     for backend in ("torch", "triton") if is_live else ("torch",):
         engine = L.engine(backend, attention_backend=backend, **MEMORY)

@@ -103,7 +103,7 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
 
 
 def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
-    """Run the same requests without chunks. `engine` has run them with chunks."""
+    """`engine` has run the same requests with chunks."""
     whole = _engine(L, "whole prompts", ROOM, enable_chunked_prefill=False, max_model_len=ROOM)
     _two_talk(whole)
     start = whole.fold.step
@@ -268,7 +268,6 @@ def _when_let_in(engine: LessonEngine) -> str:
 
 
 def _one_behind(engine: LessonEngine) -> int:
-    """The number of tokens that the scheduler gave to decoding sequences."""
     decodes = {
         event.num_tokens for event in engine.events_of(ev.StepScheduled) if event.kind == "decode"
     }

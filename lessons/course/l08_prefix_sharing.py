@@ -287,7 +287,6 @@ def _evicted_in_order(L: Teacher) -> Script:
 
 
 def _found(engine: LessonEngine, name: str) -> int:
-    """Blocks that the prefix cache gave to a request when it was admitted."""
     return engine.facts.requests[name].num_cached_tokens // engine.block_size
 
 
@@ -297,7 +296,7 @@ def _prompt(engine: LessonEngine, own: str) -> list[int]:
 
 
 def _bob_then_cleo(engine: LessonEngine) -> None:
-    """Run a text that needs one block more than are uncached, and then the rules again."""
+    """Run a text that evicts one block of the rules, and then the rules again."""
     engine.add("bob", engine.tokens(STORIES["bob"], 16), max_tokens=1)
     engine.run()
     engine.add("cleo", _prompt(engine, " A slot is"), max_tokens=1)
@@ -314,7 +313,7 @@ def _three_visits_and_a_push(engine: LessonEngine) -> None:
 
 
 def _found_after(engine: LessonEngine, name: str) -> int:
-    """How many blocks are still cached of a text that fills two."""
+    """How many of the two blocks of a text are still cached."""
     engine.add("look", engine.tokens(STORIES[name], 2 * SIZE + 1), max_tokens=1)
     engine.run()
     return _found(engine, "look")

@@ -8,7 +8,7 @@ from minivllm.text import plural
 
 SIZE = 4
 PROMPT = 6
-"""One full block and half of another."""
+"""A full block and half a block."""
 SAMPLES = 3
 WISH = 9
 LONG = 42
@@ -281,7 +281,6 @@ def _sample(engine: LessonEngine, name: str, length: int, count: int) -> None:
 
 
 def _names() -> list[str]:
-    """The names of ada's sequences."""
     return [f"ada.{index}" for index in range(SAMPLES)]
 
 

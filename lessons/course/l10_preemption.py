@@ -261,7 +261,6 @@ def _priorities(L: Teacher) -> Script:
 
 
 def _victims(engine: LessonEngine) -> list[str]:
-    """The names of the preempted requests, in order."""
     return [event.seq_id.removesuffix(".0") for event in engine.events_of(ev.RequestPreempted)]
 
 
@@ -272,7 +271,6 @@ def _engine(
     priorities: dict[str, int] | None = None,
     **options: object,
 ) -> LessonEngine:
-    """An engine with three requests that arrive together."""
     engine = L.engine(
         name,
         num_blocks=num_blocks,

@@ -13,7 +13,7 @@ WISH = 8
 CUSTOMERS = 6
 BURST_EVERY = 2
 RATES = (3, 4, 5)
-"""Steps between two arrivals that are tried, to find the least without a growing queue."""
+"""Steps between two arrivals. The lesson looks for the smallest without a growing queue."""
 
 
 @lesson(
@@ -269,7 +269,6 @@ def _load(L: Teacher, name: str) -> LessonEngine:
 
 
 def _customers(engine: LessonEngine, every: int) -> None:
-    """Add one request every `every` steps, and run until all have ended."""
     for number, story in zip(range(CUSTOMERS), STORIES.values(), strict=False):
         engine.add(f"p{number}", engine.tokens(story, 6), max_tokens=WISH)
         for _ in range(every):

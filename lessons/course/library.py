@@ -1,8 +1,7 @@
 """The course: all lessons in order, found by number or name.
 
-A lesson is a module `l<number>_<anything>.py` of this folder with a `run` made by `@lesson`; it
-needs no other registration. Importing a lesson builds no engine and loads no torch, so a list is
-quick. The number in the file's name and the one in the lesson must agree.
+A lesson is a module `l<number>_<anything>.py` of this folder with a `run` made by `@lesson`. Both
+numbers must agree. Importing a lesson builds no engine and loads no torch, so a list is quick.
 """
 
 import pkgutil
@@ -20,7 +19,6 @@ _MODULE = re.compile(r"l(\d\d)_\w+")
 
 @cache
 def lessons() -> tuple[Lesson, ...]:
-    """All lessons, by number."""
     found = []
     for module in pkgutil.iter_modules(minivllm.lessons.course.__path__):
         if match := _MODULE.fullmatch(module.name):
@@ -34,7 +32,6 @@ def lessons() -> tuple[Lesson, ...]:
 
 
 def what_comes_next(lesson: Lesson) -> str:
-    """Text for the end of a lesson: the next lesson, and the first exercise of this one."""
     course = lessons()
     if lesson not in course:
         return ""

@@ -1,7 +1,7 @@
 """`RunFacts`: the facts of one run, counted from its events.
 
 The fold has the current state; this class counts what happened before. It counts each event before
-the fold applies the event, because some facts need the state before it. A request can have several
+the fold applies it, because some facts need the earlier state. A request can have several
 sequences: a forked sequence has no arrival event and can be preempted alone.
 """
 
@@ -30,9 +30,7 @@ class RequestFacts:
     num_copies: int = 0
     """Blocks that its sequences copied before writing to them."""
     num_pruned: int = 0
-    """Beams pruned during its search."""
     num_together: int = 1
-    """Maximum number of sequences at the same time."""
     ended_in_step: int | None = None
     """Step in which a sequence of this request last ended."""
     sample_texts: dict[str, str] = field(default_factory=dict)
@@ -58,7 +56,7 @@ class RequestFacts:
 
 
 class RunFacts:
-    """Counts facts of a run. Call `apply` with every event, beginning with the first."""
+    """Call `apply` with every event, beginning with the first."""
 
     def __init__(self, header: ev.LogHeader) -> None:
         self.fold = Fold(header)
@@ -69,7 +67,6 @@ class RunFacts:
         self.times_hashed: dict[str, int] = {}
         """Block hash -> how often this content was computed, which is the number of such blocks."""
         self.hits_on_free_blocks = 0
-        """Hits on blocks that were free."""
         self.recomputed_tokens = 0
         """Tokens of resumed sequences that had to be computed again."""
         self.mixed_steps = 0
@@ -82,7 +79,6 @@ class RunFacts:
         self.slots_busy_while_waiting = 0
         """Scheduled sequences, summed over the steps in `steps_with_waiting`."""
         self.seconds = 0.0
-        """Total step time, by the engine's clock."""
         self.pruned_beams = 0
         self._usage = KVUsageMeter(header)
         self._used_slots: set[int] = set()
@@ -109,7 +105,7 @@ class RunFacts:
         self.fold.apply(event)
         self._usage.apply(event)
 
-    # ---- one method per kind of event, called before the fold applies the event ----
+    # ---- one method per kind of event ----
 
     def _arrived(self, event: ev.RequestArrived) -> None:
         self.requests[event.request_id] = RequestFacts(

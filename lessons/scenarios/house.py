@@ -23,7 +23,7 @@ STORIES = {
 }
 """A user of `shared-prefix` -> what the user asks the house model."""
 QUICK = {"attention_backend": "torch", "linear_backend": "torch"}
-"""Options for the house model: without a compiler run, the first text appears sooner."""
+"""Options for the house model: without compiling C kernels, its first text appears sooner."""
 STORY_TOKENS = 200
 """Enough for a whole story."""
 

@@ -25,7 +25,7 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRequest:
-    """One request. It is sent `after_steps` steps after the start of its wave."""
+    """One request, sent `after_steps` steps after the start of its wave."""
 
     request_id: str
     messages: tuple[Message, ...]
@@ -88,7 +88,6 @@ def _draw(
 
 
 def _search(request_id: str, question: str, max_tokens: int, *, width: int) -> ScenarioRequest:
-    """One question with its most probable answers, found by beam search."""
     params = SamplingParams(n=width, use_beam_search=True, temperature=0.0, max_tokens=max_tokens)
     return ScenarioRequest(
         request_id=request_id, messages=({"role": "user", "content": question},), params=params

@@ -1,7 +1,7 @@
 """Three sentences about a scenario's run, shown at its end.
 
-Each sentence uses only counted facts of that run. So the sentence is true even if the expected
-effect did not happen (with a larger pool, without caching, after an early stop).
+Each sentence uses only counted facts of that run. So it is true even if the expected effect did not
+happen (with a larger pool, without caching, after an early stop).
 """
 
 from collections.abc import Callable
@@ -189,7 +189,6 @@ def _beams(facts: RunFacts) -> list[str]:
 
 
 def _copies(facts: RunFacts, what: str) -> str:
-    """How many blocks were copied, and why."""
     forks, copies = facts.fold.counters.forked_sequences, facts.fold.counters.copied_blocks
     if not copies:
         return (

@@ -1,8 +1,8 @@
 """What each version of the decode kernel reads: the real kernels are interpreted and traced.
 
 Only the positions of the reads matter, so the inputs are random numbers in the shapes of a model.
-Each output is compared with the output of the reference implementation. With a CUDA device, kernels
-would be compiled and could not be traced, so they are interpreted in a separate process.
+Each output is compared with that of the reference implementation. With a CUDA device, kernels are
+compiled and cannot be traced, so they are interpreted in a separate process.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Recorded results of Triton's kernels for lessons 5 and 12, for machines without Triton.
 
-`tools/pictures/record_kernels.py` makes the recording by running the lessons with Triton. The
-recording fits only the model `house`, which is the same on every machine. The traces for the
-x-ray are in `minivllm.runtime.attention.recorded_xray`.
+`tools/pictures/record_kernels.py` makes the recording, which fits only the model `house`. The
+traces for the x-ray are in `minivllm.runtime.attention.recorded_xray`.
 """
 
 from functools import cache

@@ -11,7 +11,7 @@ from minivllm.runtime.model.model_config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device, with figures from the manufacturer's data sheet."""
+    """The figures are from the manufacturer's data sheet."""
 
     name: str
     bytes_per_second: float

@@ -20,7 +20,6 @@ TUTORIAL, EXERCISES, PICTURES = "tutorial", "exercises", "assets/lessons"
 
 
 def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
-    """A lesson's page and pictures, as a dict: path inside docs/ -> content."""
     page = lesson_page(lesson)
     return {f"{TUTORIAL}/{page.name}": page.text} | {
         f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()

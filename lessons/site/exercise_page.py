@@ -23,7 +23,6 @@ def page_name(exercise: Exercise) -> str:
 
 
 def engine_file(exercise: Exercise) -> str:
-    """Return the path of the engine's file in the repository."""
     path = exercise.module.removeprefix("minivllm.").replace(".", "/")
     return f"{path}.py" if path.startswith("kernels/") else f"minivllm/{path}.py"
 

@@ -1,8 +1,8 @@
 """One lesson as a page: its text, its questions with folded answers, and pictures.
 
-The lesson is played as with `--auto`, and the page is written meanwhile. The answer, the comments
-on wrong guesses and the picture are folded under the question, so that a reader who scrolls does
-not see them.
+The page is written while the lesson is played as with `--auto`. The answer, the comments on wrong
+guesses and the picture are folded under the question, so that a reader who scrolls does not see
+them.
 """
 
 from collections.abc import Callable
@@ -23,18 +23,14 @@ from minivllm.lessons.teacher.words import page_picture
 from minivllm.tui.lesson import Page
 
 PICTURES = "../assets/lessons"
-"""Relative path from a page to its pictures."""
 
 Draw = Callable[[Page, str], str]
 
 
 class LessonPage(NamedTuple):
-    """The files of one lesson."""
-
     name: str
     text: str
     pictures: dict[str, str]
-    """File name -> SVG."""
 
 
 def page_name(lesson: Lesson) -> str:
@@ -61,8 +57,6 @@ def lesson_page(lesson: Lesson, *, draw: Draw = draw) -> LessonPage:
 
 
 class _Writer:
-    """Writes one page while its lesson is played."""
-
     def __init__(self, lesson: Lesson, player: LessonPlayer, draw: Draw) -> None:
         self.parts: list[str] = []
         self.pictures: dict[str, str] = {}
@@ -97,7 +91,6 @@ class _Writer:
             )
 
     def _begin_section(self, page: Page) -> None:
-        """If the lesson shows another engine, start a section with the engine's name."""
         if page.engine != self._engine:
             self._engine = page.engine
             title = page.engine or "the lesson"
@@ -106,7 +99,7 @@ class _Writer:
             self.parts.append(f"{heading}{again}\n")
 
     def _question(self, page: Page) -> str:
-        """The question. The next page, with the engine's answer, is folded under the question."""
+        """The question. The next page, with the engine's answer, is folded under it."""
         question = self._player.question
         choices = "".join(
             f"\n{number}. {to_markdown(choice)}" for number, choice in enumerate(page.choices, 1)
@@ -134,7 +127,7 @@ class _Writer:
         return boxed("question", "What do you expect?", f"{asked}\n{fold}")
 
     def _picture(self, page: Page) -> list[str]:
-        """The picture of a page, if the page is selected and its picture differs from the last."""
+        """The picture of a page, if the page is selected and its picture is a new one."""
         if page.number not in PICKS[self._lesson.name].drawn:
             return []
         rows = [page.engine, str(page.focus), *page_picture(page)]
@@ -156,7 +149,6 @@ class _Writer:
 
 
 def _claims(page: Page) -> list[str]:
-    """The claims that were checked on the engine before this page."""
     if not page.claims:
         return []
     return [
@@ -166,7 +158,6 @@ def _claims(page: Page) -> list[str]:
 
 
 def _misconceptions(question: Predict, truth: Answer) -> list[str]:
-    """The known wrong guesses, each with its explanation."""
     wrong = [
         (given, why) for given, why in question.why.items() if not question.is_right(given, truth)
     ]

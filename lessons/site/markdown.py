@@ -16,7 +16,6 @@ _OPENS_LIST = re.compile(r"^(\d+)([.)] )|^([-+] )")
 
 
 def to_markdown(text: str) -> str:
-    """Convert a lesson's text to one line of Markdown."""
     text = clean(text)
     parts, end = [], 0
     for mark in _MARKS.finditer(text):
@@ -38,5 +37,4 @@ def boxed(kind: str, title: str, body: str, *, folded: bool = False) -> str:
 
 
 def attribute(text: str) -> str:
-    """Text for a picture's attributes, on one line."""
     return _plain(clean(text))

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 
 class Picks(NamedTuple):
-    """Selections for one lesson."""
-
     teaches: str
     """One sentence, for the list of lessons."""
     drawn: tuple[int, ...]

@@ -1,8 +1,7 @@
 """A page of a lesson as a picture: the panels of the dashboard's lesson screen at that moment.
 
 The real screen is drawn in this process from the lesson's recording, but without the keys, the time
-line and the text, which is beside the picture. No panel is dimmed. An app closes its source on
-exit, but the next picture needs the source too. So the app gets a wrapper that stays open.
+line and the text, which is beside the picture. No panel is dimmed.
 """
 
 import asyncio
@@ -29,8 +28,6 @@ _ALL_TILES = 1_000_000
 
 
 class Words(NamedTuple):
-    """A description of a picture, in words."""
-
     alt: str
     caption: str
 
@@ -57,7 +54,7 @@ class _Still:
 
 
 class _Lent:
-    """A source that stays open when an app closes it."""
+    """A source that stays open when an app closes it on exit: the next picture needs it too."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -77,7 +74,6 @@ def draw(page: Page, title: str) -> str:
 
 
 def picture_words(page: Page) -> Words:
-    """Describe the picture without drawing it."""
     fold = standing_at(page).transport.view.fold
     when = "Before the first step" if fold.step == 0 else f"Step {fold.step}"
     which = f" of the engine “{page.engine}”" if page.engine else ""
@@ -93,8 +89,6 @@ def picture_words(page: Page) -> Words:
 
 
 def _rows(page: Page, context: Context) -> int:
-    """Terminal height that just fits the highlighted panel and its companions."""
-
     def of(panel: Any) -> int:
         rows = picture(panel, context, COLUMNS - 2, _MOST_ROWS)
         # Of the empty rows above a legend at the panel's foot, count only one.

@@ -2,8 +2,7 @@
 
 A lesson's queries, such as `table("ada")` or `num_free`, are answered from the fold, from which the
 pictures are drawn too. After each step, the fold is compared with the engine's own state, so a
-lesson cannot show something false. The engine forgets requests that have ended; `facts` remembers
-their texts and lengths.
+lesson cannot show something false.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ class ModelShelf:
     """One model, loaded for the first engine and shared by all engines of a lesson."""
 
     def __init__(self, model: str = LESSON_MODEL, loaded: LoadedModel | None = None) -> None:
-        """loaded: the model, if it is already in memory"""
         self.name = model
         self._loaded = loaded
 
@@ -56,10 +54,7 @@ class ModelShelf:
 
 
 class LessonEngine:
-    """One engine of a lesson.
-
-    A request's id (`ada`) stands for the request's first sequence; `ada.1` is the second one.
-    """
+    """A request's id (`ada`) stands for its first sequence; `ada.1` is the second one."""
 
     def __init__(self, engine: LLMEngine, loaded: LoadedModel) -> None:
         self.engine = engine
@@ -121,7 +116,6 @@ class LessonEngine:
         self._compare()
 
     def run(self) -> None:
-        """Run until all requests have ended."""
         self.run_until(lambda: not self.busy)
 
     def run_until(self, holds: Callable[[], bool]) -> None:
@@ -197,7 +191,7 @@ class LessonEngine:
         return self.sequence(name).num_tokens
 
     def num_prompt_tokens(self, request_id: str) -> int:
-        """Number of prompt tokens of a request, even after the request has ended."""
+        """Number of prompt tokens, even after the request has ended."""
         return self.facts.requests[request_id].num_prompt_tokens
 
     def text(self, request_id: str) -> str:

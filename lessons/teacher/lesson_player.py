@@ -1,9 +1,8 @@
 """`LessonPlayer`: runs one lesson page by page, and keeps the earlier pages.
 
-`forward` runs the lesson up to its next chunk. `back` shows an old page at its old position in the
-recording, without running the engine again. First answers are scored and stored. The dashboard's
-lesson screen, the terminal and the transcript all use this player. While a question is open,
-`forward` refuses to go on, because the learner must not see the answer before guessing.
+`forward` runs the lesson up to its next chunk. While a question is open, it refuses to go on: the
+learner must not see the answer before guessing. `back` shows an old page at its old position in the
+recording, without running the engine again. First answers are scored and stored.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ class LessonPlayer:
         self.teacher = Teacher(self._build)
         self._script = lesson.run(self.teacher)
         self._question: Predict | None = None
-        """The last question, until its verdict is shown; None otherwise."""
         self.truths: list[Answer] = []
         """The engine's answers to all questions so far."""
         self._answered: list[bool] = []
@@ -74,7 +72,6 @@ class LessonPlayer:
 
     @property
     def question(self) -> Predict | None:
-        """The open question, if any."""
         return self._question if self.page.waits else None
 
     @property
@@ -87,7 +84,6 @@ class LessonPlayer:
 
     @property
     def over(self) -> bool:
-        """Whether the current page is the lesson's last."""
         return self.page.last
 
     @property
@@ -138,7 +134,7 @@ class LessonPlayer:
     def _repeat(self, place: Place) -> None:
         """Open the pages up to `place` again.
 
-        If the lesson was changed since and no longer accepts an answer, the answer is skipped.
+        If the lesson has changed and no longer accepts an answer, the answer is skipped.
         """
         answers = iter(place.answers)
         while self.page.number < place.page and not self.over:
@@ -146,7 +142,6 @@ class LessonPlayer:
                 self.pass_over()
 
     def _open_next(self) -> None:
-        """Run the lesson to its next chunk and open a page for the chunk, or the final page."""
         chunk = next(self._script, None)
         if chunk is None:
             self._add_page(text=self._end(), last=True)
@@ -157,7 +152,6 @@ class LessonPlayer:
             self._add_page(text=chunk.text)
 
     def _resolve(self, given: Answer | None) -> None:
-        """Let the engine answer, and open a page with the verdict."""
         truth = self._question.find_out()
         self.truths.append(truth)
         verdict = self._question.verdict(given, truth)

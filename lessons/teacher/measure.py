@@ -1,7 +1,6 @@
 """Measurements of a lesson's run: when tokens were sampled, and how full the batch was.
 
-The units are steps and tokens, because on the virtual clock all steps take equally long. A slot
-counts as idle only while a request waits for a slot.
+The units are steps and tokens, because on the virtual clock all steps take equally long.
 """
 
 from itertools import pairwise
@@ -19,7 +18,6 @@ def token_steps(engine: LessonEngine, request_id: str) -> list[int]:
 
 
 def gaps(engine: LessonEngine, request_id: str) -> list[int]:
-    """Steps between consecutive tokens of a request."""
     steps = token_steps(engine, request_id)
     return [later - earlier for earlier, later in pairwise(steps)]
 

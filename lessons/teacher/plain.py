@@ -36,7 +36,6 @@ class PlainLesson:
         self._last_picture: list[str] = []
 
     def run(self) -> None:
-        """Run to the end of the lesson, or until the user leaves."""
         player = self._player
         self._print(f"{player.title}\n{'=' * len(player.title)}\n")
         if not self._auto:

@@ -1,7 +1,6 @@
 """`Progress`: a learner's progress, in one small file in the user's data folder.
 
-The file has first answers, pages read, hints taken and exercises passed. Only first answers count,
-because they show what the learner believed.
+Only first answers count, because they show what the learner believed.
 
 Two programs can write the file, and a laptop can be closed at any time. So each change reads the
 file again, writes a copy and moves the copy into place. An unreadable file is never overwritten.
@@ -24,8 +23,6 @@ class FirstAnswer(msgspec.Struct):
 
 
 class Place(msgspec.Struct):
-    """The page at which the user left a lesson."""
-
     page: int
     answers: list[str] = []
     """The answer to each question so far; an empty text if the question was skipped."""
@@ -83,8 +80,6 @@ def default_path() -> Path:
 
 
 class Progress:
-    """The file at `path`."""
-
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or default_path()
 
@@ -118,10 +113,7 @@ class Progress:
     # ---- lessons ----
 
     def note_page(self, lesson: str, page: int, last: bool, answers: Sequence[str] = ()) -> None:
-        """Note that a page was read.
-
-        last: whether this is the lesson's last page; answers: the answers up to this page
-        """
+        """Note a page. last: it is the lesson's last page; answers: the answers up to this page"""
 
         def change(file: ProgressFile) -> None:
             entry = file.lessons.setdefault(lesson, LessonProgress())

@@ -14,9 +14,8 @@ chunk the learner presses a key, and the code up to the next `yield` runs.
         L.check("ada holds two blocks", len(engine.table("ada")) == 2)
 
 The text cannot contradict the engine: pictures are drawn from events, numbers are taken from the
-engine, and claims are checked before they are shown. The arguments of `say` are computed when the
-lesson reaches the chunk; `before`, `answer` and `because` are called after the guess, in this
-order.
+engine, and claims are checked before they are shown. `before`, `answer` and `because` are called
+after the guess, in this order.
 """
 
 from __future__ import annotations
@@ -122,7 +121,6 @@ class Predict:
 
     @property
     def how_to_answer(self) -> str:
-        """The hint to show after an invalid answer."""
         if self.choices:
             return (
                 f"Type the number of your answer, 1 to {len(self.choices)}. You learn more from a"
@@ -162,7 +160,6 @@ class Predict:
         return abs(given - answer) <= self.tolerance * abs(answer)
 
     def shown(self, answer: Answer) -> str:
-        """An answer with its unit."""
         if isinstance(answer, str):
             return answer
         number = f"{answer:,}" if isinstance(answer, int) else f"{answer:,.3g}"
@@ -210,10 +207,7 @@ def lesson(
 
 
 class Teacher:
-    """The functions that a lesson calls."""
-
     def __init__(self, build: Callable[[dict[str, object]], LessonEngine]) -> None:
-        """build: makes an engine from a dict of `EngineConfig` options"""
         self._build = build
         self.lit: PanelName | None = None
         self.chosen: Target | None = None
@@ -276,7 +270,6 @@ class Teacher:
         unit: str = "",
         tolerance: float = 0.0,
     ) -> Predict:
-        """Make a `Predict`."""
         self.focus(focus)
         return Predict(
             question=question, answer=answer, why=why, before=before, because=because,

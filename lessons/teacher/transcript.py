@@ -1,7 +1,6 @@
 """A whole lesson as one Markdown page, made by running it.
 
-Each question is followed by the engine's answer. A model's text can look like Markdown, so pictures
-are in code blocks and their rows are cleaned.
+A model's text can look like Markdown, so pictures are in code blocks and their rows are cleaned.
 """
 
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
@@ -11,7 +10,6 @@ from minivllm.tui.lesson import Page
 
 
 def transcript(player: LessonPlayer) -> str:
-    """Write the lesson from the current page to its end."""
     parts, drawn = [f"# {player.title}\n"], []
     while True:
         rows = page_picture(player.page)
@@ -23,7 +21,6 @@ def transcript(player: LessonPlayer) -> str:
 
 
 def _page(page: Page, rows: list[str]) -> str:
-    """One page as Markdown. rows: the rows of its picture"""
     parts = []
     if rows:
         title = f"{rows[0]} ({page.engine})" if page.engine else rows[0]

@@ -52,6 +52,7 @@ ENGINE_HELP = {
     ),
     "enforce_eager": "on a GPU: no CUDA graphs",
     "check_invariants": "check the consistency of memory and schedule after every step (slower)",
+    "explain_tokens": "record why each token was chosen, for the dashboard (slower)",
 }
 DEFAULT_IN_WORDS = {
     "max_model_len": "the model's own limit",

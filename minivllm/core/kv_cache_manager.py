@@ -170,7 +170,10 @@ class KVCacheManager:
         return None
 
     def _extend_table(self, sequence: Sequence, num_tokens: int) -> None:
-        """Append new blocks; the caller has checked that enough blocks are free."""
+        """Append new blocks until the table holds `num_tokens` tokens.
+
+        The caller has checked that enough blocks are free.
+        """
         for _ in range(len(sequence.block_table), self.num_blocks_for(num_tokens)):
             self._append_new_block(sequence)
 

@@ -71,7 +71,11 @@ class Scheduler:
             seen = (position, tokens, params.max_tokens, request.priority, request.prompt, params.n)
             # Use the event's own timestamp, so that a replay sees the same arrival time.
             request.arrival_time = self._bus.emit(
-                ev.RequestArrived, request.request_id, sequence.seq_id, *seen
+                ev.RequestArrived,
+                request.request_id,
+                sequence.seq_id,
+                *seen,
+                ev.RequestSampling.of(params),
             )
         else:
             request.arrival_time = self._bus.now()

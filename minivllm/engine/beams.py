@@ -18,6 +18,8 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
+from minivllm.engine.token_explaining import TokenExplainer
+from minivllm.engine.token_names import TokenNames
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
@@ -25,12 +27,20 @@ from minivllm.outputs import SampledToken
 
 class BeamDriver:
     def __init__(
-        self, scheduler: Scheduler, output_processor: OutputProcessor, limits: Limits, bus: EventBus
+        self,
+        scheduler: Scheduler,
+        output_processor: OutputProcessor,
+        limits: Limits,
+        names: TokenNames,
+        bus: EventBus,
+        explainer: TokenExplainer,
     ) -> None:
         self._scheduler = scheduler
         self._output_processor = output_processor
         self._limits = limits
+        self._names = names
         self._bus = bus
+        self._explainer = explainer
         self._searches: dict[str, BeamSearch] = {}
         self._candidates: dict[str, list[Candidate]] = {}
 
@@ -82,7 +92,11 @@ class BeamDriver:
         candidates = [
             candidate for beam in beams for candidate in self._candidates.pop(beam.seq_id)
         ]
+        explained = self._explainer.watches_search(request)
+        before = (search.scores, list(search.hypotheses)) if explained else None
         chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
+        if before is not None:
+            self._explainer.explain_beams(beams, candidates, chosen, search, before)
         if search.done:
             self._finish(request, beams, search)
             return
@@ -118,6 +132,7 @@ class BeamDriver:
         )
         self._scheduler.counters.generation_tokens += 1
         if self._bus.active:
+            self._names.name((continuation.token_id,))
             self._bus.emit(
                 ev.TokenSampled, beam.seq_id, continuation.token_id, text, continuation.score
             )
@@ -126,10 +141,8 @@ class BeamDriver:
         """End the search and all its beams. Its hypotheses become the output."""
         found = self._output_processor.set_beams_found(request, search.hypotheses)
         if self._bus.active:
-            texts, logprobs = (
-                [hypothesis.text for hypothesis in found],
-                [hypothesis.cumulative_logprob for hypothesis in found],
-            )
+            texts = [hypothesis.text for hypothesis in found]
+            logprobs = [hypothesis.cumulative_logprob for hypothesis in found]
             self._bus.emit(ev.BeamsFound, beams[0].seq_id, texts, logprobs)
         stopped = search.hypotheses[0].ended_by_token
         status = RequestStatus.FINISHED_STOPPED if stopped else RequestStatus.FINISHED_LENGTH_CAPPED

@@ -22,9 +22,12 @@ _MAX_TOKENS_OF_A_CHARACTER = 4
 
 
 class TokenDecoder(Protocol):
-    """The part of a tokenizer that a detokenizer needs."""
+    """The part of a tokenizer that the engine needs to turn tokens into text."""
 
     def decode(self, token_ids: list[int], skip_special_tokens: bool = True) -> str: ...
+
+    def piece(self, token_id: int) -> str:
+        """The text of one token for display, even if it is not a whole character."""
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
         """Whether the token has no text: a skipped special token, or an unused id."""

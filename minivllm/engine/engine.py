@@ -90,6 +90,7 @@ class LLMEngine:
             OutputProcessor(tokenizer),
             limits,
             check_invariants=config.check_invariants,
+            explain_tokens=config.explain_tokens,
             clock=clock,
             bus=bus,
         )
@@ -256,6 +257,7 @@ class LLMEngine:
 
         Returns a function that unsubscribes.
         """
+        self._stepper.names.catch_up()
         return self._stepper.bus.subscribe(listener)
 
     def record_attention_mass(self, on: bool) -> None:
@@ -274,14 +276,30 @@ class LLMEngine:
         self._raise_if_dead()
         self._stepper.tracer.ask(seq_id, self._stepper.scheduler.requests)
 
+    def explain_tokens(self, seq_id: str, on: bool = True) -> None:
+        """Start or stop emitting `token.explained` for each token of the sequence `seq_id`.
+
+        - `seq_id`: an unfinished sequence; a beam stands for all beams of its request.
+        - `on`: whether to explain. The option `explain_tokens` explains all sequences anyway.
+
+        Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`
+        after a step that failed. See `minivllm.engine.token_explaining`.
+        """
+        self._raise_if_dead()
+        self._stepper.explainer.watch(seq_id, on, self._stepper.scheduler.requests)
+
     def inspect(self) -> EngineState:
         """Return the whole state as plain data. O(blocks + tokens).
 
         After each phase, the state equals the fold of all events so far.
         """
         stepper = self._stepper
+        stepper.names.catch_up()
         return inspect_engine(
-            stepper.scheduler, stepper.last_plan, stepper.output_processor.visible_text
+            stepper.scheduler,
+            stepper.last_plan,
+            stepper.output_processor.visible_text,
+            stepper.names.pieces,
         )
 
     def log_header(self) -> ev.LogHeader:

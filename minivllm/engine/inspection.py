@@ -4,7 +4,7 @@ After every phase, this copy must equal the state that `Fold` builds from events
 reads no events, keeps no counters and remembers nothing between calls.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -20,10 +20,14 @@ from minivllm.events.state import (
     ScheduledState,
     SequenceState,
 )
+from minivllm.events.types import RequestSampling
 
 
 def inspect_engine(
-    scheduler: Scheduler, last_plan: SchedulerOutput | None, visible_text: Callable[[Sequence], str]
+    scheduler: Scheduler,
+    last_plan: SchedulerOutput | None,
+    visible_text: Callable[[Sequence], str],
+    token_pieces: Mapping[int, str],
 ) -> EngineState:
     """Copy all state that a view may show. O(blocks + tokens): for tests and for starting views."""
     pool = scheduler.kv_cache_manager.pool
@@ -59,6 +63,7 @@ def inspect_engine(
             evicted_blocks=pool.num_evicted_blocks,
             copied_blocks=scheduler.kv_cache_manager.num_copied_blocks,
         ),
+        token_pieces=dict(token_pieces),
     )
 
 
@@ -80,6 +85,7 @@ def _request_state(request: Request) -> RequestState:
         seq_ids=[
             sequence.seq_id for sequence in request.sequences if not sequence.status.is_finished
         ],
+        sampling=RequestSampling.of(request.params),
     )
 
 

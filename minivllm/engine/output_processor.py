@@ -84,7 +84,7 @@ class OutputProcessor:
     """Holds the output of every unfinished request. Its methods may raise `RequestFailedError`."""
 
     def __init__(self, decoder: TokenDecoder) -> None:
-        self._decoder = decoder
+        self.decoder = decoder
         self._outputs: dict[str, _SequenceOutput] = {}
         self._beams_found: dict[str, list[CompletionOutput]] = {}
 
@@ -94,7 +94,7 @@ class OutputProcessor:
         acts_on_each_token = sums_logprobs or params.use_beam_search or bool(params.stop)
         self._outputs[sequence.seq_id] = _SequenceOutput(
             detokenizer=IncrementalDetokenizer(
-                self._decoder, skip_special_tokens=params.skip_special_tokens
+                self.decoder, skip_special_tokens=params.skip_special_tokens
             ),
             stop_strings=(
                 StopStringChecker(params.stop, params.include_stop_str_in_output)
@@ -268,7 +268,7 @@ class OutputProcessor:
         last = hypothesis.token_ids[-1]
         return CompletionOutput(
             index=index,
-            text=self._decoder.decode(
+            text=self.decoder.decode(
                 hypothesis.token_ids, skip_special_tokens=params.skip_special_tokens
             ),
             token_ids=hypothesis.token_ids,
@@ -304,7 +304,7 @@ class OutputProcessor:
 
     def _with_texts(self, entries: dict[int, Logprob]) -> dict[int, Logprob]:
         for token_id, entry in entries.items():
-            entry.decoded_token = self._decoder.decode([token_id], skip_special_tokens=False)
+            entry.decoded_token = self.decoder.decode([token_id], skip_special_tokens=False)
         return entries
 
 

@@ -5,6 +5,7 @@ benchmarks use substitutes without a model. A call depends only on its arguments
 not on earlier calls.
 """
 
+from collections.abc import Collection
 from collections.abc import Sequence as Seq
 from typing import Any, Protocol
 
@@ -33,10 +34,11 @@ class Runner(Protocol):
         """Whether the device still works, so that another `execute_model` can succeed."""
 
     def sample_tokens(
-        self, sequences: list[Sequence], logits: Any
+        self, sequences: list[Sequence], logits: Any, watched: Collection[Sequence] = ()
     ) -> Seq[SampledToken | SamplingError]:
         """Return for each sequence a token, or the reason why no token can be sampled.
 
         sequences: the sequences of a plan that get a token, in plan order
         logits:    the logits in the `StepResult` of that plan
+        watched:   the sequences whose tokens must have an explanation
         """

@@ -33,6 +33,8 @@ from minivllm.engine.kernel_tracing import KernelTracer
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
 from minivllm.engine.runner import Runner
+from minivllm.engine.token_explaining import TokenExplainer
+from minivllm.engine.token_names import TokenNames
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -70,13 +72,18 @@ class Stepper:
         limits: Limits,
         *,
         check_invariants: bool,
+        explain_tokens: bool,
         clock: Clock,
         bus: EventBus,
     ) -> None:
         self.runner = runner
         self.scheduler = scheduler
         self.output_processor = output_processor
-        self.beams = BeamDriver(scheduler, output_processor, limits, bus)
+        self.names = TokenNames(output_processor.decoder, scheduler.requests, bus)
+        self.explainer = TokenExplainer(self.names, bus, explain_all=explain_tokens)
+        self.beams = BeamDriver(
+            scheduler, output_processor, limits, self.names, bus, self.explainer
+        )
         self.tracer = KernelTracer(bus)
         self.clock = clock
         self.bus = bus
@@ -146,6 +153,8 @@ class Stepper:
     ) -> list[RequestOutput]:
         started = self.clock.now()
         drawn = self._draw(executed)
+        if self.explainer.active:
+            self.explainer.explain(drawn.tokens)
         self._add_prompt_logprobs(executed, drawn)
         self._append_tokens(drawn)
         self._settle_failures(executed, drawn)
@@ -177,9 +186,10 @@ class Stepper:
         )
         tokens: list[tuple[Sequence, SampledToken | SamplingError]] = []
         for part, sequences in zip(executed.parts, sampling, strict=True):
-            tokens += zip(
-                sequences, self.runner.sample_tokens(sequences, part.result.logits), strict=True
-            )
+            # Without a watch, runners of tests and exercises need no third argument.
+            watched = (self.explainer.watched(sequences),) if self.explainer.active else ()
+            sampled = self.runner.sample_tokens(sequences, part.result.logits, *watched)
+            tokens += zip(sequences, sampled, strict=True)
         errors = {
             sequence.request: str(token)
             for sequence, token in tokens
@@ -227,6 +237,7 @@ class Stepper:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
         self.scheduler.counters.generation_tokens += 1
         if self.bus.active:
+            self.names.name((sampled.token_id,))
             logprob = sampled.logprobs[sampled.token_id].logprob if sampled.logprobs else None
             self.bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
         if stop is not None:
@@ -256,6 +267,8 @@ class Stepper:
         self.output_processor.add_sequence(request.sequences[0])
         if request.params.use_beam_search:
             self.beams.start(request)
+        if self.bus.active:
+            self.names.name(request.prompt_token_ids)
         self.scheduler.add_request(request)
 
     def abort(self, request: Request, error: str | None = None) -> None:

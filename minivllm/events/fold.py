@@ -10,6 +10,7 @@ derived, the event would need another field.
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 import msgspec
 
@@ -56,6 +57,10 @@ class Fold:
         self.max_num_seqs = state.max_num_seqs
         self.max_num_batched_tokens = state.max_num_batched_tokens
         self.counters = state.counters
+        self.token_pieces = state.token_pieces
+        """Text of each named token id. A fold of an earlier moment may have later names, too."""
+        self.num_token_pieces = len(state.token_pieces)
+        """How many of them are named at this moment."""
         self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
         self.last_seq = -1
         """`seq` of the last applied event."""
@@ -86,6 +91,7 @@ class Fold:
             max_num_seqs=self.max_num_seqs,
             max_num_batched_tokens=self.max_num_batched_tokens,
             counters=self.counters,
+            token_pieces=dict(islice(self.token_pieces.items(), self.num_token_pieces)),
         )
 
     def apply(self, event: ev.Event) -> None:
@@ -104,6 +110,7 @@ class Fold:
             prompt=event.prompt,
             arrival_time=event.t,
             seq_ids=[event.seq_id],
+            sampling=event.sampling,
         )
         self.sequences[event.seq_id] = SequenceState(
             event.request_id, "WAITING", len(event.prompt_token_ids), output_token_ids=array("I")
@@ -265,6 +272,10 @@ class Fold:
         sequence.text += event.text
         self.counters.generation_tokens += 1
 
+    def _named(self, event: ev.TokensNamed) -> None:
+        self.token_pieces.update(event.pieces)
+        self.num_token_pieces += len(event.pieces)
+
     def _text_flushed(self, event: ev.TextFlushed) -> None:
         self.sequences[event.seq_id].text += event.text
 
@@ -299,11 +310,15 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.BlockFreed: Fold._freed,
     ev.BlockEvicted: Fold._evicted,
     ev.OptionChanged: Fold._option_changed,
+    ev.TokensNamed: Fold._named,
     ev.TokenSampled: Fold._sampled,
     ev.TextFlushed: Fold._text_flushed,
     ev.InvariantViolated: Fold._violated,
     ev.Gap: Fold._gap,
-    **dict.fromkeys((ev.StepEnd, ev.BlockMissed, ev.AttentionMass, ev.KernelTraced), Fold._nothing),
+    **dict.fromkeys(
+        (ev.StepEnd, ev.BlockMissed, ev.AttentionMass, ev.KernelTraced, ev.TokenExplained),
+        Fold._nothing,
+    ),
 }
 
 

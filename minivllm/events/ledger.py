@@ -80,7 +80,7 @@ class SequenceRecord(SequenceTimes):
     seq_id: str
     request: RequestRecord
     phases: list[PhaseStart]
-    """In order. A sequence starts `queued`, and a fork starts with `decode`."""
+    """In order of time. The first phase is `queued`, or `decode` for a fork."""
     end: SequenceEnd | None = None
     parent: str | None = None
     """The sequence from which this one was forked, or the nearest remembered ancestor."""
@@ -110,7 +110,7 @@ class RequestLedger:
     """
 
     num_kept: int = 0
-    """How many ended sequences to remember. Pruned beams are not: a search prunes hundreds."""
+    """How many ended sequences to remember, without pruned beams: a search prunes hundreds."""
     sequences: dict[str, SequenceRecord] = field(default_factory=dict)
     """The unfinished sequences and the newest `num_kept` ended ones, in order of arrival."""
     num_running: int = 0
@@ -118,7 +118,7 @@ class RequestLedger:
     """Ended sequences in `sequences`, oldest first."""
 
     def apply(self, event: ev.Event) -> None:
-        """Apply an event of a kind in `APPLY`. Ignore sequences of which the arrival is unknown."""
+        """Apply an event of a kind in `APPLY`. Ignore sequences whose arrival is unknown."""
         kind, known = type(event), self.sequences
         if (
             event.seq_id in known

@@ -10,7 +10,7 @@ from collections.abc import MutableSequence, Sequence
 
 import msgspec
 
-from minivllm.events.types import DeferReason, LogHeader, ScheduledKind
+from minivllm.events.types import DeferReason, LogHeader, RequestSampling, ScheduledKind
 
 
 class BlockState(msgspec.Struct, gc=False):
@@ -56,6 +56,8 @@ class RequestState(msgspec.Struct, gc=False):
     arrival_time: float = 0.0
     seq_ids: list[str] = []
     """Ids of the unfinished sequences."""
+    sampling: RequestSampling | None = None
+    """How the request is sampled; None in recordings of older versions."""
 
 
 class ScheduledState(msgspec.Struct, gc=False):
@@ -109,6 +111,8 @@ class EngineState(msgspec.Struct, gc=False):
     """The current value; a recording's header has the one that the engine was built with."""
     max_num_batched_tokens: int
     counters: Counters
+    token_pieces: dict[int, str] = {}
+    """Text of each token id that has occurred while a listener watched (`tokens.named`)."""
 
     @classmethod
     def idle(cls, header: LogHeader) -> "EngineState":

@@ -42,6 +42,7 @@ WITHOUT = {
     "linear_backend": ("vLLM has its own kernels for it and uses the fastest available"),
     "custom_ops": "vLLM compiles the model; the nearest is --compilation-config",
     "check_invariants": "vLLM has no such check",
+    "explain_tokens": "vLLM does not record why it chose a token",
 }
 """Options that vLLM does not have, with the reason."""
 ADDRESS = "ADDRESS"

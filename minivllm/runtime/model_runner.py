@@ -9,7 +9,7 @@ is left. With a guess, the first full step could run out of memory hours later.
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_available_memory`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -159,13 +159,14 @@ class ModelRunner:
 
     @torch.inference_mode()
     def sample_tokens(
-        self, sequences: list[Sequence], logits: torch.Tensor
+        self, sequences: list[Sequence], logits: torch.Tensor, watched: Collection[Sequence] = ()
     ) -> list[SampledToken | SamplingError]:
         """Sample the next token of each sequence. If that fails, return the error in its place.
 
         logits: [num_seqs, vocab_size], one row for each sequence
+        watched: the sequences whose tokens are explained
         """
-        return self._sampler.sample_each(logits, sequences)
+        return self._sampler.sample_each(logits, sequences, watched)
 
     # ---- the size of the KV cache ----
 

@@ -141,6 +141,7 @@ def test_an_abort_in_the_middle_of_a_step_is_announced_and_done_at_its_end():
         (lambda control: control.set_option("max_num_batched_tokens", 65), "at most 64"),
         (lambda control: control.set_option("seed", 3), "cannot be changed while the engine runs"),
         (lambda control: control.trace_kernel("nobody.0"), "no unfinished sequence 'nobody.0'"),
+        (lambda control: control.explain_tokens("nobody.0", True), "no unfinished sequence"),
         (lambda control: control.add_request("a\ud800"), "UnicodeEncodeError"),
     ],
 )
@@ -164,7 +165,8 @@ def test_no_call_waits_for_the_engine():
         control.pause(), control.step(), control.step_phase(), control.resume()
         control.add_request("Hi"), control.add_burst(), control.abort("user-1")
         control.set_option("max_num_seqs", 1), control.record_attention_mass(True)
-        control.trace_kernel("user-1.0"), control.state(), control.messages()
+        control.trace_kernel("user-1.0"), control.explain_tokens("user-1.0", True)
+        control.state(), control.messages()
         assert watched.events == []
         release.set()  # only now: no call waited for it
 
@@ -191,9 +193,11 @@ def test_a_chat_model_gets_its_template_and_records_attention_and_kernels_on_req
         control.step()
         wait_for(lambda: watched.of(ev.StepEnd))
         control.record_attention_mass(False)
+        control.explain_tokens("user-1.0", True)
         control.step()
-        wait_for(lambda: watched.of(ev.KernelTraced))
+        wait_for(lambda: watched.of(ev.TokenExplained))
         assert [event.step for event in watched.of(ev.AttentionMass)] == [1]
+        assert [event.step for event in watched.of(ev.TokenExplained)] == [2]
         (traced,) = watched.of(ev.KernelTraced)
         assert (traced.step, traced.seq_id, traced.problem) == (2, "user-1.0", None)
         assert traced.num_tokens == len(expected) + 1

@@ -76,7 +76,14 @@ def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(
     best = [output.text for output in expected.outputs]
     arguments = ["generate", "Hello", *TINY, "--max-tokens", "12", "--beam-width", "4"]
     assert main(arguments) == 0
-    assert capsys.readouterr().out == printed(best)
+    lines = capsys.readouterr().out.splitlines(keepends=True)
+    scores = [line for line in lines if line.startswith("    score ")]
+    assert "".join(line for line in lines if line not in scores) == printed(best)
+    assert scores == [
+        f"    score {one.cumulative_logprob / len(one.token_ids):.3f}: log-probability"
+        f" {one.cumulative_logprob:.2f} of {len(one.token_ids)} tokens\n"
+        for one in expected.outputs
+    ]
     assert main([*arguments, "-n", "2", "--length-penalty", "1.0", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     found = [(output["index"], output["text"]) for output in result["outputs"]]

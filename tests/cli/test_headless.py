@@ -6,8 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.chrome_checker import CheckedTrace
+from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.cli import main
+from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import RequestPreempted
 
@@ -37,6 +39,22 @@ def when_two_were_preempted() -> int:
     events = recording.events(0, len(recording))
     steps = [one.step for one in events if isinstance(one, RequestPreempted)]
     return steps[1] + 1
+
+
+def test_once_prints_the_words_of_tokens_and_none_of_an_old_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    path, watched = tmp_path / "run.jsonl", WatchedEngine()
+    with LogWriter(path, watched.engine.log_header()) as log:
+        watched.engine.subscribe(log.write)
+        watched.add("a", [ord("t") - 32, ord("o") - 32, 0])
+    assert main(["once", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["token_pieces"] == {"84": "t", "79": "o", "0": " "}
+    old = path.read_bytes().replace(b'"tokens.named"', b'"kind.of.tomorrow"')
+    path.write_bytes(old)
+    assert main(["once", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["token_pieces"] == {} and told["requests"]["a"]["prompt_token_ids"] == [84, 79, 0]
 
 
 def test_once_prints_running_and_waiting_requests_with_reasons(capsys: pytest.CaptureFixture):

@@ -83,6 +83,7 @@ def test_the_texts_of_a_search_are_emitted_before_its_end_with_the_reason_of_the
         assert found_at.seq_id == end.seq_id and type(found_at) is ev.BeamsFound
         best = engine.outputs[f"r{i}"].outputs
         assert end.reason == best[0].finish_reason
+        assert {one.stop_reason for one in best} == {None}, "end-of-sequence is no stop token"
         reasons |= {(one.finish_reason, best[0].finish_reason) for one in best}
     assert len(reasons) > 1, "some beams end differently from the best"
 

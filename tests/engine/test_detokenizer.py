@@ -1,5 +1,6 @@
 """Incremental detokenization: the joined pieces are the full text, and nothing is taken back."""
 
+import re
 from itertools import chain
 
 import pytest
@@ -128,3 +129,30 @@ def test_no_token_costs_more_than_a_few_tokens_of_decoding(tokenizers, kind):
     pieces = [*(detokenizer.append(token_id) for token_id in token_ids), detokenizer.finish()]
     assert "".join(pieces) == tokenizer.decode(token_ids)
     assert counting.decoded <= 12 * len(token_ids)
+
+
+# ---- single tokens, for display ----
+
+
+@pytest.mark.parametrize("kind", ["bytes", "byte-level BPE"])
+@given(text=st.text(max_size=40).filter(lambda text: "<0x" not in text))
+@settings(max_examples=100)
+def test_the_pieces_of_a_text_give_the_text_if_lone_bytes_are_joined(tokenizers, kind, text):
+    token_ids = tokenizers[kind].encode(text)  # smollm2 leaves out a few control characters
+    pieces = [tokenizers[kind].piece(token_id) for token_id in token_ids]
+    assert all("\ufffd" not in piece for piece in pieces) or "\ufffd" in text
+    parts = re.split("<0x(..)>", "".join(pieces))
+    data = [bytes.fromhex(part) if i % 2 else part.encode() for i, part in enumerate(parts)]
+    whole = tokenizers[kind].decode(token_ids, skip_special_tokens=False)
+    assert b"".join(data).decode(errors="replace") == whole
+
+
+def test_a_piece_keeps_its_space_and_names_bytes_and_special_tokens(tokenizers):
+    sentencepiece, smollm2 = tokenizers["sentencepiece"], tokenizers["byte-level BPE"]
+    wanted = ["<s>", "\n", "~", "<0xE2>", " ", "  ", " the", "cat", " 你", "\ufffd"]
+    ids = [1, 3 + 0x0A, 3 + 0x7E, 3 + 0xE2, 259, 260, 261, 263, 266, 267]
+    assert [sentencepiece.piece(token_id) for token_id in ids] == wanted
+    assert sentencepiece.piece(10_000) == "", "an id of the padding has no text"
+    text = "The café 🤗<|im_end|>"
+    pieces = [smollm2.piece(token_id) for token_id in smollm2.encode(text)]
+    assert pieces == ["The", " café", " <0xF0><0x9F>", "<0xA4>", "<0x97>", "<|im_end|>"]

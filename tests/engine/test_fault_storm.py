@@ -80,7 +80,7 @@ def storm(seed: int, rate: float, num_blocks: int) -> tuple[WatchedEngine, set[s
     engine.runner.__class__ = StormyRunner
     engine.runner.dice = dice
     tokenizer = StormyTokenizer(dice)
-    engine.engine._stepper.output_processor._decoder = tokenizer
+    engine.engine._stepper.output_processor.decoder = tokenizer
     dice.rate = rate
     aborted = set()
     for i in range(NUM_REQUESTS):

@@ -249,6 +249,18 @@ def test_failures_in_one_step_count_like_failures_in_a_row(count: int) -> None:
         assert engine.pool.num_free_blocks == 100
 
 
+def test_many_failures_in_a_step_do_not_end_an_engine_that_still_serves_somebody() -> None:
+    engine = WatchedEngine()
+    engine.runner.__class__ = BrokenRunner
+    engine.runner.is_bad = lambda sequence: sequence.request.request_id != "good"
+    for i in range(MAX_FAILED_IN_A_ROW + 1):
+        engine.add(f"bad{i}", [i, *PROMPT])
+    engine.add("good", PROMPT)
+    engine.run()
+    assert all(engine.outputs[f"bad{i}"].error for i in range(MAX_FAILED_IN_A_ROW + 1))
+    assert engine.token_ids("good") == expected_output(PROMPT, 8)
+
+
 def test_a_success_between_failures_shows_that_the_model_works() -> None:
     engine = WatchedEngine()
     engine.runner.__class__ = BrokenRunner

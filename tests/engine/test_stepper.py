@@ -47,7 +47,7 @@ def test_each_phase_does_its_own_part_and_a_step_finishes_a_started_one():
         outputs.append(engine.step_phase())
         kinds.append({type(event) for event in engine.events[num_before:]})
     assert {ev.StepBegin, ev.RequestAdmitted, ev.StepScheduled} < kinds[0]
-    assert kinds[1:] == [set(), {ev.TokenSampled, ev.StepEnd}]
+    assert kinds[1:] == [set(), {ev.TokensNamed, ev.TokenSampled, ev.StepEnd}]
     assert outputs[:2] == [None, None]
     assert [len(one.outputs[0].token_ids) for one in outputs[2]] == [1]
     engine.step_phase()
@@ -61,6 +61,7 @@ def test_a_step_in_which_all_wait_for_the_batch_delay_ends_after_its_first_phase
     engine.add("a", [1, 2, 3])
     assert engine.step_phase() == []
     assert engine.engine.next_phase == "schedule"
+    assert type(engine.events[-1]) is ev.StepEnd
     engine.run()
     assert engine.token_ids("a") == expected_output([1, 2, 3], 8)
 

@@ -67,3 +67,9 @@ def test_the_last_piece_can_complete_a_stop_string_as_any_other(pieces, stops, i
     check = checker.finish(last, may_stop=may_stop)
     armed_from = len(before) if may_stop else len(before + last)
     assert (shown + check.text, check.stop) == one_shot(before + last, stops, include, armed_from)
+
+
+def test_of_an_ignored_stop_string_only_what_may_begin_the_next_one_is_held_back():
+    checker = StopStringChecker(["###"])
+    assert checker.feed("Hi ###", may_stop=False).text == "Hi #"
+    assert checker.feed("#").stop == "###"

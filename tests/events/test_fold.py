@@ -71,7 +71,7 @@ def test_an_inspection_is_a_copy_that_later_steps_do_not_change():
 
 def test_a_keyframe_restores_the_whole_fold():
     engine = busy_engine(num_steps=14)
-    restored = FOLD.restore(engine.fold.header, FOLD.pack(engine.fold))
+    restored = FOLD.restore(engine.fold.header, FOLD.pack(engine.fold), engine.fold)
     assert restored.state == engine.fold.state
     assert list(restored.history) == list(engine.fold.history)
     assert restored.last_seq == engine.fold.last_seq

@@ -200,7 +200,7 @@ def test_a_line_longer_than_a_batch_is_read_whole(tmp_path: Path) -> None:
         engine.engine.subscribe(log.write)
         engine.add("long", [7] * 100_000)
     recording = opened(path)
-    assert index_all(recording) == 1
+    assert index_all(recording) == 2
     assert len(recording.head.requests["long"].prompt_token_ids) == 100_000
 
 

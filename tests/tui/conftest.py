@@ -55,6 +55,9 @@ class WordTokenizer:
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         return "".join(self._words[i] for i in ids if i != EOS)
 
+    def piece(self, token_id: int) -> str:
+        return self._words[token_id]
+
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
         return token_id == EOS
 

@@ -53,6 +53,10 @@ def test_every_panel_stays_in_its_room_at_any_moment_and_has_ascii_for_its_signs
     end, seq_id = run.events[-1], run.engine.inspect().running[0]
     table = run.engine.inspect().sequences[seq_id].block_table
     run.events.append(ev.AttentionMass(end.seq + 1, end.step, end.t, seq_id, [0.1] * len(table)))
+    candidates = tuple(ev.TokenCandidate(i, 1.0, -1e9, 0.1, 0.1, 0.1, None, 1e9) for i in range(9))
+    run.events.append(
+        ev.TokenExplained(end.seq + 2, end.step, end.t, seq_id, 9, 3, 0.7, 99, 9, candidates)
+    )
     panels = all_panels()
     for part in (0.0, 0.02, 0.3, 0.5, 0.77, 1.0):
         context = context_of(run, int(part * len(run.events)), other=run)

@@ -47,11 +47,11 @@ def test_a_packed_model_is_fully_restored_and_continues_alike(
     for cut in range(0, len(events), 197):
         model = feed(DashboardModel(stage.header), events[:cut])
         pieces = MODELS.pack(model)
-        restored = MODELS.restore(stage.header, pieces)
+        restored = MODELS.restore(stage.header, pieces, model)
         assert restored.fold.state == model.fold.state and restored.remembered == model.remembered
         assert restored.steps == model.steps and restored.ledger == model.ledger
         feed(model, events[cut:])
-        assert MODELS.restore(stage.header, pieces).fold.last_seq == cut - 1, (
+        assert MODELS.restore(stage.header, pieces, model).fold.last_seq == cut - 1, (
             "what is packed does not move"
         )
         feed(restored, events[cut:])

@@ -1,7 +1,6 @@
 """Tests litellm with a served model: chat, streamed chat, text completion, and an error.
 
-The script runs in its own environment, without minivllm. Arguments: the server's URL and the
-model's name.
+Runs in its own environment, without minivllm. Arguments: the server's URL and the model's name.
 """
 
 import os

@@ -13,9 +13,9 @@
     demo       not a measurement: records the demo, with one traced decode, to DIR/demo.jsonl
 
 Each stage runs in its own process and writes DIR/STAGE.json (`stage_file`). A second run keeps the
-existing rows if device, versions and commit are the same, and measures the missing rows. The
-contents of uncommitted changes are not compared, so use another DIR after such a change.
-`tables.py` writes the results to the docs.
+existing rows if device, versions and commit are the same, and measures the missing rows. It does
+not compare uncommitted changes, so use another DIR after such a change. `tables.py` writes the
+results to the docs.
 
 For a machine without network, `make gpu-wheels` downloads the missing packages on another machine,
 and `make gpu-install` installs them. Exit status: 0 if all stages are done, 1 if a stage failed or
@@ -53,7 +53,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(reason, file=sys.stderr)
         return 2
     args.out.mkdir(parents=True, exist_ok=True)
-    # All stages run, even if some fail.
     return max([_run_in_process(stage, args) for stage in args.stages or STAGES])
 
 
@@ -91,7 +90,6 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _run_in_process(stage: str, args: argparse.Namespace) -> int:
-    """Run one stage in a child process; return 0 if it is done, else 1."""
     path = args.out / f"{stage}.json"
     command = [
         sys.executable,

@@ -76,14 +76,14 @@ def ladder(kernels: Stage) -> str:
         "kernel",
         "µs",
         "GB/s",
-        "of the copy",
-        "against the row before",
-        "µs, among 28 in a row",
+        "of the copy's speed",
+        "speed against the row before",
+        "µs, each of 28 in a row",
         "goal",
     ]
     batch, context = LADDER_AT
     read = next((row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/read"), None)
-    reads = f" and reads {read:,.0f}" if read is not None else ""
+    reads = f" and reads {read:,.0f} GB/s" if read is not None else ""
     return "\n\n".join(
         [
             (
@@ -91,7 +91,7 @@ def ladder(kernels: Stage) -> str:
                 f" device copies {copy:,.0f} GB/s{reads}. Medians of {_num_runs(kernels)} runs."
             ),
             table(columns, lines),
-            "Microseconds at every shape, batch x context:",
+            "Microseconds for each shape (sequences x tokens of context):",
             _matrix(rows_of(kernels, "decode")),
             *_left_out(rows_of(kernels, "decode")),
             *_not_installed(kernels),
@@ -118,12 +118,12 @@ def other_kernels(kernels: Stage) -> str:
         [
             f"{measured_on(kernels)} {SHAPE}; medians of {_num_runs(kernels)} runs.",
             (
-                "Prefill of whole prompts, and 63 decodes beside a chunk (`+`), in microseconds, by"
-                " batch x context:"
+                "Microseconds for each shape (sequences x tokens): whole prompts, and a chunk of"
+                " a prompt beside 63 decodes (`+`):"
             ),
             _matrix(rows),
             *_speed_of_peer(kernels),
-            table(["kernel", "size", "µs", "GB/s", "of the copy"], small),
+            table(["kernel", "size", "µs", "GB/s", "of the copy's speed"], small),
             *_left_out(rows),
         ]
     )
@@ -183,9 +183,8 @@ def _speed_of_peer(kernels: Stage) -> list[str]:
     if not shares:
         return []
     return [
-        f"Speed against {PREFILL_PEER} at {batch} x {context:,} (goal: {PREFILL_GOAL}):"
-        f" {', '.join(shares)}. Decode kernels have their goal, {GOALS['split']} of the copy, in"
-        " [the ladder](#the-ladder-of-decode-kernels)."
+        f"Speed relative to {PREFILL_PEER} at {batch} x {context:,} (goal: {PREFILL_GOAL}):"
+        f" {', '.join(shares)}."
     ]
 
 

@@ -1,7 +1,6 @@
 """Describes the machine of a GPU report, and checks whether it can run the report.
 
-`nvidia-smi` only reads values and changes no setting. If there is no `nvidia-smi`, its
-values are None.
+`nvidia-smi` only reads values and changes no setting; without it, these values are None.
 """
 
 import os
@@ -26,10 +25,7 @@ MIN_FREE_BYTES = 8 << 30
 
 
 def refusal() -> str | None:
-    """Return why this machine cannot run the report, in one sentence; None if it can.
-
-    Imports torch and Triton.
-    """
+    """Return why this machine cannot run the report, in one sentence; None if it can."""
     import torch
 
     if not torch.cuda.is_available():
@@ -69,7 +65,7 @@ def _triton_refusal() -> str | None:
 
 
 def _triton_requirement() -> Any:
-    """Return the versions of Triton that pyproject.toml allows, as a `SpecifierSet`."""
+    """The versions of Triton that pyproject.toml allows, as a `SpecifierSet`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = (Requirement(text) for text in project["dependencies"])
     return next(
@@ -118,7 +114,7 @@ def describe_commit(root: Path, results: Path) -> str | None:
 
 
 def clocks() -> dict[str, float] | None:
-    """Return the device's current clocks in MHz; None without a device."""
+    """The device's current clocks in MHz; None without a device."""
     answer = _ask_device("clocks.sm", "clocks.mem")
     return None if answer is None else {"sm_mhz": float(answer[0]), "memory_mhz": float(answer[1])}
 

@@ -1,7 +1,6 @@
-"""Draws decode steps as a picture: the host's work, and below this row the device's kernels.
+"""Draws decode steps as a picture: a row for the host's work, above a row for the device's kernels.
 
-The input is the reduced timelines of stage `profile`. All timelines share one time axis, so that
-steps with and without CUDA graphs can be compared.
+The input is the reduced timelines of stage `profile`, all drawn on one time axis.
 """
 
 from html import escape

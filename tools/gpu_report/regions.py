@@ -26,7 +26,7 @@ WORKLOAD = {
 
 
 def workload_speeds(engine: Stage) -> dict[str, float]:
-    """Return for each engine the tokens per second: the median over the rounds."""
+    """Engine -> tokens per second: the median over the rounds."""
     speeds: dict[str, list[float]] = {}
     for row in engine["rows"]:
         if "reason" not in row:
@@ -36,30 +36,22 @@ def workload_speeds(engine: Stage) -> dict[str, float]:
 
 def workload(engine: Stage) -> str:
     speeds = workload_speeds(engine)
-    lines = []
+    lines, reasons = [], []
     for name, goal in WORKLOAD.items():
         rows = [row for row in engine["rows"] if row["engine"] == name and "reason" not in row]
         if not rows:
-            reason = next((row["reason"] for row in engine["rows"] if row["engine"] == name), None)
-            lines.append(
-                [
-                    name,
-                    "not measured yet" if reason is None else f"no speed: {reason}",
-                    "",
-                    "",
-                    "",
-                    goal,
-                ]
-            )
+            found = [row["reason"] for row in engine["rows"] if row["engine"] == name]
+            # Without the name of the exception.
+            reasons += [f"No speed: {reason.partition(': ')[2] or reason}" for reason in found[:1]]
+            lines.append([name, "no speed" if found else "not measured yet", *[""] * 4, goal])
             continue
-        rounds = ", ".join(f"{row['tokens_per_s']:,.0f}" for row in rows)
+        rounds = [row["tokens_per_s"] for row in rows]
         requests = ", ".join(dict.fromkeys(str(row["requests"]) for row in rows))
         ratio = f"{speeds[OURS] / speeds[name]:.2f}" if OURS in speeds and name != OURS else ""
         lines.append(
             [
                 f"{name} ({rows[0]['attention']})",
-                f"{speeds[name]:,.0f}",
-                rounds,
+                *(f"{speed:,.0f}" for speed in (speeds[name], min(rounds), max(rounds))),
                 requests,
                 ratio,
                 goal,
@@ -68,15 +60,19 @@ def workload(engine: Stage) -> str:
     columns = [
         "engine (attention)",
         "tokens/s",
-        "each round",
-        "requests",
-        "minivllm against it",
+        "slowest round",
+        "fastest round",
+        "requests finished",
+        "minivllm's speed divided by it",
         "goal",
     ]
-    return (
-        f"{measured_on(engine)} Tokens a second are the median of the rounds, and a ratio is median"
-        " over median. Where fewer than 256 requests were finished, the speed is that of"
-        f" these.\n\n{table(columns, lines)}"
+    return "\n\n".join(
+        [
+            f"{measured_on(engine)} Tokens a second are the median of the rounds, over the requests"
+            " that were finished. A ratio is median over median.",
+            table(columns, lines),
+            *reasons,
+        ]
     )
 
 
@@ -141,6 +137,6 @@ REGIONS: dict[str, tuple[str, Callable[[Stage], str], Callable[[str], str]]] = {
     "profile-intro": ("profile", profile_intro, intro_not_measured),
     "profile-picture": ("profile", profile_picture, not_measured),
 }
-"""Name of a region -> the stage, the function that makes the region's text, and the function that
-makes the text if there is no measurement.
+"""Name of a region -> the stage, the function that makes the region's text from a measurement, and
+the function that makes it without one.
 """

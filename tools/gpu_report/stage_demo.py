@@ -1,7 +1,7 @@
 """Stage `demo`: runs the demo's scenario on this device, and records all events to DIR/demo.jsonl.
 
-The kernel x-ray traces one decode, like key `X` of the dashboard. In the same step, the attention
-mass of each block is recorded. `minivllm replay DIR/demo.jsonl` opens the recording on any machine.
+The kernel x-ray traces one decode, as key `X` does in the dashboard. In the same step, the
+attention mass of each block is recorded.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from minivllm.runtime.store.model_store import resolve_model
 SCENARIO = "shared-prefix"
 """The default scenario of `minivllm demo`. The first request is long enough for two key tiles."""
 MODELS = ("smollm2", "tiny-random")
-"""The first available model is used, unless `--model` names a model."""
+"""The first available model is used, unless `--model` names one. A dry run uses tiny-random."""
 
 
 def run(report: StageFile, *, dry_run: bool, model: str | None, recording: Path) -> None:
@@ -97,7 +97,6 @@ def _play(scenario: Scenario, engine: LLMEngine, recording: Path) -> dict[str, A
 
 
 def _decoding_sequence(events: list[ev.Event]) -> str | None:
-    """Find a sequence that has sampled a token and has not ended."""
     ended = {event.seq_id for event in events if isinstance(event, ev.RequestFinished)}
     return next(
         (e.seq_id for e in events if isinstance(e, ev.TokenSampled) and e.seq_id not in ended), None

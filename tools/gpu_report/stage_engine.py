@@ -35,7 +35,7 @@ from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 
 ROUNDS = 5
 PEER_SECONDS = 20.0
-"""After this many seconds, a peer with batches gets no new batch in the round."""
+"""After this many seconds of a round, a peer with static batches gets no new batch."""
 CONTINUOUS_LIMIT_S = 150.0
 """Time limit of a round with continuous batching, which gets all requests at once."""
 OURS = {False: "minivllm, CUDA graphs", True: "minivllm, enforce_eager"}

@@ -67,7 +67,6 @@ class StageFile:
         return True
 
     def check_time(self, where: str) -> None:
-        """Raise `OutOfTimeError` if the limit is reached."""
         if self.seconds_left <= 0:
             raise OutOfTimeError(
                 f"The limit of {self._limit_s:.0f} s was reached {where}: run the same command"
@@ -108,7 +107,7 @@ class StageFile:
 
 
 def read_stage(path: Path) -> dict[str, Any] | None:
-    """Read a stage's file; None if it does not exist."""
+    """The file's content; None if there is no file."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 

@@ -14,7 +14,7 @@ TUNING = "minivllm.lab.bench.kernels.tuning"
 
 
 def run_kernels(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each kernel or peer and shape.
+    """Add a row for each shape of each kernel or peer.
 
     Raises `StageFailedError` if one of our kernels has no time.
     """

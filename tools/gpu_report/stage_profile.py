@@ -65,7 +65,7 @@ DRY_RUN = ProfileOptions(
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each batch size, first with CUDA graphs and then without CUDA graphs."""
+    """Add a row for each batch size, first with CUDA graphs and then without them."""
     options = DRY_RUN if dry_run else REAL
     for enforce_eager in (False, True):
         engine = None
@@ -142,7 +142,6 @@ def _run_prefills(engine: LLMEngine, batch: int) -> None:
 
 
 def _is_decode(engine: LLMEngine, batch: int) -> bool:
-    """Whether the last step had exactly `batch` decodes."""
     scheduled = engine._stepper.last_plan.scheduled
     return len(scheduled) == batch and all(item.kind == "decode" for item in scheduled)
 

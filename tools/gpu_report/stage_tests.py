@@ -1,8 +1,8 @@
 """Stage `tests`: runs the tests that need a GPU; one row per file, from pytest's JUnit XML.
 
 Compiling kernels for each shape and dtype takes most of the time, so tests run in many processes if
-pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone, because these tests measure the
-device's free memory.
+pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone, because it measures the device's
+free memory.
 """
 
 import subprocess
@@ -57,7 +57,7 @@ def run(report: StageFile, *, dry_run: bool) -> None:
 
 
 def run_name(places: tuple[str, ...]) -> str:
-    """Return the value of `run` in a pytest run's rows, which marks the pytest run as done."""
+    """The value of `run` in the rows of a pytest run, which marks this run as done."""
     return " ".join(places)
 
 

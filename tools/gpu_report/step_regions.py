@@ -13,9 +13,7 @@ def decode_step(profile: Stage) -> str:
     lines = []
     for row in profile["rows"]:
         numbers = [statistics.median(row[name]) for name in ("runs", "profiled_runs", "busy")]
-        outside = f"{row['outside_kernels']:.0%}, {row['outside_kernels_profiled']:.0%}".replace(
-            "%", " %"
-        )
+        outside = [row[name] for name in ("outside_kernels", "outside_kernels_profiled")]
         lines.append(
             [
                 str(row["batch"]),
@@ -23,7 +21,7 @@ def decode_step(profile: Stage) -> str:
                 *(f"{seconds * 1e3:.2f}" for seconds in numbers),
                 f"{statistics.median(row['launches']):,.0f}",
                 f"{statistics.median(row['kernels']):,.0f}",
-                outside,
+                *(f"{share * 100:.0f} %" for share in outside),
             ]
         )
     columns = [
@@ -34,22 +32,23 @@ def decode_step(profile: Stage) -> str:
         "kernels run",
         "launches",
         "kernels",
+        f"outside of kernels (goal with graphs: {STEP_GOAL})",
+        "outside of kernels, profiled",
     ]
-    columns.append(f"outside of kernels (step, profiled step; goal with graphs: {STEP_GOAL})")
     first = profile["rows"][0]
     return "\n\n".join(
         [
             (
-                f"{measured_on(profile)} Decode steps in Qwen3-0.6B's shape, prompts of the"
-                " published workload with half an average output behind them"
+                f"{measured_on(profile)} Decode steps in Qwen3-0.6B's shape. Each sequence has a"
+                " prompt of the published workload and half of an average output"
                 f" ({_prompt_lengths(profile)}). Milliseconds: medians of {len(first['runs'])}"
                 f" steps, and of {len(first['profiled_runs'])} under torch's profiler."
             ),
             table(columns, lines),
             (
-                "Requests return their output only at the end, as with `LLM.generate`, and the"
-                " events have no subscribers. A server streams tokens and emits events, so it has"
-                " more host work in each step."
+                "Here a request returns its output only at the end, as with `LLM.generate`, and"
+                " nothing subscribes to the events. A server streams tokens and emits events, so"
+                " the host has more work in each of its steps."
             ),
             *_top_kernels(profile),
         ]
@@ -77,8 +76,8 @@ def _top_kernels(profile: Stage) -> list[str]:
         for kernel in row["top_kernels"]
     ]
     return [
-        f"The kernels with most time of a step of {PICTURED_BATCH}:",
-        table(["kernel", "µs of a step", "launches"], lines),
+        f"The kernels that take the most time in a step of {PICTURED_BATCH} sequences:",
+        table(["kernel", "µs in a step", "launches"], lines),
     ]
 
 

@@ -5,8 +5,8 @@
     python tools/gpu_report/tables.py
         write everything again from docs/measured/gpu
 
-Stages are stored in docs/measured/gpu/STAGE.json; if DIR lacks a stage, the stored file stays as it
-is. The stored files determine the marked regions of the pages (`regions`),
+Stages are stored in docs/measured/gpu/STAGE.json; a stage that DIR lacks keeps its stored file. The
+stored files determine the marked regions of the pages (`regions`),
 lessons/shown/measured_kernels.json and docs/assets/gpu-step.svg (`picture`). On an error nothing is
 written, and the exit status is 2.
 """
@@ -109,7 +109,6 @@ def _new_stages(folder: Path) -> dict[str, Stage]:
 
 
 def _reduced(stage: Stage) -> Stage:
-    """Remove all timelines except those in the picture."""
     return stage | {
         "rows": [
             {
@@ -123,7 +122,7 @@ def _reduced(stage: Stage) -> Stage:
 
 
 def make_files(stages: dict[str, Stage], root: Path) -> dict[str, str | None]:
-    """Return for each path, relative to the root, the file's new content; None removes the file."""
+    """For each path, relative to the root, the file's new content; None removes the file."""
     outputs: dict[str, str | None] = {
         f"{MEASURED}/{name}.json": _dump(stage) for name, stage in stages.items()
     }
@@ -158,7 +157,7 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
             )
         stage, make, not_measured = REGIONS[match["name"]]
         text = _make(make, stage, stages[stage]) if stage in stages else not_measured(stage)
-        # If the region was inside a line (for example, in a table cell), do not add line breaks.
+        # Add no line breaks to a region inside a line, such as in a table cell.
         around = "\n\n" if match["text"].startswith("\n") else ""
         return f"{match[1]}{around}{text}{around}{match[4]}"
 
@@ -166,7 +165,7 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
 
 
 def _measured_kernels(kernels: Stage) -> str | None:
-    """Return the data of lesson 12; None if nothing was measured at the lesson's shapes."""
+    """The data of lesson 12; None if nothing was measured at the lesson's shapes."""
     copy = copy_speed(kernels)
     ladders = {at: kernel_versions(kernels, at) for at in LESSON_AT}
     if not any(ladders.values()):

@@ -3,7 +3,7 @@
 The input is the events of a Chrome trace, in microseconds. Results are in seconds, except in the
 timeline. A device is busy while at least one kernel (or copy) runs. The host's time divides into
 CUDA functions and Python. Synchronizations and copies to host memory count as waiting, because they
-return only when all earlier work of the device is done. This module needs no GPU.
+return only when all earlier work of the device is done.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ MERGED_BELOW = 1 / 1000
 
 
 class Interval(NamedTuple):
-    """An interval of time. start, end: microseconds"""
+    """start, end: microseconds"""
 
     start: float
     end: float
@@ -28,7 +28,6 @@ class Interval(NamedTuple):
 
 
 def intervals_of(trace_events: list[dict[str, Any]], categories: frozenset[str]) -> list[Interval]:
-    """Return the intervals of these categories, ordered by start."""
     return sorted(
         Interval(event["ts"], event["ts"] + event["dur"], event["name"])
         for event in trace_events
@@ -37,7 +36,7 @@ def intervals_of(trace_events: list[dict[str, Any]], categories: frozenset[str])
 
 
 def cuda_api_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
-    """Return the intervals inside CUDA functions, named `wait`, or `launch` for all other calls."""
+    """The intervals inside CUDA functions, named `wait`, or `launch` for all other calls."""
     to_host = {
         event["args"]["correlation"]
         for event in trace_events
@@ -56,7 +55,6 @@ def _waits(event: dict[str, Any], to_host: set[int]) -> bool:
 
 
 def phases_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
-    """Return the host's ranges that are named in `PHASES`."""
     return [
         span
         for span in intervals_of(trace_events, frozenset({"user_annotation"}))
@@ -65,10 +63,7 @@ def phases_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
 
 
 def union_length(spans: list[Interval], within: Interval) -> float:
-    """Return for how many microseconds of `within` at least one of `spans` runs.
-
-    spans: ordered by start
-    """
+    """Microseconds of `within` in which at least one of `spans` runs. spans: ordered by start"""
     total, covered_to = 0.0, within.start
     for span in spans:
         start, end = max(span.start, covered_to), min(span.end, within.end)
@@ -116,12 +111,10 @@ def _top_kernels(steps: list[list[Interval]], most: int = 10) -> list[dict[str, 
 
 
 def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the last profiled step for a picture: `{"on", "name", "start", "duration"}` items.
+    """The last profiled step for a picture: `{"on", "name", "start", "duration"}` items.
 
-    Times are microseconds from the start of the step.
-
-    on: `device` for kernels; `host` for the phases, and for `launch` and `wait`, which are inside
-    CUDA's functions
+    Times are microseconds from the start of the step. "on" is `device` for kernels; it is `host`
+    for the phases, and for `launch` and `wait`, which are inside CUDA's functions.
     """
     phases = phases_of(trace_events)
     step = [span for span in phases if span.name == "step"][-1]
@@ -172,7 +165,6 @@ def _innermost(spans: list[Interval], within: Interval) -> list[Interval]:
 
 
 def _merged(spans: list[Interval], gap: float) -> list[Interval]:
-    """Join neighbours with the same name if the gap is at most `gap` microseconds."""
     merged: list[Interval] = []
     for span in spans:
         if merged and merged[-1].name == span.name and span.start - merged[-1].end <= gap:

@@ -48,7 +48,6 @@ def is_grammatical(kind: str, text: str) -> bool:
 
 
 def is_right(kind: str, prompt: str, text: str) -> bool:
-    """True if the text answers a prompt of this kind in grammatical English."""
     if kind == "story":
         fixed = parse_request(prompt)
         return fixed is not None and parse_story(text, fixed) is not None
@@ -69,7 +68,6 @@ def _task(kind: str) -> Task:
 
 
 def _answer_about(prompt: str) -> str | None:
-    """The answer to a question about a story, from the story's cast."""
     text, _, question = prompt.rpartition("\n")
     story = parse_story(text)
     if story is None:
@@ -88,7 +86,6 @@ def held_out_prompts(number: int = NUM_PROMPTS, seed: int = SEED) -> list[Exchan
 
 
 def every_serving_question() -> list[Exchange]:
-    """All questions about serving, as they were taught, without a prefix."""
     return [
         Exchange("serving", question, topic["say"][0])
         for topic in topics("serving")
@@ -97,7 +94,6 @@ def every_serving_question() -> list[Exchange]:
 
 
 def judge(model: torch.nn.Module, tokenizer: object, asked: list[Exchange]) -> list[JudgedAnswer]:
-    """Let the model answer greedily, and check each answer."""
     answers = []
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]
@@ -126,7 +122,7 @@ def _greedy(model: torch.nn.Module, tokenizer: object, prompts: list[str]) -> li
         max_new_tokens=_MAX_TOKENS,
         pad_token_id=tokenizer.pad_token_id,
     )
-    # A text without its end token was cut, and is no whole answer.
+    # A text without its end token was cut, so it is not a whole answer.
     texts = tokenizer.batch_decode(outputs[:, length:])
     return [text.partition(STOP)[0] if STOP in text else f"{text} ..." for text in texts]
 

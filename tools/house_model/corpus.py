@@ -24,7 +24,7 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS, SHARED_PREFIX
 
 END, START, STOP = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 PROMPT_WEIGHT = 0.1
-"""What the loss of a prompt's token counts. The model should learn to answer, not to ask."""
+"""Weight of a prompt's token in the loss: the model should learn to answer, not to ask."""
 
 WeightedText = tuple[str, float]
 """A piece of a document, and the weight of its tokens in the loss."""
@@ -126,7 +126,7 @@ def _draw(random: Random, kind: str) -> Exchange:
 
 
 def documents(seed: int) -> Iterator[list[WeightedText]]:
-    """Yield documents without end; the same seed gives the same ones. Three in four are chats."""
+    """Yield documents without end, the same for the same seed. Three in four are chats."""
     random = Random(seed)
     while True:
         yield _chat(random) if random.random() < 0.75 else [(_plain_text(random) + END, 1.0)]

@@ -21,7 +21,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 
 def slots_of(pattern: str) -> list[str]:
-    """Return the slots that a pattern needs a word for: `{a_kind}` needs `kind`, `{he}` `hero`."""
+    """The slots that a pattern needs a word for: `{a_kind}` needs `kind`, `{he}` needs `hero`."""
     return [_base(slot) for slot in _SLOT.findall(pattern)]
 
 

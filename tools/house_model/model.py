@@ -6,9 +6,9 @@ Copying needs two attention heads that work together, an induction head (Olsson 
     layer 0: each token looks at the token before it and notes what that was
     layer 1: the last "the" looks for a token that noted "the", finds "red", and repeats it
 
-Neither of the two is of any use without the other, so training finds them late: after millions of
-tokens the model still answered every "Repeat: ..." with other words. We have an hour. So we write a
-rough version of both into the random weights, and training improves it.
+Neither head is of any use without the other, so training finds them late: after millions of tokens,
+the model still answered every "Repeat: ..." with other words. Training may take only an hour. So we
+write a rough version of both heads into the random weights, and training improves it.
 """
 
 import torch
@@ -50,18 +50,18 @@ def make_model(hidden: int, layers: int, seed: int) -> LlamaForCausalLM:
 def _give_head_start(model: LlamaForCausalLM) -> None:
     """Write an induction head into head 0 of the first two layers.
 
-    Three groups of directions of the hidden state are used, at right angles to each other:
+    It uses three groups of directions of the hidden state, all at right angles to each other:
     `seen` to compare tokens, `noted` for the token before, `copied` for the token to repeat.
     """
     embedding = model.model.embed_tokens.weight
     hidden = embedding.shape[1]
     # RoPE turns a pair (i, i + 16) of a head's dimensions by position * speeds[i]. The fast pairs
-    # can tell positions apart, and the slow ones can compare contents at any distance.
+    # can distinguish positions, and the slow ones can compare contents at any distance.
     speeds = _ROPE_THETA ** (-torch.arange(_HALF) / _HALF)
     fast = torch.arange(6)
     slow = torch.cat((torch.arange(6, _HALF), torch.arange(6, _HALF) + _HALF))
     directions = torch.linalg.qr(torch.randn(hidden, hidden)).Q
-    directions[:, 0] = 0.0  # dimension 0 of the hidden state is needed for something else
+    directions[:, 0] = 0.0  # dimension 0 of the hidden state has another use, below
     seen, noted, copied = directions.split((len(slow), len(slow), hidden - 2 * len(slow)))
     copied = copied[:HEAD_SIZE]
 

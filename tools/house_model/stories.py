@@ -41,7 +41,6 @@ class Story:
 
 
 def write_story(random: Random, fixed: Cast | None = None, plot: dict | None = None) -> Story:
-    """Write a story in which the words of `fixed` appear."""
     fixed = fixed or {}
     able = [plot for plot in PLOTS if all(slot in SLOTS_OF_PLOT[plot["name"]] for slot in fixed)]
     plot = plot or random.choice(able)
@@ -54,7 +53,6 @@ def write_story(random: Random, fixed: Cast | None = None, plot: dict | None = N
 
 
 def write_request(random: Random) -> tuple[str, Cast]:
-    """Return a request for a story, and the words that it fixes."""
     about = random.choice(ABOUT)
     fixed = draw_cast(slots_of(about), random)
     return f"{random.choice(VERBS)} {fill(about, fixed)}.", fixed

@@ -1,7 +1,7 @@
-"""Small tasks with one right form: counting, order, sums, copying, JSON, repeated lines.
+"""Small tasks with one right form: counting, order, sums, copying, JSON.
 
-A task asks, and it answers any question of its form, so the same code makes the training text and
-checks what the model wrote.
+A task both asks and answers, so the same code makes the training text and checks what the model
+wrote.
 """
 
 import json

@@ -1,7 +1,6 @@
 """The tokenizer: byte-level BPE, trained on the corpus, with each digit a token of its own.
 
-All 256 bytes are in the vocabulary, so any text can be encoded. Most words of the corpus are one
-token, so a block of 16 tokens holds about 12 words.
+All 256 bytes are in the vocabulary, so any text can be encoded.
 """
 
 import json
@@ -49,7 +48,6 @@ def train_tokenizer(seed: int, num_documents: int = NUM_DOCUMENTS) -> Tokenizer:
 
 
 def write_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json` of a checkpoint."""
     tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",

@@ -3,14 +3,14 @@
     python tools/house_model/train.py --out minivllm/runtime/store/house      (`make house-model`)
 
 1. `tokenizer.py` learns a vocabulary from the corpus, and `model.py` draws the first weights.
-2. The model predicts each next token of its rows. First they are random tokens that repeat, so it
-   learns to copy. Then they are documents of `corpus.py`, end to end, and a few rows to copy.
+2. The model predicts each next token of its rows. First the rows are random tokens that repeat, so
+   it learns to copy. Then most rows are documents of `corpus.py`, and a few are still to copy.
 3. AdamW takes one step per batch. The learning rate rises for a short time, then falls along a
    cosine. Rows grow from 256 to 1,024 tokens, because a long row costs more and teaches little
    early.
 4. Weights are saved in bf16. The checker says how many held-out prompts the model answers right.
 
-No document is seen twice: the corpus is endless. That is why there is no dropout and no epoch.
+The corpus is endless, so no document is seen twice. That is why there is no dropout and no epoch.
 """
 
 import argparse
@@ -47,12 +47,12 @@ COPY_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
-    """What a training does. The defaults are the real one."""
+    """The settings of a training. The defaults are those of the real model."""
 
     steps: int = 9000
     batch_tokens: int = 2048
     row_lengths: tuple[tuple[float, int], ...] = ((0.6, 256), (0.85, 512), (1.0, CONTEXT))
-    """(until this part of the steps, tokens in a row)"""
+    """(until this share of the steps, tokens in a row)"""
     copy_steps: int = 200
     peak_rate: float = 2e-3
     warmup_steps: int = 30
@@ -64,11 +64,10 @@ class TrainingOptions:
     tokenizer_documents: int = 12_000
     save_every_s: float = 60.0
     limit_s: float = math.inf
-    """The schedule goes by the clock where that is ahead: a slow machine takes fewer steps."""
+    """On a slow machine, the schedule follows the clock, so fewer steps are taken."""
 
 
 def encoded_documents(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[list[int], list[float]]]:
-    """Yield the token ids of each document, and their weights in the loss."""
     for document in documents(seed):
         ids: list[int] = []
         weights: list[float] = []
@@ -99,7 +98,7 @@ def copy_share(options: TrainingOptions, step: int) -> float:
 
 
 class Batches:
-    """Packs documents into rows. A row begins with a document; its last one may be cut."""
+    """Packs documents into rows. A row begins with a document; its last document may be cut."""
 
     def __init__(self, tokenizer: Tokenizer, options: TrainingOptions) -> None:
         self._documents = encoded_documents(tokenizer, options.seed)
@@ -107,7 +106,7 @@ class Batches:
         self._options = options
 
     def next(self, step: int, done: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ids and weights, both [rows, tokens + 1]; `done` is the part that is done."""
+        """Return ids and weights, both [rows, tokens + 1]. done: finished share of the training"""
         options = self._options
         length = next(length for until, length in options.row_lengths if done < until)
         num_rows = max(1, options.batch_tokens // length)
@@ -141,7 +140,7 @@ def learning_rate(options: TrainingOptions, step: int, done: float) -> float:
 
 
 def loss_of(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the weighted mean cross-entropy of each next token."""
+    """The weighted mean cross-entropy of each next token."""
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(input_ids=ids[:, :-1], use_cache=False).logits
     losses = functional.cross_entropy(
@@ -152,7 +151,7 @@ def loss_of(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -
 
 
 def make_optimizer(model: LlamaForCausalLM, options: TrainingOptions) -> torch.optim.Optimizer:
-    """AdamW. Weight decay pulls matrices towards zero; a norm's scale is left alone."""
+    """AdamW. Weight decay pulls matrices towards zero, but not the scales of norms."""
     matrices = [weight for weight in model.parameters() if weight.dim() > 1]
     norms = [weight for weight in model.parameters() if weight.dim() == 1]
     groups = [

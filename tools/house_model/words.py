@@ -48,8 +48,8 @@ SLOTS: dict[str, list[str]] = {
     "day": DAYS,
     "number": NUMBERS[3:13],
 }
-"""Slot -> what can fill it. A slot with a digit at its end, `{thing2}`, takes another word of the
-same list."""
+"""Slot -> what can fill it. A slot with a 2 at its end, `{thing2}`, takes another word of the same
+list."""
 
 PRONOUNS = {
     "he": ("he", "she"),
@@ -58,4 +58,4 @@ PRONOUNS = {
     "He": ("He", "She"),
     "His": ("His", "Her"),
 }
-"""Slot -> for a name of `HE`, for a name of `SHE`. With a 2, `{he2}`, it means the friend."""
+"""Slot -> (for a name of `HE`, for a name of `SHE`). With a 2, `{he2}`, it means the friend."""

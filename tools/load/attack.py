@@ -2,8 +2,9 @@
 
     python tools/load/attack.py --model tiny-random
 
-During each attack, one client requests `/health`, and another client requests a short completion.
-The tool prints the server's status codes for each attack, and the longest waits of the two clients.
+During each attack, one client requests `/health`, and another requests a short completion. For each
+attack, the tool prints the server's status codes and the longest waits of these two clients.
+
 The exit status is 1 if the server answers with a 5xx status, if the completion changes, if the
 server needs too much memory, or if a block, file or request is not freed. All KV cache blocks
 are used before memory is first read, so that later growth is not the KV cache. The attacks that
@@ -315,9 +316,9 @@ async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
 
 
 MAX_GROWTH_MIB = 150.0
-"""How much memory threads, caches and the C library's allocator may keep after the attacks."""
+"""Threads, caches and the C library's allocator may keep this much memory after the attacks."""
 MAX_LEAK_MIB = 16.0
-"""How much memory the second run of the attacks in `AGAIN` may add."""
+"""The second run of the attacks in `AGAIN` may add this much memory."""
 
 
 async def _idle(server: ServerProcess, fresh: Reading | None = None) -> Reading:

@@ -1,6 +1,6 @@
 """Inputs for the attacks of `tools/load/attack.py`: malformed bodies, and bytes that are not HTTP.
 
-To test another input, add a line. The tool counts answers by status, and fails for any 5xx status.
+To test another input, add a line.
 """
 
 import json
@@ -205,7 +205,7 @@ VALID = [
 
 
 def mutated(number: int) -> bytes:
-    """Return a valid body after changes: bytes are replaced, deleted or doubled, or bad ones added.
+    """A valid body with bytes replaced, deleted or doubled, or bad ones added.
 
     The result depends only on `number`.
     """

@@ -3,9 +3,9 @@
     python tools/load/busy_machine.py --model smollm2 --busy 4 --rounds 5
     python tools/load/busy_machine.py --model tiny-random --engine minivllm:2 --engine minivllm:1
 
-Each engine runs in its own process. An engine's name includes its number of threads (`minivllm:1`).
-In each round every engine has one turn while the busy processes are stopped, and one turn while
-they run. The slow-down is the loaded time divided by the quiet time: the median over the rounds.
+Each engine runs in its own process; `minivllm:1` is an engine with one thread. In each round every
+engine has one turn while the busy processes are stopped, and one turn while they run. The slow-down
+is the loaded time divided by the quiet time: the median over the rounds.
 """
 
 import argparse

@@ -32,10 +32,9 @@ from minivllm.server.run import Server, bind, url_of
 
 PROMPT_TOKENS = 32
 _FIRST_TOKEN, _LAST_TOKEN = 10, 250
-"""Range of ids that are ordinary tokens in every known vocabulary."""
+"""Ids in this range are ordinary tokens in every known vocabulary."""
 
 Times = list[list[float]]
-"""For each stream: the arrival time of each token."""
 
 
 def main() -> int:
@@ -78,7 +77,10 @@ def _arguments() -> argparse.Namespace:
         help="tokens of each answer, 2 or more (default: %(default)s)",
     )
     parser.add_argument(
-        "--rounds", type=int, default=5, help="rounds of each of the two (default: %(default)s)"
+        "--rounds",
+        type=int,
+        default=5,
+        help="rounds with and without the server, each (default: %(default)s)",
     )
     parser.add_argument("--max-ratio", type=float, default=1.03, help="default: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="write all measurements")
@@ -90,7 +92,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def ms_per_token(times: Times) -> float:
-    """Return the mean time between tokens of a stream while all streams run, in milliseconds."""
+    """The mean time between tokens of a stream while all streams run, in milliseconds."""
     begin, end = (
         max(stream_times[0] for stream_times in times),
         min(stream_times[-1] for stream_times in times),
@@ -172,7 +174,6 @@ async def _ask(client: asyncio.subprocess.Process, seed: int) -> Times:
 
 
 async def _be_client(args: argparse.Namespace) -> int:
-    """Run one round for each seed from standard input."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         prompts = _prompts(int(line), args.streams)
         times = await asyncio.gather(

@@ -1,7 +1,7 @@
 """Starts a `minivllm serve` process for tools that test it from outside, and reads its state.
 
-The server logs to a pipe. If no process reads from that pipe, the pipe fills up and the server
-blocks. So a thread reads and discards all output after the line with the address.
+The server logs to a pipe and would block if the pipe filled up. So a thread reads and discards all
+output after the line with the address.
 """
 
 import contextlib
@@ -80,7 +80,6 @@ class ServerProcess:
         self.read()
 
     def end(self) -> int:
-        """Terminate the server and return its exit status."""
         self._process.terminate()
         return self._process.wait(120)
 

@@ -25,8 +25,8 @@ from soak_clients import Load, disconnect, stream_until
 
 SECONDS_UNTIL_IDLE = 60.0
 BLOCKS_OF_A_CLIENT = 10
-"""Enough blocks for the longest requests of an average client, and no more. A block takes memory
-only after its first use, and all blocks should be used during the warm-up."""
+"""Just enough blocks for the longest requests of an average client. A block takes memory only after
+its first use, and all blocks should be used during the warm-up."""
 
 
 def main() -> int:
@@ -124,12 +124,12 @@ async def _soak(server: ServerProcess, args: argparse.Namespace) -> dict:
 
 
 def _warm_up(args: argparse.Namespace) -> float:
-    """Return the duration of the warm-up: a fifth of the longer run."""
+    """The seconds of the warm-up: a fifth of the longer run."""
     return max(args.seconds, args.offline_seconds) / 5
 
 
 def _growth(readings: list[Reading]) -> float:
-    """Return by how many MiB memory grew from the first fifth of the readings to the last fifth."""
+    """By how many MiB memory grew from the first fifth of the readings to the last fifth."""
     fifth = max(1, len(readings) // 5)
     ends = (
         statistics.median(one.memory_mib for one in part)
@@ -140,10 +140,7 @@ def _growth(readings: list[Reading]) -> float:
 
 
 async def _when_idle(server: ServerProcess, fresh: Reading) -> Reading:
-    """Wait until the server is idle and connections are closed; return the last reading.
-
-    Waits for at most a minute.
-    """
+    """Wait, at most a minute, until the server is idle and connections are closed."""
     until = time.monotonic() + SECONDS_UNTIL_IDLE
     while True:
         reading = await asyncio.to_thread(server.read)
@@ -164,7 +161,6 @@ def _offline(args: argparse.Namespace, options: dict) -> float:
 
 
 def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool]]:
-    """Return for each check: name, finding, and whether the check passed."""
     fresh, quiet, left = (
         result[name] for name in ("fresh", "after_the_streams", "after_the_disconnects")
     )

@@ -20,7 +20,6 @@ _TIMEOUT = 300.0
 @dataclass
 class Load:
     tokens: list[tuple[float, int]] = field(default_factory=list)
-    """For each complete answer: its end time, and its number of tokens."""
     errors: list[str] = field(default_factory=list)
 
     def tokens_per_second(self, begin: float, end: float) -> float:
@@ -87,7 +86,6 @@ class _Connection:
         writer.write(_head_and_body(self._url, request, stream=True, keep=keep))
         answer = await reader.readuntil(b"\r\n\r\n")
         if keep and answer.startswith(b"HTTP/1.1 200 "):
-            # An empty chunk ends the answer.
             return answer + await reader.readuntil(b"\r\n0\r\n\r\n")
         if not keep:
             answer += await reader.read()

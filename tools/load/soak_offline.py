@@ -1,7 +1,7 @@
 """Runs the soak test's requests on the offline engine, with the same number of requests at once.
 
-The script prints its output tokens per second as JSON. It is a separate process, so that it starts
-with the same caches, memory and threads as the server.
+It prints output tokens per second as JSON. As a separate process, it starts with the same caches,
+memory and threads as the server.
 """
 
 import json

@@ -1,15 +1,14 @@
 """The requests of the soak test: an endless sequence, the same for server and offline engine.
 
 Prompts are random, so that there are no prefix cache hits. Lengths are random, so that requests
-start and end at every step. Five kinds of requests alternate: ids, texts, chats, two samples,
-logprobs.
+start and end at every step.
 """
 
 import random
 from dataclasses import dataclass
 
 _FIRST_TOKEN, _LAST_TOKEN = 10, 250
-"""Range of ids that are ordinary tokens in every known vocabulary."""
+"""Ids in this range are ordinary tokens in every known vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,6 @@ class SoakRequest:
     n: int
     logprobs: int | None
     max_tokens: int
-    """Length of each of the `n` outputs, in tokens."""
 
     @property
     def num_output_tokens(self) -> int:

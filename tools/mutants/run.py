@@ -56,8 +56,8 @@ COPIED = (
     "Makefile",
 )
 MOUNTED = ("kernels", "tui", "lessons")
-"""Folders that are installed inside the package. The copied package needs links to the copied
-folders. Otherwise tests would import the folders of the installed tree.
+"""Folders that are installed inside the package. The copied package needs links to the copies of
+these folders: otherwise tests would import those of the installed tree.
 """
 PRELOADED = ("hypothesis.stateful", "msgspec", "numpy", "torch", "triton")
 """Modules that the tests import. They are loaded once here, and not in every forked process."""
@@ -107,7 +107,7 @@ class MutantList:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for one mutant. killed_by: the test that noticed the mutant, or None"""
+    """killed_by: the test that noticed the mutant, or None"""
 
     mutant: Mutant | None
     killed_by: str | None
@@ -130,7 +130,7 @@ class Outcome:
 
 
 def read_list(path: Path, root: Path = ROOT) -> MutantList:
-    """Read the list in `path`. Raises `ListError` if a mutant does not fit the source."""
+    """Raises `ListError` if a mutant does not fit the source."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         mutants = [Mutant(**one) for one in data["mutant"]]
@@ -234,10 +234,7 @@ class Workshop:
 
 
 def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
-    """Test all mutants of a list and yield outcomes.
-
-    Raises `ListError` if the tests fail without a mutant.
-    """
+    """Test all mutants of a list. Raises `ListError` if the tests fail without a mutant."""
     with tempfile.TemporaryDirectory(prefix="minivllm-mutants-") as scratch:
         workshops = [Workshop(Path(scratch) / str(number)) for number in range(num_workers)]
         workshops[0].start(None, listed.tests)

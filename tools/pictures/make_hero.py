@@ -33,7 +33,7 @@ SIZE = (100, 30)
 SPEED = 1.0
 STRIDE = 5
 STEPS = range(1, 181, STRIDE)
-"""From the first prefill until the first requests of the second wave, with cached prompts, end."""
+"""From the first prefill to the end of the first requests of the second wave (cached prompts)."""
 STILL = 161
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -75,7 +75,7 @@ async def draw_frames(theme: str) -> list[str]:
 
 
 def elements_of(svg: str, styles: dict[str, str]) -> list[SvgElement]:
-    """Return the elements inside a frame's window. Each new style gets a name in `styles`."""
+    """The elements inside a frame's window. Each new style gets a name in `styles`."""
     declared = dict(re.findall(r"\.terminal-\d+-(r\d+) \{ (.*?) \}", svg))
     window = next(
         node for node in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in node.attrib
@@ -151,7 +151,7 @@ text {{ font-family: ui-monospace, monospace; font-size: 20px; white-space: pre 
 
 
 def _keyframes(first: int, end: int, num_frames: int) -> str:
-    """Return keyframes. Because of `step-end`, each keyframe holds until the next keyframe."""
+    """Because of `step-end`, each keyframe holds until the next one."""
     changes = {0: "hidden", first: "visible"} | ({end: "hidden"} if end < num_frames else {})
     return " ".join(
         f"{100 * at / num_frames:.4g}% {{ visibility: {seen} }}" for at, seen in changes.items()
@@ -159,7 +159,7 @@ def _keyframes(first: int, end: int, num_frames: int) -> str:
 
 
 def _surroundings(svg: str) -> tuple[str, str]:
-    """Return the picture's first line, and the frame, title and buttons of the window."""
+    """The picture's first line, and the frame, title and buttons of the window."""
     head = re.search(r"<svg .*?>", svg)[0].replace(' class="rich-terminal"', "")
     window = re.search(r"</defs>\s*(<rect.*?</g>)", svg, re.DOTALL)[1]
     return head, re.sub(r"terminal-\d+-", "", window)

@@ -6,9 +6,8 @@
     tools/pictures/make_pictures.py --only blocks --out /tmp/x
         # only this picture, in another folder; --only can be repeated
 
-Each picture is one `minivllm shot` command, which does not depend on the terminal.
-tests/tui/test_pictures.py compares the dashboard with the pictures. After an intended change of the
-dashboard, run this command again.
+Each picture is one `minivllm shot` command. tests/tui/test_pictures.py compares the dashboard with
+the pictures; after an intended change of the dashboard, run this command again.
 """
 
 import argparse
@@ -39,7 +38,7 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "memory-pressure.jsonl", "--step", "140", "--screen", "requests", "--choose", "cleo",
         ),
         "events": (
-            "memory-pressure.jsonl", "--step", "82", "--screen", "events", "--choose", "e883",
+            "memory-pressure.jsonl", "--step", "82", "--screen", "events", "--choose", "e944",
         ),
         "compare": (
             "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",

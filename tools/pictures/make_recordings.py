@@ -47,7 +47,7 @@ POLICIES = ("static+contiguous", "continuous+paged")
 """Names of configurations, as in `minivllm compare`: how engines served in the past, and today."""
 POLICIES_SCENARIO = "burst"
 XRAY_SCENARIO = "shared-prefix"
-"""Scenario of the x-ray. Its first request is long enough for two tiles of keys."""
+"""The first request of this scenario is long enough for two tiles of keys."""
 XRAY_STEPS = 4
 
 
@@ -84,10 +84,9 @@ def record_policies(model_name: str, folder: Path) -> list[Path]:
 
 
 def record_xray(model: str, path: Path) -> None:
-    """Record a few steps of one request. The second decode step also records attention.
+    """Record a few steps of one request. The second decode also records attention.
 
-    Attention data is the attention mass per block over all layers, and the x-ray of the programs of
-    one layer.
+    Attention is recorded as the mass per block over all layers, and as the x-ray of one layer.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     scenario = SCENARIOS[XRAY_SCENARIO]

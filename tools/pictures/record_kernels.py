@@ -6,7 +6,7 @@
           lessons/shown/recorded_kernels.json, in place
 
 Floats are rounded, because their last digits differ between processors. A test compares the
-committed files with new files.
+committed files with new ones.
 """
 
 from importlib.util import find_spec

@@ -1,8 +1,8 @@
 """Makes docs/reference/cli.md: all commands of `minivllm` with options, from argparse's parsers.
 
-This module reads the parsers directly, because argparse's help differs between Python versions.
-Paths in the user's home folder must not appear in the page. Options that many commands share are
-listed once.
+It reads the parsers themselves, because argparse's help differs between Python versions. Paths in
+the user's home folder must not appear in the page. Options that many commands share are listed
+once.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from minivllm.cli import COMMANDS, build_parser
 from minivllm.cli.options import add_engine_options, add_sampling_options
 
 Row = tuple[str, str]
-"""The two cells of a table row: an option, and its meaning."""
+"""(an option, its meaning): the two cells of a table row"""
 
 SHARED = {"engine": "Engine options", "sampling": "Sampling options"}
 """Title of an option group that many commands share -> heading of the group's section."""
@@ -123,7 +123,7 @@ def _section(
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
-    """Return the usage in one line, with `[OPTIONS]` in place of all options not required."""
+    """The usage in one line, with `[OPTIONS]` in place of all options that are not required."""
     words = [parser.prog]
     required = [option for option in parser._actions if option.option_strings and option.required]
     words += [f"{option.option_strings[0]} {_value(option)}".strip() for option in required]

@@ -1,8 +1,8 @@
 """Makes docs/reference/configuration.md: all options of engine, request and server, with rules.
 
-Types, defaults and meanings are from the dataclasses. To find the rule of a field, this module
-tries impossible values and takes the rule from the error message. To find rules about several
-fields, it tries the combinations in `TOGETHER`.
+Types, defaults and meanings are from the dataclasses. The rule of a field is taken from the error
+message for an impossible value, and rules about several fields from the errors for the combinations
+in `TOGETHER`.
 """
 
 import dataclasses
@@ -21,12 +21,15 @@ from minivllm.sampling_params import SamplingParams
 from minivllm.server.options import ServerOptions
 
 _PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
-"""Values to try. A field with a rule of its own refuses at least one of these values."""
+"""A field with a rule of its own refuses at least one of these values."""
 _OURS = frozenset(
-    {"kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants"}
-)
+    {
+        "kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants",
+        "explain_tokens",
+    }
+)  # fmt: skip
 """Engine options that vLLM does not have: the methods that paging and continuous batching have
-replaced, and the checks.
+replaced, the checks, and what only the dashboard shows.
 """
 
 TOGETHER: Mapping[type, tuple[dict[str, Any], ...]] = MappingProxyType(
@@ -140,7 +143,7 @@ def _default(field: dataclasses.Field) -> object:
 
 
 def _rule(cls: type, name: str) -> str:
-    """Return a field's rules in the words of the errors; empty if the type is the only rule."""
+    """A field's rules in the words of the errors; empty if the type is the only rule."""
     rules: dict[str, None] = {}
     for probe in _PROBES:
         # If a message starts with another field or has no "must", it is about several fields.

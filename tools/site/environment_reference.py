@@ -1,7 +1,7 @@
 """Lists environment variables that minivllm reads, and files that it writes, for configuration.md.
 
-The meanings are written in this module. The names are also found in the source code, and it is an
-error if the two sets of names differ.
+The meanings are written here; the names are also found in the source code. It is an error if the
+two sets of names differ.
 """
 
 import ast
@@ -12,7 +12,7 @@ from page_text import ROOT, code, prose, source_link, table
 
 FOLDERS = ("minivllm", "kernels", "tui", "lessons")
 ELSEWHERE = ROOT / "minivllm/lab/bench/throughput/peer_side"
-"""Code that runs in another engine's process. It sets variables of the other engine."""
+"""Code that runs in another engine's process. It sets variables of that engine."""
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {

@@ -1,7 +1,7 @@
 """Makes docs/reference/events.md: every kind of event with fields, source and a real example.
 
 The page is made from the structs in `minivllm.events.types` and the strings under their fields. A
-field without a description is an error, so that the page describes every field.
+field without a description is an error.
 """
 
 import inspect
@@ -23,7 +23,8 @@ from page_text import (
 )
 
 from minivllm.events import types as ev
-from minivllm.events.types import blocks, kernels, requests, steps
+from minivllm.events.types import blocks, explanations, kernels, requests, steps
+from minivllm.sampling_params import SamplingParams
 
 COMMON: Mapping[str, str] = MappingProxyType(
     {
@@ -57,7 +58,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "kernel": "Name of the Triton kernel.",
     }
 )
-"""Descriptions of fields that have no description in the source."""
+"""Descriptions of fields that have none in the source."""
 
 _HEAD = f"""# Events
 
@@ -86,6 +87,7 @@ _SUBJECTS: tuple[tuple[str, ModuleType], ...] = (
     ("Requests", requests),
     ("Steps, tokens and the log", steps),
     ("Blocks", blocks),
+    ("Why a token", explanations),
     ("Kernels", kernels),
 )
 
@@ -150,7 +152,8 @@ def _fields(struct: type[msgspec.Struct], own: bool = True) -> str:
     """Return a table of the fields. own: leave out the envelope's fields of an event"""
     envelope_fields = ev.Event.__struct_fields__ if own and issubclass(struct, ev.Event) else ()
     shown = [one for one in msgspec.structs.fields(struct) if one.name not in envelope_fields]
-    docs = field_docs(struct)
+    # The fields of `RequestSampling` are described in `SamplingParams`.
+    docs = field_docs(SamplingParams if struct is ev.RequestSampling else struct)
     return table(("Field", "Type", "Meaning"), (_row(struct, one, docs) for one in shown))
 
 
@@ -175,7 +178,7 @@ def _as_json(value: object) -> str:
 
 
 def _parts(module: ModuleType, kinds: Iterable[type[ev.Event]]) -> list[type[msgspec.Struct]]:
-    """Return the structs of a module that are not events, but types of events' fields."""
+    """The structs of a module that are not events, but types of events' fields."""
     structs = [
         one
         for one in vars(module).values()

@@ -1,7 +1,6 @@
 """Finds a real line for each kind of event, in the committed recordings or from an engine.
 
-The engine emits the kinds of events that the recordings lack: for an x-ray, attention mass, a
-changed option, an aborted request, a full disk and a corrupted block. It runs with random weights
+The engine emits the kinds of events that the recordings lack. It runs with random weights
 (`tiny-random`) and the virtual clock. Floats are rounded, because their last digits differ between
 processors.
 """
@@ -55,7 +54,6 @@ def _worth(line: str) -> tuple[int, int]:
 
 
 def _engine_lines() -> list[str]:
-    """Return the events of a run with all kinds of events that the recordings lack."""
     config = EngineConfig(
         model="tiny-random", device="cpu", dtype="float32", attention_backend="torch",
         max_model_len=64, num_gpu_blocks_override=16, block_size=8, max_num_batched_tokens=64,
@@ -84,6 +82,10 @@ def _engine_lines() -> list[str]:
     engine.add_request("eve", "Hello, world", _stop_that_does_not_come(events, greedy))
     while engine.has_unfinished_requests():
         engine.step()
+    draws = SamplingParams(temperature=0.8, top_k=4, max_tokens=1)
+    engine.add_request("fay", "Hello, world", draws)
+    engine.explain_tokens("fay.0")
+    engine.step()
     engine.add_request("zoe", "Hello, world", greedy)
     engine.step()
     engine._stepper.scheduler.kv_cache_manager.pool.blocks[0].ref_cnt += 1
@@ -99,7 +101,7 @@ def _engine_lines() -> list[str]:
 def _stop_that_does_not_come(events: list[ev.Event], params: SamplingParams) -> SamplingParams:
     """Return `params` with a stop string whose first character ends ada's text.
 
-    The stop string never appears whole. So the engine withholds that character until the end.
+    The stop string never appears whole, so the engine withholds that character until the end.
     """
     text = "".join(
         one.text for one in events if isinstance(one, ev.TokenSampled) and one.seq_id == "ada.0"

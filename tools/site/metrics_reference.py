@@ -1,8 +1,8 @@
 """Makes docs/reference/metrics.md: the metrics of `GET /metrics`, from a metrics registry.
 
-The registry has counted only one HTTP request. This is enough: names, types, labels and buckets do
-not depend on what has been counted. The `process_*` metrics of `prometheus_client` exist only on
-Linux, so a fixed text describes them.
+The registry has counted only one HTTP request, which is enough: names, types, labels and buckets do
+not depend on counts. The `process_*` metrics of `prometheus_client` exist only on Linux, so a fixed
+text describes them.
 """
 
 from collections.abc import Iterable, Mapping

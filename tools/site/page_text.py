@@ -1,7 +1,7 @@
 """Building blocks of the generated pages: tables, escaped prose, links to the source, field docs.
 
-Help texts and docstrings can contain characters such as `*` or `<`, which Markdown would interpret.
-So these characters are escaped, except between backticks.
+Characters such as `*` or `<`, which Markdown would interpret, are escaped, except between
+backticks.
 """
 
 import ast
@@ -53,7 +53,7 @@ def sentence(text: str) -> str:
 
 
 def source_link(target: str, text: str | None = None) -> str:
-    """Return a link from a page in docs/reference to a module, or to `package.module:Name.name`."""
+    """A link from a page in docs/reference to a module, or to `package.module:Name.name`."""
     module, _, name = target.partition(":")
     path = _path_of(module)
     shown = code(text or name or module)
@@ -71,7 +71,7 @@ def _path_of(module: str) -> str:
 
 @cache
 def field_docs(cls: type) -> dict[str, str]:
-    """Return the strings under the fields of a class and its bases, in source order."""
+    """The strings under the fields of a class and its bases, in source order."""
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not base.__module__.startswith("minivllm"):
@@ -88,7 +88,7 @@ def field_docs(cls: type) -> dict[str, str]:
 
 
 def type_name(cls: type, name: str) -> str:
-    """Return a field's type as Markdown, with separate code spans for alternatives.
+    """A field's type as Markdown, with separate code spans for alternatives.
 
     A `|` is avoided, because Markdown renderers treat it differently in a table's code span.
     """

@@ -1,10 +1,9 @@
 """A hook of mkdocs: pages can link to source files, which then become pages of the site.
 
 In a page, `[block_pool.py](../../minivllm/core/block_pool.py#BlockPool.free_blocks)` is a link that
-also works on a code host. The site must work from file://, without a code host. So each linked file
-becomes a page, and the name after `#` is replaced by the line that defines the name. A missing file
-or name is a warning; with `mkdocs build --strict`, it is an error. A link to a package's folder
-leads to the `__init__.py` of the folder.
+also works on a code host. But the site must work from file://. So each linked file becomes a page,
+and the name after `#` is replaced by the line that defines the name. A missing file or name is a
+warning; with `mkdocs build --strict`, it is an error.
 """
 
 import ast
@@ -79,7 +78,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def _linked_file(page: str, link: str) -> str | None:
-    """Return the file to which a link leads; None if it is inside docs/ or does not exist."""
+    """The file to which a link leads; None if it is inside docs/ or does not exist."""
     target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
     path = ROOT / target
     if target.startswith("docs/") or not path.resolve().is_relative_to(ROOT):
@@ -101,7 +100,7 @@ def _page(source: str) -> str:
 
 
 def line_of(text: str, name: str) -> int | None:
-    """Return the line that defines a dotted name (class, function, method or constant)."""
+    """The line that defines a dotted name (class, function, method or constant)."""
     scope: list[ast.stmt] = ast.parse(text).body
     line = None
     for part in name.split("."):

@@ -1,7 +1,7 @@
 """The engine's source for an event: the function that decides, and the line that emits the event.
 
-The dashboard must not import the engine or torch, so it reads the source without running it. The
-file is found by the import system, the function and its `emit` call in the syntax tree. If a
+The dashboard must not import the engine or torch, so it reads the source without running it: it
+finds the file with the import system, and the function and its `emit` call in the syntax tree. If a
 function emits a kind through a variable (`kind = A if resumed else B`), the line with the kind's
 name is marked too.
 """
@@ -29,7 +29,7 @@ class Rule(NamedTuple):
     name: str
     """`module:Class.function`"""
     kind: type[ev.Event] | None = None
-    """The kind of event: the lines that emit it are marked."""
+    """Lines that emit this kind of event are marked."""
 
 
 class SourceLines(NamedTuple):
@@ -38,7 +38,6 @@ class SourceLines(NamedTuple):
     first_line: int = 0
     code: str = ""
     marked: frozenset[int] = frozenset()
-    """Numbers of the lines that emit the event."""
 
     def syntax(self, dark: bool) -> RenderableType:
         if not self.code:
@@ -47,7 +46,7 @@ class SourceLines(NamedTuple):
                 " installed without its source."
             )
         chrome = DARK if dark else LIGHT
-        # Import late: Rich's highlighter has many parts, and the first frame does not need it.
+        # Import late: the highlighter is large, and the first frame does not need it.
         from rich.syntax import Syntax
 
         shown = Syntax(
@@ -74,8 +73,8 @@ class SourceLines(NamedTuple):
 def rule_of(context: Context, focused: Panel | None) -> Rule | None:
     """Choose whose source to show: the rule behind the current event, or the focused panel's rule.
 
-    Between two steps, the newest event is always the end of a step, which explains little. So the
-    focused panel's rule comes first there.
+    Between two steps, the newest event is the end of a step, which explains little. There the
+    focused panel's rule comes first.
     """
     event = event_in_question(context)
     chosen = context.selection.last is not None and context.selection.last.kind == "event"
@@ -111,7 +110,7 @@ def source_of(rule: Rule) -> SourceLines:
 
 
 def _file_of(module: str) -> Path | None:
-    """Find a module's file. Imports only the module's parent packages, which are all empty."""
+    """Find a module's file. This imports the module's parent packages, but not the module."""
     if module.partition(".")[0] != "minivllm":
         return None
     try:
@@ -123,7 +122,6 @@ def _file_of(module: str) -> Path | None:
 
 
 def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Find a function by its qualified name, such as `Scheduler._defer`."""
     for name in names:
         tree = next(
             (

@@ -1,8 +1,8 @@
 """What changed between two moments, as lines that read from top to bottom.
 
 Compares two folded states, not the events between them: a block that was taken and freed again is
-not a difference. But a sequence that arrived and ended in between is reported. An old and a new
-request with the same name count as different.
+no difference. But a sequence that arrived and ended in between is reported. Two requests with the
+same name that arrived at different times are different requests.
 
 Every difference appears once. A test applies the lines to the first state and gets the second one.
 """
@@ -125,7 +125,7 @@ def _table_changes(old: list[int], new: list[int]) -> Iterator[str]:
 
 
 def _came_and_went(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
-    """Yield a line for each remembered sequence that arrived and ended between the two moments."""
+    """Yield a line for each sequence that arrived and ended between the two moments."""
     for name, record in b.ledger.sequences.items():
         if record.end and record.phases[0].t > a.fold.t and name not in a.fold.sequences:
             reason, tokens = clean(record.end.reason), plural(record.num_tokens, "output token")
@@ -136,7 +136,6 @@ def _came_and_went(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
 
 
 def _blocks(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
-    """Yield one line per kind of change, with the ids of the blocks."""
     groups: dict[str, list[int]] = defaultdict(list)
     for block_id, (old, new) in enumerate(zip(a.fold.blocks, b.fold.blocks, strict=True)):
         for change in _block_changes(old, new):

@@ -1,7 +1,7 @@
 """`Notices`: notifications that the dashboard shows on its own, each one once.
 
-The app calls `look` in every frame. Notices report what the panels have no room for: a lost or
-ended source, a gap in the recording, a refused request, a truncated answer.
+They report what the panels have no room for: a lost or ended source, a gap in the recording, a
+refused request, a truncated answer.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,6 @@ class Notices:
         self._context = context
         self._tell = tell
         self._trouble: str | None = None
-        """The last reported state of the source."""
         self._reported_loss = False
         self._newest: FinishedSequence | None = None
         """The newest finished sequence that `_look_for_cut_answers` has seen."""
@@ -55,7 +54,7 @@ class Notices:
             )
 
     def _look_for_cut_answers(self) -> None:
-        """Report an answer to this user that ended at a token limit."""
+        """Report a request of this user whose answer ended at a token limit."""
         view = self._context.transport.view
         newest, seen = view.fold.history, self._newest
         self._newest = newest[-1] if newest else None

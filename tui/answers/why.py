@@ -1,9 +1,8 @@
 """`why`: one sentence, with numbers, about the last selected item (key w).
 
 The item is a sequence (`why_sequences`), a block (`why_blocks`), a step or an event. If nothing is
-selected, the sentence is about the most interesting fact of the moment. Every number comes from the
-fold or from a history of events. In a recording, the item may not exist yet, or its history may be
-dropped already; then the sentence says so.
+selected, the sentence is about the most interesting fact of the moment. In a recording, the item
+may not exist yet, or its history may already be dropped; then the sentence says so.
 """
 
 from minivllm.text import clean, plural, short_name

@@ -1,7 +1,6 @@
 """Why a block is held, shared, cached or empty: one sentence each, for `why`.
 
-A free block is not always empty: while the block has a hash, a lookup still finds it. The block is
-evicted only when it is allocated again. Step numbers come from `BlockAges`, the rest from the fold.
+A free block can still have its content: a lookup finds it until the block is allocated again.
 """
 
 from minivllm.events.ledger import SequenceRecord
@@ -54,12 +53,12 @@ def _held(model: DashboardModel, block_id: int) -> str:
 
 
 def _taken(model: DashboardModel, seq_id: str, block_id: int) -> str:
-    """When and how this sequence got the block; empty if that is no longer remembered."""
+    """When and how this sequence got the block; empty if that has been forgotten."""
     step = _hit_in(model, seq_id, block_id)
     if step is not None:
         return f", found in the prefix cache in step {step:,}"
     age = model.ages.blocks[block_id]
-    # Do not write that this sequence took the block: a forked sample shares its sibling's blocks.
+    # Do not write that this sequence took the block: a forked sample shares its parent's blocks.
     return "" if age is None or age.born is None else f", in use since step {age.born:,}"
 
 
@@ -129,7 +128,7 @@ def _in_steps(by_sequence: dict[str, int]) -> str:
 
 
 def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
-    """The step in which this sequence hit the block in the prefix cache; None if not remembered."""
+    """The step in which this sequence hit the block in the prefix cache; None if forgotten."""
     lookup = model.lookups.of(seq_id)
     found = lookup is not None and any(hit[1] == block_id for hit in lookup.hits)
     return lookup.step if found else None

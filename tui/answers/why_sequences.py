@@ -1,7 +1,7 @@
 """Why a sequence waits, runs or has ended: one sentence each, for `why`.
 
-The numbers `need` and `free` are from the moment when the scheduler deferred the sequence. The
-holders of the missing blocks are read from the current block tables.
+`need` and `free` are from the moment when the scheduler deferred the sequence; which sequences hold
+the missing blocks is read from the current block tables.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from minivllm.events.ledger import SequenceRecord
 from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.events.types import DeferReason
 from minivllm.text import plural, short_name
+from minivllm.tui.answers.why_tokens import why_token
 from minivllm.tui.state.decisions import cause_of_preemption, deferral
 from minivllm.tui.state.model import DashboardModel
 
@@ -22,7 +23,7 @@ def why_sequence(model: DashboardModel, seq_id: str) -> str:
     if sequence is None:
         return _ended(model, seq_id)
     if sequence.status == "RUNNING":
-        return _running(model, seq_id, sequence)
+        return _running(model, seq_id, sequence) + _newest_token(model, seq_id, sequence)
     return _waiting(model, seq_id, sequence, record)
 
 
@@ -108,7 +109,7 @@ def _first_waits(model: DashboardModel, seq_id: str) -> str:
 
 
 def _holders(model: DashboardModel, sequence: SequenceState) -> str:
-    """Which running sequences hold the blocks that the first waiting sequence needs."""
+    """Which running sequences hold the blocks that this waiting sequence needs."""
     fold = model.fold
     if not fold.running or sequence.deferred is None:
         return ""
@@ -180,6 +181,15 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
         f"{none} so far: {missing:,} of its {plural(sequence.num_tokens, 'token')} are not computed"
         " yet."
     )
+
+
+def _newest_token(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str:
+    """Why the sequence got its newest token, if that was explained."""
+    event = model.explanations.of(seq_id)
+    if event is None or event.position < sequence.num_tokens - 1:
+        return ""
+    said = why_token(model, event)
+    return f" Its newest token: {said}."
 
 
 def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, left: int) -> str:

@@ -2,8 +2,7 @@
 
     ("3 blocks", "hue3*!@block:12")     text; style hue3, bold, reverse; a click selects block 12
 
-A line is a tuple of such spans. So a panel is a plain function that tests call without a screen,
-and two frames can be compared row by row. Style names are not colours: a line works in every theme.
+A line is a tuple of such spans. Style names are not colours: a line works in every theme.
 """
 
 from rich.cells import cell_len
@@ -26,11 +25,7 @@ class Row:
     def put(
         self, text: str, style: str = "text", width: int | None = None, target: Target | None = None
     ) -> "Row":
-        """Append `text`.
-
-        width: pad or cut the text to this many cells
-        target: what a click on the text selects
-        """
+        """Append `text`, padded or cut to `width` cells. A click on it selects `target`."""
         if width is not None:
             text = fit(text, min(width, self.room))
         elif cell_len(text) > self.room:
@@ -69,7 +64,7 @@ def target_of(style: str) -> Target | None:
 
 
 def targets_of(lines: list[Line]) -> list[Target]:
-    """All targets in these lines, in reading order, without duplicates."""
+    """All targets in these lines, in reading order, each once."""
     found = (target_of(style) for a_line in lines for _, style in a_line)
     return list(dict.fromkeys(target for target in found if target is not None))
 
@@ -99,5 +94,5 @@ def _is_chosen(style: str, selection: Selection) -> bool:
 
 def _reversed(style: str) -> str:
     name, at, target = style.partition("@")
-    # A span that is already in reverse is highlighted by drawing it normally.
+    # A span that is already in reverse is highlighted by being drawn normally.
     return (name.removesuffix("!") if name.endswith("!") else name + "!") + at + target

@@ -20,7 +20,6 @@ _STAND_INS = {
 
 
 def to_ascii(text: str) -> str:
-    """Convert `text` to 7-bit characters of the same width."""
     if text.isascii():
         return text
     return "".join(c if c.isascii() else _STAND_INS.get(c, "?" * cell_len(c)) for c in text)

@@ -1,8 +1,7 @@
-"""The user's selection: a sequence, a block, a step or an event.
+"""The user's selection: a sequence, a block, a step or an event. All panels share it.
 
-All panels share one selection. The style name of a drawn span contains its `Target` (see `lines`),
-so a click finds what was drawn there. Only the first colon of a target's text separates, because
-ids from outside can contain colons.
+The style name of a drawn span contains its `Target` (see `lines`), so a click finds what was drawn
+there. Only the first colon of a target's text separates: ids from outside can contain colons.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ class Target(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Target | None":
-        """Parse the text that `str` makes; None if the text is not a target."""
+        """The inverse of `str`; None if the text is not a target."""
         kind, _, key = text.partition(":")
         return cls(kind, key) if kind in get_args(TargetKind) else None
 

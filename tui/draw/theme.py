@@ -1,8 +1,7 @@
 """Colours: two themes for the frames, and a table of named styles for the panels.
 
-Letters, digits and glyphs carry the meaning; colours only make it easier to see, so the screen also
-works with NO_COLOR. Each style has one colour for each theme, because a colour that is clear on
-black can be invisible on white.
+Letters, digits and glyphs carry the meaning, so the screen also works with NO_COLOR. Each style has
+one colour for each theme: a colour that is clear on black can be invisible on white.
 """
 
 from dataclasses import replace
@@ -57,7 +56,6 @@ LIGHT = Theme(
 
 
 def plain(theme: Theme) -> Theme:
-    """The same theme with ASCII frames."""
     return replace(theme, variables=theme.variables | _PLAIN_FRAMES)
 
 

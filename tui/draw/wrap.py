@@ -1,7 +1,7 @@
 """Wrap text at words, measured in terminal cells. The text's own line breaks are kept.
 
-`wrap_tail` is for a text that grows word by word and is longer than the panel. It wraps only the
-end of the text. The cut before that end moves rarely, so that rows do not jump.
+`wrap_tail` is for a text that grows word by word. It wraps only the end of the text; the place
+where this end begins moves rarely, so that rows do not jump.
 """
 
 from rich.cells import cell_len, chop_cells
@@ -17,7 +17,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def wrap_tail(text: str, width: int, height: int) -> list[str]:
-    """The last `height` rows of the wrapped text. An ellipsis at the front marks omitted text."""
+    """The last `height` rows of the wrapped text, after an ellipsis if text is left out."""
     most = LONGEST_TEXT * max(-(-2 * width * height // LONGEST_TEXT), 1)
     cut = 0
     if len(text) > 2 * most:
@@ -43,7 +43,7 @@ def _wrap_line(text: str, width: int) -> list[str]:
             continue
         if row:
             rows.append(row)
-        # Break a word that is wider than a row, and drop a character that is wider than a row.
+        # Break a word that is wider than a row; drop a character that is.
         *full, row = [piece for piece in chop_cells(word, width) if cell_len(piece) <= width] or [
             ""
         ]

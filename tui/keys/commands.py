@@ -1,7 +1,7 @@
 """The table of all dashboard commands: key, function, name and help.
 
-Bindings, help, palette, remapping and a page of the docs are generated from `COMMANDS`. Textual has
-a single action, `command(id)`, which calls the row's function through `run_command`.
+Bindings, help, palette, remapping and a page of the docs are made from `COMMANDS`. Textual has a
+single action, `command(id)`, which calls the row's function through `run_command`.
 
 Never change an id: users' `keys.toml` files contain it. Keys are plain characters where possible,
 because a terminal cannot send every key (ctrl+i is tab, ctrl+h is backspace).
@@ -27,7 +27,7 @@ class Command(NamedTuple, Generic[Owner]):
     keys: str
     """Textual key names, comma-separated; the first one is displayed."""
     run: Callable[[Owner], Awaitable[None] | None]
-    """Called with the app; for `LESSON_COMMANDS`, called with the lesson screen."""
+    """Called with the app; in `LESSON_COMMANDS`, with the lesson screen."""
     label: str
     """Name in the palette, and in the bottom line unless `keybar` has a shorter name."""
     help: str
@@ -105,6 +105,8 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Source", "Show the engine's code that made this decision.", "Look"),
     Command("look.filter", "slash", lambda app: app.windows.filter(),
             "Filter", "Show only events with a word (!word: without it).", "Look", "/"),
+    Command("look.ids", "i", lambda app: app.look_keys.ids(),
+            "Ids/words", "Show a block's tokens as ids or as words.", "Look"),
     Command("look.maximize", "z", lambda app: app.look_keys.maximize(),
             "Maximize", "Enlarge the panel to the whole screen, or restore it.", "Look"),
     Command("engine.pause", "p", lambda app: app.engine_keys.pause(),
@@ -125,6 +127,9 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Attention mass", "Start or stop recording the attention on each block.", "Engine"),
     Command("engine.xray", "X", lambda app: app.engine_keys.xray(),
             "Kernel x-ray", "Trace the attention kernel at the selected sequence's next token.",
+            "Engine"),
+    Command("engine.tokens", "W", lambda app: app.engine_keys.tokens(),
+            "Explain tokens", "Start or stop explaining the tokens of the selected sequence.",
             "Engine"),
     Command("app.theme", "t", lambda app: app.toggle_theme(),
             "Dark/light", "Switch between dark and light.", "Dashboard"),
@@ -152,7 +157,7 @@ LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
     Command("lesson.back", "b", lambda screen: screen.page_back(),
             "Page back", "Go back one page, with its picture.", "Lesson"),
 )  # fmt: skip
-"""Keys of the lesson screen. On that screen they take precedence, for example for `space`."""
+"""Keys of the lesson screen, where they take precedence over the app's."""
 
 
 def bindings() -> list[Binding]:
@@ -195,7 +200,6 @@ def printed_key(key: str) -> str:
 
 
 def page() -> str:
-    """The docs page that lists every command."""
     parts = [_PAGE_TOP]
     commands = (*COMMANDS, *LESSON_COMMANDS)
     for group in dict.fromkeys(command.group for command in commands):

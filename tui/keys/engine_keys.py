@@ -1,9 +1,10 @@
-"""`EngineKeys`: the keys that control the engine. Without control, each key shows the reason."""
+"""`EngineKeys`: the keys that control the engine in this process. Without one, each key says so."""
 
 from collections.abc import Callable
 
 from textual.screen import Screen
 
+from minivllm.text import short_name
 from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl, Question
 from minivllm.tui.keys.time_keys import TimeKeys
@@ -11,8 +12,6 @@ from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 
 
 class EngineKeys:
-    """Controls the engine in this process, if there is one."""
-
     def __init__(
         self,
         context: Context,
@@ -24,6 +23,7 @@ class EngineKeys:
         self._context = context
         self._tell, self._time_keys, self._open_window = tell, time_keys, open_window
         self._records_mass = False
+        self._explained: set[str] = set()
 
     def _control(self) -> EngineControl | None:
         if self._context.control is None:
@@ -106,3 +106,19 @@ class EngineKeys:
                     "The kernel is traced at its next token. This takes some seconds; the"
                     " trace appears on the Blocks screen (2)."
                 )
+
+    def tokens(self) -> None:
+        if control := self._control():
+            seq_id = self._context.selection.seq_id
+            if seq_id not in self._context.transport.view.fold.sequences:
+                self._tell("Select a running or waiting sequence first (tab, then ↑ and ↓).")
+                return
+            self._explained ^= {seq_id}
+            on = seq_id in self._explained
+            control.explain_tokens(seq_id, on)
+            name = short_name(seq_id)
+            self._tell(
+                f"The next tokens of {name} are explained on the Requests screen (4)."
+                if on
+                else f"The tokens of {name} are no longer explained."
+            )

@@ -26,7 +26,7 @@ def default_path() -> Path:
 
 
 def load_keymap(path: str | Path | None) -> dict[str, str]:
-    """Load the user's keys by command id; return an empty dict without the default file.
+    """The user's keys by command id. Without `path`, a missing default file is no error.
 
     Raises `ConfigError` for the first invalid key or unknown command.
     """
@@ -48,7 +48,7 @@ def load_keymap(path: str | Path | None) -> dict[str, str]:
         keymap[command_id] = ",".join(
             _key(file, command_id, key.strip()) for key in keys.split(",")
         )
-    # Check each table alone: a lesson key may repeat another key, because it takes precedence.
+    # Check each table alone: a lesson key may repeat a key of the app, because it takes precedence.
     for table in (COMMANDS, LESSON_COMMANDS):
         _check_no_key_is_used_twice(file, {one.id: keymap.get(one.id, one.keys) for one in table})
     return keymap
@@ -64,7 +64,7 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _entries(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield (id, keys). Accept ids without quotes, which TOML parses as nested tables."""
+    """Yield (id, keys). Ids without quotes are allowed; TOML parses them as nested tables."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _entries(value, f"{prefix}{name}.")
@@ -73,7 +73,7 @@ def _entries(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
 
 
 def _key(file: Path, command_id: str, key: str) -> str:
-    """Convert a key to the name that Textual sends, with modifiers in alphabetical order."""
+    """The name that Textual sends for this key, with modifiers in alphabetical order."""
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     ordered = "+".join([*sorted(modifiers), name])
     known = name in set(Keys) or (len(name) == 1 and name.isprintable()) or _is_character(name)

@@ -17,7 +17,6 @@ class LookKeys:
         """Names of the screens that `back` returns to, newest last."""
 
     async def screen(self, name: str) -> None:
-        """Go to a screen, and remember the current screen for `back`."""
         if name != self._app.current_mode:
             self.visited.append(self._app.current_mode)
             await self.go(name)
@@ -46,7 +45,6 @@ class LookKeys:
             self._app.tell("This panel has nothing to select now: tab moves to the next one.")
 
     async def open(self) -> None:
-        """Go to the screen that shows the last selection in detail."""
         target = self._app.context.selection.last
         made_for = {
             "block": "blocks",
@@ -59,6 +57,14 @@ class LookKeys:
         else:
             await self.screen(made_for[target.kind])
 
+    def ids(self) -> None:
+        """Switch the block inspector between words and ids."""
+        context = self._app.context
+        context.shows_ids = not context.shows_ids
+        shown = "ids" if context.shows_ids else "words"
+        self._app.tell(f"The block inspector shows tokens as {shown}.")
+        self._app.draw()
+
     def maximize(self) -> None:
         screen, focused = self._app.screen, self._app.focused
         if screen.maximized is not None:
@@ -67,5 +73,5 @@ class LookKeys:
             screen.maximize(focused)
         else:
             self._app.tell(_NO_FOCUS)
-        screen.refresh_bindings()  # the bottom line now shows how to get back
+        screen.refresh_bindings()  # the bottom line now shows how to restore the screen
         self._app.call_after_refresh(self._app.draw)

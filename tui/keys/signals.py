@@ -1,12 +1,12 @@
 """`leave_on_signals`: on SIGTERM or SIGHUP the dashboard exits as if the user had pressed q.
 
-`kill` and the end of a session send SIGTERM, a closed terminal sends SIGHUP. By default both end
-the process at once and leave the terminal in the alternate screen, without a cursor.
+By default, both signals end the process at once and leave the terminal in the alternate screen,
+without a cursor.
 
-When the terminal is gone, Textual's writer thread ends at its first failing write. The next paint
-then waits forever for that thread's queue, and a waiting event loop handles no signals. The
-handlers installed here can interrupt that wait. If the process still runs `GRACE` seconds later, it
-is ended by force. Only the main thread can install handlers, so an app in a test's thread has none.
+When the terminal is gone, Textual's writer thread ends at its first failing write, and the next
+paint waits forever for that thread's queue. An event loop that waits there runs no handler of its
+own, but the handlers of `signal`, used here, can interrupt it. A process that still runs `GRACE`
+seconds later is ended by force.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ GRACE = 5.0
 """Seconds for a clean exit: an engine must finish its step and close its recording."""
 _NAMES = ("SIGTERM", "SIGHUP")
 _OF_A_SIGNAL = 128
-"""If a signal ends a program, shells report 128 plus the signal's number as its exit code."""
+"""Shells report a program that a signal ended with exit code 128 plus the signal's number."""
 
 
 def leave_on_signals(app: App[str]) -> None:
-    """Install the handlers. The app then returns the shell's code for the signal."""
+    """Install the handlers. Only the main thread can; elsewhere, as in tests, nothing happens."""
     loop = asyncio.get_running_loop()
 
     def leave(number: int, frame: object) -> None:
@@ -34,7 +34,7 @@ def leave_on_signals(app: App[str]) -> None:
         last = threading.Timer(GRACE, os._exit, (code,))
         last.daemon = True  # an app that exits in time must not wait for this timer
         last.start()
-        with contextlib.suppress(RuntimeError):  # the loop has ended; the process will end soon
+        with contextlib.suppress(RuntimeError):  # the loop has ended, so the process soon will
             loop.call_soon_threadsafe(partial(app.exit, return_code=code))
 
     for name in _NAMES:

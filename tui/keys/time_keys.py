@@ -1,7 +1,4 @@
-"""`TimeKeys`: the keys that move in time. A second recording moves with the first.
-
-If a key cannot move, a notification gives the reason.
-"""
+"""`TimeKeys`: the keys that move in time. A second recording moves with the first."""
 
 from collections.abc import Callable
 
@@ -18,11 +15,11 @@ class TimeKeys:
 
     @property
     def _transport(self) -> Transport:
-        """Read from the context each time: the next page of a lesson can have another recording."""
+        """Read each time: the next page of a lesson can have another recording."""
         return self._context.transport
 
     def draw_here(self) -> None:
-        """Draw the current moment, after moving the second recording to the same step."""
+        """Draw this moment, after moving the second recording to the same step."""
         if self._context.second is not None:
             self._context.second.to_step(self._transport.view.fold.step)
         self._draw()
@@ -70,7 +67,7 @@ class TimeKeys:
             self.draw_here()
 
     def slide(self, part: float) -> None:
-        """Go to the step at this fraction of the recording, 0 to 1; at 1, to the newest event."""
+        """Go to the step at this fraction of the recording, from 0 to 1 (the newest event)."""
         transport = self._transport
         position = round(part * len(transport.recording))
         if part == 1:

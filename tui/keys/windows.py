@@ -24,8 +24,6 @@ _LONGEST_NAME = 60
 
 
 class Windows:
-    """Opens windows over a screen. If a window would be empty, a notification gives the reason."""
-
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
 
@@ -115,7 +113,7 @@ class Windows:
             )
         else:
             if target.kind == "sequence":
-                # For a sample or beam, this stays at the current moment: only requests arrive.
+                # A sample or beam does not arrive: for it, the picture stays at this moment.
                 transport.to_request(target.key.removesuffix(".0"))
             self._context.selection.choose(target)
             await self._app.look_keys.open()
@@ -146,5 +144,4 @@ def _step(text: str) -> int | None:
 
 
 def _short(text: str) -> str:
-    """The user's text, cut to fit into a message."""
     return fit(clean(text), _LONGEST_NAME) if len(text) > _LONGEST_NAME else clean(text)

@@ -18,15 +18,15 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
 SMALLEST = (40, 12)
-"""Minimum columns and rows; on a smaller terminal, a message replaces the panels."""
+"""Columns and rows; on a smaller terminal, a message replaces the panels."""
 
 
 class DashboardScreen(Screen, inherit_bindings=False):
     NAME: ClassVar[str]
-    # Stay visible beside a maximized panel: the position in time, and the key to get back.
+    # Visible beside a maximized panel: the position in time, and the key that restores the screen.
     ALLOW_IN_MAXIMIZED_VIEW = "#header, #timeline, KeyBar"
     AUTO_FOCUS = ""  # no focus at first, so that no title is highlighted
-    # Under 110 columns, panels have no boxes; on tall and wide screens, each panel has more room.
+    # Under 110 columns, panels have no boxes; on taller screens, each panel has more room.
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (32, "-medium"), (48, "-tall")]
 
@@ -47,7 +47,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         yield Static(id="too-small")
 
     def on_mount(self) -> None:
-        # Query only once, because a query in each frame took longer than drawing a panel.
+        # Query only once: a query in each frame took longer than drawing a panel.
         self._panels = list(self.query(Panel))
         for panel in self.panels():
             panel.context = self.context

@@ -2,7 +2,7 @@
 
 Left: the map and the free queue. Right: the selected block, the prefix cache, attention mass and
 the kernel x-ray. If the panels in `_folding` do not all fit, one is open, and the others show only
-their titles until they get the focus. A folded panel is never drawn, so this screen sets its title.
+their titles until they get the focus. A folded panel is never drawn, so `on_mount` sets its title.
 """
 
 from collections.abc import Iterable

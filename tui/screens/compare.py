@@ -1,7 +1,7 @@
 """The Compare screen: two recordings of one trace, after the same step.
 
-Whenever the first recording moves, the second one follows. Both are aligned by step and not by
-number of events, because two policies emit different events.
+When the first recording moves, the second follows by step, not by number of events: two policies
+emit different events.
 """
 
 from collections.abc import Iterable

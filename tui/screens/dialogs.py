@@ -19,13 +19,11 @@ _MOST_DIGITS = 18
 
 
 def whole_number(text: str) -> int | None:
-    """Parse a whole number of reasonable size; return None for any other text."""
+    """Parse a whole number of at most 18 digits; None for any other text."""
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 class AskScreen(ModalScreen[str | None]):
-    """Asks for one line of text. The result is None if the user closes the window."""
-
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back", id="ask.close")]
 
     def __init__(self, title: str, hint: str, value: str = "") -> None:
@@ -48,13 +46,11 @@ class AskScreen(ModalScreen[str | None]):
         self.enter()
 
     def enter(self) -> None:
-        """Submit. Subclasses override this: of the handlers above, Textual would call them all."""
+        """Override this, not the handler: Textual would also call the base class's handler."""
         self.dismiss(self.query_one("#answer", Input).value.strip())
 
 
 class QuestionScreen(AskScreen):
-    """Asks for a prompt and sampling options. The result is a `Question`; None if closed."""
-
     def __init__(self) -> None:
         super().__init__(
             "Ask the model",

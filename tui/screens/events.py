@@ -1,7 +1,7 @@
 """The Events screen: the event stream, and one event in full.
 
-The selected event is always the newest event at the current moment. Selecting an event, here or on
-another screen, goes to that moment; moving in time clears the selection. The screen follows a
+The selected event is always the newest one of the current moment. Selecting an event, here or on
+another screen, goes to its moment; moving in time clears the selection. The screen follows a
 selection only once: following it in every frame would freeze the picture at that event.
 """
 

@@ -1,7 +1,7 @@
 """Help: the focused panel, all keys, then the other panels.
 
-The keys, including the user's own (`keymap`), are read from the screen below the window: while a
-window is open, the app has no bindings.
+The keys, including the user's own (`keymap`), are read from the screen below this window: a window
+has no bindings of the app.
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """The Lesson screen: the text of a lesson beside the panels that it explains.
 
-One panel is highlighted and the others are dim. All panels are drawn from the engine's events up to
-the current page, so going back a page is going back in time. The engine runs in a separate thread,
-because a page can take seconds. Then the new steps are played back at a visible speed.
+All panels draw the engine's state at the current page, so going back a page is going back in time.
+The engine runs in a separate thread, because a page can take seconds. Then the new steps are played
+back at a visible speed.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 _LONGEST_GUESS = 12
 _SECONDS_TO_PLAY = 1.5
-"""Time to play the steps of a page, regardless of their number."""
+"""Time to play the steps of one page."""
 _COMPANIONS: dict[str, tuple[PanelName, ...]] = {
     "-low": ("slots", "blockmap"),
     "-medium": ("slots", "blockmap", "budget"),
@@ -77,7 +77,6 @@ class LessonScreen(DashboardScreen):
         await run_command(LESSON_COMMANDS, command_id, self)
 
     def next_page(self) -> None:
-        """Go to the next page, or submit the answer."""
         if self._lesson.page.waits:
             self._run(partial(self._lesson.answer, self._text.typed))
         else:
@@ -89,7 +88,6 @@ class LessonScreen(DashboardScreen):
     # ---- moving through the lesson ----
 
     def _run(self, move: Callable[[], str | None]) -> None:
-        """Call `move` in a separate thread, because it can run the engine."""
         if self._text.busy:
             return
         self._text.busy = True
@@ -105,7 +103,7 @@ class LessonScreen(DashboardScreen):
                 then = partial(self.app.exit, return_code=1, message=str(error))
             else:
                 then = partial(self._moved, trouble)
-            if self.app.is_running:  # the app may have exited meanwhile: then do not wait for it
+            if self.app.is_running:  # do not wait for an app that has exited meanwhile
                 self.app.call_from_thread(then)
 
         self.run_worker(work, thread=True)
@@ -119,7 +117,6 @@ class LessonScreen(DashboardScreen):
         self.app.draw()
 
     def _show_page(self) -> None:
-        """Highlight the page's panel and go to its position in time."""
         before, page = self._shown, self._lesson.page
         self._shown = page
         if page.stage is not None:
@@ -159,12 +156,11 @@ class LessonScreen(DashboardScreen):
         for name, panel in self._pictures.items():
             panel.set_class(name == lit, "-lit")
             panel.set_class(name != lit and lit is not None, "-dim")
-        # The height of the panel Slots depends on the number of slots; the map takes the rest.
+        # The panel Slots has a row for each slot; give the map the remaining height.
         self._pictures["blockmap"].set_class(lit == "slots", "-rest")
         self._choose_companions()
 
     def _choose_companions(self) -> None:
-        """Show the highlighted panel and as many others as fit."""
         height = next((name for name in _COMPANIONS if self.has_class(name)), "-low")
         for name, panel in self._pictures.items():
             panel.set_class(

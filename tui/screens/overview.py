@@ -17,8 +17,6 @@ from minivllm.tui.widgets.steps.budget import Budget
 
 
 class Overview(DashboardScreen):
-    """Top: slots. Left: memory and finished requests. Right: plans and decisions."""
-
     NAME = "overview"
 
     def body(self) -> Iterable[Widget]:
@@ -46,6 +44,5 @@ class Overview(DashboardScreen):
             summary.tell(summary_lines)
         # Use a CSS class: `display` would override the style sheet's rule for small terminals.
         summary.set_class(summary_lines is None, "-away")
-        # The summary replaces the slots when they are empty.
         slots.set_class(summary_lines is not None and not transport.view.fold.running, "-away")
         super().draw()

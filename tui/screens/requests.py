@@ -1,4 +1,7 @@
-"""The Requests screen: a timeline of every request, and all details of the selected one."""
+"""The Requests screen: a timeline of every request, and all details of the selected one.
+
+If a sequence is watched, also why it got its newest token.
+"""
 
 from collections.abc import Iterable
 
@@ -8,6 +11,7 @@ from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.frame.boxes import PanelColumn
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import Timelines
+from minivllm.tui.widgets.requests.why_token import WhyToken
 
 
 class RequestsScreen(DashboardScreen):
@@ -17,3 +21,9 @@ class RequestsScreen(DashboardScreen):
         with PanelColumn(id="requests-body"):
             yield Timelines(id="timelines")
             yield RequestDetail(id="request-detail")
+            yield WhyToken(id="why-token")
+
+    def draw(self) -> None:
+        """Show the last panel as soon as a token is explained."""
+        self.set_class(self.context.transport.view.explanations.last is not None, "-explains")
+        super().draw()

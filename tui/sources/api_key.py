@@ -1,7 +1,7 @@
 """The API key for servers that require one, from vLLM's environment variable `VLLM_API_KEY`.
 
-The key is not a command-line option, because other users of the machine can see command lines. The
-variable `OPENAI_API_KEY` is not used: OpenAI's key must not be sent to an arbitrary server.
+It is not a command-line option, because other users of the machine can see command lines. Nor is
+`OPENAI_API_KEY` used: OpenAI's key must not be sent to an arbitrary server.
 """
 
 import os
@@ -10,6 +10,6 @@ VARIABLE = "VLLM_API_KEY"
 
 
 def authorization() -> dict[str, str]:
-    """The HTTP headers with the key; empty if the variable is not set."""
+    """The HTTP header with the key; empty without a usable key."""
     key = os.environ.get(VARIABLE, "")
     return {"Authorization": f"Bearer {key}"} if key and key.isascii() and key.isprintable() else {}

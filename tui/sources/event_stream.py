@@ -1,9 +1,8 @@
 """`EventStream`: a thread that reads a server's `/events` and reconnects after a lost connection.
 
-The answer to `GET /events` is a stream of server-sent events: first `meta` with the header line,
-then, for an engine that has already run, `state`, then one message per event. A reconnect sends
-`Last-Event-ID`. `close` shuts the socket: while the thread waits for a silent server, it would not
-see a flag.
+`GET /events` answers with server-sent events: first `meta` with the header line, then, if the
+engine has already run, `state`, then one message per event. A reconnect sends `Last-Event-ID`.
+`close` shuts the socket down: a thread that waits for a silent server would not see a flag.
 """
 
 import contextlib
@@ -33,10 +32,10 @@ class EventStream:
     def __init__(self, url: SplitResult) -> None:
         self._url = url
         self.lines: deque[bytes] = deque()
-        """Lines to pop from the left. The first line is the header. A line can be empty."""
+        """Lines to pop from the left, beginning with the header. A line can be empty."""
         self.status = SourceStatus("lost", f"Connecting to {self._name}.")
         self.trouble = f"{self._name} does not answer"
-        """Why the connection is lost. The text in `status` also has the time of the next try."""
+        """Why the connection is lost, as in `status` but without the time of the next attempt."""
         self.header: LogHeader | None = None
         self.settled = Event()
         """Set once a header has arrived, or once it is certain that none will."""
@@ -165,8 +164,7 @@ class EventStream:
         self.settled.set()
 
     def _take_state(self, state: bytes) -> None:
-        # Take the state only before the first event. Later, after lost events, the view keeps its
-        # own state, as with any recording.
+        # Only before the first event: a view that later loses events keeps its own state.
         if not self._is_under_way:
             self._is_under_way = True
             self.lines.append(state_line(state))

@@ -1,7 +1,7 @@
 """`HttpSource`: the events of a server, kept in a spool file.
 
-An `EventStream` reads lines in its own thread; this source moves them to an unnamed temporary file
-and indexes them. The constructor waits for the header; `poll` never waits.
+An `EventStream` reads lines in its own thread; `poll`, which never waits, moves them to the spool
+and indexes them. The constructor waits for the header.
 """
 
 import time

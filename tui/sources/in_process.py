@@ -2,8 +2,7 @@
 
 `put` runs in the engine's thread, between two decisions of the scheduler. So it only appends to a
 deque: it takes no lock, wakes no thread and can never block. `poll` runs in the dashboard's thread
-and writes the events to an unnamed temporary file. The view reads that file, so going back in time
-uses the same code as going forward.
+and writes the events to an unnamed temporary file, from which the view reads.
 """
 
 import tempfile
@@ -21,11 +20,11 @@ from minivllm.events.types import Event, LogHeader
 from minivllm.tui.sources.source import SourceStatus
 
 BATCH_EVENTS = 500
-"""Events to move before looking at the clock: a millisecond of work, so `poll` ends in time."""
+"""Events between two looks at the clock: a millisecond of work, so `poll` ends in time."""
 
 
 class InProcessSource(Generic[V]):
-    """Subscribe `put` to the engine at the moment when `engine.log_header()` made the header."""
+    """Call `engine.log_header()` and subscribe `put` at the same moment."""
 
     def __init__(
         self,
@@ -35,9 +34,9 @@ class InProcessSource(Generic[V]):
         codec: ViewCodec[V] = FOLD,
         state: EngineState | None = None,
     ) -> None:
-        """state: if the engine has already run, `engine.inspect()` from the header's moment"""
+        """state: `engine.inspect()` at the header's moment, if the engine has already run"""
         self._events: deque[Event] = deque(events)
-        # In CPython, `append` and `popleft` are atomic: each thread uses one end of the deque.
+        # In CPython, `append` and `popleft` are atomic, so two threads can share the deque.
         self.put = self._events.append
         """Take in one event. Any thread may call this."""
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()

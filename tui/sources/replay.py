@@ -1,7 +1,6 @@
-"""`ReplaySource`: a complete log. Its file is read in place and shown while it is being indexed.
+"""`ReplaySource`: a complete log, read in place and shown while it is being indexed.
 
-If the log is damaged in the middle, the part before the damage is shown, and the status gives the
-reason.
+If the log is damaged in the middle, it is shown up to the damage, and the status gives the reason.
 """
 
 from pathlib import Path
@@ -14,7 +13,7 @@ from minivllm.tui.sources.source import SourceStatus, indexing
 
 
 class ReplaySource(Generic[V]):
-    """A complete file of events. Raises `EventLogError` if the file is not a recording."""
+    """Raises `EventLogError` if the file is not a recording."""
 
     def __init__(self, path: str | Path, *, codec: ViewCodec[V] = FOLD) -> None:
         self.recording: Recording[V] = Recording(path, codec, index=False)

@@ -1,8 +1,8 @@
 """Event sources: the interface, the status, and how to open one.
 
-Every source keeps a *recording*: it stores events in a file and indexes them in small portions. So
+Every source has a *recording*: it stores events in a file and indexes them in small portions. So
 time travel works the same for a running engine, a server, a growing file and a complete file.
-`poll` never waits. Only opening a source can wait, namely for the first line.
+Opening a source can wait for the first line; `poll` never waits.
 """
 
 from typing import Literal, NamedTuple, Protocol
@@ -12,9 +12,7 @@ from minivllm.events.recording.keyframes import V, ViewCodec
 from minivllm.events.recording.recording import Recording
 
 SourceState = Literal["live", "recording", "indexing", "lost", "ended"]
-"""The state of a source.
-
-`live`: more events may come. `recording`: a complete recording. `indexing`: a complete recording
+"""`live`: more events may come. `recording`: a complete recording. `indexing`: a complete recording
 that is not fully read yet. `lost`: the connection is lost; the source reconnects if it can.
 `ended`: no more events will come; the status text gives the reason.
 """
@@ -23,13 +21,12 @@ that is not fully read yet. `lost`: the connection is lost; the source reconnect
 class SourceStatus(NamedTuple):
     state: SourceState
     text: str = ""
-    """A short sentence, or empty."""
     replaced: bool = False
     """Only with `ended`: a new engine answers at the address. Reopen the source to show it."""
 
 
 def indexing(done: int, total: int) -> SourceStatus:
-    """The status while a file is being indexed. done, total: numbers of bytes"""
+    """done, total: numbers of bytes"""
     return SourceStatus("indexing", f"Reading the log: {100 * done // max(total, 1)} %.")
 
 
@@ -43,12 +40,11 @@ class EventSource(Protocol[V]):
     def status(self) -> SourceStatus:
         """The status as of the last `poll`."""
 
-    def close(self) -> None:
-        """Close files, connections and threads."""
+    def close(self) -> None: ...
 
 
 def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> EventSource[V]:
-    """Open the source that `text` names: an `http://` or `https://` address, or a file.
+    """Open an `http://` or `https://` address, or a file.
 
     follow: whether the file is still being written (`attach`) or complete (`replay`)
     Raises `EventLogError` with one sentence if the source cannot be opened.

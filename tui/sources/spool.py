@@ -1,7 +1,6 @@
 """`Spool`: an unnamed temporary file that keeps a stream's lines, for a recording to read.
 
-The file disappears with the process. On a full disk, a write can store half a line, which would
-damage all later lines. Then `write` truncates the file to its old size.
+The file disappears with the process.
 """
 
 import tempfile
@@ -18,7 +17,10 @@ class Spool:
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Append `data`. On a full disk, restore the file's old size and raise `EventLogError`."""
+        """Append `data`. If the disk is full, raise `EventLogError`.
+
+        The file then gets its old size back: half a line would damage all later lines.
+        """
         try:
             self.file.seek(self.size)
             if self.file.write(data) < len(data):

@@ -1,10 +1,9 @@
 """`SseParser`: splits a stream of server-sent events into messages.
 
-Comments and the field `retry` are skipped. A piece of the stream can end anywhere, even between the
-two bytes of a line end.
+A piece of the stream can end anywhere, even between the two bytes of a line end.
 
-Source: the section "Server-sent events" of the HTML standard, except that a lone carriage return
-does not end a line.
+Source: the section "Server-sent events" of the HTML standard. But a lone carriage return does not
+end a line, and only the fields `event` and `data` are read.
 """
 
 from typing import NamedTuple
@@ -17,7 +16,7 @@ MAX_MESSAGE_BYTES = 1 << 26
 
 class SseMessage(NamedTuple):
     event: str
-    """The type of the message; `message` if the server gives none."""
+    """`message` if the server gives none."""
     data: bytes
 
 
@@ -26,10 +25,7 @@ class SseParser:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[SseMessage]:
-        """Return the messages that `data` completes.
-
-        Raises `EventLogError` if a message exceeds the size limit.
-        """
+        """The messages that `data` completes. Raises `EventLogError` if a message is too long."""
         *blocks, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
         if len(self._rest) > MAX_MESSAGE_BYTES:
             raise EventLogError("it sends a message that does not end")

@@ -1,8 +1,8 @@
 """`TailSource`: a log that is still being written.
 
-The log is copied into a spool and read from there. So everything shown once can be shown again,
-even if the file is changed or removed. For a complete log, `ReplaySource` saves that disk space. If
-the file is truncated or replaced, reading stops, because the new lines belong to another run.
+The log is copied into a spool and read from there, so what was shown once can be shown again even
+if the file changes. If the file is truncated or replaced, reading stops, because the new lines
+belong to another run.
 """
 
 import os
@@ -23,7 +23,7 @@ COPY_BYTES = 1 << 17
 
 
 class TailSource(Generic[V]):
-    """A growing file of events. Raises `EventLogError` if no valid header arrives in time."""
+    """Raises `EventLogError` if no valid header arrives in time."""
 
     def __init__(
         self, path: str | Path, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS
@@ -76,7 +76,7 @@ class TailSource(Generic[V]):
         return count
 
     def _copy(self) -> bytes:
-        """Copy the next piece of the file to the spool. Returns the piece; empty at the end."""
+        """Copy the next piece of the file to the spool and return it; empty at the file's end."""
         try:
             self._size = os.fstat(self._file.fileno()).st_size
             self._file.seek(self._spool.size)

@@ -1,7 +1,6 @@
 """The history of blocks: prefix lookups, owners and ages.
 
-Each part is plain data with one `apply`, as in `histories`. If several sequences share a block when
-it becomes full, the sequence scheduled last counts as its last owner.
+Each part is plain data with one `apply`, as in `histories`.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ LOOKUPS_KEPT = 32
 
 
 class Lookup(msgspec.Struct):
-    """The result of one sequence's lookup in the prefix cache, at its admission."""
+    """One sequence's lookup in the prefix cache, at its admission."""
 
     seq_id: str
     step: int
@@ -27,8 +26,6 @@ class Lookup(msgspec.Struct):
 
 
 class Lookups(msgspec.Struct):
-    """The last lookups, oldest first."""
-
     recent: list[Lookup] = []
 
     def apply(self, event: ev.Event) -> None:
@@ -58,12 +55,11 @@ class Lookups(msgspec.Struct):
 
 class BlockAge(msgspec.Struct, gc=False):
     touched: int
-    """The last step that wrote, took, found, copied, freed or evicted the block."""
+    """The last step that wrote, took, found, copied, released, freed or evicted the block."""
     last_owner: str | None = None
     born: int | None = None
     """The step that last took the block from the free queue; None if the recording began later."""
     taken_by: str | None = None
-    """The sequence for which the block was taken."""
 
 
 class BlockAges(msgspec.Struct):
@@ -91,7 +87,6 @@ class BlockAges(msgspec.Struct):
         self.APPLY[type(event)](self, event)
 
     def write(self, block_ids: list[int], step: int) -> None:
-        """Note that the step writes keys and values into these blocks."""
         for block_id in block_ids:
             self._touch(block_id, step)
 

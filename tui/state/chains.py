@@ -1,16 +1,15 @@
 """The prefix cache as a tree of chains: which block follows which, and where chains branch.
 
-A cached block carries its own hash and the hash of its parent, the block before it. Once per frame,
-`PrefixIndex` turns these hashes into a tree. `nodes` joins blocks into a `Node`: a piece of a chain
-that has no branch and whose blocks all have the same holders.
+A cached block carries its own hash and its parent's: the hash of the block before it. Once per
+frame, `PrefixIndex` turns these hashes into a tree. `nodes` joins blocks into a `Node`: a piece of
+a chain that has no branch and whose blocks all have the same holders.
 
     you are a helpful ─┬─ poet. Write     block 4 has two children: the chain branches
                        └─ cook. Bake
 
-Two cases need care. Several blocks can have the same content (if two prompts computed it in the
-same step), so each place in a chain has a list of blocks. And a parent can be evicted before its
-child, so a chain can start in the middle. Lookups never find such a chain, because they start at
-the prompt's first block.
+Several blocks can have the same content (if two prompts computed it in the same step), so each
+place in a chain has a list of blocks. And a parent can be evicted before its child. Then lookups
+never find the rest of the chain, because they start at the prompt's first block.
 """
 
 from bisect import insort
@@ -22,10 +21,10 @@ from minivllm.tui.state.model import DashboardModel
 
 
 class Node(NamedTuple):
-    """A run of blocks with no branch and the same holders."""
+    """A piece of a chain: blocks in a row, with no branch and the same holders."""
 
     copies: list[tuple[int, ...]]
-    """First, the blocks in order. Further entries are other blocks with the same content."""
+    """First, the blocks in order. Each further entry has other blocks with the same content."""
     holders: list[tuple[str, ...]]
     """For each copy, the sequences that hold it."""
     guide: str
@@ -44,7 +43,7 @@ class Node(NamedTuple):
 
 
 class PrefixIndex:
-    """Finds blocks by hash and hashes by parent. The panels of a screen share one index."""
+    """The panels of a screen share one index."""
 
     def __init__(self) -> None:
         self._fold: Fold | None = None
@@ -58,12 +57,10 @@ class PrefixIndex:
         self.roots: list[str] = []
         """The first hash of each chain; chains with a holder come first."""
         self._names: list[str | None] = []
-        """The hash of each block at the last update."""
         self._parents: dict[str, str | None] = {}
-        """hash -> its parent hash"""
 
     def of(self, model: DashboardModel) -> "PrefixIndex":
-        """Update the index to the moment that `model` shows, and return the index."""
+        """Update the index to the model's moment, and return the index."""
         fold = model.fold
         # Compare the folds, not their id(): a new fold can get the id of a deleted fold.
         if fold is not self._fold or len(fold.blocks) != len(self._names):
@@ -78,7 +75,7 @@ class PrefixIndex:
         return self
 
     def _follow_names(self) -> None:
-        """Update only the blocks that gained or lost a hash: few of thousands in each frame."""
+        """Update only the blocks that gained or lost a hash: in each frame, few of thousands."""
         names = [block.hash for block in self._fold.blocks]
         changed = [
             at for at, (name, old) in enumerate(zip(names, self._names, strict=True)) if name != old
@@ -147,7 +144,6 @@ class PrefixIndex:
         )
 
     def root(self, block_id: int) -> str | None:
-        """The first hash of this block's chain."""
         line = self._line_of(block_id)
         return line[-1] if line else None
 

@@ -1,18 +1,21 @@
 """The engine's decisions as sentences, newest last.
 
 Decisions are arrivals, forks, ends, waits with their reasons, and blocks taken, hit, copied, freed
-or evicted. Steps and tokens are left out, because other panels show them. Blocks with the same
-step, cause and owner share a sentence, so that a long prompt does not fill the screen.
+or evicted; other panels show steps and tokens. Blocks with the same step, cause and owner share a
+sentence, so that a long prompt does not fill the screen.
 """
+
+from itertools import islice
 
 import msgspec
 
 from minivllm.events import types as ev
-from minivllm.text import clean, id_ranges, plural, short_name
+from minivllm.text import clean, id_ranges, plural, short_name, visible
 from minivllm.tui.draw.lines import Span
 
 LOG_LENGTH = 64
 """Sentences kept: more than the tallest screen shows. Every keyframe contains them all."""
+_LONGEST_VALUE = 40
 _LOOK_BACK = 6
 """A block can join one of this many last sentences, if it has the same key."""
 
@@ -24,7 +27,7 @@ class Decision(msgspec.Struct):
     """Number of the decision's first event."""
     step: int
     key: tuple[int, str, str | None, str, str]
-    """(step, kind, owner, verb, ending). An event with the same key joins this decision."""
+    """(step, kind, owner, verb, ending)"""
     owner: str | None
     letter: str | None
     verb: str
@@ -45,10 +48,10 @@ class Decision(msgspec.Struct):
 class DecisionLog(msgspec.Struct):
     decisions: list[Decision] = []
     waits_for: dict[str, str] = {}
-    """Sequence -> its last logged reason to wait. Log a wait only when the reason is new."""
+    """Sequence -> its last logged reason to wait. Only a new reason is logged."""
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
-        """Add an event. owner: the event's sequence, or the last owner of its block."""
+        """owner: the event's sequence, or the last owner of its block"""
         in_words = _SENTENCES.get(type(event))
         if in_words is None:
             return
@@ -127,6 +130,16 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
         case "batch_delay":
             return f"batch not full: {free} of {need} have arrived"
     return clean(str(reason))
+
+
+def sampling_words(sampling: ev.RequestSampling) -> str:
+    """The temperature, and the sampling parameters that are not at their defaults."""
+    given = {"temperature": sampling.temperature} | msgspec.to_builtins(sampling)
+    words = (
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {str(value)[:_LONGEST_VALUE]}"
+        for name, value in given.items()
+    )
+    return clean(", ".join(words))
 
 
 def miss(why: ev.MissReason) -> str:
@@ -216,7 +229,7 @@ _SENTENCES = {
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }
 TOLD_KINDS = frozenset(_SENTENCES)
-"""Kinds that have a sentence in the log of decisions. Call `add` only for these."""
+"""Kinds that have a sentence. Call `add` only for these."""
 
 
 def _seconds(e: ev.StepEnd) -> str:
@@ -240,6 +253,21 @@ def _most_mass(e: ev.AttentionMass) -> str:
     return f": most of it, {e.mass[most]:.0%}, on entry {most} of its block table"
 
 
+def _explained(e: ev.TokenExplained) -> str:
+    if e.beams:
+        num_going_on = sum(one.fate == "continues" for one in e.beams)
+        return (
+            f"{short_name(e.seq_id)} and its siblings: {plural(num_going_on, 'candidate')} go on,"
+            f" the best is token {e.token_id} with score {e.beams[0].score:.2f}"
+        )
+    chosen = e.chosen
+    likely = "" if chosen is None else f" with probability {chosen.final_probability:.1%}"
+    return (
+        f"{short_name(e.seq_id)} chooses token {e.token_id}{likely}:"
+        f" {plural(e.num_left, 'token')} of {e.vocab_size:,} left"
+    )
+
+
 # Sentences for steps and tokens, which only the list of all events shows.
 _NUMBERS = {
     ev.StepBegin: lambda e: f"step {e.step} begins: budget {plural(e.budget, 'token')}",
@@ -248,9 +276,14 @@ _NUMBERS = {
         f" position {e.num_computed_tokens}"
     ),
     ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')}{_seconds(e)}",
+    ev.TokensNamed: lambda e: (
+        f"{plural(len(e.pieces), 'token id')} named: "
+        + " ".join(f"{one} “{visible(text)}”" for one, text in islice(e.pieces.items(), 12))
+    ),
     ev.TokenSampled: lambda e: (
         f"{short_name(e.seq_id)} samples “{clean(e.text[:200])}” (token {e.token_id})"
     ),
+    ev.TokenExplained: _explained,
     ev.TextFlushed: lambda e: (
         f"{short_name(e.seq_id)} shows “{clean(e.text[:200])}”, which was held back"
     ),

@@ -4,7 +4,7 @@ The engine itself keeps no history. Each part is plain data with one `apply`, so
 store it. Every list has a limit, because a server runs for weeks.
 
 `APPLY` maps each relevant kind of event to a method. A `match` statement would be slower on long
-logs, because half of all events match no case, but only after every case was tried.
+logs: half of all events would be compared with every case and match none.
 """
 
 from collections.abc import Callable
@@ -39,13 +39,13 @@ class StepRecord(msgspec.Struct, gc=False):
     num_evicted: int = 0
     preempted: list[ev.RequestPreempted] = []
     deferred: tuple[str, str, int, int] | None = None
-    """(seq_id, reason, need, free) of a sequence that was not admitted."""
+    """(seq_id, reason, need, free) of the last sequence that was not admitted."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """Seconds for (schedule, prepare, model, sample)."""
 
     @property
     def shares(self) -> list[Share]:
-        """The share of each sequence, in the order of the plan; empty for old steps."""
+        """In the order of the plan; empty for old steps."""
         return _SHARES_DECODER.decode(self.packed_shares) if self.packed_shares else []
 
     @property
@@ -59,7 +59,6 @@ _SHARES_DECODER = msgspec.msgpack.Decoder(list[Share])
 class PastSteps(msgspec.Struct):
     records: list[StepRecord] = []
     current: StepRecord | None = None
-    """The unfinished step."""
     current_shares: list[tuple[str, ev.ScheduledKind, int]] = []
 
     def apply(self, event: ev.Event) -> None:
@@ -73,7 +72,7 @@ class PastSteps(msgspec.Struct):
         self.current_shares.append((event.seq_id, event.kind, event.num_tokens))
 
     def _hit(self, event: ev.BlockHit) -> None:
-        if self.current is not None:  # None if the recording begins in the middle of a step
+        if self.current is not None:  # None if the recording begins inside a step
             self.current.num_hits += 1
 
     def _evicted(self, event: ev.BlockEvicted) -> None:

@@ -4,9 +4,8 @@ A sequence gets its letter when it first enters the batch and keeps the letter u
 letter is the initial of the sequence's name (ada: a, her second sample: A) if that was never used,
 else the next unused letter.
 
-Cached blocks keep the letter of their last owner. So a letter is reused as late as possible; after
-that, `of` no longer returns it for the old sequence. If possible, no two live sequences have the
-same colour.
+Cached blocks keep the letter of their last owner, so a letter is reused as late as possible. If
+possible, no two live sequences have the same colour.
 """
 
 from collections import Counter
@@ -21,12 +20,10 @@ NUM_HUES = 8
 
 
 class Letters(msgspec.Struct):
-    """Plain data, so that a keyframe can hold it."""
-
     given: dict[str, str] = {}
     """seq_id -> letter"""
     holders: dict[str, str] = {}
-    """letter -> its sequence, in the order in which the letters were given"""
+    """letter -> its sequence, in the order of giving"""
     hues: dict[str, int] = {}
     """letter -> the colour of its sequence"""
     live: set[str] = set()
@@ -34,7 +31,6 @@ class Letters(msgspec.Struct):
     """Number of letters that no live sequence has."""
 
     def assign(self, seq_id: str) -> None:
-        """Give `seq_id` a letter unless it has one."""
         is_new = seq_id not in self.live
         self.live.add(seq_id)
         if seq_id in self.given:
@@ -77,19 +73,18 @@ class Letters(msgspec.Struct):
         return min(((wanted + by) % NUM_HUES for by in range(NUM_HUES)), key=lambda hue: used[hue])
 
     def release(self, seq_id: str) -> None:
-        """Mark the sequence as ended, so that its letter can be reused."""
+        """The sequence has ended: its letter can be reused."""
         if seq_id in self.live:
             self.live.remove(seq_id)
             self.num_free += seq_id in self.given
 
     def of(self, seq_id: str | None) -> str | None:
-        """The letter of a sequence; None if it has none, or it ended and the letter was reused."""
+        """The letter of a sequence; None if it has none, or if another sequence has it now."""
         if seq_id is None:
             return None
         letter = self.given.get(seq_id)
         return NO_LETTER if letter is None and seq_id in self.live else letter
 
     def hue(self, letter: str | None) -> str:
-        """The style name of a letter's colour."""
         number = self.hues.get(letter)
         return "muted" if number is None else f"hue{number}"

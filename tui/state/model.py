@@ -1,8 +1,8 @@
 """`DashboardModel`: everything that the panels draw.
 
-To `minivllm.events.fold.Fold` it adds letters, past steps, the request ledger, block histories and
-the last decisions. All of this is plain data made from events, so a recording can pack a model into
-a keyframe and restore any moment (with the codec `MODELS`).
+It holds a `Fold` (`minivllm.events.fold`), plus letters, past steps, the request ledger, block
+histories and the last decisions. All of this is plain data made from events, so a recording can
+pack a model into a keyframe and restore any moment (with the codec `MODELS`).
 
 Keep all state in `_Remembered`: state elsewhere would be wrong after a rewind.
 """
@@ -23,11 +23,12 @@ from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.state import EngineState
 from minivllm.tui.state.block_histories import BlockAge, BlockAges, Lookups
 from minivllm.tui.state.decisions import TOLD_KINDS, DecisionLog
+from minivllm.tui.state.explanations import Explanations
 from minivllm.tui.state.histories import PastSteps, StepRecord
 from minivllm.tui.state.letters import Letters
 
 RATE_WINDOW = 2.0
-"""Average tokens per second over this many seconds of engine time."""
+"""The average of tokens per second covers this many seconds of engine time."""
 _RATE_ENTRIES = 256
 """Maximum number of steps in that average."""
 SEQUENCES_KEPT = 64
@@ -51,6 +52,7 @@ class _Remembered(msgspec.Struct):
     mass: dict[str, list[float]] = {}
     """Running sequence -> share of attention on each block of its table, if recorded."""
     trace: ev.KernelTraced | None = None
+    explanations: Explanations = msgspec.field(default_factory=Explanations)
     rate: list[tuple[float, int]] = []
     """(time, output tokens so far) at the end of each of the last steps."""
 
@@ -102,6 +104,7 @@ class DashboardModel:
         self.lookups = self.remembered.lookups
         self.ages = self.remembered.ages
         self.mass = self.remembered.mass
+        self.explanations = self.remembered.explanations
         self._rate = self.remembered.rate
         self._listeners = self._listeners_by_kind()
 
@@ -130,6 +133,7 @@ class DashboardModel:
             (_LETTERS_CHANGE, self.remembered.keep_letters),
             (_MASS_CHANGES, self.remembered.keep_mass),
             ((ev.KernelTraced,), self.remembered.keep_trace),
+            ((ev.TokenExplained,), self.remembered.explanations.keep),
             (self.ages.APPLY, self.ages),
             ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
             (TOLD_KINDS, self.remembered.tell),
@@ -138,7 +142,8 @@ class DashboardModel:
             (self.lookups.APPLY, self.lookups),
         ):
             for kind in kinds:
-                # Look up a part's method once per kind: these calls are half the cost of indexing.
+                # Bind each listener's method here, once per kind: calling listeners is half the
+                # cost of indexing.
                 own = listener if callable(listener) else MethodType(listener.APPLY[kind], listener)
                 listeners[kind].append(own)
         return listeners
@@ -147,17 +152,15 @@ class DashboardModel:
 
     @property
     def trace(self) -> ev.KernelTraced | None:
-        """The last kernel x-ray."""
         return self.remembered.trace
 
     @property
     def changed(self) -> set[int]:
-        """Blocks that the current step has written, taken, found, copied, freed or evicted."""
+        """Blocks that the current step wrote, took, found, copied, released, freed or evicted."""
         return self.ages.changed
 
     @property
     def max_num_seqs(self) -> int:
-        """Current number of batch slots."""
         return self.fold.max_num_seqs
 
     def letter(self, seq_id: str | None) -> str | None:
@@ -179,7 +182,7 @@ class DashboardModel:
         ]
 
     def num_tokens_planned(self, seq_id: str) -> int:
-        """The sequence's tokens when the step was planned, without a token sampled since then."""
+        """How many tokens the sequence had when the step was planned: without one sampled since."""
         record = self.ledger.sequences.get(seq_id)
         is_new = record is not None and record.last_token_step == self.fold.step
         return self.fold.sequences[seq_id].num_tokens - is_new
@@ -240,8 +243,8 @@ class _Head(msgspec.Struct):
 class ModelCodec:
     """Makes, packs and restores models: a `ViewCodec` (`minivllm.events.recording.keyframes`).
 
-    Past steps, sequences and block ages have separate pieces, because most of them do not change
-    between keyframes.
+    Past steps, sequences and block ages have separate pieces: most of them do not change between
+    keyframes.
     """
 
     def new(self, header: ev.LogHeader, state: EngineState | None) -> DashboardModel:
@@ -270,7 +273,9 @@ class ModelCodec:
         pieces += map(encode, sequences.values())
         return [*pieces, *age_pieces, *FOLD.pack(model.fold)]
 
-    def restore(self, header: ev.LogHeader, pieces: Sequence[bytes]) -> DashboardModel:
+    def restore(
+        self, header: ev.LogHeader, pieces: Sequence[bytes], newest: DashboardModel
+    ) -> DashboardModel:
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))
         remembered = head.remembered
@@ -285,7 +290,8 @@ class ModelCodec:
             remembered.ledger.sequences[record.seq_id] = record
         for piece in islice(rest, head.num_ages):
             remembered.ages.blocks += _AGES_DECODER.decode(piece)
-        return DashboardModel(header, FOLD.restore(header, list(rest)), remembered)
+        fold = FOLD.restore(header, list(rest), newest.fold)
+        return DashboardModel(header, fold, remembered)
 
 
 _AGES_PER_PIECE = 16

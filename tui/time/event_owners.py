@@ -1,8 +1,8 @@
 """The owner of a block at the moment of an event that names only the block.
 
-Earlier events determine the owner. The model on the screen is at another position, so the owner is
-read from a model at the event's position, restored from a keyframe. Each call reads a limited
-number of events; calls in later frames find the remaining owners.
+The model on the screen is at another position, so the owner is read from a model at the event's
+position, restored from a keyframe. Each call reads a limited number of events; later calls find
+the remaining owners.
 """
 
 from typing import Protocol
@@ -27,9 +27,8 @@ class EventOwners:
         self._known: dict[int, str | None] = {}
         self._ages: BlockAges | None = None
         self._next = 0
-        """Index of the first event that `_ages` has not seen."""
         self.has_all = True
-        """Whether the last call of `learn` found the owners of all its events."""
+        """Whether the last call of `learn` found all owners."""
 
     def learn(self, recording: EventsWithViews, found: list[tuple[int, ev.Event]]) -> None:
         """Find the owners for these (index, event) pairs. Reads about `EVENTS_PER_LOOK` events."""

@@ -1,8 +1,8 @@
 """Find events in a recording: by number, or by a word, outward from a position.
 
 A recording can have ten million events, and a frame takes only a few milliseconds. So each call
-searches a limited number of events, and later frames continue. While the position moves only a
-little, the search continues; otherwise a live picture would restart it in every frame.
+searches a limited number of events, and later frames continue. A small move of the position keeps
+what was found. Otherwise a live view would restart the search in every frame.
 """
 
 from bisect import bisect_left
@@ -14,9 +14,9 @@ from minivllm.text import short_name
 from minivllm.tui.context import Context
 
 EVENTS_PER_LOOK = 2000
-"""Maximum number of events compared per call; this takes a few milliseconds."""
+"""About this many events are compared per call; a call may exceed it by up to two chunks."""
 _CHUNK = 1000
-"""Number of events to read at once. A recording reads some hundreds of events together anyway."""
+"""A recording decodes a few hundred events at a time, so much smaller chunks would repeat work."""
 _NEAR = 4 * EVENTS_PER_LOOK
 """If the position is more than this many events outside the searched range, search anew."""
 _MOST_FOUND = 4096
@@ -33,7 +33,7 @@ class Events(Protocol):
 
 
 class EventFilter(NamedTuple):
-    """Accepts the events that have a word in their kind, sequences or blocks; or all others."""
+    """Accepts events with a word in their kind, sequences or blocks; inverse: every other event."""
 
     word: str
     inverse: bool = False
@@ -75,10 +75,7 @@ _NAMED_BY = {kind: _named_by(kind) for kind in ev.EVENT_KINDS}
 
 
 class EventSearch:
-    """The accepted events around a position.
-
-    `found` has the indexes of all accepted events from `start` to `stop`, in order.
-    """
+    """The accepted events around a position: `found` has the indexes of those in [start, stop)."""
 
     def __init__(self, wanted: EventFilter) -> None:
         self.wanted = wanted
@@ -92,9 +89,9 @@ class EventSearch:
     def look(
         self, recording: Events, position: int, enough: int, budget: int = EVENTS_PER_LOOK
     ) -> None:
-        """Search until `enough` events are found on both sides of `position`.
+        """Search on, for one budget, until there are `enough` events on each side of `position`.
 
-        budget: maximum number of events to read
+        budget: about how many events to read
         """
         if not self.start - _NEAR <= position <= self.stop + _NEAR or len(self.found) > _MOST_FOUND:
             self.start = self.stop = position
@@ -108,7 +105,7 @@ class EventSearch:
             self.done = not back and not on
             if self.done or budget <= 0:
                 return
-            # Search on both sides in turn, so that the list on the screen fills from its middle.
+            # Search both sides in turn, so that the list on the screen fills from its middle.
             if back:
                 budget -= self._look_back(recording)
             if on:
@@ -143,13 +140,12 @@ class EventSearch:
 
 
 class EventCache:
-    """Caches the events around the rows drawn last, so that scrolling by a row reads no file."""
+    """The events around the rows drawn last, so that scrolling by a row reads no file."""
 
     def __init__(self) -> None:
         self._events: dict[int, ev.Event] = {}
 
     def read(self, recording: Events, indexes: Sequence[int]) -> list[ev.Event]:
-        """The events at these consecutive indexes."""
         missing = [index for index in indexes if index not in self._events]
         if missing:
             if len(self._events) > _CACHED:
@@ -163,13 +159,13 @@ class EventCache:
 def index_of(recording: Events, seq: int) -> int | None:
     """The index of event number `seq`; None if the event is missing (a gap, or an unknown kind).
 
-    Number and index can differ: a recording can begin in the middle of a run, and lines of unknown
-    kinds are skipped.
+    A recording can begin in the middle of a run, and lines of unknown kinds are skipped, so the
+    number is not the index.
     """
     index = seq - recording.header.first_seq
     event = next(recording.events(index, index + 1), None) if index >= 0 else None
     if event is not None and event.seq == seq:
-        return index  # the usual case
+        return index  # the usual case: no line was skipped
     index = bisect_left(
         range(len(recording)), seq, key=lambda at: next(recording.events(at, at + 1)).seq
     )

@@ -1,8 +1,8 @@
 """Find the first step in which the plans of two recordings differ.
 
-Both recordings are read side by side from the beginning, a limited number of events per call. Two
-runs of one trace differ early or never, so this is cheap. A step that one recording lacks counts as
-a difference only if that recording has ended, because otherwise it may still grow.
+Reads both from the beginning, a limited number of events per call. Two runs of one trace differ
+early or never, so this is cheap. A step that one recording lacks counts as a difference only if
+that recording has ended; otherwise it may still grow.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ class StepPlan(NamedTuple):
 
 
 class Parting(NamedTuple):
-    """The first step with different plans. If one recording ended earlier, its plan is None."""
+    """The first step with different plans. If a recording has no such step, its plan is None."""
 
     step: int
     a: StepPlan | None
@@ -76,10 +76,7 @@ class PlanSearch:
         return self.parting is None and (self._a.has_more or self._b.has_more)
 
     def look(self, a_ended: bool, b_ended: bool) -> None:
-        """Read up to a thousand events per side.
-
-        a_ended, b_ended: whether that recording will grow no more
-        """
+        """Read up to a thousand events per side. a_ended, b_ended: that recording grows no more."""
         if self.parting is not None:
             return
         for side, ended in ((self._a, a_ended), (self._b, b_ended)):

@@ -1,12 +1,11 @@
 """`Transport`: the current moment of a recording, and the moves to other moments.
 
-This works like the controls of a live video. While live, the picture follows the newest event.
-After a pause or a step back, the picture stays while the recording grows. `play` continues from
-that moment, and `to_live` jumps to the newest event.
+It works like the controls of a live video: while live, the picture follows the newest event; after
+a pause or a step back, it stays while the recording grows.
 
 A position is a number of events. While live, `view` is the recording's own newest model, which
 keeps changing. So a move away from live must restore another model from a keyframe, and must never
-change that one. A move beyond either end of the recording stops at that end.
+change that one.
 """
 
 from typing import Literal, NamedTuple
@@ -16,7 +15,7 @@ from minivllm.tui.sources.source import EventSource
 from minivllm.tui.state.model import DashboardModel
 
 STEPS_PER_SECOND = 8.0
-"""Steps per second when playing at speed 1: slow enough to follow."""
+"""Steps per second at speed 1: slow enough to follow."""
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _NEAR = 500
 """Apply up to this many events one by one; for more events, a keyframe is faster."""
@@ -41,7 +40,7 @@ class Transport:
         self.position = 0
         self.view = self.recording.view_at_event(0)
         self._due = 0.0
-        """Number of steps that are due to be played, with a fraction."""
+        """Number of steps to play now, with a fraction."""
         self._last_tick: float | None = None
         self.quiet_seconds = 0.0
         """Seconds since the last event from the source, or since the first tick."""
@@ -75,7 +74,7 @@ class Transport:
         whole = int(self._due)
         self._due -= whole
         if whole and not self.at_end:
-            # The step at the current position counts as the first step to play.
+            # The step at the current position is the first one to play.
             self._move(self.recording.step_end(self.recording.step_of(self.position) + whole - 1))
         if self.at_end:
             self.to_live() if self.source.status.state in ("live", "lost") else self.pause()
@@ -156,7 +155,6 @@ class Transport:
         self._pause_at(self.recording.step_end(step))
 
     def to_position(self, position: int) -> None:
-        """Go to just after event number `position - 1`."""
         self._pause_at(position)
 
     def to_request(self, request_id: str) -> bool:
@@ -169,7 +167,7 @@ class Transport:
     # ---- marks ----
 
     def mark(self) -> Mark:
-        """Return the mark at this position; if there is none, set a new mark."""
+        """Return the mark at this position; if there is none, set one."""
         if (
             here := next((mark for mark in self.marks if mark.position == self.position), None)
         ) is not None:
@@ -179,10 +177,7 @@ class Transport:
         return mark
 
     def to_previous_mark(self) -> Mark | None:
-        """Go to the nearest mark before this position; if there is none, to the last mark.
-
-        Returns None if no mark is set.
-        """
+        """Go to the nearest earlier mark, or else to the last mark; return None without marks."""
         if not self.marks:
             return None
         before = [mark for mark in self.marks if mark.position < self.position]

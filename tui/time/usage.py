@@ -1,8 +1,8 @@
 """The last step's memory usage (`KVUsage`) at any moment of a recording.
 
-Usage is measured in the middle of a step, when the plan is complete (`kv_usage` gives the reason).
-The state on the screen is later than that. So the last steps are folded again, from the previous
-answer or from a keyframe. Folding must begin between two steps, or the first plan is incomplete.
+Usage is measured in the middle of a step (`kv_usage` gives the reason); the moment on the screen is
+later. So the last steps are folded again, from the previous answer or from a keyframe. Folding
+must begin between two steps, or the first plan is incomplete.
 """
 
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter
@@ -34,5 +34,5 @@ class UsageFollower:
 
     @staticmethod
     def _step_before(recording, position: int) -> int:
-        """The position where a step begins: the step of the event just before `position`."""
+        """The position at which the step of the event before `position` begins."""
         return recording.step_begin(recording.step_of(position - 1)) if position else 0

@@ -1,8 +1,7 @@
 """`MetricsReader`: a thread that reads a vLLM server's `/metrics` every second.
 
-A `Scrape` has sums over the server's engines, and the KV cache usage of each engine. `vllm_view`
-interprets these numbers. Versions of vLLM have different metrics: a missing metric is None, never
-0, and is drawn as unknown.
+`vllm_view` interprets the numbers. Versions of vLLM have different metrics: a missing metric is
+None, never 0, and is drawn as unknown.
 """
 
 import contextlib
@@ -28,19 +27,19 @@ class Scrape:
     """A server's metrics at one moment. The names are without the prefix `vllm:`."""
 
     t: float
-    """The time of the scrape, in seconds on our own clock."""
+    """The time of the scrape, on our own clock."""
     values: dict[str, float] = field(default_factory=dict)
     """Gauges, counters (`..._total`), and `_sum` and `_count` of histograms, summed over labels."""
     buckets: dict[str, dict[float, float]] = field(default_factory=dict)
     """Histogram -> boundary -> number of values up to this boundary."""
     kv_cache_usage: dict[str, float] = field(default_factory=dict)
-    """By engine."""
+    """Usage by engine, as a share."""
     cache_config: dict[str, str] = field(default_factory=dict)
     models: tuple[str, ...] = ()
 
 
 def parse_scrape(text: str, t: float) -> Scrape:
-    """Parse metrics. Raises `EventLogError` for another format, or without metrics of vLLM."""
+    """Raises `EventLogError` for another format, or without metrics of vLLM."""
     try:
         from prometheus_client.parser import text_string_to_metric_families
     except ImportError as error:
@@ -97,7 +96,6 @@ class MetricsReader:
         self._parts = parts
         self._path = "/metrics" if parts.path in ("", "/") else parts.path
         self._name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{self._path}"
-        # If nothing pops the scrapes, keep the newest.
         self.scrapes: deque[Scrape] = deque(maxlen=60)
         self.status = SourceStatus("lost", f"Asking {self._name}.")
         self._closing = Event()

@@ -37,7 +37,7 @@ class VllmSource:
 
     @property
     def kv_status(self) -> SourceStatus | None:
-        """The status of the KV events; None if they were not requested."""
+        """None if KV events were not requested."""
         return None if self._kv_events is None else self._kv_events.status
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from minivllm.tui.vllm.vllm_panels import (
 )
 
 FRAMES_PER_SECOND = 4
-"""Frames per second: more than metrics, which arrive once a second."""
+"""More often than metrics arrive, which is once a second."""
 
 
 class VllmApp(App[None]):

@@ -1,6 +1,6 @@
 """The panels of `attach --vllm`. A number that vLLM does not report is drawn as `unknown`.
 
-A quantile is drawn as a range, because a histogram only gives the two boundaries around it.
+A quantile is drawn as a range: a histogram gives only the two boundaries around it.
 """
 
 import math
@@ -58,7 +58,6 @@ class VllmPanel(Panel):
     """A panel that works without a `DashboardApp`."""
 
     plain = False
-    """Draw with printable ASCII only."""
 
     def _paint(self, line: Line, width: int) -> list[Segment]:
         return super()._paint(
@@ -105,8 +104,6 @@ class VllmLoad(VllmPanel):
 
 
 class VllmMemory(VllmPanel):
-    """The used share of the KV cache, one bar per engine."""
-
     HELP_TITLE = "KV cache"
 
     def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
@@ -132,8 +129,6 @@ class VllmMemory(VllmPanel):
 
 
 class VllmLatency(VllmPanel):
-    """Each latency as a range between two boundaries of vLLM's histogram."""
-
     HELP_TITLE = "Latency: median, 90 % and 99 % of the last 30 s"
     ROWS: ClassVar = (
         ("first token", "time_to_first_token_seconds"),
@@ -208,7 +203,7 @@ def _cell(block: NamedBlock, model: VllmView) -> Span:
     if block.unsure:
         return "?", "warn*"
     is_new = block.batch == model.last_number
-    # The sign depends on the parent: none (the start of a chain), a known or an unknown block.
+    # The sign depends on the parent: none (the start of a chain), known, or unknown.
     if block.parent is None:
         return "┌", "good*" if is_new else "accent*"
     is_known = (block.medium, block.parent) in model.blocks
@@ -216,8 +211,6 @@ def _cell(block: NamedBlock, model: VllmView) -> Span:
 
 
 class VllmUnknown(VllmPanel):
-    """Questions that vLLM's metrics and KV events do not answer."""
-
     HELP_TITLE = "What vLLM does not report"
     QUESTIONS: ClassVar = (
         "which request holds which block, and which blocks are shared",

@@ -4,9 +4,8 @@ vLLM reports sums, and the names of blocks that enter or leave its prefix cache.
 reference counts and reasons to wait cannot be derived from these reports. A number that vLLM does
 not report is None.
 
-Names are not fully reliable: vLLM can report the same name twice, for two blocks or after a hit.
-After a single removal, it is unsure whether the name is still cached. After a lost batch, all names
-may be wrong, so they are forgotten.
+vLLM can report the same name twice, for two blocks or after a hit. If such a name is removed once,
+it may or may not be cached still. After a lost batch, all names may be wrong and are forgotten.
 """
 
 from collections import deque
@@ -24,9 +23,9 @@ from minivllm.tui.vllm.kv import Numbered
 from minivllm.tui.vllm.metrics import Scrape
 
 WINDOW_SECONDS = 30.0
-"""Rates and latencies cover the last 30 seconds."""
+"""Rates and latencies cover this time."""
 MOST_NAMES = 200_000
-"""Maximum number of names, more than in any real pool: faulty publishers never remove names."""
+"""Limit for faulty publishers that never remove names; larger than any real pool."""
 
 
 @dataclass(slots=True)
@@ -37,7 +36,7 @@ class NamedBlock:
     """Number of the batch that reported the block."""
     times_stored: int = 1
     unsure: bool = False
-    """Stored several times and removed fewer times, so that it may or may not be cached."""
+    """Stored several times and removed fewer times: it may or may not be cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,6 @@ class VllmView:
         self.blocks: dict[tuple[str | None, BlockName], NamedBlock] = {}
         """(medium, name) -> block, in the order of the reports."""
         self.last_number: int | None = None
-        """Number of the last batch of KV events."""
         self.num_lost_batches = 0
         self.knows_all_names = False
         """Whether no batch was lost since the cache was last cleared."""
@@ -83,7 +81,7 @@ class VllmView:
         return (now.values[counter] - then.values[counter]) / (now.t - then.t)
 
     def share(self, part: str, whole: str) -> float | None:
-        """The increase of counter `part` divided by the increase of `whole`, in the same time."""
+        """The increase of counter `part` divided by the increase of `whole`, over the same time."""
         part_rate, whole_rate = self.rate(part), self.rate(whole)
         return part_rate / whole_rate if part_rate is not None and whole_rate else None
 

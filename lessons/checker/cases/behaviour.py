@@ -1,20 +1,21 @@
 """`@behaviour`: one requirement for a solution, as a function that reports what happens in a case.
 
 The function yields lines. It runs twice: here with the engine's own source, and in a child process
-with the student's source. A solution is right if both runs yield the same lines. So no second
-implementation of the rule can be wrong, students cannot special-case a test, and the first
-different line shows the wrong step.
+with the student's source. A solution is right if both runs yield the same lines. So the rule is not
+implemented a second time, where it could be wrong. The cases are random, so students cannot
+special-case them. The first different line shows the wrong step.
 
     def operations(draw): ...  # a random case, as plain data
 
     @behaviour("the last owner frees the block", task=2, points=2, hint="...", cases=operations)
-    def owners(case):          # imports the engine inside: in the child it is the student's
+    def owners(case):          # import inside the function: in the child it is the student's code
         from minivllm.core.block_pool import BlockPool
         ...
         yield f"release({block_id}): ..."
 
-Any two right solutions must yield the same lines, so lines must not contain addresses, private
-names or unspecified orders. For results that can differ slightly, such as floats, pass `agree`.
+Any two right solutions must yield the same lines. So lines must not contain addresses or private
+names, or depend on an order that the task leaves open. For results that can differ slightly, such
+as floats, pass `agree`.
 """
 
 import math
@@ -68,7 +69,6 @@ def behaviour(
     examples: int = 60,
     agree: Agree | None = None,
 ) -> Callable[[Observe], Observe]:
-    """Mark a generator function as a behaviour of the exercise."""
 
     def mark(observe: Observe) -> Observe:
         setattr(
@@ -85,7 +85,7 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
     """Make an `agree` for lines like `words | 1.25 -3.5`: equal words, nearly equal numbers.
 
     tolerance: maximum difference, relative to the number; absolute for numbers below 1
-    half: the tolerance for lines that contain the word bfloat16
+    half: the tolerance for half precision (the words contain bfloat16); 0 means `tolerance`
     """
 
     def agree(expected: str, actual: str) -> bool:

@@ -15,8 +15,6 @@ T = TypeVar("T")
 
 
 class Draw(Protocol):
-    """The random values of one case."""
-
     def integer(self, least: int, most: int) -> int:
         """A whole number; shrinks to `least`."""
 
@@ -37,6 +35,6 @@ class Draw(Protocol):
 
 
 Case = Any
-"""Plain data, as in JSON."""
+"""As in JSON."""
 
 CaseMaker = Callable[[Draw], Case]

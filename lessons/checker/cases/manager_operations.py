@@ -1,7 +1,7 @@
 """A small KV cache manager with its own sequences, for exercises about the manager.
 
-The functions import the engine's modules inside, so that the child process imports the student's
-module. The bus has a listener, because without a listener no events are made.
+Each function imports the engine's modules itself, so that the child process gets the student's
+module. The bus has a listener, because without one no events are made.
 """
 
 from typing import Any

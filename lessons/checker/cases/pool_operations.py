@@ -1,6 +1,6 @@
 """Random operations on a block pool, with the pool's whole state after each operation.
 
-The functions import the engine's modules inside, so that the child process imports the student's
+Each function imports the engine's modules itself, so that the child process gets the student's
 module. Operations that the contract forbids (pop from an empty pool, cache a block twice) are never
 run, because their result is unspecified.
 """
@@ -14,13 +14,12 @@ Case = dict[str, Any]
 
 
 def _operation(draw: Draw) -> list[int]:
-    """Draw a number that selects an allowed operation, and a hash for a block."""
     return [draw.integer(0, 59), draw.integer(0, 3)]
 
 
 def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
     """Draw a small pool, and numbers that select allowed operations of these kinds."""
-    # Join three lists, because hypothesis draws short lists but many mistakes need a long run.
+    # Join three lists: hypothesis draws short lists, but many mistakes need a long run.
     parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
     return {
         "num_blocks": draw.integer(1, 4),
@@ -30,7 +29,6 @@ def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
 
 
 def tell_operations(case: Case) -> Iterator[str]:
-    """Run the operations, and yield the pool's state after each one."""
     from minivllm.clock import VirtualClock
     from minivllm.core.block_pool import BlockPool
     from minivllm.events.bus import EventBus
@@ -61,7 +59,7 @@ def tell_operations(case: Case) -> Iterator[str]:
 
 
 def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple[str, int]]:
-    """The allowed operations, as (kind, block)."""
+    """Allowed operations, as (kind, block)."""
     everyone = range(len(owners))
     blocks = {
         "pop": [i for i in everyone if not owners[i]][:1],
@@ -74,7 +72,6 @@ def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple
 
 
 def _do(pool: Any, kind: str, block_id: int, name: int, owners: list[int], named: set[int]) -> str:
-    """Run one operation and describe its result."""
     from minivllm.errors import BlockPoolError
 
     block = pool.blocks[block_id]

@@ -4,8 +4,8 @@ The model's output depends on the cache. Each slot stores a digest of its token 
 tokens. The next token is a digest of the slots that attention would read through the block table.
 So a wrong table, a block with two writers or a missing copy changes the text and the event log.
 
-Implements `minivllm.engine.runner.Runner`. A step works in the same order as a layer of a real
-model: first all block copies, then all writes of the batch, then all reads.
+Implements `minivllm.engine.runner.Runner`. A step works in the order of a real layer: all block
+copies, then all writes of the batch, then all reads.
 """
 
 from collections.abc import Iterator
@@ -34,6 +34,9 @@ class ToyTokenizer:
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         return "".join("" if i == EOS and skip_special_tokens else chr(64 + i) for i in ids)
 
+    def piece(self, token_id: int) -> str:
+        return self.decode([token_id], skip_special_tokens=False)
+
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
         return token_id == EOS and skip_special_tokens
 
@@ -49,7 +52,7 @@ class ToyRunner:
         self._kv: dict[int, int] = {}
 
     def device_works(self) -> bool:
-        # Return False to disable retries: an error in the student's code must be visible.
+        # False disables retries: an error in the student's code must be visible.
         return False
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:

@@ -125,7 +125,6 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
 
 
 def write_recording(case: Trace, lines: list[str], path: Path) -> None:
-    """Write the lines of a run as a recording that the dashboard can open."""
     header = encode_header(build_engine(case).log_header())
     events = [line for line in lines if line.startswith("{")]
     path.write_bytes(header + "".join(f"{line}\n" for line in events).encode(errors="replace"))

@@ -36,7 +36,7 @@ def overlay(module_name: str, file: Path) -> ModuleType:
     changed = _load(f"overlay_{file.stem}", file)
     engine = import_module(module_name)
     for name, value in vars(changed).items():
-        # If both files import a name, both have the same object, so copying it changes nothing.
+        # A name that both files import is the same object in both, so copying it changes nothing.
         if not name.startswith("__") and hasattr(engine, name):
             setattr(engine, name, value)
     return engine
@@ -98,7 +98,6 @@ def fingerprint(own: ModuleType) -> dict[str, int]:
 
 
 def _functions(own: ModuleType) -> Iterator[tuple[str, str, FunctionType]]:
-    """Yield (owner, name, function) of minivllm's modules and classes, except the student's."""
     for module in [
         module for name, module in sys.modules.items() if name.partition(".")[0] == "minivllm"
     ]:

@@ -1,7 +1,7 @@
 """Isolation for student code with `bubblewrap`, if it is installed and works.
 
 Isolated code has no network, and can write only to the scratch folder. bubblewrap needs namespaces,
-which many containers forbid. So it is tried once. If the trial fails, the code runs without
+which many containers forbid, so it is tried once. If the trial fails, the code runs without
 isolation, and `notice` returns a warning.
 """
 
@@ -50,7 +50,6 @@ def notice() -> str | None:
 
 @cache
 def _complaint(found: str) -> str:
-    """Run the command `true` in bubblewrap. Returns the error message; empty if it works."""
     try:
         trial = subprocess.run([found, *_NEW_WORLD, "true"], capture_output=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,7 +1,6 @@
 """The child process for student code: loads the code, then reports what happens in each case.
 
-`sandbox.Session` starts it as `python -I -m minivllm.lessons.checker.child.worker` in a scratch
-folder. It reads one line of JSON per question and writes one line per answer. It limits memory,
+It reads one line of JSON per question and writes one line per answer. It limits memory,
 file size, printed output and the processor time per question. The timer raises an exception, whose
 traceback shows the line of an endless loop.
 
@@ -108,7 +107,6 @@ def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: Text
 
 
 def _fork(exercise: Exercise, file: Path) -> Any:
-    """Fork a process for `file` and return the channel to it."""
     ours, theirs = socket.socketpair()
     if os.fork():
         theirs.close()

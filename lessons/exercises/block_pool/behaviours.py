@@ -15,7 +15,6 @@ Case = dict[str, Any]
 
 
 def only(*kinds: str) -> Callable[[Draw], Case]:
-    """Random cases with only these operations."""
     return lambda draw: operations_of(draw, kinds)
 
 

@@ -18,7 +18,6 @@ def _growth(draw: Draw) -> list[int]:
 
 
 def growths(draw: Draw) -> Case:
-    """Two sequences that grow in turns."""
     return {
         "block_size": draw.integer(1, 4),
         "num_blocks": draw.integer(1, 12),

@@ -1,7 +1,4 @@
-"""The README's examples as tests.
-
-Run them with `pytest visible_test.py`, or with `minivllm exercise check block-table`.
-"""
+"""The README's examples as tests, for `pytest visible_test.py`."""
 
 from kv_cache_manager import KVCacheManager
 

@@ -1,7 +1,4 @@
-"""The README's examples as tests.
-
-Run them with `pytest visible_test.py`, or with `minivllm exercise check chunked-prefill`.
-"""
+"""The README's examples as tests, for `pytest visible_test.py`."""
 
 from scheduler import Scheduler
 

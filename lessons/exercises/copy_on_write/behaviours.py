@@ -15,7 +15,7 @@ Case = dict[str, Any]
 
 
 def family(draw: Draw) -> Case:
-    """A prompt, and forks of it and of one another."""
+    """A prompt, and forks of its sequence and of one another."""
     return {
         "block_size": draw.integer(2, 4),
         "prompt": draw.integer(1, 9),
@@ -48,7 +48,6 @@ def family_at_work(draw: Draw) -> Case:
 
 
 def _tell(case: Case) -> Iterator[str]:
-    """Yield a line for each operation, and the state after it."""
     from minivllm.clock import VirtualClock
     from minivllm.core.block_pool import BlockPool
     from minivllm.core.kv_cache_manager import KVCacheManager
@@ -124,8 +123,7 @@ def _tell(case: Case) -> Iterator[str]:
             manager.free(one)
             yield from state(f"{one.seq_id} ends")
         elif kind == "write" and one.num_tokens < len(prompt) + 2 * size:
-            # Every other token is the same for all sequences, so that their blocks can get the same
-            # hash.
+            # Every other token is the same for all sequences, so that blocks can get equal hashes.
             one.append_token(20 + number % 2 * one.index)
             shortage = manager.allocate_slots(one, one.num_tokens)
             if shortage is not None:
@@ -198,7 +196,7 @@ def copies(case: Case) -> Iterator[str]:
     },
 )
 def lets_go_last(case: Case) -> Iterator[str]:
-    """Direct copies, also of blocks with one owner: only these show the order of operations."""
+    """Copies blocks directly, even with one owner: only this shows the order of operations."""
     yield from _tell(case)
 
 

@@ -94,7 +94,7 @@ def reuses_the_front(case: Case) -> Iterator[str]:
     examples=100,
 )
 def keeps_its_links(case: Case) -> Iterator[str]:
-    """Any operation, allowed or not; the queue is reported from both ends after each."""
+    """Any operation, allowed or not. After each, the queue is reported from both ends."""
     from minivllm.errors import BlockPoolError
 
     queue, blocks = _queue(case)

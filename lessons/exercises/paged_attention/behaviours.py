@@ -31,7 +31,8 @@ def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
 def _backend(case: Case) -> tuple[Any, ...]:
     """Return a backend, the step, and its queries, keys and values.
 
-    The cache holds the contexts of the sequences, and NaN everywhere else.
+    The cache holds the contexts. The slots of this step hold stale numbers, or a token that is
+    cached already; all other slots hold NaN.
     """
     import numpy as np
     import torch
@@ -125,7 +126,7 @@ def writes(case: Case) -> Iterator[str]:
     points=3,
     hint=(
         "The gathered tokens are ordered by sequence, then by block. Where do the keys of a head"
-        " begin, and where its values?"
+        " begin, and where do its values begin?"
     ),
     cases=lambda draw: {
         **step(draw, longest=6, new=3),
@@ -136,7 +137,7 @@ def writes(case: Case) -> Iterator[str]:
     examples=25,
 )
 def reads(case: Case) -> Iterator[str]:
-    """Any blocks; the last tokens of each sequence are padding."""
+    """Any blocks. With `padding`, that many tokens at the end of each sequence are padding."""
     import torch
 
     backend, _metadata, _, _key, _value = _backend(case)
@@ -183,17 +184,17 @@ def decodes(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "context that several rows see is merged into their results",
+    "attention to shared context is merged into each row's result",
     task=4,
     points=3,
     hint=(
-        "Compare with the chunk loop: one sequence, all rows as its queries. How many tokens has"
-        " the span, and which arguments does merge take?"
+        "Compare with the chunk loop: one sequence, all rows as its queries. How many tokens does"
+        " the span have, and which arguments does merge take?"
     ),
     cases=lambda draw: {**step(draw, longest=9, new=4, prefix=draw.choice([0, 130]))},
     examples=25,
     agree=close,
 )
 def spans(case: Case) -> Iterator[str]:
-    """A layer with prefill chunks after cached context, and a long shared prefix."""
+    """A layer with prefill chunks after cached context, sometimes with a long shared prefix."""
     yield from _tell_layer(case)

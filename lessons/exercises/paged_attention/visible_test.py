@@ -1,7 +1,4 @@
-"""The README's examples as tests.
-
-Run them with `pytest visible_test.py`, or with `minivllm exercise check paged-attention`.
-"""
+"""The README's examples as tests, for `pytest visible_test.py`."""
 
 import numpy as np
 import torch
@@ -16,7 +13,7 @@ TABLE = [7, 2]
 def decode_of_six_tokens():
     """Return a backend with five cached tokens, the step that adds the sixth, and the six tokens.
 
-    Everything else in the cache is NaN.
+    All other slots of the cache hold NaN.
     """
     torch.manual_seed(0)
     backend = TorchAttentionBackend(KVCacheSpec(1, 1, 8, 4, torch.float32), 9, torch.device("cpu"))

@@ -49,7 +49,6 @@ class Loads:
 
 
 def _addresses(tensor: Any) -> np.ndarray:
-    """Return the address of each element."""
     steps = [
         np.arange(length) * stride
         for length, stride in zip(tensor.shape, tensor.stride(), strict=True)

@@ -1,7 +1,4 @@
-"""The README's examples as tests.
-
-Run them with `pytest visible_test.py`, or with `minivllm exercise check paged-attention-triton`.
-"""
+"""The README's examples as tests, for `pytest visible_test.py`."""
 
 import torch
 from decode_naive import decode_naive
@@ -10,7 +7,7 @@ from minivllm.kernels.reference import decode_attention
 
 
 def agrees(seq_lens, num_heads, num_kv_heads, tables):
-    """Whether it agrees with the reference, over a cache of 10 blocks of 4 tokens."""
+    """Whether the kernel agrees with the reference, over a cache of 10 blocks of 4 tokens."""
     torch.manual_seed(0)
     query = torch.randn(len(seq_lens), num_heads, 16)
     key_cache, value_cache = torch.randn(2, 10, 4, num_kv_heads, 16)

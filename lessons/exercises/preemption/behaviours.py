@@ -160,7 +160,7 @@ def makes_room(case: Case) -> Iterator[str]:
         if not scheduler.running:
             return
         sequence = scheduler.running[index % len(scheduler.running)]
-        plan.withdraw(sequence)  # like a sequence whose turn it is, it is not in the plan yet
+        plan.withdraw(sequence)  # a sequence whose turn it is has no place in the plan yet
         shortage = scheduler._make_room(plan, sequence, sequence.num_tokens + case["more"])
         yield (
             f"room for {sequence.num_tokens + case['more']} tokens of {sequence.seq_id}: last"

@@ -1,7 +1,4 @@
-"""The README's examples as tests.
-
-Run them with `pytest visible_test.py`, or with `minivllm exercise check slot-mapping`.
-"""
+"""The README's examples as tests, for `pytest visible_test.py`."""
 
 from block_math import NOT_WRITTEN, slot_mapping
 

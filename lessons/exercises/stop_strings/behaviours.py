@@ -174,7 +174,6 @@ def serves(case: Case) -> Iterator[str]:
 
 
 def _answers(case: Case, stop: list[str]) -> Iterator[str]:
-    """Yield the visible text after each step."""
     from minivllm.clock import VirtualClock
     from minivllm.config import EngineConfig
     from minivllm.engine.engine import LLMEngine

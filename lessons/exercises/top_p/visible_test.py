@@ -1,7 +1,4 @@
-"""The README's examples as tests.
-
-Run them with `pytest visible_test.py`, or with `minivllm exercise check top-p`.
-"""
+"""The README's examples as tests, for `pytest visible_test.py`."""
 
 import math
 

@@ -1,5 +1,5 @@
-"""`minivllm doctor`: can this machine run the course? A file for each kind of check.
+"""`minivllm doctor`: can this machine run the course?
 
-`doctor` is the command, and `finding` what a check returns. Checks import the library that they
-look at themselves, inside the function, so that the doctor works on a broken installation.
+`doctor` is the command, `finding` is what a check returns, and each kind of check has its own file.
+A check imports libraries inside its function, so that the doctor works on a broken installation.
 """

@@ -1,6 +1,6 @@
-"""`minivllm doctor`: checks this machine in less than a minute, a line for each thing.
+"""`minivllm doctor`: checks this machine in less than a minute and prints a line for each check.
 
-The exit status is 0 if the course can be done here, and 1 if something must be mended first.
+The exit status is 0 if the course works on this machine, else 1.
 """
 
 import argparse
@@ -59,11 +59,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine(checks: Iterable[tuple[str, Callable[[], Finding]]]) -> Iterable[Finding]:
-    """Run each check. A check that fails in an unknown way is itself a finding."""
+    """Run each check. If a check raises, that is its finding."""
     for name, check in checks:
         try:
             yield check()
-        except Exception as error:  # a doctor must not die of what it looks for
+        except Exception as error:  # run the other checks
             yield bad(name, f"the check failed ({type(error).__name__}: {error}): report this")
 
 

@@ -8,7 +8,7 @@ State = Literal["ok", "note", "bad"]
 class Finding(NamedTuple):
     name: str
     state: State
-    """ok: fine. note: the course works, with less. bad: the course does not work."""
+    """`note`: the course works, with limits; `bad`: it does not work."""
     text: str
     """What was found, and for `note` and `bad` also what to do."""
 

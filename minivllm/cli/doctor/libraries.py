@@ -12,7 +12,7 @@ from minivllm.errors import TritonMissingError
 OLDEST, NEWEST = (3, 11), (3, 13)
 _INSTALL = "pip install -c constraints.txt -e '.[kv-events,lessons,serve]'"
 _SEPARATE = {"torch", "triton"}
-"""Packages that have a check of their own."""
+"""Packages that have their own check."""
 
 
 def check_python(found: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
@@ -23,7 +23,7 @@ def check_python(found: tuple[int, ...] = tuple(sys.version_info[:3])) -> Findin
 
 
 def check_packages() -> Finding:
-    """All packages that minivllm requires."""
+    """Check that all required packages are installed."""
     try:
         requirements = [text for text in requires("minivllm") or () if "extra ==" not in text]
     except PackageNotFoundError:
@@ -65,7 +65,7 @@ def check_triton() -> Finding:
 
 
 def check_extras() -> Finding:
-    """The optional packages for exercises and for the server."""
+    """Check the optional packages for exercises and for the server."""
     extras = {"lessons": ("hypothesis",), "serve": ("fastapi", "uvicorn", "prometheus-client")}
     lacking = [
         extra for extra, names in extras.items() if not all(_is_installed(name) for name in names)

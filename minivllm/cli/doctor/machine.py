@@ -12,9 +12,9 @@ from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import format_bytes
 
 LEAST_MEMORY, GOOD_MEMORY = 1_000_000_000, 3_000_000_000
-"""For torch with the house model; for the chat model in float32 with a gigabyte of KV cache."""
+"""Enough for torch with the house model; for the chat model in float32 with 1 GB of KV cache."""
 LEAST_DISK, GOOD_DISK = 50_000_000, 1_000_000_000
-"""For built kernels and recordings; for the chat model while it is converted."""
+"""Enough for built kernels and recordings; for the chat model while it is converted."""
 COMPILER_SECONDS = 60
 _TRY_KERNELS = """
 import torch
@@ -26,7 +26,7 @@ assert torch.allclose(load_cpu_ops().silu_and_mul(x), reference_ops.silu_and_mul
 
 
 def check_compiler() -> Finding:
-    """Build the C kernels, unless they are there, and run one in a process of its own."""
+    """In a separate process, build the C kernels if needed, and run one of them."""
     slower = "the engine runs without it, a few times slower"
     if find_spec("torch") is None:
         return advice("compiler", "not tried: the C kernels need torch, install that first")

@@ -18,7 +18,7 @@ def check_house_model() -> Finding:
 
 
 def check_chat_model() -> Finding:
-    """Look in the caches only; the doctor downloads nothing."""
+    """Look for the chat model in the caches; the doctor downloads nothing."""
     try:
         from minivllm.runtime.store.model_store import ModelStore
         from minivllm.runtime.store.provenance import provenance_of

@@ -54,7 +54,7 @@ def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
     log = args.logs[number]
     source = ReplaySource(log, codec=MODELS)
     other = None if args.other is None else ReplaySource(args.other, codec=MODELS)
-    # Only now: a recording that cannot be opened is the first thing to report.
+    # Check this only now: if a recording cannot be opened, report that first.
     require_terminal(
         "once LOG --json prints the state in a recording, and shot LOG draws a picture of it"
     )

@@ -93,6 +93,9 @@ class EngineThreadControl:
     def trace_kernel(self, seq_id: str) -> None:
         self._watch(self._thread.call(lambda engine: engine.trace_kernel(seq_id)))
 
+    def explain_tokens(self, seq_id: str, on: bool) -> None:
+        self._watch(self._thread.call(lambda engine: engine.explain_tokens(seq_id, on)))
+
     def messages(self) -> list[str]:
         return [self._messages.popleft() for _ in range(len(self._messages))]
 

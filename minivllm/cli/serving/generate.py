@@ -27,6 +27,7 @@ from minivllm.engine.requests import Prompt
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from minivllm.text import plural
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
 """Defaults for the terminal: a likely and long text. vLLM's defaults for servers are 1.0 and 16."""
@@ -149,7 +150,11 @@ class _Run:
                         label
                         + output.text.strip("\n").replace("\n", "\n    ")
                         + "\n"
-                        + probabilities(output)
+                        + (
+                            score(output, self._params)
+                            if self._params.use_beam_search
+                            else probabilities(output)
+                        )
                     )
                 next_number += 1
 
@@ -172,6 +177,15 @@ def probabilities(output: CompletionOutput) -> str:
         line = f"    {_quoted(taken):<16} {math.exp(taken.logprob):>6.1%}  rank {taken.rank}"
         lines.append(f"{line:<36}  others: {', '.join(others)}\n" if others else line + "\n")
     return "".join(lines)
+
+
+def score(output: CompletionOutput, params: SamplingParams) -> str:
+    """Return a line with the score by which a beam search ranks a text."""
+    num_tokens, logprob = len(output.token_ids), output.cumulative_logprob
+    ranked = logprob / num_tokens**params.length_penalty
+    return (
+        f"    score {ranked:.3f}: log-probability {logprob:.2f} of {plural(num_tokens, 'token')}\n"
+    )
 
 
 def _quoted(token: Logprob) -> str:

@@ -18,7 +18,7 @@ PHASES = ("schedule", "prepare", "model", "sample")
 
 
 class DrawnPhase(NamedTuple):
-    """A phase of a step as drawn; both ends in microseconds."""
+    """Where a phase of a step is drawn; both ends in microseconds."""
 
     name: str
     start: int
@@ -107,6 +107,7 @@ class VirtualTime:
     )
     _AFTER_THE_PLAN = (
         ev.AttentionMass,
+        ev.TokenExplained,
         ev.TokenSampled,
         ev.TextFlushed,
         ev.BeamsFound,

@@ -25,10 +25,11 @@ class _Head(msgspec.Struct):
     """The first piece: everything that changes often, and the number of all other pieces."""
 
     state: EngineState
-    """The state without blocks, free queue, prompts, output tokens and texts."""
+    """The state without blocks, free queue, token pieces, prompts, output tokens and texts."""
     last_seq: int
     t: float
     lost_events: int
+    num_token_pieces: int
     num_block_pieces: int
     num_finished: int
     num_output_pieces: list[tuple[int, int]]
@@ -75,11 +76,15 @@ class FoldCodec:
             max_num_batched_tokens=fold.max_num_batched_tokens,
             counters=fold.counters,
         )
-        numbers = fold.last_seq, fold.t, fold.lost_events
-        head = _Head(state, *numbers, num_block_pieces, len(fold.history), counts)
+        numbers = fold.last_seq, fold.t, fold.lost_events, fold.num_token_pieces, num_block_pieces
+        head = _Head(state, *numbers, len(fold.history), counts)
         return [msgspec.msgpack.encode(head), *pieces]
 
-    def restore(self, header: LogHeader, pieces: Sequence[bytes]) -> Fold:
+    def restore(self, header: LogHeader, pieces: Sequence[bytes], newest: Fold) -> Fold:
+        """Return a new fold, equal to the packed fold. It shares the texts of tokens with `newest`.
+
+        A vocabulary has fifty thousand texts. Restoring them in each seek would take most of it.
+        """
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))
         state = head.state
@@ -94,7 +99,9 @@ class FoldCodec:
         ):
             sequence.output_token_ids = array("I", _join(rest, num_tokens))
             sequence.text = _join(rest, num_text).decode()
+        state.token_pieces = newest.token_pieces
         fold = Fold(header, state)
+        fold.num_token_pieces = head.num_token_pieces
         fold.history.extend(history)
         fold.last_seq, fold.t, fold.lost_events = head.last_seq, head.t, head.lost_events
         return fold

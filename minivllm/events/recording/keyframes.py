@@ -50,8 +50,11 @@ class ViewCodec(Protocol[V]):
     def pack(self, view: V) -> Sequence[bytes]:
         """Pack all of `view`. A piece that is also in the last keyframe takes no memory."""
 
-    def restore(self, header: LogHeader, pieces: Sequence[bytes]) -> V:
-        """Create a new view, equal to the packed view."""
+    def restore(self, header: LogHeader, pieces: Sequence[bytes], newest: V) -> V:
+        """Create a new view, equal to the packed view.
+
+        newest: a view of the same recording at a later moment; share with it what never changes
+        """
 
 
 class Keyframe(NamedTuple):

@@ -238,7 +238,7 @@ class Recording(Generic[V]):
         if not self._has_begun:
             return self._codec.new(self.header, None)
         keyframe = self._keyframes.before(count)
-        view = self._codec.restore(self.header, keyframe.pieces)
+        view = self._codec.restore(self.header, keyframe.pieces, self.head)
         for batch in self._batches(keyframe.count, count):
             for event in batch:
                 view.apply(event)

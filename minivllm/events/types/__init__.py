@@ -5,8 +5,9 @@ the result with `engine.inspect()` after every step). So an event says what *cha
 has no data that can be derived. `seq` is also the order of the changes.
 
 In JSON, an event is one object: the tag `ev`, the envelope (`seq`, `step`, `t`), and its own
-fields. All kinds except `kernel.traced` are flat. `rule` names the function that emits the kind, so
-that a dashboard can show the function's source. `rule` is not part of the JSON.
+fields. All kinds are flat, except `kernel.traced`, `token.explained`, `tokens.named` and the
+sampling parameters of `request.arrived`. `rule` names the function that emits the kind, so that a
+dashboard can show the function's source. `rule` is not part of the JSON.
 """
 
 from minivllm.events.types.blocks import (
@@ -21,6 +22,12 @@ from minivllm.events.types.blocks import (
     MissReason,
 )
 from minivllm.events.types.envelope import SCHEMA_NAME, SCHEMA_VERSION, Event, LogHeader
+from minivllm.events.types.explanations import (
+    BeamCandidate,
+    SamplingCut,
+    TokenCandidate,
+    TokenExplained,
+)
 from minivllm.events.types.kernels import (
     KernelTraced,
     RecordedDecode,
@@ -40,6 +47,7 @@ from minivllm.events.types.requests import (
     RequestForked,
     RequestPreempted,
     RequestResumed,
+    RequestSampling,
 )
 from minivllm.events.types.steps import (
     AttentionMass,
@@ -54,6 +62,7 @@ from minivllm.events.types.steps import (
     StepScheduled,
     TextFlushed,
     TokenSampled,
+    TokensNamed,
 )
 
 __all__ = [
@@ -62,6 +71,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "AnyEvent",
     "AttentionMass",
+    "BeamCandidate",
     "BeamPruned",
     "BeamsFound",
     "BlockAllocated",
@@ -91,12 +101,17 @@ __all__ = [
     "RequestForked",
     "RequestPreempted",
     "RequestResumed",
+    "RequestSampling",
+    "SamplingCut",
     "ScheduledKind",
     "StepBegin",
     "StepEnd",
     "StepScheduled",
     "TextFlushed",
+    "TokenCandidate",
+    "TokenExplained",
     "TokenSampled",
+    "TokensNamed",
     "TracedProgram",
     "TracedRead",
     "TracedTile",
@@ -127,6 +142,8 @@ AnyEvent = (
     | OptionChanged
     | AttentionMass
     | KernelTraced
+    | TokenExplained
+    | TokensNamed
     | TokenSampled
     | TextFlushed
     | InvariantViolated

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 SCHEMA_NAME = "minivllm.trace"
-"""The name in files, from a time when recordings were called traces. It must not change."""
+"""The name in files. It must not change, although "trace" is now called "recording"."""
 SCHEMA_VERSION = 1
 """Increased when old readers would misread a new log. New kinds and new fields do not count."""
 

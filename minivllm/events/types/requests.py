@@ -2,6 +2,8 @@
 
 from typing import ClassVar, Literal
 
+import msgspec
+
 from minivllm.events.types.envelope import Event
 
 DeferReason = Literal[
@@ -14,6 +16,43 @@ DeferReason = Literal[
     "static_batch",
     "batch_delay",
 ]
+
+
+class RequestSampling(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """How a request is sampled and when it stops: names and defaults of `SamplingParams`."""
+
+    best_of: int | None = None
+    use_beam_search: bool = False
+    beam_width: int | None = None
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+    min_tokens: int = 0
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: dict[int, float] | None = None
+    seed: int | None = None
+    stop: list[str] = []
+    stop_token_ids: list[int] = []
+    include_stop_str_in_output: bool = False
+    ignore_eos: bool = False
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+
+    @classmethod
+    def of(cls, params: object) -> "RequestSampling":
+        """Copy from a `SamplingParams` what is not a default, so that JSON leaves out the rest."""
+        defaults = cls()
+        given = {name: getattr(params, name) for name in cls.__struct_fields__}
+        given = {name: one for name, one in given.items() if one != getattr(defaults, name)}
+        if "stop" in given:
+            # A caller can send half of a surrogate pair, which JSON cannot encode.
+            given["stop"] = [text.encode("utf-8", "replace").decode() for text in given["stop"]]
+        return cls(**given)
 
 
 class RequestArrived(Event, tag="request.arrived"):
@@ -32,6 +71,10 @@ class RequestArrived(Event, tag="request.arrived"):
     """Text of the prompt; None if only token ids were given."""
     n: int = 1
     """Number of answers wanted."""
+    sampling: RequestSampling | None = None
+    """Sampling parameters; those with default values are left out. None in recordings of older
+    versions.
+    """
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.add_request"
 
 

@@ -76,6 +76,19 @@ class AttentionMass(Event, tag="attention.mass"):
     rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._execute"
 
 
+class TokensNamed(Event, tag="tokens.named"):
+    """The texts of token ids that have not occurred before: once per id, not once per token.
+
+    Emitted before the first event that has one of these ids, so a view can show each token as text.
+    """
+
+    pieces: dict[int, str]
+    """For each id, the text that the token adds, with its spaces. A special token has its name, a
+    byte of an incomplete character is `<0xE2>`, and an id without a text is empty.
+    """
+    rule: ClassVar[str] = "minivllm.engine.token_names:TokenNames.name"
+
+
 class TokenSampled(Event, tag="token.sampled"):
     """A sequence gained one token."""
 

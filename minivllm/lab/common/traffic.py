@@ -52,6 +52,9 @@ class WordTokenizer:
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         return "".join(f" w{token_id}" for token_id in ids)
 
+    def piece(self, token_id: int) -> str:
+        return self.decode([token_id])
+
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
         return False
 

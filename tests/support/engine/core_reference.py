@@ -21,9 +21,9 @@ from minivllm.events.types import Event
 from support.engine.core_reference_memory import PlainMemory, Sharer
 
 GIVEN = (
-    ev.StepBegin, ev.StepEnd, ev.RequestArrived, ev.TokenSampled, ev.TextFlushed, ev.OptionChanged,
-    ev.RequestAborted, ev.BeamPruned, ev.BeamsFound, ev.AttentionMass, ev.KernelTraced,
-    ev.InvariantViolated,
+    ev.StepBegin, ev.StepEnd, ev.RequestArrived, ev.TokensNamed, ev.TokenSampled, ev.TextFlushed,
+    ev.OptionChanged, ev.RequestAborted, ev.BeamPruned, ev.BeamsFound, ev.AttentionMass,
+    ev.KernelTraced, ev.TokenExplained, ev.InvariantViolated,
 )  # fmt: skip
 
 
@@ -178,6 +178,7 @@ class ReferenceCore:
         self._tell(
             ev.RequestArrived, request.request_id, first.name, position, first.tokens[:],
             params.max_tokens, request.priority, request.prompt, params.n,
+            ev.RequestSampling.of(params),
         )  # fmt: skip
 
     def _queue(self, sequence: Plain, at_head: bool) -> int:

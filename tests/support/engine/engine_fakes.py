@@ -18,7 +18,7 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.fold import Fold
-from minivllm.events.types import Event
+from minivllm.events.types import Event, RequestArrived, TokenSampled, TokensNamed
 from minivllm.outputs import Logprob, RequestOutput, SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
@@ -41,6 +41,9 @@ class FakeTokenizer:
 
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         return "".join("" if i == EOS and skip_special_tokens else chr(32 + i) for i in ids)
+
+    def piece(self, token_id: int) -> str:
+        return "<eos>" if token_id == EOS else chr(32 + token_id)
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
         return token_id == EOS and skip_special_tokens
@@ -235,8 +238,20 @@ class WatchedEngine:
 
     def _listen(self, event: Event) -> None:
         self.events.append(event)
+        self._check_names(event)
         self.fold.apply(event)
         self.reference.hear(event, self.scheduler.requests)
+
+    def _check_names(self, event: Event) -> None:
+        """Each token id is named once, and before the first event that has it."""
+        known = self.fold.token_pieces
+        match event:
+            case TokensNamed():
+                assert not event.pieces.keys() & known.keys() and event.pieces
+            case RequestArrived():
+                assert known.keys() >= set(event.prompt_token_ids)
+            case TokenSampled():
+                assert event.token_id in known
 
     def add(
         self,

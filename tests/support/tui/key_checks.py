@@ -157,6 +157,14 @@ async def shows_only_events_with_a_word(seat: Seat, key: str) -> None:
     assert any("block" in row for row in drawn(seat.app, "events"))
 
 
+@of("look.ids")
+async def switches_a_blocks_tokens_between_words_and_ids(seat: Seat, key: str) -> None:
+    for shown in ("ids", "words"):
+        await seat.press(key)
+        assert seat.app.context.shows_ids == (shown == "ids")
+        assert told(seat.app)[-1] == f"The block inspector shows tokens as {shown}."
+
+
 @of("look.maximize")
 async def gives_the_panel_the_whole_screen(seat: Seat, key: str) -> None:
     seat.app.set_focus(panel(seat.app, "blockmap"))
@@ -200,6 +208,9 @@ CHECKS["engine.step"] = asks_of_the_engine(("step",))
 CHECKS["engine.phase"] = asks_of_the_engine(("step_phase",))
 CHECKS["engine.burst"] = asks_of_the_engine(("add_burst",), adds=True)
 CHECKS["engine.xray"] = asks_of_the_engine(("trace_kernel", "SEQUENCE"), prepare="running")
+CHECKS["engine.tokens"] = asks_of_the_engine(
+    ("explain_tokens", "SEQUENCE", True), prepare="running"
+)
 CHECKS["engine.abort"] = asks_of_the_engine(("abort", "REQUEST"), prepare="running")
 _asks = asks_of_the_engine(
     ("add_request", "Who was Ada? [b]", 64, 0.0, 1), answer=" Who was Ada? [b] ", adds=True

@@ -23,6 +23,7 @@ OF_NO_RUN = (
     ev.AttentionMass(0, 0, 0.0, "r0.0", [0.25, 0.75]),
     ev.OptionChanged(0, 0, 0.0, "max_num_seqs", 3, 8),
     ev.KernelTraced(0, 0, 0.0, "r0.0", 0, 0, [], "r0.0 has ended before its next decode."),
+    ev.TokenExplained(0, 0, 0.0, "r0.0", 9, 7, 0.0, 99, 1),
     ev.Gap(0, 0, 0.0, 7),
 )
 WITHOUT_A_SENTENCE = {
@@ -30,6 +31,8 @@ WITHOUT_A_SENTENCE = {
     ev.StepScheduled,
     ev.StepEnd,
     ev.AttentionMass,
+    ev.TokenExplained,
+    ev.TokensNamed,
     ev.TokenSampled,
     ev.TextFlushed,
 }

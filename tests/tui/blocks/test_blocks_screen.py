@@ -9,6 +9,7 @@ from support.tui.driven_app import (
     panel,
     settle,
     show_screen,
+    told,
     until,
 )
 from textual.pilot import Pilot
@@ -16,12 +17,23 @@ from textual.pilot import Pilot
 from minivllm.events import types as ev
 from minivllm.events.types.kernels import TracedProgram, TracedRead, TracedTile
 from minivllm.tui.app import DashboardApp
+from minivllm.tui.context import Context
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import block
+from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import lay_out
+from minivllm.tui.widgets.blocks.inspector import Inspector
 
 
 @pytest.fixture
 def app(shared_prefix) -> DashboardApp:
     return app_for(shared_prefix.run(26))
+
+
+def first_ids(events: list[ev.Event], count: int) -> str:
+    """The ids of the first tokens of the first prompt."""
+    arrived = next(event for event in events if isinstance(event, ev.RequestArrived))
+    return " ".join(map(str, arrived.prompt_token_ids[:count]))
 
 
 def height_of(app: DashboardApp, id: str) -> int:
@@ -53,6 +65,42 @@ def test_all_panels_have_room_at_every_size_and_blocks_can_be_selected(
         assert "block   21 in use, 1 owner" in all_drawn(app)
 
     drive(app, script, size)
+
+
+def test_a_block_shows_words_and_a_key_shows_their_ids(
+    app: DashboardApp, shared_prefix, no_footer
+) -> None:
+    async def script(pilot: Pilot) -> None:
+        await show_screen(pilot, "blocks")
+        panel(app, "blocks-map").focus()
+        await pilot.press("down")
+        await settle(pilot)
+        words = "prompt  You ·are ·a ·careful ·assistant ·in"
+        assert words in all_drawn(app)
+        await pilot.press("i")
+        await settle(pilot)
+        assert f"prompt  {first_ids(shared_prefix.events, 8)}" in all_drawn(app)
+        await pilot.press("i")
+        await settle(pilot)
+        assert words in all_drawn(app) and "shows tokens as words" in told(app)[-1]
+
+    drive(app, script)
+
+
+def test_an_old_recording_shows_ids_and_says_so_in_one_sentence(shared_prefix) -> None:
+    stage = shared_prefix.run(26)
+    model = DashboardModel(stage.header)
+    for event in stage.events:
+        if type(event) is not ev.TokensNamed:
+            model.apply(event)
+    inspector = Inspector()
+    inspector.context = Context(transport=None)
+    inspector.context.selection.choose(block(0))
+    rows = [text_of(line) for line in inspector.lines(model, 80, 20)]
+    assert f"prompt  {first_ids(stage.events, 8)}" in rows
+    assert "words   This old recording has no words, so tokens are shown as ids." in rows
+    inspector.context.shows_ids = True
+    assert not any("old recording" in text_of(line) for line in inspector.lines(model, 80, 20))
 
 
 def test_the_focus_unfolds_a_panel_and_so_does_a_new_trace(app: DashboardApp, no_footer) -> None:

@@ -36,13 +36,14 @@ asks = st.lists(
 )
 
 
-def chosen(block_id: int | None) -> SimpleNamespace:
-    return SimpleNamespace(selection=Selection(block_id=block_id), ascii=False)
+def chosen(block_id: int | None, shows_ids: bool) -> SimpleNamespace:
+    return SimpleNamespace(selection=Selection(block_id=block_id), ascii=False, shows_ids=shows_ids)
 
 
 def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) -> None:
     fold, size = model.fold, model.header.block_size
-    panel.context = chosen(block_id)
+    shows_ids = block_id % 3 == 0
+    panel.context = chosen(block_id, shows_ids)
     facts: dict[str, str] = {}
     for line in panel.lines(model, 150, 60):
         facts[text_of(line)[:8].strip()] = text_of(line)[8:].strip()
@@ -78,7 +79,9 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
         for sequence in (fold.sequences[s] for s, _ in owners):
             prompt = fold.requests[sequence.request_id].prompt_token_ids
             known = [*prompt, *sequence.output_token_ids]
-            ids.append([str(i) for i in known[start : start + filled]])
+            words = [fold.token_pieces[i].replace(" ", "·") for i in known]
+            shown = known if shows_ids else words
+            ids.append([str(one) for one in shown[start : start + filled]])
         assert (facts.get("prompt", "") + " " + facts.get("output", "")).split() in ids
     queue = list(fold.free_queue)
     assert ("dies" in facts or "taken" in facts) == (block_id in queue)

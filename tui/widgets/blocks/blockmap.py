@@ -39,7 +39,6 @@ class Grid(NamedTuple):
     numbered: bool
     """Whether each cell shows its block's number; otherwise each row shows its first block's."""
     spread: bool
-    """Whether rows are separated by an empty row."""
     digits: int
     """Width of a block's number, in columns."""
 
@@ -100,7 +99,7 @@ class BlockMap(Panel):
         return lines
 
     def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
-        """One cell per `size` blocks. Unchanged cells are reused from the last frame."""
+        """One cell per `size` blocks. Groups of unchanged cells are reused from the last frame."""
         before, cells = self._blocks, block_cells(model)
         if size == 1:
             return cells
@@ -154,7 +153,7 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
         per_row = _round_down((width + gap - (0 if numbered else label)) // cell_width)
         rows = -(-num_blocks // per_row)
         spread = rows * 2 - 1 <= height
-        # Use wide glyphs only with empty rows between the rows, and with at least 8 cells per row.
+        # Use wide glyphs only with empty rows in between, and with at least 8 cells per row.
         if rows <= height and (glyphs == 1 or (spread and per_row >= 8)):
             return Grid(1, per_row, glyphs, gap, numbered, spread, digits)
     per_row = _round_down((width - label) // 2)
@@ -199,7 +198,7 @@ def _numbered_row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
 
 
 def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
-    """Yield the cells of a row as spans. Neighbouring cells with the same style share a span."""
+    """Yield a row's cells as spans. Neighbouring cells share a span, unless they are in reverse."""
     for run_number, (style, run) in enumerate(groupby(cells, key=_style_of)):
         if run_number and gap:
             yield gap, "faint"
@@ -218,7 +217,7 @@ _style_of = attrgetter("style")
 def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
     glyph = cell.glyph * glyphs
     if cell.style.endswith("!"):
-        # Reverse only the mark, because the glyph of a full block in reverse would look empty.
+        # Reverse only the mark: the glyph of a full block in reverse would look empty.
         return [(glyph, cell.style[:-1]), (cell.mark, cell.style)]
     return [(glyph + cell.mark, cell.style)]
 
@@ -246,7 +245,6 @@ def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
 
 _BRIGHT = FILL[5:]
 
-# Example cells for the legend.
 _OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
 _CACHED, _FREE, _TOUCHED = (
     ((f"{CACHED}a", "cached"),),

@@ -3,7 +3,7 @@
     █a   full, owned by a              ▃2   part full, shared by 2 sequences
     ░a   free, cached, last held by a  ··   empty
 
-Owners and counts come from the fold; a test compares them with the drawn lines.
+A test compares the drawn lines with the fold.
 """
 
 from functools import lru_cache
@@ -31,8 +31,8 @@ _FREE = Cell(EMPTY, EMPTY, "faint")
 def block_cells(model: DashboardModel) -> list[Cell]:
     """Make one cell per block.
 
-    All full blocks of a sequence share one cell. So most blocks cost only one assignment, and
-    thousands of blocks can be drawn fifteen times a second.
+    All full blocks of a sequence share one cell, so that thousands of blocks can be drawn fifteen
+    times a second.
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)
@@ -42,8 +42,7 @@ def block_cells(model: DashboardModel) -> list[Cell]:
         if block.hash is not None and block.ref_cnt == 0:
             cells[block_id] = _cached(model.last_owner_letter(block_id))
     filled: dict[int, int] = {}
-    # Include waiting sequences: a frame can be drawn between a sequence's first block and its
-    # admission.
+    # Waiting sequences too: one can have its first block and not be admitted yet.
     for seq_id, sequence in fold.sequences.items():
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)
@@ -100,9 +99,9 @@ def group_cells(cells: list[Cell], size: int) -> list[Cell]:
 
 
 def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int) -> list[Cell]:
-    """Update `groups`, which were made from the cells `before`, to the new `cells`.
+    """Update `groups`, made from the cells `before`, to the new `cells`.
 
-    This is cheap, because between two frames only some hundred blocks change.
+    Cheap: between two frames, only some hundred blocks change.
     """
     groups = groups.copy()
     changed = [
@@ -118,7 +117,6 @@ def _group(members: tuple[Cell, ...]) -> Cell:
     # Cached, because most groups are the same as in the last frame.
     if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
         return members[0]
-    # Every block with an owner has a glyph of `FILL`.
     used = [cell for cell in members if cell.glyph in FILL]
     changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
     if used:

@@ -1,6 +1,6 @@
 """Free queue: the free blocks, in the order in which they will be reused.
 
-The content of a free block can still be hit until the block reaches the front of the queue and is
+The content of a free block can be hit until the block reaches the front of the queue and is
 allocated. So the order of the queue is the eviction policy.
 """
 
@@ -29,12 +29,12 @@ class FreeQueue(Panel):
         if not queue:
             return [Row(width).put("no block is free", "warn").line()]
         rows = [Row(width).put("next ", "muted")]
-        # A pool can have a hundred thousand free blocks.
+        # Not all of them: a pool can have a hundred thousand free blocks.
         for shown, block_id in enumerate(islice(queue, width * height)):
             text, style = _item(model, block_id, is_next=shown == 0)
             left = len(queue) - shown
             more = f" + {left:,} more"
-            # Leave room in the last row for the number of hidden blocks, if any will be hidden.
+            # In the last row, leave room for the number of hidden blocks, if any will be hidden.
             wanted = len(text) + (1 + len(more) if len(rows) == height and left > 1 else 0)
             if wanted > rows[-1].room:
                 if len(rows) == height:
@@ -46,7 +46,6 @@ class FreeQueue(Panel):
 
 
 def _item(model: DashboardModel, block_id: int, is_next: bool) -> Span:
-    """A free block's id. For a cached block, also the glyph ░ and its last owner's letter."""
     weight = ("*" if is_next else "") + ("!" if block_id in model.changed else "")
     if model.fold.blocks[block_id].hash is None:
         return str(block_id), "text" + weight

@@ -1,8 +1,7 @@
 """Block inspector: everything known about the selected block.
 
-The facts are, in this order: condition, owners, fill, when the block is reused, its place in the
-prefix cache, its age and its tokens. A fact is a label with items, which can take several rows. If
-some items do not fit, their number is shown.
+A fact is a label with items, which can take several rows. If some items do not fit, their number is
+shown.
 """
 
 from itertools import takewhile
@@ -10,7 +9,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from minivllm.text import clean, plural, short_name
+from minivllm.text import clean, plural, short_name, visible
+from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.chains import PrefixIndex
@@ -19,8 +19,8 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _HASH_SHOWN = 12
 _LABEL_WIDTH = 8
+_NO_WORDS = "This old recording has no words, so tokens are shown as ids."
 _MOST_RELATIVES = 24
-"""Maximum number of children or copies of a block to list."""
 
 
 class Item(NamedTuple):
@@ -44,8 +44,9 @@ class Inspector(Panel):
     HELP_TITLE = "Block inspector"
     HELP_TEXT = (
         "Everything about the selected block: its owners and its entry in their block"
-        " tables, its tokens, and, if it is free, how many allocations it will survive. Its"
-        " hash covers its content and all blocks before it, so the panel also lists its"
+        " tables, its tokens, and, if it is free, how many allocations it will survive. Tokens"
+        " are words, with · for a space and ↵ for a line break; i shows their ids. A hash covers"
+        " a block's content and all blocks before it, so the panel also lists the block's"
         " parent, the blocks that follow it and the blocks with the same content."
     )
 
@@ -64,7 +65,7 @@ class Inspector(Panel):
             return [Row(width).put(hint, "faint").line() for hint in hints][:height]
         if block_id >= len(model.fold.blocks):
             return [Row(width).put(f"There is no block {block_id} in this run.", "warn").line()]
-        facts = facts_of(model, self._index.of(model), block_id)
+        facts = facts_of(model, self._index.of(model), block_id, self.context)
         lines: list[Line] = []
         for number, fact in enumerate(facts):
             # Keep one row for each later fact before this fact gets a second row.
@@ -73,8 +74,9 @@ class Inspector(Panel):
         return lines[:height]
 
 
-def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[Fact]:
-    """The facts about a block, most important first."""
+def facts_of(
+    model: DashboardModel, index: PrefixIndex, block_id: int, context: Context
+) -> list[Fact]:
     state, owners = model.fold.blocks[block_id], model.owners(block_id)
     use = _use(model, index, block_id, owners)
     facts = [
@@ -111,7 +113,7 @@ def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[F
     ]
     if masses:
         facts.append(Fact("mass", masses))
-    return facts + _token_ids(model, use, owners)
+    return facts + _contents(model, use, owners, context)
 
 
 def _condition(model: DashboardModel, block_id: int) -> Item:
@@ -149,7 +151,7 @@ def _use(
 ) -> Use:
     size = model.header.block_size
     if owners:
-        # Take the owner with the most written tokens: other owners have written the same ones.
+        # The owner with the most written tokens: other owners have written the same ones.
         entry = owners[0][1]
         most = max(
             model.fold.sequences[seq_id].num_computed_tokens - entry * size
@@ -219,8 +221,9 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
     return Fact("age", [Item(f"{taken},", "muted"), Item(f"touched in {age.touched:,}", "muted")])
 
 
-def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:
-    """The ids of the block's tokens, with prompt and output tokens as separate facts."""
+def _contents(
+    model: DashboardModel, use: Use, owners: list[tuple[str, int]], context: Context
+) -> list[Fact]:
     for seq_id, entry in owners:
         first = entry * model.header.block_size
         last = first + use.num_tokens
@@ -230,12 +233,21 @@ def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -
             skipped = max(first - state.num_prompt_tokens, 0)
             output = state.output_token_ids[skipped : max(last - state.num_prompt_tokens, 0)]
             both = (("prompt", prompt, "text"), ("output", output, "good"))
-            return [
-                Fact(label, [Item(str(id_), style) for id_ in ids])
+            facts = [
+                Fact(label, [_token(model, id_, style, context) for id_ in ids])
                 for label, ids, style in both
                 if ids
             ]
+            if facts and not model.fold.token_pieces and not context.shows_ids:
+                facts.insert(0, Fact("words", [Item(word, "muted") for word in _NO_WORDS.split()]))
+            return facts
     return []
+
+
+def _token(model: DashboardModel, token_id: int, style: str, context: Context) -> Item:
+    """A token as a word; as its id if there is no word, or if the user wants ids."""
+    piece = "" if context.shows_ids else model.fold.token_pieces.get(token_id, "")
+    return Item(visible(piece, context.ascii) or str(token_id), style)
 
 
 def _flow(fact: Fact, width: int, most: int) -> list[Line]:
@@ -245,7 +257,7 @@ def _flow(fact: Fact, width: int, most: int) -> list[Line]:
     for number, item in enumerate(fact.items):
         left = len(fact.items) - number
         is_last_row = len(rows) == most
-        # Leave room in the last row for the number of hidden items, if any will be hidden.
+        # In the last row, leave room for the number of hidden items, if any will be hidden.
         more = f"{gap}+ {left - 1:,} more" if is_last_row and left > 1 else ""
         if gap and cell_len(gap + item.text + more) > rows[-1].room:
             if is_last_row:
@@ -254,6 +266,5 @@ def _flow(fact: Fact, width: int, most: int) -> list[Line]:
             rows.append(Row(width).put("", width=_LABEL_WIDTH))
             gap = ""
         rows[-1].put(gap).put(item.text, item.style, target=item.target)
-        # Put more space around items that can be selected.
         gap = "  " if item.target is not None else " "
     return [row.line() for row in rows]

@@ -1,7 +1,7 @@
 """Attention mass: how much a sequence's newest token attends to each block, as bars.
 
-Attention mass is recorded only on request (key M), because it needs extra computation in the model.
-After a preemption, the sequence has another block table, so its old attention mass is not drawn.
+It is recorded only on request (key M), because it needs extra computation in the model. After a
+preemption, the sequence has another block table, so its old attention mass is not drawn.
 """
 
 from math import inf
@@ -98,7 +98,6 @@ def _is_known(model: DashboardModel, seq_id: str | None) -> bool:
 
 
 def bars_of(model: DashboardModel, seq_id: str, width: int) -> list[Bar]:
-    """The mass of a sequence along its block table, in at most `width` bars."""
     mass, table = model.mass[seq_id], model.fold.sequences[seq_id].block_table
     each = -(-len(mass) // max(width, 1))
     return [

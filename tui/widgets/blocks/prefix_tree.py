@@ -1,8 +1,8 @@
-"""Prefix tree: the content of the prefix cache, and how many blocks a prompt's lookup found.
+"""Prefix tree: the content of the prefix cache, and what a prompt's lookup found.
 
-Each row is a piece of a chain (`chains.Node`) with its blocks and holders. Marks show a lookup: the
-blocks that it found and the entry where it missed. This is the lookup of the selected sequence, or
-else the last lookup. Blocks that were reused since the lookup are not marked.
+Each row is a piece of a chain (`chains.Node`) with its blocks and holders. Marks show the blocks
+that a lookup found: the lookup of the selected sequence, or else the last lookup. Blocks that were
+reused since the lookup are not marked.
 """
 
 from itertools import islice
@@ -188,6 +188,5 @@ def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, 
 
 
 def _guide(guide: str, width: int) -> str:
-    """The tree lines, cut at the left if they are too long."""
     room = max(width // 3, 2)
     return guide if len(guide) <= room else "…" + guide[-room + 1 :]

@@ -1,9 +1,8 @@
 """Kernel x-ray: one attention kernel at one token, program by program and tile by tile.
 
 The panel replays a trace that the engine has recorded (`kernel.traced`): the reads and results of
-each program on the queries and keys of a decode. The picture depends only on the trace and on a
-counter of tiles. The replay runs until the user moves it with ↑ and ↓. On a device, programs run in
-parallel; here they are replayed one after another.
+each program in one decode. The picture depends only on the trace and on a counter of tiles. On a
+device, programs run in parallel; here they are replayed one after another.
 """
 
 from bisect import bisect_right
@@ -19,7 +18,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 TILES_PER_SECOND = 4
 _REST = 8
-"""Number of ticks to pause at the end, before the replay starts again."""
 DONE, PLAYING, TO_COME = "█", "▶", "·"
 _SIGNS = {DONE: "good", PLAYING: "accent*!", TO_COME: "faint"}
 
@@ -32,7 +30,7 @@ class Moment(NamedTuple):
 
 
 def num_ticks(trace: KernelTraced) -> int:
-    """Number of pictures in a replay: one for each tile, and one for each program without tiles."""
+    """Number of pictures: one for each tile, and one for each program without tiles."""
     return sum(max(len(program.tiles), 1) for program in trace.programs)
 
 
@@ -65,7 +63,6 @@ class XRay(Panel):
         self.set_interval(1 / TILES_PER_SECOND, self.tick)
 
     def tick(self) -> None:
-        """Advance by one tile. After the last tile, pause and start again."""
         if (
             self.plays
             and self._trace is not None
@@ -76,7 +73,6 @@ class XRay(Panel):
             self.show_again()
 
     def move_cursor(self, by: int) -> bool:
-        """Stop the replay and move by `by` tiles."""
         if self._trace is None or not self._trace.programs:
             return False
         self.plays = False
@@ -86,7 +82,7 @@ class XRay(Panel):
         return True
 
     def stand_still(self) -> None:
-        """Stop at the end, so that a screenshot does not depend on the time when it is taken."""
+        """Stop at the end, so that a screenshot does not depend on its time."""
         self.plays = False
         if self._trace is not None and self._trace.programs:
             self.counter = num_ticks(self._trace) - 1
@@ -100,7 +96,7 @@ class XRay(Panel):
                 and model.trace.seq == self._trace.seq
             )
             self._trace = model.trace
-            # After going back in time, the same trace can be another object: compare the content.
+            # After going back in time, the same trace can be another object: compare `seq`.
             if not same:
                 self.counter, self.plays = 0, True
         super().show(model)
@@ -128,7 +124,6 @@ class XRay(Panel):
 
 
 def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
-    """The decode that was traced. If the trace is a recording, the line begins by saying so."""
     if trace.recorded == "another":
         return first_that_fits(
             width,
@@ -158,7 +153,7 @@ def _sign(number: int, current: int) -> str:
 
 
 def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line]:
-    """One sign per program, in rows for each kernel; without room, the rows near the current."""
+    """One sign per program, in rows for each kernel: at most `most`, around the current one."""
     rows: dict[tuple[str, int], list[int]] = {}
     axes = {
         kernel: _row_axis(trace, kernel)
@@ -187,7 +182,6 @@ def _row_axis(trace: KernelTraced, kernel: str) -> int:
 
 
 def _around(rows: list[Line], at: int, most: int) -> list[Line]:
-    """At most `most` neighbouring rows, including row number `at`."""
     first = min(max(at - most // 2, 0), max(len(rows) - most, 0))
     return rows[first : first + most]
 

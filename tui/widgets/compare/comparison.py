@@ -1,7 +1,7 @@
 """Panel that compares two recordings of one trace after the same step.
 
-Shows the first step with different plans, one request as it is in each recording, and the numbers
-of both recordings with their ratio.
+Shows the first step with different plans, one request in both recordings, and the numbers of both
+with their ratio.
 """
 
 from typing import NamedTuple
@@ -83,7 +83,6 @@ class Comparison(Panel):
         self.show_again()
 
     def _request(self, a: DashboardModel, b: DashboardModel, width: int) -> list[Line]:
-        """One request: a line for its state in recording A, and a line for recording B."""
         seq_id = self.context.selection.seq_id or next(
             iter([*a.fold.running, *b.fold.running]), None
         )
@@ -228,7 +227,7 @@ def _cells(line: Line) -> int:
 
 
 def _table(figures: list[Figure], width: int, height: int) -> list[Line]:
-    """Lay out the numbers in columns. Fill column after column; omit numbers that do not fit."""
+    """Lay out the numbers column after column; omit numbers that do not fit."""
     if height <= 0:
         return []
     number = max(len(text) for figure in figures for text in figure.texts) + 1

@@ -1,7 +1,4 @@
-"""Panel for one of two compared recordings: its policy, and its state at the current moment.
-
-Options that differ between the recordings come first and are marked.
-"""
+"""Panel for one of two compared recordings: its policy, and its state at the current moment."""
 
 import textwrap
 from itertools import groupby
@@ -43,7 +40,7 @@ class Side(Panel):
         self._label = label
         self._is_second = is_second
         self._usage = UsageFollower()
-        # This panel is never mounted: only its `lines` are drawn, in the remaining rows.
+        # This map is never mounted: only its `lines` are drawn, in the remaining rows.
         self._map = BlockMap()
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -69,7 +66,6 @@ class Side(Panel):
         )
 
     def _transports(self) -> tuple[Transport | None, Transport | None]:
-        """This side's transport and the other one."""
         if self.context is None:
             return None, None
         first, second = self.context.transport, self.context.second
@@ -108,7 +104,6 @@ def _no_second(width: int) -> list[Line]:
 
 
 def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
-    """Lay out the items in several rows without breaking an item."""
     rows: list[Row] = []
     for item in items:
         wide = sum(cell_len(text) for text, _ in item)
@@ -171,7 +166,6 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
 
 
 def _bar(model: DashboardModel, width: int) -> Line:
-    """The last plan as a bar, with prefills in reverse as on the Overview screen."""
     budget = model.fold.budget or model.header.max_num_batched_tokens
     row = Row(width)
     for cell, run in groupby(bar_cells(model.fold.scheduled, budget, -(-budget // max(width, 1)))):

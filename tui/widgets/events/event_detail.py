@@ -1,15 +1,16 @@
 """Panel for one event: the meaning of its kind, its fields, and the function that emitted it."""
 
 import textwrap
+from itertools import islice
 
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
-from minivllm.text import clean
+from minivllm.text import clean, visible
 from minivllm.tui.answers.code import Rule, SourceLines, meaning_of, source_of
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, block, sequence, step
-from minivllm.tui.state.decisions import sentence_of, style_of
+from minivllm.tui.state.decisions import sampling_words, sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.event_search import event_in_question
 from minivllm.tui.widgets.frame.panel import Panel
@@ -20,8 +21,6 @@ _FEWEST_SOURCE_ROWS = 6
 
 
 class EventDetail(Panel):
-    """Shows the selected event, or else the newest event."""
-
     HELP_TITLE = "Event"
     HELP_TEXT = (
         "One event with all its fields, the meaning of its kind, and the function of the"
@@ -58,7 +57,7 @@ class EventDetail(Panel):
             .put(f" in {where}", "faint")
             .line()
         )
-        # Draw one field per line. If there is no room, draw several per line before omitting any.
+        # Draw one field per line, or several if there is no room. Omit fields only after that.
         fields = _fields(event, width)
         if len(top) + len(fields) + len(meaning) + 1 > height:
             fields = _flowing_fields(event, width)
@@ -68,7 +67,6 @@ class EventDetail(Panel):
         return [*lines, *self._source(event, width, height - len(lines))][:height]
 
     def _source(self, event: ev.Event, width: int, height: int) -> list[Line]:
-        """The source lines around the `emit`, if there is room."""
         if height < _FEWEST_SOURCE_ROWS:
             return []
         rule = Rule(event.rule, type(event))
@@ -87,7 +85,6 @@ class EventDetail(Panel):
 
 
 def _fields(event: ev.Event, width: int) -> list[Line]:
-    """One field per line. Long values take a few lines."""
     names = _names(event)
     label_width = min(max(map(len, names)) + 2, 22, max(width // 2, 1))
     lines: list[Line] = []
@@ -123,12 +120,19 @@ def _text_of(value: object) -> str:
     match value:
         case float():
             return f"{value:.6g}"
+        case ev.RequestSampling():
+            return sampling_words(value)
         case list() if value and isinstance(value[0], int | float):
             numbers = " ".join(
                 f"{one:.3g}" if isinstance(one, float) else str(one)
                 for one in value[:_MOST_NUMBERS]
             )
             return f"{len(value):,}: {numbers}"
+        case dict():
+            pieces = islice(value.items(), _MOST_NUMBERS)
+            return f"{len(value):,}: " + " ".join(
+                f"{key} “{visible(text)}”" for key, text in pieces
+            )
         case str():
             return (
                 f"“{clean(value[:_LONGEST_VALUE])}”"

@@ -1,9 +1,9 @@
 """The event stream, one event per row, around the current position.
 
-Rows are read from the recording and not from the model. Selecting an event goes to the moment just
-after it, so that the other panels show the event's effect. A search with a filter reads a limited
-number of events per frame (`event_search`). It requests the next frame itself, because nothing else
-on the screen changes meanwhile.
+Rows are read from the recording, not from the model. Selecting an event goes to the moment just
+after it, so that the other panels show the event's effect. A filtered search reads a limited number
+of events per frame (`event_search`) and requests the next frame itself, because nothing else on the
+screen changes meanwhile.
 """
 
 from minivllm.events import types as ev
@@ -20,8 +20,6 @@ SECONDS_BETWEEN_LOOKS = 1 / 15
 
 
 class EventList(Panel):
-    """Shows the events around the current moment; later events are faint."""
-
     HELP_TITLE = "Events"
     HELP_TEXT = (
         "Every event of the engine, one per row: number, step, seconds since the"
@@ -99,7 +97,7 @@ class EventList(Panel):
         position = self.context.transport.position
         before = [(index, event) for index, event in found if index < position]
         if before and before[-1][0] == position - 1:
-            del before[-1]  # this is the event at the cursor itself
+            del before[-1]  # the event at the cursor itself
         after = [(index, event) for index, event in found if index >= position]
         rows = after[by - 1 : by] or after[-1:] if by > 0 else before[by:][:1]
         if rows:
@@ -174,7 +172,6 @@ def _row(
 
 
 def _search_note(text: str, search: EventSearch, total: int, width: int) -> Line:
-    """Number of events found, and how many events were searched so far."""
     row = Row(width).put(
         f" {clean(text)} ", "accent*!", min(len(clean(text)) + 2, max(width // 3, 1))
     )

@@ -1,8 +1,8 @@
 """`PanelRow` and `PanelColumn`: containers for panels, with a cheaper `render_lines`.
 
 For each row of a frame, Textual computes the style, padding and border of every widget. These
-containers have no border or padding, so they return blank rows in the background colour. The colour
-is read each time, because the theme can change.
+containers have no border or padding, so they return blank rows in the background colour, which is
+read each time because the theme can change.
 """
 
 from rich.style import Style
@@ -13,15 +13,11 @@ from textual.widget import Widget
 
 
 class PanelRow(Horizontal):
-    """Panels side by side."""
-
     def render_lines(self, crop: Region) -> list[Strip]:
         return _ground(self, crop)
 
 
 class PanelColumn(Vertical):
-    """Panels one below the other."""
-
     def render_lines(self, crop: Region) -> list[Strip]:
         return _ground(self, crop)
 

@@ -15,7 +15,7 @@ _QUIET_SECONDS = 10
 
 
 class Header(Panel, can_focus=False):
-    """The top line. If it is too narrow, the last facts are left out."""
+    """If the line is too narrow, the last facts are left out."""
 
     HELP_TITLE = "Top line"
     HELP_TEXT = (
@@ -41,7 +41,6 @@ class Header(Panel, can_focus=False):
         return [row.line()]
 
     def _badge(self, width: int) -> Span:
-        """The badge at the right: position in time, and state of the engine or source."""
         transport, control = self.context.transport, self.context.control
         status = transport.source.status
         # A complete file does not grow, and the time line already shows the position in it.

@@ -1,8 +1,6 @@
 """The bottom line: the keys that are useful on this screen, most important first.
 
-The keys depend on the screen, on whether the engine can be controlled, and on whether a panel is
-maximized. Help and quit are always last. The keys are read from the bindings, so they include the
-user's own keys.
+The keys are read from the bindings, so they include the user's own keys.
 """
 
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ _ALWAYS = ("app.help", "app.quit")
 _FIRST = ("time.toggle", "time.step", "look.why")
 _HERE = {
     "blocks": ("look.open", "engine.mass", "engine.xray"),
-    "requests": ("look.open", "engine.abort"),
+    "requests": ("look.open", "engine.tokens", "engine.abort"),
     "events": ("look.filter",),
     "lesson": ("lesson.next", "lesson.back"),
 }
@@ -40,10 +38,11 @@ _LABELS = {
     "engine.add": "Ask",
     "engine.mass": "Mass",
     "engine.xray": "X-ray",
+    "engine.tokens": "Why tokens",
 }
 """Labels that are shorter than in the palette, or clearer beside the labels next to them."""
 _PADDING = 3
-"""Cells of padding around a key and its label."""
+"""Cells around a key and its label."""
 
 
 class Key(NamedTuple):
@@ -76,7 +75,6 @@ class KeyBar(Footer):
         self.call_after_refresh(self.recompose)
 
     def _keys(self) -> list[Key]:
-        """As many whole entries as fit."""
         always, room = list(self._bound(_ALWAYS)), self.app.size.width
         room -= sum(key.width for key in always)
         shown = []

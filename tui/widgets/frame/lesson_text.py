@@ -30,11 +30,10 @@ class LessonText(Panel):
         super().__init__(id=id)
         self._lesson = lesson
         self.typed = ""
-        """The digits of the answer that are typed so far."""
+        """The digits of the answer so far."""
         self.trouble = ""
         """Why the last key did nothing."""
         self.busy = False
-        """Whether the engine is computing the next page."""
 
     def title(self, model: DashboardModel, width: int) -> str:
         right, answered = self._lesson.score
@@ -101,7 +100,6 @@ def _said(page: Page, width: int) -> list[Line]:
 
 
 def _hanging(sign: str, text: str, sign_style: str, style: str, width: int) -> list[Line]:
-    """A sign, with text wrapped to the right of the sign."""
     rows = wrap(text, width - cell_len(sign))
     return [
         Row(width).put(sign if y == 0 else " " * cell_len(sign), sign_style).put(row, style).line()

@@ -1,8 +1,8 @@
 """`Panel`: paints lines, and repaints only the lines that changed.
 
-A subclass defines what to show in `lines`, a plain function of the model and the size. This class
-tells Textual which rows differ from the rows on the screen. It also handles the focus, the cursor
-and the mouse, and draws the selection in reverse.
+A subclass defines `lines`, a plain function of the model and the size. This class repaints the rows
+that differ from the screen, handles the focus, the cursor and the mouse, and draws the selection in
+reverse.
 
 A panel is a single widget, because many are slow: drawing a map of a thousand blocks takes two
 thirds of a processor core with a thousand widgets, but only a twentieth of a core with lines.
@@ -33,7 +33,7 @@ _ROWS_KEPT = 256
 
 
 class Panel(Widget, can_focus=True):
-    """One part of the dashboard. Use `can_focus=False` if there is nothing to select or scroll."""
+    """Use `can_focus=False` if there is nothing to select or scroll."""
 
     HELP_TITLE: ClassVar[str] = ""
     HELP_TEXT: ClassVar[str] = ""
@@ -78,7 +78,7 @@ class Panel(Widget, can_focus=True):
         raise NotImplementedError
 
     def targets(self) -> list[Target]:
-        """The targets that can be selected in this panel now, in the order of the cursor."""
+        """What can be selected in this panel now, in the order of the cursor."""
         return targets_of(self._lines)
 
     def target_at(self, x: int, y: int) -> Target | None:
@@ -138,10 +138,7 @@ class Panel(Widget, can_focus=True):
         self._ends = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return whole rows, cached until they change.
-
-        Textual's own method looks up all styles for each row, which took half of a frame's time.
-        """
+        """Return cached rows: Textual's own method took half of a frame's time, for styles."""
         size = self.outer_size
         # Every app has the filter ANSIToTruecolor. It changes nothing here: our colours are exact.
         is_filtered = any(
@@ -189,7 +186,6 @@ class Panel(Widget, can_focus=True):
         return self._lines[y] if y < len(self._lines) else ()
 
     def _paint(self, line: Line, width: int) -> list[Segment]:
-        """Paint a line in exactly `width` cells."""
         known = self._styles.get
         segments = [Segment(text, known(name) or self._style(name)) for text, name in line]
         if self._plain:
@@ -215,7 +211,7 @@ class Panel(Widget, can_focus=True):
     # ---- choosing ----
 
     def move_cursor(self, by: int) -> bool:
-        """Choose the next or previous target; return False if there is none."""
+        """Choose the next or previous target; False if there is none."""
         targets = self.targets()
         if not targets:
             return False

@@ -31,7 +31,6 @@ class WatchSentence(Panel, can_focus=False):
         ]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The number of lines for the sentence, at most two."""
         label = 16 if width >= 100 else 8
         return min(len(_wrap(self._sentence, width - label - 1)), 2)
 

@@ -64,7 +64,7 @@ class TimeLine(Panel, can_focus=False):
             row.put(f"  {transport.speed:g}×", "warn")
         if transport.marks:
             row.put(f"  {plural(len(transport.marks), 'mark')}", "muted")
-        # Show no event while live, because it would be read from the file in each frame.
+        # Not while live: the event would be read from the file in each frame.
         event = None if transport.state == "live" else transport.event_here()
         if event is not None:
             row.put("  ").put(_event(event), "text")

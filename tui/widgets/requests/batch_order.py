@@ -1,8 +1,9 @@
 """Running and waiting: all sequences in the order in which the scheduler visits them.
 
 Running sequences come first, in order of admission. Each takes its tokens from the budget that
-earlier sequences have left over. Of the waiting sequences, the scheduler visits only the first.
-With fcfs, a preempted sequence goes from the end of the running list to the front of the queue.
+earlier sequences have left. The scheduler admits waiting sequences from the front of the queue and
+stops at the first one that does not fit. With fcfs, a preempted sequence goes from the end of the
+running list to the front of the queue.
 """
 
 from rich.cells import cell_len
@@ -18,8 +19,6 @@ from minivllm.tui.widgets.requests.waiting import waiting_row
 
 
 class BatchOrder(Panel):
-    """One row per sequence: running sequences above a line, waiting sequences below it."""
-
     HELP_TITLE = "Running and waiting"
     HELP_TEXT = (
         "All sequences in the order in which the scheduler considers them: first the"
@@ -71,7 +70,6 @@ def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
 
 
 def _window(seq_ids: list[str], chosen: str | None, room: int) -> range:
-    """The first positions, or the positions around the selected sequence."""
     at = seq_ids.index(chosen) if chosen in seq_ids else 0
     start = min(max(at - room // 2, 0), max(len(seq_ids) - room, 0)) if at >= room else 0
     return range(start, min(start + room, len(seq_ids)))

@@ -1,8 +1,8 @@
 """Panel for one request: facts, phases as sentences, prompt and text.
 
-Shows the selected sequence, or else the first running one. The sequence can be live (in the fold),
-finished (in the fold's history) or known only by its record in the ledger. Prompt and output can
-have thousands of words, so the facts come first, and only the end of a long text is shown.
+The sequence can be live (in the fold), finished (in the fold's history) or known only by its record
+in the ledger. Facts come first, and only the end of a long text is shown: prompt and output can
+have thousands of words.
 """
 
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from minivllm.events.state import FinishedSequence
 from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Line, Row, Span, line
 from minivllm.tui.draw.wrap import wrap, wrap_tail
+from minivllm.tui.state.decisions import sampling_words
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.timelines import duration, in_order, state_of
@@ -123,6 +124,8 @@ def _numbers(model: DashboardModel, record: SequenceRecord) -> list[Span]:
                 "text",
             )
         )
+        if request.sampling is not None:
+            sentences.append((sampling_words(request.sampling), "muted"))
     elif done is not None:
         in_all = plural(done.num_tokens, "token")
         sentences.append((f"{in_all} in all, {record.num_tokens:,} of them output", "text"))
@@ -199,8 +202,8 @@ def _texts(model: DashboardModel, record: SequenceRecord, width: int, height: in
         if texts.prompt is None
         else wrap_tail(texts.prompt, width, height)
     )
-    # The prompt gets a third of the rows and the output the rest; each can use the other's spare
-    # rows.
+    # The prompt gets a third of the rows and the output the rest. Either can use spare rows of
+    # the other.
     room = height - 2
     for_prompt = min(len(prompt), max(room // 3, room - len(output), 1))
     for_output = max(room - for_prompt, 0)

@@ -34,7 +34,7 @@ class Slots(Panel):
         """The number of slots for which the current height was computed."""
 
     def show(self, model: DashboardModel) -> None:
-        if model.max_num_seqs != self._num_slots:  # this option can change while the engine runs
+        if model.max_num_seqs != self._num_slots:  # the option can change while the engine runs
             self._num_slots = model.max_num_seqs
             self.refresh(layout=True)
         super().show(model)
@@ -149,14 +149,12 @@ def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> Non
 
 
 def _newest_blocks(block_table: list[int]) -> str:
-    """A block table as text. A very long table is cut at the front."""
     if len(block_table) <= _LONGEST_TABLE:
         return id_ranges(block_table)
     return "… " + id_ranges(block_table[-_LONGEST_TABLE:])
 
 
 def _newest(blocks: str, width: int) -> str:
-    """Cut a block table to its end, which is where it grows."""
     return blocks if len(blocks) <= width else "…" + blocks[len(blocks) - width + 1 :]
 
 

@@ -2,9 +2,9 @@
 
     ░░▓▓aaaa××▓aaa     queued, prefill, decode (its letter), preempted, ...
 
-The axis is in steps, because on an axis in seconds a slow step would look like a long wait. If a
-cell stands for several steps, it shows the rarest phase: otherwise one queued step would vanish
-behind a hundred decodes. The steps of a cell change only with the scale, so cells do not move.
+The axis is in steps: on an axis in seconds, a slow step would look like a long wait. If a cell
+stands for several steps, it shows the rarest phase: otherwise one queued step would vanish behind a
+hundred decodes. Which steps share a cell changes only with the scale, so cells do not move.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ class Axis(NamedTuple):
         return cls(first // steps_per_cell * steps_per_cell, steps_per_cell, width)
 
     def cell(self, step: int) -> int:
-        """The cell of a step. It is negative, or `width` or more, if the step is off the axis."""
+        """The cell of a step; negative, or `width` or more, if the step is off the axis."""
         return (step - self.first) // self.steps_per_cell
 
 

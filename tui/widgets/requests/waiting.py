@@ -31,7 +31,7 @@ class Waiting(Panel):
             rows = [
                 waiting_row(model, position, name_width, detail) for position in range(len(shown))
             ]
-            # The reason is at the end of a row and most important: drop details until all fit.
+            # The reason, at the end of a row, is most important: drop details until all rows fit.
             if all(cell_len(text_of(row)) <= width for row in rows):
                 break
         lines = [line(width, *row) for row in rows]

@@ -4,7 +4,7 @@
 
 In a budget of thousands of tokens, all decodes would share one cell. So each sequence gets a cell
 of its own if that widens the bar by at most a third of the row. Otherwise a cell with several
-sequences is drawn as `+`. Apart from that, a bar is to scale.
+sequences is drawn as `+`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ PREFILL, DECODE, UNUSED, SEVERAL = "▓", "▄", "·", "+"
 
 
 def parts_of(record: StepRecord) -> list[Share]:
-    """The shares in the order of the plan. Old steps only have two: all decodes, all prefills."""
+    """The shares in the order of the plan. Old steps have only two: all decodes, all prefills."""
     if record.shares:
         return record.shares
     parts = Share("", "decode", record.decode_tokens), Share("", "prefill", record.prefill_tokens)
@@ -27,10 +27,7 @@ def parts_of(record: StepRecord) -> list[Share]:
 
 
 def bar_parts(parts: Sequence[Share], budget: int, width: int) -> list[Share | None]:
-    """The share in each used cell of the bar; None in a cell with several shares.
-
-    The remaining cells of `width` stand for unused budget.
-    """
+    """The share in each used cell of the bar; None in a cell with several shares."""
     used = sum(part.num_tokens for part in parts)
     if not used or width <= 0:
         return []
@@ -40,7 +37,7 @@ def bar_parts(parts: Sequence[Share], budget: int, width: int) -> list[Share | N
     own = max(scaled, len(parts))
     if own > min(scaled + max(width // 3, 1), most):
         return _to_scale(parts, used, scaled)
-    # Each share gets one cell. The remaining cells are divided among shares of more than a cell.
+    # Each share gets one cell. Shares of more than a cell divide the remaining cells.
     spare, more_than_a_cell = (
         own - len(parts),
         [max(part.num_tokens * own - used, 0) for part in parts],
@@ -70,14 +67,14 @@ def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Spa
     """A step's bar in exactly `width` cells: prefills in reverse or ▓, decodes as letters or ▄."""
     cells = bar_parts(parts_of(record), record.budget, width)
     spans: list[Span] = []
-    # Group by id(): all cells of a share are the same object, and comparing ids is cheap.
+    # Group by id(), which is cheap: all cells of a share are the same object.
     for _, run in groupby(cells, key=id):
         same = list(run)
         part, length = same[0], len(same)
         letter = None if part is None else model.letter(part.seq_id)
         if part is None:
             spans.append((SEVERAL * length, "text*"))
-        elif letter is None:  # the step is old, or the letter was given to another sequence
+        elif letter is None:  # the step is old, or another sequence has the letter now
             spans.append(((PREFILL if part.kind == "prefill" else DECODE) * length, "muted"))
         else:
             spans.append(

@@ -74,8 +74,8 @@ def bar_cells(
 ) -> list[ScheduledState | str]:
     """The content of each cell of the bar: an item, `+` for several items, `·` for unused tokens.
 
-    A cell counts as used if at least half of its tokens are used. The first cell counts as used if
-    anything ran.
+    A cell counts as used if at least half of its tokens are used; the first cell also if anything
+    ran.
     """
     ends = list(accumulate(item.num_tokens for item in items))
     used = ends[-1] if ends else 0
@@ -107,7 +107,6 @@ def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: in
             row.put(cell * length, "faint" if cell == "·" else "text*")
         else:
             letter = model.letter(cell.seq_id) or "?"
-            # Prefills are drawn in reverse, as blocks of colour; decodes are drawn as letters.
             style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
             row.put(letter * length, style, target=to_sequence(cell.seq_id))
     return row.line()
@@ -131,7 +130,7 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
 
 
 def _may_give_more(model: DashboardModel) -> bool:
-    """Whether the step may schedule more: there is no deferral yet, and some have no tokens."""
+    """Whether the step may schedule more: it deferred no sequence, and one still lacks tokens."""
     fold, current = model.fold, model.steps.current
     if current is None or current.deferred is not None:
         return False
@@ -150,7 +149,6 @@ def _history(model: DashboardModel, width: int) -> Line:
 
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
-    """One line per scheduled sequence, largest share first, as far as there is room."""
     items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
     lines = []
     for item in items[: max(height, 0)]:

@@ -1,6 +1,6 @@
 """Panel for one step: tokens per sequence, and deferrals and preemptions with their reasons.
 
-Shows the selected step, or else the last one. For old steps only sums are known; the panel says so.
+For old steps only sums are known; the panel says so.
 """
 
 from minivllm.events.types import RequestPreempted

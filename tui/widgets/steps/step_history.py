@@ -1,7 +1,7 @@
 """Step history: one row per step, with its use of the budget and why part of it was left over.
 
-A row has a bar with letters, and the reason in words. The small bars at the top show all remembered
-steps. The rows follow the newest step, unless a step is selected: that step stays visible.
+The small bars at the top show all remembered steps. The rows follow the newest step, unless a step
+is selected: that step stays visible.
 """
 
 from minivllm.text import short_name
@@ -19,7 +19,7 @@ _NUMBERS = (("dec", 4), ("pref", 6), ("hit", 4), ("evi", 4), ("↺", 3))
 _TIMES = ("sched", "prep", "model", "samp")
 _TIME_WIDTH = 7
 _REASON_WIDTH = 30
-"""Preferred width of the reason; nearly all reasons fit."""
+"""Nearly all reasons fit."""
 
 
 class StepHistory(Panel):
@@ -138,7 +138,6 @@ class _Columns:
 
 
 def why_left_over(model: DashboardModel, record: StepRecord) -> tuple[str, str]:
-    """Why a step left budget unused, as (a few words, style)."""
     if record.used >= record.budget:
         return "", "text"
     if record.deferred is None:

@@ -1,0 +1,204 @@
+"""`token.explained`: which tokens are explained, when, and without effect on the tokens."""
+
+import pytest
+
+from minivllm import SamplingParams
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import InvalidRequestError
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.events.recording.lines import decode_line, encode_event
+from minivllm.runtime.loader import load_model
+
+BATCH = {
+    "greedy": {"temperature": 0.0},
+    "penalized": {"temperature": 0.0, "repetition_penalty": 1.4},
+    "nucleus": {"temperature": 0.9, "top_p": 0.8, "top_k": 40, "min_p": 0.001},
+    "several": {"temperature": 1.2, "n": 3},
+    "seeded": {"temperature": 1.0, "seed": 4, "min_tokens": 3, "logprobs": 2},
+    "beams": {"beam_width": 3, "n": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model(EngineConfig(model="tiny-random", dtype="float32", device="cpu"))
+
+
+class Run:
+    """A batch of requests, all events, and a fold that is compared after every phase."""
+
+    def __init__(self, model, requests=BATCH, listens=True, **options):
+        config = EngineConfig(
+            model="tiny-random", dtype="float32", device="cpu", attention_backend="torch",
+            block_size=8, num_gpu_blocks_override=64, max_model_len=128, check_invariants=True,
+            **options,
+        )  # fmt: skip
+        self.engine = LLMEngine.from_model(config, model, clock=VirtualClock())
+        self.events, self.tokens = [], {}
+        self.fold = Fold(self.engine.log_header())
+        if listens:
+            self.engine.subscribe(self.events.append)
+            self.engine.subscribe(self.fold.apply)
+        self.listens = listens
+        for name, params in requests.items():
+            self.engine.add_request(
+                name,
+                {"prompt_token_ids": [40, 50, 60, 70, 41]},
+                SamplingParams(**{"max_tokens": 6, "ignore_eos": True, **params}),
+            )
+
+    def step(self):
+        outputs = None
+        while outputs is None:
+            outputs = self.engine.step_phase()
+            if self.listens:
+                assert self.fold.state == self.engine.inspect()
+        for output in outputs:
+            self.tokens[output.request_id] = [one.token_ids for one in output.outputs]
+
+    def finish(self):
+        while self.engine.has_unfinished_requests():
+            self.step()
+        return self
+
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def test_explaining_every_token_changes_no_token(model):
+    plain = Run(model, listens=False).finish()
+    explained = Run(model, explain_tokens=True).finish()
+    assert explained.of(ev.TokenExplained)
+    assert explained.tokens == plain.tokens
+    assert Run(model, listens=False, explain_tokens=True).finish().tokens == plain.tokens
+
+
+def test_every_sampled_token_has_its_explanation_just_before_it(model):
+    run = Run(model, explain_tokens=True).finish()
+    beams = {event.seq_id for event in run.of(ev.TokenSampled) if event.seq_id[:5] == "beams"}
+    lengths = {}
+    pending = {}
+    for event in run.events:
+        if isinstance(event, ev.TokenExplained) and not event.beams:
+            pending[event.seq_id] = event
+        elif isinstance(event, ev.TokenSampled) and event.seq_id not in beams:
+            why = pending.pop(event.seq_id)
+            lengths[event.seq_id] = lengths.get(event.seq_id, 0) + 1
+            assert (why.token_id, why.step) == (event.token_id, event.step)
+            assert why.position == 5 + lengths[event.seq_id] - 1
+            assert why.chosen.token_id == event.token_id
+    assert pending == {} and set(lengths.values()) == {6} and len(lengths) == 7
+
+
+def test_the_chosen_token_arrives_first_or_is_the_most_likely(model):
+    run = Run(model, explain_tokens=True).finish()
+    drawn = [event for event in run.of(ev.TokenExplained) if event.candidates]
+    for event in drawn:
+        chosen, second = event.chosen, event.second
+        if event.temperature:
+            assert all(
+                chosen.arrival <= (one.arrival or chosen.arrival) for one in event.candidates
+            )
+            assert second is None or chosen.arrival < second.arrival
+        else:
+            assert chosen.processed_logit >= second.processed_logit
+            assert chosen.final_probability == 1.0 and second.final_probability == 0.0
+    assert {bool(event.temperature) for event in drawn} == {True, False}
+
+
+def test_only_the_watched_sequence_is_explained_and_only_while_it_is_watched(model):
+    run = Run(model)
+    run.step()
+    run.engine.explain_tokens("several.1")
+    run.engine.explain_tokens("several.1")  # a repeated call changes nothing
+    run.step()
+    run.step()
+    run.engine.explain_tokens("several.1", on=False)
+    run.finish()
+    found = run.of(ev.TokenExplained)
+    assert [(event.seq_id, event.step, event.position) for event in found] == [
+        ("several.1", 2, 6), ("several.1", 3, 7)
+    ]  # fmt: skip
+
+
+def test_a_later_request_of_the_same_name_is_not_watched(model):
+    run = Run(model, {"a": {"temperature": 0.0, "max_tokens": 2}})
+    run.engine.explain_tokens("a.0")
+    run.finish()
+    assert len(run.of(ev.TokenExplained)) == 2
+    run.engine.add_request("a", {"prompt_token_ids": [4, 5]}, SamplingParams(max_tokens=3))
+    run.finish()
+    assert len(run.of(ev.TokenExplained)) == 2
+
+
+@pytest.mark.parametrize("seq_id", ["nobody.0", "greedy.7", "greedy", ""])
+def test_a_sequence_that_does_not_exist_cannot_be_watched(model, seq_id):
+    run = Run(model)
+    run.step()
+    with pytest.raises(InvalidRequestError, match="no unfinished sequence"):
+        run.engine.explain_tokens(seq_id)
+
+
+def test_nothing_is_explained_without_a_listener_or_a_watch(model, monkeypatch):
+    def must_not_run(*args):
+        raise AssertionError("explained a token that nobody watches")
+
+    monkeypatch.setattr("minivllm.runtime.sampling.sampler.explain", must_not_run)
+    Run(model).finish()
+    Run(model, listens=False, explain_tokens=True).finish()
+
+
+def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
+    run = Run(model, {"b": {"beam_width": 3, "n": 3}})
+    run.step()
+    run.engine.explain_tokens("b.0")
+    run.finish()
+    found = run.of(ev.TokenExplained)
+    assert [event.step for event in found] == [2, 3, 4, 5, 6]
+    for event in found[:-1]:
+        scores = [one.score for one in event.beams]
+        assert scores == sorted(scores, reverse=True)
+        going_on = [one for one in event.beams if one.fate == "continues"]
+        assert len(going_on) == 3 and event.beams[0] == going_on[0]
+        assert {one.fate for one in event.beams} == {"continues", "dropped"}
+        gained = {
+            (one.token_id, round(one.logprob, 9))
+            for one in run.of(ev.TokenSampled)
+            if one.step == event.step
+        }
+        assert gained == {(one.token_id, round(one.score, 9)) for one in going_on}
+        pruned = {one.seq_id for one in run.of(ev.BeamPruned) if one.step == event.step}
+        assert pruned.isdisjoint(one.seq_id for one in going_on)
+    (texts,) = run.of(ev.BeamsFound)
+    ended = [one.score for one in found[-1].beams if one.fate == "ends"]
+    assert ended == pytest.approx(sorted(texts.logprobs, reverse=True))
+
+
+def test_an_explanation_survives_a_recording(model):
+    run = Run(model, explain_tokens=True).finish()
+    for event in run.of(ev.TokenExplained):
+        assert decode_line(encode_event(event))[1] == event
+
+
+# ---- the request's own parameters ----
+
+
+def test_a_request_s_event_has_its_sampling_parameters(model):
+    run = Run(model, {"a": {"temperature": 0.3, "top_p": 0.9, "stop": ["x", "\ud83d"]}})
+    (arrived,) = run.of(ev.RequestArrived)
+    assert arrived.sampling == ev.RequestSampling(
+        temperature=0.3, top_p=0.9, ignore_eos=True, stop=["x", "?"]
+    )
+    assert run.fold.state == run.engine.inspect()
+    assert decode_line(encode_event(arrived))[1] == arrived
+
+
+def test_the_defaults_of_the_event_s_parameters_are_those_of_sampling_params():
+    assert ev.RequestSampling.of(SamplingParams()) == ev.RequestSampling()
+    own = set(ev.RequestSampling.__struct_fields__)
+    assert own >= set(SamplingParams.__dataclass_fields__) - {
+        "n", "max_tokens", "skip_special_tokens", "output_kind"
+    }  # fmt: skip

@@ -1,0 +1,102 @@
+"""Each token id gets its text once. `WatchedEngine` checks that this is before its first use."""
+
+import pytest
+from support.engine.engine_fakes import EOS, FakeRunner, FakeTokenizer, WatchedEngine
+
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.sampling_params import SamplingParams
+
+
+class NoText(FakeTokenizer):
+    def piece(self, token_id: int) -> str:
+        raise RuntimeError("The tokenizer panicked.")
+
+
+def new_engine(tokenizer: FakeTokenizer | None = None) -> LLMEngine:
+    config = EngineConfig(model="fake", block_size=4)
+    return LLMEngine(config, FakeRunner(100, 4), tokenizer or FakeTokenizer())
+
+
+def ask(engine: LLMEngine, name: str, prompt: list[int]) -> None:
+    engine.add_request(name, {"prompt_token_ids": prompt}, SamplingParams(max_tokens=6))
+
+
+def run(engine: LLMEngine) -> None:
+    while engine.has_unfinished_requests():
+        engine.step()
+
+
+def ids(text: str) -> list[int]:
+    return FakeTokenizer().encode(text)
+
+
+def test_a_prompt_is_named_in_one_event_right_before_it_arrives():
+    engine = WatchedEngine()
+    engine.add("a", [*ids("to be or"), EOS])
+    engine.add("b", ids("robe to"))
+    named, arrived, other = engine.events
+    assert (type(arrived), type(other)) == (ev.RequestArrived, ev.RequestArrived)
+    assert list(named.pieces.values()) == ["t", "o", " ", "b", "e", "r", "<eos>"]
+    assert engine.fold.token_pieces == named.pieces, "b brings no new token"
+
+
+def test_samples_and_beams_name_the_tokens_that_they_write():
+    engine = WatchedEngine()
+    engine.add("samples", [1], n=3, max_tokens=12)
+    engine.add("beams", [2], n=3, use_beam_search=True, max_tokens=12)
+    engine.run()
+    sampled = {event.token_id for event in engine.events_of(ev.TokenSampled)}
+    assert set(engine.fold.token_pieces) == {1, 2} | sampled and len(sampled) > 12
+
+
+@pytest.mark.parametrize("inspects_first", [True, False])
+def test_a_view_that_starts_late_has_the_words_of_all_unfinished_requests(inspects_first: bool):
+    engine = new_engine()
+    ask(engine, "over", [70])
+    run(engine)
+    ask(engine, "a", ids("here"))
+    engine.step()
+    if not inspects_first:
+        engine.subscribe(lambda event: None)
+    fold = Fold(engine.log_header(), engine.inspect())
+    engine.subscribe(fold.apply)
+    assert set(ids("here")) < set(fold.token_pieces) and 70 not in fold.token_pieces
+    ask(engine, "b", ids("new words"))
+    while engine.has_unfinished_requests():
+        engine.step()
+        assert fold.state == engine.inspect()
+    assert fold.token_pieces[ids("w")[0]] == "w"
+
+
+def test_a_second_recording_of_an_engine_has_its_own_words():
+    engine = new_engine()
+    folds = []
+    for name in ("first", "second"):
+        fold = Fold(engine.log_header(), engine.inspect())
+        stop = engine.subscribe(fold.apply)
+        ask(engine, name, ids("the same words"))
+        run(engine)
+        stop()
+        folds.append(fold)
+    assert {"t", "h", "e", " "} <= set(folds[1].token_pieces.values())
+    assert all(fold.state.token_pieces == fold.token_pieces for fold in folds)
+
+
+def test_without_a_listener_no_token_is_named():
+    engine = new_engine(NoText())
+    ask(engine, "a", ids("quiet"))
+    run(engine)
+    assert engine._stepper.names.pieces == {}
+
+
+def test_a_token_whose_text_fails_is_empty_and_its_request_goes_on():
+    engine = new_engine(NoText())
+    events: list[ev.Event] = []
+    engine.subscribe(events.append)
+    ask(engine, "a", ids("ab"))
+    run(engine)
+    assert type(events[0]) is ev.TokensNamed and set(events[0].pieces.values()) == {""}
+    assert sum(type(event) is ev.RequestFinished for event in events) == 1

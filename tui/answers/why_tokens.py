@@ -1,0 +1,80 @@
+"""Why a sequence got its newest token: one sentence, for `why` and for the panel.
+
+The numbers are from the event `token.explained`, so there is a sentence only for watched sequences.
+"""
+
+from minivllm.events import types as ev
+from minivllm.text import plural, short_name
+from minivllm.tui.state.explanations import piece_of
+from minivllm.tui.state.model import DashboardModel
+
+
+def why_token(model: DashboardModel, event: ev.TokenExplained) -> str:
+    """The sentence, without a full stop."""
+    if event.beams:
+        return _why_beams(model, event)
+    chosen, second = event.chosen, event.second
+    if chosen is None:
+        return f"{piece_of(model.fold, event.token_id)} was chosen for an unknown reason"
+    winner = piece_of(model.fold, chosen.token_id)
+    if event.temperature == 0.0:
+        said = f"{winner} was the most likely token ({chosen.tempered_probability:.1%})"
+        if second is not None and None not in (chosen.processed_logit, second.processed_logit):
+            margin = chosen.processed_logit - second.processed_logit
+            said += (
+                f": its logit {chosen.processed_logit:.2f} is {margin:.2f} above that of"
+                f" {piece_of(model.fold, second.token_id)}"
+            )
+        return said + _preferred(model, event, chosen)
+    if event.num_left == 1:
+        return f"{winner} was the only token left{_left(event)}{_preferred(model, event, chosen)}"
+    said = f"{winner} won the draw with probability {chosen.final_probability:.1%}{_left(event)}"
+    if second is not None and chosen.arrival is not None and second.arrival is not None:
+        said += (
+            f"; it arrived at {chosen.arrival:.2f}, before {piece_of(model.fold, second.token_id)}"
+            f" ({second.final_probability:.1%}) at {second.arrival:.2f}"
+        )
+    return said + _preferred(model, event, chosen)
+
+
+def cut_words(cut: ev.SamplingCut) -> str:
+    """A cut with its value, such as `top-p 0.9`."""
+    return f"{cut.name.replace('_', '-')} {cut.value:g}"
+
+
+def _left(event: ev.TokenExplained) -> str:
+    cuts = [cut_words(cut) for cut in event.cuts]
+    num_cut = event.vocab_size - event.num_left
+    if not cuts or not num_cut:
+        return f" among {plural(event.num_left, 'token')}"
+    return f" after {' and '.join(cuts)} cut {num_cut:,} of {plural(event.vocab_size, 'token')}"
+
+
+def _preferred(model: DashboardModel, event: ev.TokenExplained, chosen: ev.TokenCandidate) -> str:
+    """The model's own best token, if mask, bias or penalties put it behind the chosen token."""
+    best = max(event.candidates, key=lambda one: one.logit)
+    behind = best.processed_logit is None or (
+        chosen.processed_logit is not None and best.processed_logit < chosen.processed_logit
+    )
+    if best is chosen or not behind:
+        return ""
+    because = "is masked" if best.processed_logit is None else "lost to bias or penalties"
+    return f"; the model itself preferred {piece_of(model.fold, best.token_id)}, which {because}"
+
+
+def _why_beams(model: DashboardModel, event: ev.TokenExplained) -> str:
+    going_on = [one for one in event.beams if one.fate == "continues"]
+    ended = [one for one in event.beams if one.fate == "ends"]
+    dropped = [one for one in event.beams if one.fate == "dropped"]
+    said = (
+        f"{plural(len(going_on), 'beam')} of {short_name(event.seq_id.rpartition('.')[0])}"
+        f" {'goes' if len(going_on) == 1 else 'go'} on with scores from {going_on[0].score:.2f} to {going_on[-1].score:.2f}"
+        if going_on
+        else f"the search of {short_name(event.seq_id.rpartition('.')[0])} is over"
+    )
+    if ended:
+        said += f"; {plural(len(ended), 'text')} ended, the best with {ended[0].score:.2f}"
+    if dropped:
+        piece = piece_of(model.fold, dropped[0].token_id)
+        said += f"; the best that was dropped, {piece}, has {dropped[0].score:.2f}"
+    return said
