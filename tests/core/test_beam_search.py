@@ -1,5 +1,7 @@
 """Beam search in the engine finds what the search over plain lists finds."""
 
+import gc
+
 import pytest
 from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams, prompt
 
@@ -95,6 +97,19 @@ def test_forking_a_beam_recomputes_nothing():
     # The prompt once, then one token per step for each of four beams. The last tokens are never
     # computed.
     assert engine.runner.num_tokens_run == 10 + 4 * 5
+
+
+def test_a_finished_search_is_forgotten():
+    def num_searches() -> int:
+        gc.collect()
+        return sum(type(thing) is BeamSearch for thing in gc.get_objects())
+
+    engine, before = WatchedEngine(), num_searches()
+    engine.add("a", prompt(6), max_tokens=5, n=3, use_beam_search=True)
+    engine.step()
+    assert num_searches() > before
+    engine.run()
+    assert num_searches() == before
 
 
 def test_a_stop_token_ends_a_beam_as_end_of_sequence_does():

@@ -208,7 +208,9 @@ class FakeRunner:
             return SampledToken(token_id)
         best = next_logprobs(sequence.token_ids, count)
         if sequence.request.params.use_beam_search:
-            return SampledToken(token_id, best)
+            # As with the real sampler, the sampled token comes first, whatever its rank.
+            sampled = {token_id: best.get(token_id, Logprob(-50.0, self.vocab_size))}
+            return SampledToken(token_id, sampled | best)
         own = {token_id: Logprob(-1.0 - sequence.index, 1)}
         return SampledToken(token_id, own | best | own)
 
