@@ -3,10 +3,11 @@
 from minivllm.events import types as ev
 from minivllm.lessons.shown.recorded import NOTICE, recorded, triton_is_here, xray_next_step
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import DIARY
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 16
-PROMPT = [10 + number % 200 for number in range(70)]
+PROMPT = 70
 MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefix_caching": False}
 
 
@@ -18,10 +19,11 @@ def run(L: Teacher) -> Script:
     engine = L.engine(**MEMORY)
     # Two earlier requests ended one after the other. So the free queue is no longer in order, and
     # neither is the next block table.
-    engine.add("first", PROMPT[:40], max_tokens=2)
-    engine.add("second", PROMPT[:20], max_tokens=4)
+    prompt = engine.tokens(DIARY, PROMPT)
+    engine.add("first", prompt[:40], max_tokens=2)
+    engine.add("second", prompt[:20], max_tokens=4)
     engine.run()
-    engine.add("ada", PROMPT, max_tokens=8)
+    engine.add("ada", prompt, max_tokens=8)
     engine.step()
     table, config = list(engine.table("ada")), engine.loaded.config
     is_live = triton_is_here()
@@ -29,7 +31,7 @@ def run(L: Teacher) -> Script:
     if not is_live:
         yield L.say(NOTICE, focus="blockmap")
     yield L.say(
-        f"The prompt of `ada`, {len(PROMPT)} tokens, has been processed. Her next token must look"
+        f"The prompt of `ada`, {PROMPT} tokens, has been processed. Her next token must look"
         f" back at every token before it. Their keys and values are in the blocks {table}, out of"
         " order, because these blocks were free. A **kernel** is a function that runs on the GPU."
         " How does the attention kernel find them?",
@@ -212,7 +214,7 @@ def _same_tokens(L: Teacher, is_live: bool) -> str:
     texts = []
     for backend in ("torch", "triton") if is_live else ("torch",):
         engine = L.engine(backend, attention_backend=backend, **MEMORY)
-        engine.add("ada", PROMPT[:20], max_tokens=4)
+        engine.add("ada", engine.tokens(DIARY, 20), max_tokens=4)
         engine.run()
         texts.append(engine.output_tokens("ada"))
     if not is_live:
