@@ -92,7 +92,7 @@ UNIFIED_DECODE = DECODE | {
 
 # How many programs share a context (`choose_num_splits`).
 PROGRAMS_PER_PROCESSOR = 4
-"""Registers and shared memory allow no more; further programs would wait and add parts to merge."""
+"""Registers and shared memory allow no more programs; others would wait and add parts to merge."""
 MIN_TOKENS_PER_SPLIT = 64
 """One tile. In a CUDA graph, 512 tokens take 5.6 us in 8 parts, 6.7 us in 4 and 10.8 us in one."""
 MAX_SPLITS = 64

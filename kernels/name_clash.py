@@ -14,7 +14,8 @@ from pathlib import Path
 def give_way() -> None:
     """Put the real package `kernels` into `sys.modules`.
 
-    If that is not installed, put an empty module; `transformers` treats it as "not installed".
+    If that package is not installed, put an empty module; `transformers` treats an empty module as
+    "not installed".
     """
     root = Path(__file__).resolve().parents[1]
     # "" means the current folder

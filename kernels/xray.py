@@ -40,9 +40,9 @@ class TileTrace:
     reads: tuple[BlockRead, ...]
     """In the order of the positions in the sequence."""
     running_max: tuple[float, ...]
-    """[rows]: each row's largest score so far, scaled, base e."""
+    """[rows]: each row's largest score up to this tile, scaled, base e."""
     running_sum: tuple[float, ...]
-    """[rows]: the sum of exp(score - running_max) so far."""
+    """[rows]: the sum of exp(score - running_max) up to this tile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ class RequestTimeoutError(MinivllmError, TimeoutError):
 
 
 class FeedLostError(MinivllmError, RuntimeError):
-    """The server's metrics or event stream missed an event and ended, to show nothing wrong."""
+    """The server's metrics or event stream missed an event and ended: it would mislead."""
 
 
 # ---- dashboard, benchmarks, lessons ----

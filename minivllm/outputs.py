@@ -31,7 +31,7 @@ class SampledToken:
 
     token_id: int
     logprobs: dict[int, Logprob] | None = None
-    """By token id, if requested: first the sampled token, then the other k best tokens in order."""
+    """By token id, if requested: the sampled token, then the k best other tokens, best first."""
     explanation: "Explanation | None" = None
     """Why the token was chosen; None unless the sequence is watched."""
 

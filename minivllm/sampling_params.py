@@ -33,9 +33,9 @@ StopStrings = Annotated[
 class RequestOutputKind(Enum):
     """How much of a request's output each `step()` returns."""
 
-    CUMULATIVE = "cumulative"  # all text and tokens so far, in each step
-    # Only what is new since the last output. If the best of several sequences are chosen: all text
-    # and tokens, at the end.
+    CUMULATIVE = "cumulative"  # in each step, all text and tokens from the start
+    # Only what is new since the last output. If the best of several sequences are returned, all of
+    # their text and tokens come at the end.
     DELTA = "delta"
     FINAL_ONLY = "final_only"  # nothing until the request has finished
 
@@ -58,7 +58,7 @@ class SamplingParams:
     use_beam_search: bool = False
     """Search the most probable texts with beams, and return the `n` best texts."""
     beam_width: Annotated[int, Meta(ge=2)] | None = None
-    """Number of beams; if set, beam search is on. None: use `best_of` or, if it is None, `n`."""
+    """Number of beams; if set, beam search is on. None: use `best_of`, or `n` without `best_of`."""
     length_penalty: Annotated[float, Meta(ge=-MAX_LENGTH_PENALTY, le=MAX_LENGTH_PENALTY)] = 1.0
     """Beams: a text is ranked by log-probability / length ** length_penalty. Values above 0 favour
     long texts.
@@ -98,7 +98,7 @@ class SamplingParams:
     the request, not on the batch. None: use the engine's `seed` and the request id.
     """
     stop: StopStrings = field(default_factory=list)
-    """Strings that end the output. A bare string counts as a list of one."""
+    """Strings that end the output. A single string counts as a list with one string."""
     stop_token_ids: list[Count] = field(default_factory=list)
     """Token ids that end the output, like the model's end-of-sequence token."""
     include_stop_str_in_output: bool = False
@@ -110,8 +110,8 @@ class SamplingParams:
     None: return none.
     """
     prompt_logprobs: NumLogprobs | None = None
-    """The same for the tokens of the prompt. The whole prompt is then computed, without prefix
-    cache hits.
+    """Return the same for each token of the prompt. The whole prompt is then computed, without
+    prefix cache hits.
     """
     skip_special_tokens: bool = True
     """Leave special tokens (such as end-of-sequence) out of the text, but not of `token_ids`."""

@@ -2,7 +2,7 @@
 
 A block's share is the sum of its tokens' softmax weights. It equals the softmax over the blocks'
 log-sum-exps. So each program computes the log-sum-exp of one block, and no program needs the
-maximum of the whole context. The kernel reads keys but no values: half as much as attention. The
+maximum of the whole context. The kernel reads keys but no values, so half as much as attention. The
 result keeps a row for each head, because different heads attend to different blocks.
 """
 

@@ -90,7 +90,7 @@ def unified_kernel(
     chunk_start = tl.load(query_start_loc + seq)
     chunk_len = tl.load(query_start_loc + seq + 1) - chunk_start
     first_token = (number - (chunk_start // tile_tokens + seq)) * tile_tokens
-    # If this is false, the tile is idle: the chunk before it has no partly filled tile.
+    # Otherwise the tile is idle: a sequence's range can have one tile more than it needs.
     if first_token < chunk_len:
         num_computed = tl.load(seq_lens + seq) - chunk_len
         # Row r is token r // GROUP of the tile and head r % GROUP of the group.

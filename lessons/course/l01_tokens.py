@@ -3,11 +3,13 @@
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
-TEXT = "The capital of France is"
+TEXT = "Once there was a dragonfly named Olga"
 WANTED = 8
+SHOWN = 9
+"""The most tokens that a verdict lists."""
 
 
-@lesson(1, "tokens", "Tokens, and the loop that writes one at a time", minutes=7, text_matters=True)
+@lesson(1, "tokens", "Tokens, and the loop that writes one at a time", minutes=7)
 def run(L: Teacher) -> Script:
     engine = L.engine(
         num_blocks=32,
@@ -137,22 +139,22 @@ def run(L: Teacher) -> Script:
     )
     L.check("bob's tokens are ada's", engine.output_tokens("bob") == first)
     for name, seed in (("cleo", 1), ("dan", 1), ("eve", 2)):
-        engine.add(name, TEXT, max_tokens=WANTED, temperature=2.0, seed=seed)
+        engine.add(name, TEXT, max_tokens=WANTED, temperature=1.0, seed=seed)
     engine.run()
     cleo, dan, eve = map(engine.output_tokens, ("cleo", "dan", "eve"))
     L.check("two requests with the same seed got the same tokens", cleo == dan)
     L.check("a different seed gave different tokens", eve != cleo)
     yield L.say(
         "With a temperature above 0 the sampler may draw a less likely token. `cleo`, `dan` and"
-        " `eve` asked the same at temperature 2: two with one seed, one with another. The draw"
+        " `eve` asked the same at temperature 1: two with one seed, one with another. The draw"
         " depends only on the seed and the position, so even random answers can be repeated.",
         focus="finished",
     )
 
 
 def _shown(pieces: list[str]) -> str:
-    return " ".join(f"`{piece}`" for piece in pieces[:6]) + (
-        " and so on." if len(pieces) > 6 else "."
+    return " ".join(f"`{piece}`" for piece in pieces[:SHOWN]) + (
+        " and so on." if len(pieces) > SHOWN else "."
     )
 
 

@@ -1,9 +1,10 @@
 """Lesson 2: what the KV cache keeps, what that saves, and what it costs."""
 
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
-PROMPT = list(range(20, 32))
+PROMPT = 12
 WANTED = 8
 
 
@@ -23,8 +24,8 @@ def run(L: Teacher) -> Script:
 
 
 def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
-    engine.add("ada", PROMPT, max_tokens=WANTED)
-    length = len(PROMPT)
+    engine.add("ada", _prompt(engine), max_tokens=WANTED)
+    length = PROMPT
     yield L.say(
         "Attention lets each token look back at all tokens before it: at a **key**, to see how"
         " relevant that token is, and at a **value**, to take information from it. The keys and"
@@ -155,14 +156,14 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
 
 
 def _growing_and_freed(L: Teacher, engine: LessonEngine) -> Script:
-    engine.add("bob", PROMPT, max_tokens=WANTED)
+    engine.add("bob", engine.tokens(STORIES["bob"], PROMPT), max_tokens=WANTED)
     engine.step()
     L.show(engine, focus="blockmap")
     yield L.predict(
         f"Back to the first engine. `bob`'s prompt has been processed, and he gets {WANTED - 1}"
         " more tokens, one per step. How does his cache grow?",
         before=lambda: engine.step(WANTED - 2),
-        answer=lambda: _growth(engine, "bob", len(PROMPT), WANTED - 2),
+        answer=lambda: _growth(engine, "bob", PROMPT, WANTED - 2),
         choices=("by one token per step", "by his whole text per step", "not at all"),
         why={
             "by his whole text per step": (
@@ -180,9 +181,7 @@ def _growing_and_freed(L: Teacher, engine: LessonEngine) -> Script:
         answer=lambda: engine.num_used,
         unit="block",
         why={
-            len(PROMPT) // 4 + 2: (
-                "The request has ended, so its keys and values are no longer needed."
-            )
+            PROMPT // 4 + 2: ("The request has ended, so its keys and values are no longer needed.")
         },
         otherwise="When a request ends, its blocks are freed.",
         because=(
@@ -193,11 +192,15 @@ def _growing_and_freed(L: Teacher, engine: LessonEngine) -> Script:
     L.check("all memory is free again", engine.num_free == engine.num_blocks)
 
 
+def _prompt(engine: LessonEngine) -> list[int]:
+    return engine.tokens(STORIES["ada"], PROMPT)
+
+
 def _without_cache(engine: LessonEngine) -> list[int]:
     """The answer token by token, each from a new request."""
     tokens: list[int] = []
     for number in range(WANTED):
-        engine.add(f"ada-{number}", PROMPT + tokens, max_tokens=1)
+        engine.add(f"ada-{number}", _prompt(engine) + tokens, max_tokens=1)
         engine.run()
         tokens += engine.output_tokens(f"ada-{number}")
     return tokens

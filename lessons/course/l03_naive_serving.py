@@ -3,6 +3,7 @@
 from minivllm.events import types as ev
 from minivllm.events.kv_usage import mean
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 LIMIT = 32
@@ -180,8 +181,7 @@ def run(L: Teacher) -> Script:
 
 
 def _ask(engine: LessonEngine, name: str) -> None:
-    first = 20 + 10 * NAMES.index(name)
-    engine.add(name, list(range(first, first + PROMPT)), max_tokens=WANTED)
+    engine.add(name, engine.tokens(STORIES[name], PROMPT), max_tokens=WANTED)
 
 
 def _are_neighbours(table: list[int]) -> bool:

@@ -1,5 +1,6 @@
 """Lesson 4: blocks and block tables, so that a sequence's memory can be scattered."""
 
+from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 4
@@ -17,7 +18,7 @@ def run(L: Teacher) -> Script:
         max_num_seqs=3,
         enable_prefix_caching=False,
     )
-    engine.add("ada", list(range(20, 20 + PROMPT)), max_tokens=WISH)
+    engine.add("ada", engine.tokens(STORIES["ada"], PROMPT), max_tokens=WISH)
 
     yield L.say(
         f"Paging cuts the KV cache into **physical blocks** of equal size, here {SIZE} tokens. A"
@@ -47,7 +48,7 @@ def run(L: Teacher) -> Script:
         " whatever its length.",
         focus="inspector",
     )
-    engine.add("bob", list(range(60, 60 + PROMPT)), max_tokens=WISH)
+    engine.add("bob", engine.tokens(STORIES["bob"], PROMPT), max_tokens=WISH)
     L.choose(None)
     first_two = list(engine.table("ada"))
     yield L.predict(
@@ -138,7 +139,7 @@ def run(L: Teacher) -> Script:
         focus="freequeue",
     )
     queue = list(engine.fold.free_queue)
-    engine.add("cleo", list(range(100, 110)), max_tokens=4)
+    engine.add("cleo", engine.tokens(STORIES["cleo"], 10), max_tokens=4)
     yield L.predict(
         f"The queue begins with {', '.join(map(str, queue[:4]))}. `cleo` has a prompt of 10"
         " tokens. How many blocks are left in the queue after her first step?",
@@ -179,7 +180,7 @@ def _with_blocks_of_one(L: Teacher) -> str:
         engine = L.engine(
             f"blocks of {size}", num_blocks=48 // size, block_size=size, enable_prefix_caching=False
         )
-        engine.add("ada", list(range(20, 20 + PROMPT)), max_tokens=8)
+        engine.add("ada", engine.tokens(STORIES["ada"], PROMPT), max_tokens=8)
         engine.step()
         tables.append(len(engine.table("ada")))
         engine.run()

@@ -3,10 +3,11 @@
 from minivllm.events import types as ev
 from minivllm.lessons.shown.recorded import NOTICE, recorded, triton_is_here, xray_next_step
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import DIARY
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 16
-PROMPT = [10 + number % 200 for number in range(70)]
+PROMPT = 70
 MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefix_caching": False}
 
 
@@ -18,10 +19,11 @@ def run(L: Teacher) -> Script:
     engine = L.engine(**MEMORY)
     # Two earlier requests ended one after the other. So the free queue is no longer in order, and
     # neither is the next block table.
-    engine.add("first", PROMPT[:40], max_tokens=2)
-    engine.add("second", PROMPT[:20], max_tokens=4)
+    prompt = engine.tokens(DIARY, PROMPT)
+    engine.add("first", prompt[:40], max_tokens=2)
+    engine.add("second", prompt[:20], max_tokens=4)
     engine.run()
-    engine.add("ada", PROMPT, max_tokens=8)
+    engine.add("ada", prompt, max_tokens=8)
     engine.step()
     table, config = list(engine.table("ada")), engine.loaded.config
     is_live = triton_is_here()
@@ -29,7 +31,7 @@ def run(L: Teacher) -> Script:
     if not is_live:
         yield L.say(NOTICE, focus="blockmap")
     yield L.say(
-        f"The prompt of `ada`, {len(PROMPT)} tokens, has been processed. Her next token must look"
+        f"The prompt of `ada`, {PROMPT} tokens, has been processed. Her next token must look"
         f" back at every token before it. Their keys and values are in the blocks {table}, out of"
         " order, because these blocks were free. A **kernel** is a function that runs on the GPU."
         " How does the attention kernel find them?",
@@ -53,14 +55,15 @@ def run(L: Teacher) -> Script:
             ),
         },
         because=(
-            "It loads an entry of the table, then the keys in that block, then the next entry."
+            "For each tile, it first loads the table's entries, then the keys in those blocks."
             " This extra lookup is the price of paging."
         ),
     )
     trace = engine.events_of(ev.KernelTraced)[-1]
     programs = trace.programs
     yield L.predict(
-        "A kernel runs as many **programs** in parallel. In this model"
+        "A kernel runs as many **programs** in parallel: copies of one function, each with its own"
+        " part of the work. In this model"
         f" {config.num_attention_heads} query heads share {config.num_key_value_heads} key/value"
         " heads. How many programs does this kernel run for ada in one layer?",
         answer=lambda: len(programs),
@@ -93,7 +96,7 @@ def run(L: Teacher) -> Script:
                 " masked out."
             )
         },
-        otherwise="As many as it holds tokens.",
+        otherwise="A program reads one slot for each token in the block.",
         because=(
             f"{trace.num_tokens} − {len(table) - 1} × {SIZE} = {last}. The slots after them are not"
             " read."
@@ -105,13 +108,13 @@ def run(L: Teacher) -> Script:
     )
     tiles = programs[0].tiles
     yield L.predict(
-        f"A program loads keys in **tiles** of {_num_slots_of(tiles[0])}, as many as fit into fast"
-        f" memory at once. How many tiles does it need for {trace.num_tokens} tokens?",
+        f"A program loads keys in **tiles** of {_num_slots_of(tiles[0])}: a fixed number of keys"
+        f" that it loads at once. How many tiles does it need for {trace.num_tokens} tokens?",
         answer=lambda: len(tiles),
         unit="tile",
         why={
             len(table): "That is the number of blocks. A tile takes several blocks.",
-            1: "The first tile is full before the last tokens.",
+            1: "The first tile has no room for the last tokens.",
             trace.num_tokens: "A tile holds many keys, so that they are processed together.",
         },
         because=lambda: f"{' + '.join(str(_num_slots_of(tile)) for tile in tiles)} keys.",
@@ -123,8 +126,8 @@ def run(L: Teacher) -> Script:
     yield L.say(
         "Softmax needs the largest score and the sum over **all** keys, but a program sees one"
         " tile at a time. So it keeps a running maximum and a running sum. When a larger score"
-        " appears, it scales the sum so far down. This is **online softmax**: nothing is read"
-        " twice."
+        " appears, it scales down the sum that it has so far. This is **online softmax**: nothing"
+        " is read twice."
     )
     yield L.predict(
         f"So one new token reads the keys and values of {trace.num_tokens} tokens, in every layer."
@@ -151,9 +154,9 @@ def run(L: Teacher) -> Script:
     mass = engine.events_of(ev.AttentionMass)[-1].mass
     L.check("the shares of all blocks add up to 1", abs(sum(mass) - 1) < 1e-3)
     yield L.say(
-        "This is what the kernel computed: how much of ada's attention went to each of her"
-        " blocks, averaged over layers and heads. With these weights the values are added up, and"
-        " the layer continues with the sum.",
+        "This is how much of ada's attention went to each of her blocks, averaged over layers and"
+        " heads. Inside each head, these weights (one per token) multiply the values, and the layer"
+        " continues with the sum.",
         focus="mass",
     )
     runs = "another one runs the kernel" if is_live else "another machine ran the kernel"
@@ -211,7 +214,7 @@ def _same_tokens(L: Teacher, is_live: bool) -> str:
     texts = []
     for backend in ("torch", "triton") if is_live else ("torch",):
         engine = L.engine(backend, attention_backend=backend, **MEMORY)
-        engine.add("ada", PROMPT[:20], max_tokens=4)
+        engine.add("ada", engine.tokens(DIARY, 20), max_tokens=4)
         engine.run()
         texts.append(engine.output_tokens("ada"))
     if not is_live:

@@ -3,6 +3,7 @@
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import idle_slots_while_waiting, token_steps
+from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 LONG, SHORT = 12, 3
@@ -174,9 +175,9 @@ def _a_new_batch_in_every_step(L: Teacher, static: LessonEngine, alone: LessonEn
 
 def _one_who_arrives_later(L: Teacher) -> Script:
     late = _engine(L, "static", ", late arrival")
-    late.add("ada", _prompt(0), max_tokens=LONG)
+    late.add("ada", _prompt(late, "ada"), max_tokens=LONG)
     late.step()
-    late.add("bob", _prompt(1), max_tokens=SHORT)
+    late.add("bob", _prompt(late, "bob"), max_tokens=SHORT)
     yield L.say(
         "Now a more realistic case: users do not arrive together. Static batching again. `ada`"
         " came alone and has had one step. Now `bob` arrives, and **one slot is free**.",
@@ -196,9 +197,9 @@ def _one_who_arrives_later(L: Teacher) -> Script:
         ),
     )
     fair = _engine(L, "continuous", ", late arrival")
-    fair.add("ada", _prompt(0), max_tokens=LONG)
+    fair.add("ada", _prompt(fair, "ada"), max_tokens=LONG)
     fair.step()
-    fair.add("bob", _prompt(1), max_tokens=SHORT)
+    fair.add("bob", _prompt(fair, "bob"), max_tokens=SHORT)
     fair.step()
     L.check(
         "the continuous engine gave bob his first token in step 2", token_steps(fair, "bob") == [2]
@@ -234,13 +235,13 @@ def _engine(L: Teacher, batching: str, suffix: str = "") -> LessonEngine:
     )
 
 
-def _prompt(number: int) -> list[int]:
-    return list(range(20 + 40 * number, 26 + 40 * number))
+def _prompt(engine: LessonEngine, name: str) -> list[int]:
+    return engine.tokens(STORIES[name], 6)
 
 
 def _all_come(engine: LessonEngine) -> None:
-    for number, (name, wish) in enumerate(WISHES.items()):
-        engine.add(name, _prompt(number), max_tokens=wish)
+    for name, wish in WISHES.items():
+        engine.add(name, _prompt(engine, name), max_tokens=wish)
 
 
 def _same(tokens: dict[str, list[int]], *engines: LessonEngine) -> bool:

@@ -3,6 +3,7 @@
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import gaps, token_steps, work_per_step
+from minivllm.lessons.teacher.prompts import DIARY, STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 BUDGET = 16
@@ -40,7 +41,7 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
         " that may go through the model in one step, all sequences together. More tokens make a"
         " step longer, and every request in the batch waits for its end."
     )
-    engine.add("diary", _diary(), max_tokens=4)
+    engine.add("diary", engine.tokens(DIARY, LONG_PROMPT), max_tokens=4)
     yield L.predict(
         f"Now `diary` arrives with a prompt of {LONG_PROMPT} tokens. How many of them go into the"
         " next step?",
@@ -106,7 +107,7 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
     whole = _engine(L, "whole prompts", ROOM, enable_chunked_prefill=False, max_model_len=ROOM)
     _two_talk(whole)
     start = whole.fold.step
-    whole.add("diary", _diary(), max_tokens=4)
+    whole.add("diary", whole.tokens(DIARY, LONG_PROMPT), max_tokens=4)
     yield L.predict(
         f"The same three requests, a budget of {ROOM}, and prompts are not cut. ada's next token"
         " comes when the next step ends. How many tokens does that step process?",
@@ -136,8 +137,8 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
     )
     whole.run()
     _two_talk(whole, "eve", "finn")
-    for name, first in (("gil", 3), ("hana", 60)):
-        whole.add(name, list(range(first, first + LONG_PROMPT)), max_tokens=2)
+    for name in ("gil", "hana"):
+        whole.add(name, whole.tokens(STORIES[name], LONG_PROMPT), max_tokens=2)
     yield L.predict(
         "Prompts are still not cut. Two requests run; `gil` and `hana` arrive together with"
         f" {LONG_PROMPT} tokens each. How many of the budget's {ROOM} tokens stay **unused** in"
@@ -165,8 +166,8 @@ def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
 
 def _a_small_budget(L: Teacher) -> Script:
     tight = _engine(L, "a budget of 3 tokens", 3)
-    for number, name in enumerate(("ada", "bob", "cleo", "dan")):
-        tight.add(name, list(range(10 + 9 * number, 13 + 9 * number)), max_tokens=8)
+    for name in ("ada", "bob", "cleo", "dan"):
+        tight.add(name, tight.tokens(STORIES[name], 3), max_tokens=8)
     tight.run_until(lambda: bool(tight.output_tokens("cleo")))
     yield L.say(
         "And if the budget is too small? This engine has 4 batch slots and a budget of 3 tokens."
@@ -250,13 +251,9 @@ def _engine(L: Teacher, name: str, budget: int, **options: object) -> LessonEngi
 
 def _two_talk(engine: LessonEngine, *names: str) -> None:
     """Start two answers and take two steps, so that both prompts have been processed."""
-    for number, name in enumerate(names or ("ada", "bob")):
-        engine.add(name, list(range(10 + 30 * number, 15 + 30 * number)), max_tokens=12)
+    for name in names or ("ada", "bob"):
+        engine.add(name, engine.tokens(STORIES[name], 5), max_tokens=12)
     engine.step(2)
-
-
-def _diary() -> list[int]:
-    return list(range(100, 100 + LONG_PROMPT))
 
 
 def _when_let_in(engine: LessonEngine) -> str:

@@ -2,12 +2,15 @@
 
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import RULES, STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 4
-RULES = list(range(30, 42))
-"""The beginning of all prompts: three blocks of tokens."""
-SHARED_BLOCKS = len(RULES) // SIZE
+SHARED = 12
+"""Tokens of the rules, with which all prompts begin: three blocks."""
+OWN = 3
+"""Tokens of a request that come after the rules."""
+SHARED_BLOCKS = SHARED // SIZE
 
 
 @lesson(
@@ -26,12 +29,12 @@ def run(L: Teacher) -> Script:
 
 
 def _shared_blocks(L: Teacher, engine: LessonEngine) -> Script:
-    engine.add("ada", [*RULES, 100, 101, 102], max_tokens=14)
+    engine.add("ada", _prompt(engine, " A block is"), max_tokens=14)
     yield L.say(
         "Most prompts of a service begin alike: the same instructions, the same document, the"
         " same conversation history. Without sharing, the model computes the same keys and values"
-        f" every time. Here `ada`'s prompt begins with {len(RULES)} tokens of rules; then comes"
-        " her question, 3 tokens.",
+        f" every time. Here `ada`'s prompt begins with {SHARED} tokens of rules; then come"
+        f" {OWN} tokens of her own.",
         focus="blockmap",
     )
     engine.step()
@@ -39,20 +42,20 @@ def _shared_blocks(L: Teacher, engine: LessonEngine) -> Script:
         f"ada's prompt fills {SHARED_BLOCKS} blocks and part of one more",
         len(engine.table("ada")) == SHARED_BLOCKS + 1,
     )
-    engine.add("bob", [*RULES, 110, 111, 112], max_tokens=6)
+    engine.add("bob", _prompt(engine, " A slot is"), max_tokens=6)
     yield L.predict(
-        f"While ada is being answered, `bob` sends the same {len(RULES)} tokens of rules and 3 of"
-        f" his own. How many of his {len(RULES) + 3} prompt tokens go through the model?",
+        f"While ada is being answered, `bob` sends the same {SHARED} tokens of rules and {OWN} of"
+        f" his own. How many of his {SHARED + OWN} prompt tokens go through the model?",
         before=engine.step,
         answer=lambda: engine.scheduled("bob"),
         focus="slots",
         unit="token",
         why={
-            len(RULES) + 3: (
+            SHARED + OWN: (
                 "The rules are in the cache: ada's blocks hold exactly these keys and values."
             ),
-            0: "His question has not been sent before.",
-            1: "His whole question is new.",
+            0: "His own tokens have not been sent before.",
+            1: f"All {OWN} tokens of his own are new.",
         },
         because=(
             f"His first {SHARED_BLOCKS} blocks **are** ada's: not copies, but the same physical"
@@ -91,7 +94,9 @@ def _the_hash_chain(L: Teacher, engine: LessonEngine) -> Script:
         " miss.",
         focus="prefix_tree",
     )
-    engine.add("cleo", [99, *RULES[1:], 100, 101, 102], max_tokens=2)
+    prompt = _prompt(engine, " A block is")
+    (another,) = engine.tokens(STORIES["bob"], 1)
+    engine.add("cleo", [another, *prompt[1:]], max_tokens=2)
     yield L.predict(
         "`cleo` sends ada's prompt, but with another first token. The other 14 tokens are the"
         " same, in the same places. How many blocks does she find?",
@@ -109,7 +114,7 @@ def _the_hash_chain(L: Teacher, engine: LessonEngine) -> Script:
             " because the hashes form a chain."
         ),
     )
-    engine.add("dan", [*RULES[:5], 99, *RULES[6:], 100], max_tokens=2)
+    engine.add("dan", [*prompt[:5], another, *prompt[6:]], max_tokens=2)
     yield L.predict(
         f"`dan` changes token number 5, counted from 0. Blocks hold {SIZE} tokens. How many blocks"
         " does he find?",
@@ -152,7 +157,7 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
         otherwise="A request that ends releases all its blocks.",
         because="All of them could be allocated at once. Now watch.",
     )
-    engine.add("eve", [*RULES, 120, 121, 122], max_tokens=2)
+    engine.add("eve", _prompt(engine, " A token is"), max_tokens=2)
     yield L.predict(
         "`eve` sends the same rules. No request holds these blocks any more. How many of them"
         " does she find?",
@@ -173,9 +178,9 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
         all(event.was_free for event in hits),
     )
     engine.run()
-    engine.add("finn", RULES, max_tokens=2)
+    engine.add("finn", engine.tokens(RULES, SHARED), max_tokens=2)
     yield L.predict(
-        f"`finn` sends only the rules: {len(RULES)} tokens, {SHARED_BLOCKS} full blocks, all in"
+        f"`finn` sends only the rules: {SHARED} tokens, {SHARED_BLOCKS} full blocks, all in"
         " the cache. How many tokens go through the model in his first step?",
         before=engine.step,
         answer=lambda: engine.scheduled("finn"),
@@ -187,7 +192,7 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
                 " pass."
             ),
             SIZE: "vLLM computes that whole block again; here one token is enough.",
-            len(RULES): "Their keys and values are already in the cache.",
+            SHARED: "Their keys and values are already in the cache.",
         },
         because=(
             "The last token must go through the model to predict the next one. Its keys and values"
@@ -195,7 +200,7 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
         ),
     )
     engine.run()
-    engine.add("spy", [*RULES, 100, 101, 102], max_tokens=2, cache_salt="another company")
+    engine.add("spy", _prompt(engine, " A block is"), max_tokens=2, cache_salt="another company")
     engine.step()
     L.check(
         "spy, with another cache_salt, found nothing of ada's prompt",
@@ -212,7 +217,7 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
 
 def _evicted_in_order(L: Teacher) -> Script:
     small = L.engine("a pool of 6 blocks", num_blocks=6, block_size=SIZE, max_num_seqs=2)
-    small.add("ada", RULES, max_tokens=1)
+    small.add("ada", small.tokens(RULES, SHARED), max_tokens=1)
     small.run()
     yield L.say(
         f"Now memory is short: {small.num_blocks} blocks. ada's {SHARED_BLOCKS} are free but still"
@@ -251,7 +256,7 @@ def _evicted_in_order(L: Teacher) -> Script:
         " hers: each has two blocks in the cache. Now a request needs 5 blocks, and 4 are"
         " uncached. Whose block is evicted?",
         before=lambda: _three_visits_and_a_push(lru),
-        answer=lambda: "bob's" if _found_after(lru, 30) == 2 else "ada's",
+        answer=lambda: "bob's" if _found_after(lru, "ada") == 2 else "ada's",
         choices=("ada's", "bob's"),
         focus="freequeue",
         why={
@@ -285,25 +290,30 @@ def _found(engine: LessonEngine, name: str) -> int:
     return engine.facts.requests[name].num_cached_tokens // engine.block_size
 
 
+def _prompt(engine: LessonEngine, own: str) -> list[int]:
+    """The rules, and then the first tokens of a text of one's own."""
+    return engine.tokens(RULES, SHARED) + engine.tokens(own, OWN)
+
+
 def _bob_then_cleo(engine: LessonEngine) -> None:
     """Run a text that evicts one block of the rules, and then the rules again."""
-    engine.add("bob", list(range(200, 216)), max_tokens=1)
+    engine.add("bob", engine.tokens(STORIES["bob"], 16), max_tokens=1)
     engine.run()
-    engine.add("cleo", [*RULES, 7], max_tokens=1)
+    engine.add("cleo", _prompt(engine, " A slot is"), max_tokens=1)
     engine.step()
 
 
 def _three_visits_and_a_push(engine: LessonEngine) -> None:
     """Run two texts of two blocks, the first one again, then a text that evicts one block."""
-    for name, first in (("ada", 30), ("bob", 60), ("ada again", 30)):
-        engine.add(name, list(range(first, first + 2 * SIZE)), max_tokens=1)
+    for name in ("ada", "bob", "ada again"):
+        engine.add(name, engine.tokens(STORIES[name[:3]], 2 * SIZE), max_tokens=1)
         engine.run()
-    engine.add("cleo", list(range(100, 100 + 5 * SIZE)), max_tokens=1)
+    engine.add("cleo", engine.tokens(STORIES["cleo"], 5 * SIZE), max_tokens=1)
     engine.run()
 
 
-def _found_after(engine: LessonEngine, first: int) -> int:
+def _found_after(engine: LessonEngine, name: str) -> int:
     """How many of the two blocks of a text are still cached."""
-    engine.add("look", list(range(first, first + 2 * SIZE + 1)), max_tokens=1)
+    engine.add("look", engine.tokens(STORIES[name], 2 * SIZE + 1), max_tokens=1)
     engine.run()
     return _found(engine, "look")

@@ -2,10 +2,12 @@
 
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import DIARY, STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
+from minivllm.text import plural
 
 SIZE = 4
-PROMPT = list(range(40, 46))
+PROMPT = 6
 """A full block and half a block."""
 SAMPLES = 3
 WISH = 9
@@ -32,7 +34,7 @@ def run(L: Teacher) -> Script:
 def _a_fork(L: Teacher, engine: LessonEngine) -> Script:
     _sample(engine, "ada", PROMPT, SAMPLES)
     yield L.say(
-        f"`ada` wants a choice: **{SAMPLES} answers** to one prompt of {len(PROMPT)} tokens,"
+        f"`ada` wants a choice: **{SAMPLES} answers** to one prompt of {PROMPT} tokens,"
         f" sampled at random (`n={SAMPLES}`, a temperature above 0). The three texts begin alike"
         " and then diverge. How much work and memory can they share?",
         focus="waiting",
@@ -44,7 +46,7 @@ def _a_fork(L: Teacher, engine: LessonEngine) -> Script:
         focus="budget",
         unit="token",
         why={
-            SAMPLES * len(PROMPT): (
+            SAMPLES * PROMPT: (
                 "The prompt is the same for all three: its keys and values are computed once."
             ),
             1: "That would be a decode. The whole prompt is new.",
@@ -144,7 +146,7 @@ def _copies_on_write(L: Teacher, engine: LessonEngine) -> Script:
 
 def _what_is_copied(L: Teacher) -> Script:
     even = _engine(L, "a prompt of full blocks")
-    _sample(even, "bob", list(range(40, 40 + 2 * SIZE)), SAMPLES)
+    _sample(even, "bob", 2 * SIZE, SAMPLES)
     yield L.predict(
         f"`bob` wants {SAMPLES} answers as well, but his prompt has {2 * SIZE} tokens. How many"
         " blocks are copied for him, from beginning to end?",
@@ -162,7 +164,7 @@ def _what_is_copied(L: Teacher) -> Script:
         because="Each answer continues in a new block. Only a partial block has to be copied.",
     )
     big = _engine(L, "a long prompt")
-    _sample(big, "cleo", list(range(100, 100 + LONG)), LONG_SAMPLES)
+    _sample(big, "cleo", LONG, LONG_SAMPLES)
     alone = -(-LONG // SIZE)
     yield L.predict(
         f"`cleo` sends {LONG} tokens ({alone} blocks, the last one half full) and wants"
@@ -187,7 +189,7 @@ def _what_is_copied(L: Teacher) -> Script:
 
 def _beams(L: Teacher) -> Script:
     beams = _engine(L, "beam search")
-    beams.add("dan", PROMPT, max_tokens=12, n=SAMPLES, use_beam_search=True)
+    beams.add("dan", beams.tokens(DIARY, PROMPT), max_tokens=12, n=SAMPLES, use_beam_search=True)
     beams.step(3)
     yield L.say(
         f"The hardest case is **beam search**: keep the {SAMPLES} most probable texts; in each"
@@ -203,7 +205,7 @@ def _beams(L: Teacher) -> Script:
         answer=lambda: _computed_twice(beams, "dan"),
         focus="timelines",
         unit="token",
-        why={len(PROMPT): "The new beam's table points to the blocks that hold the prompt."},
+        why={PROMPT: "The new beam's table points to the blocks that hold the prompt."},
         otherwise="The new beam's table points to blocks that hold all of it.",
         because=(
             "Not even those in the half-full block: it is copied, not computed again. A fork"
@@ -215,10 +217,10 @@ def _beams(L: Teacher) -> Script:
     L.check(f"{forks} forks cost {copies} copies, at most one each", copies <= forks)
     L.check("there were never more than three beams at once", facts.num_together <= SAMPLES)
     yield L.say(
-        f"dan's search forked {forks} times, {facts.num_pruned} beams were pruned, and {copies}"
-        " blocks were copied. A fork needs no copy if its last block is full, or if the other"
-        " owners are pruned before a write. The PagedAttention paper measured what sharing saves"
-        " a beam search: 37 to 55 % of KV memory (Alpaca), 44 to 66 % (ShareGPT).",
+        f"dan's search made {plural(forks, 'fork')}, pruned {plural(facts.num_pruned, 'beam')} and"
+        f" copied {plural(copies, 'block')}. A fork needs no copy if its last block is full, or if"
+        " the other owners are pruned before a write. The PagedAttention paper measured what"
+        " sharing saves a beam search: 37 to 55 % of KV memory (Alpaca), 44 to 66 % (ShareGPT).",
         focus="finished",
     )
 
@@ -226,7 +228,13 @@ def _beams(L: Teacher) -> Script:
 def _as_in_vllm(L: Teacher) -> Script:
     three = _engine(L, "three requests")
     for index in range(SAMPLES):
-        three.add(f"eve{index}", PROMPT, max_tokens=WISH, temperature=1.0, seed=index)
+        three.add(
+            f"eve{index}",
+            three.tokens(STORIES["eve"], PROMPT),
+            max_tokens=WISH,
+            temperature=1.0,
+            seed=index,
+        )
     yield L.predict(
         f"vLLM today does it differently: {SAMPLES} answers are {SAMPLES} requests that share"
         " **full** blocks through the prefix cache, already in the step that fills a block. Three"
@@ -236,12 +244,12 @@ def _as_in_vllm(L: Teacher) -> Script:
         focus="budget",
         unit="token",
         why={
-            SAMPLES * len(PROMPT): (
+            SAMPLES * PROMPT: (
                 "The second request finds the full block that the first one fills in this very"
                 " step."
             ),
-            len(PROMPT): (
-                f"Only full blocks are shared; each request computes the other {len(PROMPT) - SIZE}"
+            PROMPT: (
+                f"Only full blocks are shared; each request computes the other {PROMPT - SIZE}"
                 " tokens itself."
             ),
         },
@@ -267,7 +275,8 @@ def _engine(L: Teacher, name: str) -> LessonEngine:
     )
 
 
-def _sample(engine: LessonEngine, name: str, prompt: list[int], count: int) -> None:
+def _sample(engine: LessonEngine, name: str, length: int, count: int) -> None:
+    prompt = engine.tokens(STORIES[name], length)
     engine.add(name, prompt, max_tokens=WISH, n=count, temperature=1.0, seed=7)
 
 

@@ -3,6 +3,7 @@
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import gaps, token_steps
+from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 4
@@ -276,11 +277,10 @@ def _engine(
         block_size=SIZE,
         **{"max_num_seqs": 3, "max_num_batched_tokens": 32, **options},
     )
-    for number, person in enumerate(PEOPLE):
-        first = 20 + 40 * number
+    for person in PEOPLE:
         engine.add(
             person,
-            list(range(first, first + PROMPT)),
+            engine.tokens(STORIES[person], PROMPT),
             WISH,
             priority=(priorities or {}).get(person, 0),
         )

@@ -3,6 +3,7 @@
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import gaps, steps_to_first_token
+from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 TEXT = "The sea is salty because"
@@ -29,7 +30,7 @@ def _one_request(L: Teacher) -> Script:
         "one request", num_blocks=32, block_size=8, max_num_seqs=SLOTS, max_num_batched_tokens=64
     )
     yield L.say(
-        "A server is a thin layer around the engine. `minivllm serve smollm2` opens port 8000. In"
+        "A server is a thin layer around the engine. `minivllm serve house` opens port 8000. In"
         " another terminal: "
         f'`curl localhost:8000/v1/completions --json \'{{"prompt": "{TEXT}", "max_tokens":'
         f' {WANTED}, "stream": true}}\'`. '
@@ -74,8 +75,8 @@ def _one_request(L: Teacher) -> Script:
             WANTED - 1: "The first token comes from the prefill, and it counts.",
         },
         because=lambda: (
-            f"{_silent(engine, 'curl')} of them showed no text: part of a character, or the"
-            " possible beginning of a stop string, is held back."
+            f"{_silent(engine)} A token that ends inside a character, or at the possible beginning"
+            " of a stop string, is held back."
         ),
     )
     kinds = [type(event) for event in engine.events if getattr(event, "seq_id", "") == "curl.0"]
@@ -178,8 +179,8 @@ def _a_user_who_leaves(L: Teacher) -> Script:
         max_num_seqs=SLOTS,
         max_num_batched_tokens=32,
     )
-    for number, name in enumerate(("ada", "bob", "cleo")):
-        gone.add(name, list(range(20 + 30 * number, 27 + 30 * number)), max_tokens=WISH)
+    for name in ("ada", "bob", "cleo"):
+        gone.add(name, gone.tokens(STORIES[name], 7), max_tokens=WISH)
     gone.step(3)
     held = gone.num_used
     yield L.say(
@@ -254,13 +255,11 @@ def _arrive_in_a_step(engine: LessonEngine) -> None:
         engine.phase()
 
 
-def _silent(engine: LessonEngine, request_id: str) -> int:
-    """Count the tokens that made no text visible when they were sampled."""
-    return sum(
-        not event.text
-        for event in engine.events_of(ev.TokenSampled)
-        if event.seq_id == f"{request_id}.0"
-    )
+def _silent(engine: LessonEngine) -> str:
+    """Say how many of curl's tokens made no text visible when they were sampled."""
+    sampled = [one for one in engine.events_of(ev.TokenSampled) if one.seq_id == "curl.0"]
+    count = sum(not one.text for one in sampled)
+    return f"{count} of them showed no text." if count else "Here each showed its text at once."
 
 
 def _load(L: Teacher, name: str) -> LessonEngine:
@@ -270,8 +269,8 @@ def _load(L: Teacher, name: str) -> LessonEngine:
 
 
 def _customers(engine: LessonEngine, every: int) -> None:
-    for number in range(CUSTOMERS):
-        engine.add(f"p{number}", list(range(20 + 20 * number, 26 + 20 * number)), max_tokens=WISH)
+    for number, story in zip(range(CUSTOMERS), STORIES.values(), strict=False):
+        engine.add(f"p{number}", engine.tokens(story, 6), max_tokens=WISH)
         for _ in range(every):
             if engine.busy:
                 engine.step()

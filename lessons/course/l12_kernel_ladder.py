@@ -12,6 +12,7 @@ from minivllm.lessons.shown.recorded import (
 )
 from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import DIARY
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 BF16 = 2
@@ -27,7 +28,7 @@ LONG_CONTEXT = 16_384
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(num_blocks=24, block_size=16, max_num_seqs=2)
-    engine.add("ada", [10 + number % 200 for number in range(40)], max_tokens=12)
+    engine.add("ada", engine.tokens(DIARY, 40), max_tokens=12)
     engine.step(2)
     is_live = triton_is_here()
 

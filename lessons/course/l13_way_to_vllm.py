@@ -6,6 +6,7 @@ from importlib import import_module
 from minivllm.config import EngineConfig
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import DIARY, STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 ONLY_HERE = ("kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants")
@@ -168,9 +169,9 @@ def _the_same_files_and_events(L: Teacher) -> Script:
 
 def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
     spec = L.engine("speculative decoding", num_blocks=16, block_size=4, max_num_seqs=2)
-    spec.add("first", list(range(30, 42)), max_tokens=1)
+    spec.add("first", spec.tokens(STORIES["ada"], 12), max_tokens=1)
     spec.run()
-    spec.add("ada", list(range(30, 42 + 1 + GUESSES)), max_tokens=2)
+    spec.add("ada", spec.tokens(STORIES["ada"], 12 + 1 + GUESSES), max_tokens=2)
     yield L.say(
         "Now what vLLM has that minivllm does not, and where it would fit in. **Speculative"
         " decoding**: a small model guesses some tokens, and the large one checks them all in one"
@@ -264,9 +265,7 @@ def _the_same_default(L: Teacher) -> Script:
 
 def _eight_come(engine: LessonEngine) -> None:
     for number in range(8):
-        engine.add(
-            f"p{number}", [20 + (number + index) % 200 for index in range(PROMPT)], max_tokens=4
-        )
+        engine.add(f"p{number}", engine.tokens(DIARY, PROMPT), max_tokens=4)
     engine.step()
 
 
@@ -277,8 +276,8 @@ def _source(module: str) -> str:
 
 def _use_up(engine: LessonEngine) -> None:
     """Run two texts that stay cached, and a third one that needs some of their blocks."""
-    for first, length in ((30, 8), (60, 8), (90, 12)):
-        engine.add(f"text {first}", list(range(first, first + length)), max_tokens=1)
+    for name, length in (("ada", 8), ("bob", 8), ("cleo", 12)):
+        engine.add(name, engine.tokens(STORIES[name], length), max_tokens=1)
         engine.run()
 
 

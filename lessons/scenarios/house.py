@@ -6,6 +6,8 @@ the house model tells best.
 """
 
 import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from minivllm.lessons.scenarios.scenarios import Scenario, ScenarioRequest
 
@@ -20,18 +22,32 @@ STORIES = {
     "hana": "Write a short story about Hana and a red kite.",
 }
 """A user of `shared-prefix` -> what the user asks the house model."""
+QUICK = {"attention_backend": "torch", "linear_backend": "torch"}
+"""Options for the house model: without compiling C kernels, its first text appears sooner."""
 STORY_TOKENS = 200
 """Enough for a whole story."""
 
 
+OPTIONS: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {
+        # The most tokens of a sequence that the house model supports.
+        "long-and-short": {"max_model_len": 1024},
+        # Its stories end before they fill more.
+        "memory-pressure": {"num_gpu_blocks_override": 20},
+    }
+)
+"""A scenario's name -> its engine options that the house model changes."""
+
+
 def for_the_house_model(scenario: Scenario) -> Scenario:
-    """Return the scenario with prompts and parameters for the house model."""
+    """Return the scenario with prompts, parameters and engine options for the house model."""
     stories = STORIES if scenario.name == "shared-prefix" else {}
     waves = tuple(
         tuple(_adapted(request, stories.get(request.request_id)) for request in wave)
         for wave in scenario.waves
     )
-    return dataclasses.replace(scenario, waves=waves)
+    options = MappingProxyType({**scenario.options, **OPTIONS.get(scenario.name, {})})
+    return dataclasses.replace(scenario, options=options, waves=waves)
 
 
 def _adapted(request: ScenarioRequest, story: str | None) -> ScenarioRequest:

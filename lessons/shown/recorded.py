@@ -1,6 +1,6 @@
 """Recorded results of Triton's kernels for lessons 5 and 12, for machines without Triton.
 
-`tools/pictures/record_kernels.py` makes the recording, which fits only the model `tiny-random`. The
+`tools/pictures/record_kernels.py` makes the recording, which fits only the model `house`. The
 traces for the x-ray are in `minivllm.runtime.attention.recorded_xray`.
 """
 
@@ -53,7 +53,7 @@ def look_or_recorded(shape: Shape) -> dict[str, Look]:
     if triton_is_here():
         return look(shape)
     if shape != recorded().shape:
-        raise TritonMissingError("This lesson with a model of another shape than tiny-random's")
+        raise TritonMissingError("This lesson with a model of another shape than house's")
     return recorded().looks
 
 

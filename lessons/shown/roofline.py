@@ -30,7 +30,7 @@ H100 = Device("H100", bytes_per_second=3.35e12, operations_per_second=989e12, nu
 
 
 def weights_per_pass(config: ModelConfig) -> int:
-    """Number of weights that a pass reads. This does not depend on its number of tokens."""
+    """Number of weights that a pass reads. This does not depend on the pass's number of tokens."""
     hidden, heads, kv_heads = (
         config.hidden_size,
         config.num_attention_heads,

@@ -17,11 +17,11 @@ from minivllm.lessons.site.picks import PICKS
 from minivllm.lessons.site.pictures import draw, picture_words
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
+from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.lessons.teacher.script import Answer, Lesson, Predict
 from minivllm.lessons.teacher.words import page_picture
 from minivllm.tui.lesson import Page
 
-INSTANT_MODEL, READABLE_MODEL = "tiny-random", "smollm2"
 PICTURES = "../assets/lessons"
 
 Draw = Callable[[Page, str], str]
@@ -46,14 +46,13 @@ def lesson_page(lesson: Lesson, *, draw: Draw = draw) -> LessonPage:
 
     Raises `LessonError` if a page that `picks` selects shows nothing new.
     """
-    model = READABLE_MODEL if lesson.text_matters else INSTANT_MODEL
-    player = LessonPlayer(lesson, ModelShelf(model))
+    player = LessonPlayer(lesson, ModelShelf())
     try:
         writer = _Writer(lesson, player, draw)
         writer.write()
     finally:
         player.close()
-    parts = [_top(lesson, model), *writer.parts, _bottom(lesson)]
+    parts = [_top(lesson), *writer.parts, _bottom(lesson)]
     return LessonPage(page_name(lesson), "\n".join(parts), writer.pictures)
 
 
@@ -170,16 +169,8 @@ def _misconceptions(question: Predict, truth: Answer) -> list[str]:
     return ["If you expected\n", "\n".join(lines) + "\n"] if lines else []
 
 
-def _top(lesson: Lesson, model: str) -> str:
+def _top(lesson: Lesson) -> str:
     needs = ", ".join(link_to(find_lesson(name)) for name in lesson.needs)
-    writes = (
-        f"The model is `{READABLE_MODEL}`, a real one, because this lesson shows its text."
-        if model == READABLE_MODEL
-        else (
-            f"The model is `{INSTANT_MODEL}`: small and never trained, so its text makes no sense."
-            " The engine handles its memory like that of any other model."
-        )
-    )
     return f"""\
 ---
 description: "Lesson {lesson.number} of minivllm: {lesson.title}"
@@ -198,7 +189,8 @@ tests/lessons/test_lessons.py plays every lesson -->
 minivllm lesson {lesson.number}
 ```
 
-{writes}
+The model is `{LESSON_MODEL}`, a very small one that comes with minivllm and tells short stories.
+The engine handles its memory like that of any other model.
 """
 
 

@@ -19,6 +19,8 @@ from minivllm.events.fold import Fold
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter
 from minivllm.events.state import SequenceState
 from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.lessons.scenarios.house import QUICK
+from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.state.model import DashboardModel
 
@@ -34,13 +36,13 @@ E = TypeVar("E", bound=ev.Event)
 class ModelShelf:
     """One model, loaded for the first engine and shared by all engines of a lesson."""
 
-    def __init__(self, model: str, loaded: LoadedModel | None = None) -> None:
+    def __init__(self, model: str = LESSON_MODEL, loaded: LoadedModel | None = None) -> None:
         self.name = model
         self._loaded = loaded
 
     def engine(self, options: dict[str, object]) -> LessonEngine:
         config = EngineConfig(
-            model=self.name, **{"check_invariants": True, "device": "cpu", **options}
+            model=self.name, **{"check_invariants": True, "device": "cpu", **QUICK, **options}
         )
         if self._loaded is None:
             from minivllm.runtime.loader import load_model
@@ -90,15 +92,13 @@ class LessonEngine:
         params: fields of `SamplingParams`
         chat: the prompt is a user's message, to be put into the chat template
         """
-        text = prompt if isinstance(prompt, str) else None
+        tokenizer = self.engine.tokenizer
         if chat:
-            token_ids = self.engine.tokenizer.apply_chat_template(
-                [{"role": "user", "content": prompt}]
-            )
+            token_ids = tokenizer.apply_chat_template([{"role": "user", "content": prompt}])
         else:
-            token_ids = self.engine.tokenizer.encode(prompt) if text is not None else prompt
-        fields = {"prompt_token_ids": token_ids}
-        fields |= {} if text is None else {"prompt": text}
+            token_ids = tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+        text = prompt if isinstance(prompt, str) else tokenizer.decode(prompt)
+        fields = {"prompt_token_ids": token_ids, "prompt": text}
         fields |= {} if cache_salt is None else {"cache_salt": cache_salt}
         sampling = SamplingParams(
             **{"temperature": 0.0, "ignore_eos": True, "max_tokens": max_tokens, **params}
@@ -213,6 +213,13 @@ class LessonEngine:
 
     def events_of(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if type(event) is kind]
+
+    def tokens(self, text: str, count: int) -> list[int]:
+        """The first `count` tokens of a text, for a prompt of an exact length."""
+        token_ids = self.engine.tokenizer.encode(text)[:count]
+        if len(token_ids) < count:
+            raise LessonError(f"The prompt needs {count} tokens, but has {len(token_ids)}.")
+        return token_ids
 
     def pieces(self, text: str) -> list[str]:
         """The tokens of a text, each decoded."""

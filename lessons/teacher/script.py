@@ -184,8 +184,6 @@ class Lesson:
     minutes: int
     needs: tuple[str, ...]
     """Names of lessons to take before this one."""
-    text_matters: bool
-    """Whether the model's text matters, so that a real model is used if one is available."""
     watches_kernels: bool
     """Whether the lesson runs Triton's kernels (or shows recordings if Triton is missing)."""
     run: Callable[[Teacher], Script]
@@ -198,13 +196,12 @@ def lesson(
     *,
     minutes: int,
     needs: tuple[str, ...] = (),
-    text_matters: bool = False,
     watches_kernels: bool = False,
 ) -> Callable[[Callable[[Teacher], Script]], Lesson]:
     """Decorator: make a `Lesson` of the generator function `run` in a module `l<number>_....py`."""
 
     def make(run: Callable[[Teacher], Script]) -> Lesson:
-        return Lesson(number, name, title, minutes, needs, text_matters, watches_kernels, run)
+        return Lesson(number, name, title, minutes, needs, watches_kernels, run)
 
     return make
 

@@ -1,7 +1,7 @@
 """`loading`: the slow first step of every command that runs a model.
 
 Some libraries ignore a Ctrl-C during their import and stay half loaded, which causes errors later.
-So it takes effect only after the import of torch.
+So a Ctrl-C takes effect only after the import of torch.
 """
 
 import signal

@@ -100,7 +100,7 @@ NOT_OPTIONS = frozenset(
 def add_engine_options(
     parser: argparse.ArgumentParser, defaults: Mapping[str, object] | None = None
 ) -> None:
-    """Add all options of `EngineConfig`. The help shows `defaults` in place of its defaults."""
+    """Add all options of `EngineConfig`. The help shows `defaults` in place of the fields'."""
     fields = {field.name: ENGINE_HELP[field.name] for field in dataclasses.fields(EngineConfig)}
     _add_fields(parser.add_argument_group("engine"), EngineConfig, fields, defaults or {})
 
@@ -108,7 +108,7 @@ def add_engine_options(
 def engine_config(
     args: argparse.Namespace, defaults: Mapping[str, object] | None = None
 ) -> EngineConfig:
-    """A typed option wins over `defaults`, and these over the class's."""
+    """A typed option wins over `defaults`, and `defaults` over those of the class."""
     return EngineConfig(**(defaults or {}) | _given(args, EngineConfig))
 
 
@@ -135,7 +135,7 @@ def add_sampling_options(
 def sampling_params(
     args: argparse.Namespace, defaults: Mapping[str, object] | None = None
 ) -> SamplingParams:
-    """A typed option wins over `defaults`, and these over the class's."""
+    """A typed option wins over `defaults`, and `defaults` over those of the class."""
     given = _given(args, SamplingParams)
     given.pop("seed", None)
     return SamplingParams(**(defaults or {}) | given)

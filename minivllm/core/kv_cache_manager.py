@@ -83,7 +83,7 @@ class KVCacheManager:
     def table_length(self, num_tokens: int) -> int:
         """Return the length of a block table for `num_tokens` tokens.
 
-        With the contiguous allocator, every table has the same, greater length.
+        With the contiguous allocator, every table has the length of the longest possible sequence.
         """
         return self.num_blocks_for(num_tokens)
 
@@ -134,7 +134,7 @@ class KVCacheManager:
     ) -> Shortage | None:
         """Return the shortage if a table for `num_tokens` tokens does not fit now, else None.
 
-        num_copies: how many further blocks are needed for copies.
+        num_copies: how many blocks are needed for copies, besides the table's.
         """
         num_new = self.num_blocks_for(num_tokens) - len(sequence.block_table) - len(computed.blocks)
         # A hit on a free block uses up a free block, just as a new block does.

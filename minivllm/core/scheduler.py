@@ -98,7 +98,7 @@ class Scheduler:
         sequence.status = status
         sequence.stop_reason = stop_reason
         if pruned:
-            request.sequences.remove(sequence)  # otherwise a beam search would keep hundreds
+            request.sequences.remove(sequence)  # a beam search prunes hundreds of sequences
         if request.is_finished:
             del self.requests[request.request_id]
             if aborted:

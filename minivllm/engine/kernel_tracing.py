@@ -1,14 +1,15 @@
 """`KernelTracer`: traces what an attention kernel reads for one sequence, as an event.
 
     ask("a.0")  ->  next decode of a.0: the runner keeps one layer's queries, keys and values
-                ->  the interpreted kernel runs on them again, and every read is recorded
+                ->  the kernel `decode_grouped` runs on them in Triton's interpreter, which
+                    records every read
 
 So the trace (x-ray) shows the engine's own data, with any attention backend. The engine waits for
-the trace (the first takes most of a second). Otherwise, the place of the event in a recording would
-depend on the machine's speed.
+the trace: the first takes most of a second (with a CUDA device, each takes a few seconds).
+Otherwise, the place of the event in a recording would depend on the machine's speed.
 
-Without Triton, the event has a trace that ships with minivllm and is marked as recorded. Each
-request for a trace gets exactly one event. If the sequence ends before it decodes, or if Triton
+Without Triton, the event has a trace that ships with minivllm and is marked as recorded. For each
+sequence asked for, exactly one event follows. If the sequence ends before it decodes, or if Triton
 fails, the event has the reason.
 """
 
@@ -36,7 +37,7 @@ class KernelTracer:
         self._asked: list[str] = []
 
     def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
-        """Trace the next decode of a sequence. Raise `InvalidRequestError` if it is unknown."""
+        """Trace a sequence's next decode. `InvalidRequestError` if it is unknown or has ended."""
         if not _is_unfinished(seq_id, requests):
             raise InvalidRequestError(
                 f"There is no unfinished sequence {seq_id!r} to trace: choose a running one."

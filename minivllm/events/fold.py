@@ -37,8 +37,8 @@ class Fold:
         """
         if state is None:
             state = EngineState.idle(header)
-        # A seek restores tens of thousands of token ids, and as int objects they took most of its
-        # time.
+        # A seek restores tens of thousands of token ids. As int objects, they took most of the
+        # seek's time.
         for request in state.requests.values():
             request.prompt_token_ids = array("I", request.prompt_token_ids)
         for sequence in state.sequences.values():
@@ -60,7 +60,7 @@ class Fold:
         self.token_pieces = state.token_pieces
         """Text of each named token id. A fold of an earlier moment may have later names, too."""
         self.num_token_pieces = len(state.token_pieces)
-        """How many of them are named at this moment."""
+        """How many token ids are named at this moment."""
         self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
         self.last_seq = -1
         """`seq` of the last applied event."""
@@ -185,7 +185,7 @@ class Fold:
     def _forget(self, seq_id: str, reason: str | None) -> bool:
         """Remove a sequence; return whether it was the last sequence of its request.
 
-        reason: how the sequence ended, for the history; None keeps it out of the history
+        reason: how the sequence ended, for the history; None keeps the sequence out of the history
         """
         sequence = self.sequences.pop(seq_id)
         queue = self.running if sequence.status == "RUNNING" else self.waiting

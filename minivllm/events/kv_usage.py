@@ -11,7 +11,7 @@ slots are *allocated*: their block has an owner.
     free      all other slots
 
 Waste, as in the PagedAttention paper, is (reserved + internal) / allocated. If a sequence ends
-before `max_tokens`, the slots that it never writes have counted as reserved.
+before `max_tokens`, the slots that it never writes were counted as reserved.
 
 A step is measured when its plan is complete, after its last `step.scheduled`. A measurement between
 two steps would look too good: ended sequences are gone, and forks have not copied blocks yet.
@@ -76,7 +76,7 @@ class _BlockSlots(NamedTuple):
 
 
 class _Tally(NamedTuple):
-    """All blocks in use, in slots."""
+    """Totals over all blocks in use; unit: slots."""
 
     used: int
     reserved: int
@@ -155,7 +155,7 @@ class KVUsageMeter:
         )
 
     def _num_useless_blocks(self) -> int:
-        """How many free blocks would be left if as many runs as possible were reserved now."""
+        """How many free blocks would be left over after as many contiguous reservations as fit."""
         header = self.fold.header
         if header.config.get("kv_cache_allocator") != "contiguous":
             return 0

@@ -1,7 +1,7 @@
 """`EngineState`: the complete visible state of an engine between two phases, as plain data.
 
 `LLMEngine.inspect()` reads the state from the engine's objects, and `Fold` builds it from events
-alone; both results must be equal. Finished sequences are not part of it (see `Fold.history`).
+alone; both results must be equal. Finished sequences are not in it (see `Fold.history`).
 
 `gc=False`: there are thousands of these objects, and no object can be part of a cycle.
 """
@@ -70,7 +70,7 @@ class ScheduledState(msgspec.Struct, gc=False):
 
 
 class Counters(msgspec.Struct, gc=False):
-    """Totals since the engine started. Where vLLM has such a metric, it has vLLM's name."""
+    """Totals since the engine started. A total that vLLM has too has vLLM's name."""
 
     finished_requests: int = 0
     aborted_requests: int = 0
@@ -108,7 +108,7 @@ class EngineState(msgspec.Struct, gc=False):
     scheduled: list[ScheduledState]
     """How the budget was spent."""
     max_num_seqs: int
-    """The current value; a recording's header has the one that the engine was built with."""
+    """The current value; a recording's header has the value that the engine was built with."""
     max_num_batched_tokens: int
     counters: Counters
     token_pieces: dict[int, str] = {}

@@ -104,7 +104,7 @@ class InputBatch:
         starts = _array([item.start for item in scheduled])
         num_cached = _array([item.sequence.num_cached_tokens for item in scheduled])
         num_samples = _array([len(item.sampling) for item in scheduled])
-        if plan.total_num_scheduled_tokens == num_seqs:  # each has one token: nearly every step
+        if plan.total_num_scheduled_tokens == num_seqs:  # one token per sequence: nearly every step
             lengths = 1
             token_ids = [item.sequence.token_ids[item.start] for item in scheduled]
             query_start_loc = np.arange(num_seqs + 1)
@@ -136,7 +136,7 @@ class InputBatch:
         )
 
     def _update_rows(self, scheduled: list[ScheduledSequence]) -> None:
-        """Update the rows that changed. In a decode step few do: a row grows once per block."""
+        """Update the rows that changed. In a decode step few did: a row grows once per block."""
         owners, num_blocks, last_blocks = self._owners, self._num_blocks, self._last_blocks
         for item in scheduled:
             sequence = item.sequence

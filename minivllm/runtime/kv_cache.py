@@ -85,7 +85,8 @@ def default_cpu_cache_bytes() -> int:
 def available_cpu_memory(root: Path = Path("/")) -> int | None:
     """Return how many bytes this process can still allocate without swapping; None if unknown.
 
-    The machine's available memory, or the rest of the container's limit (cgroup v2) if smaller.
+    This is the machine's available memory, or what is left of the container's limit (cgroup v2)
+    if that is less.
     """
     limits = [_machine_memory(root), _container_memory(root)]
     known = [limit for limit in limits if limit is not None]

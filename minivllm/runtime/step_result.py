@@ -22,7 +22,7 @@ class Watch:
     decodes: tuple[int, ...] = ()
     """Indices into the plan's sequences. For these, keep the inputs of one layer's attention."""
     attention_mass: bool = False
-    """Whether to measure the share of attention on each block; costs half as much as attention."""
+    """Whether to measure the share of attention on each block, at half the cost of attention."""
 
 
 WATCH_NOTHING = Watch()
@@ -42,4 +42,4 @@ class StepResult:
     attention_mass: Seq[list[float]] = ()
     """If watched: for each sequence in plan order, the share of attention on each block."""
     decode_samples: Seq[DecodeSample] = ()
-    """One for each of `Watch.decodes`, in that order."""
+    """One sample for each of `Watch.decodes`, in that order."""

@@ -30,7 +30,7 @@ class ServerOptions:
     api_key: Strings = ()
     """Each of these keys opens every route. If there are none, no key is required."""
     served_model_name: str | None = None
-    """The model's name for clients; None means the name that it was loaded by."""
+    """The model's name for clients; None means the name that the model was loaded by."""
     allowed_hosts: Strings = ()
     """Additional names that a request's Host header may contain. Without them, a server on loopback
     accepts only loopback names.

@@ -105,7 +105,7 @@ class Serving:
         except BaseException:
             generation.close()
             raise
-        # A second later, because at the deadline the generation itself sends the client a reason.
+        # Wait a second longer: at the deadline, the generation itself sends the client a reason.
         too_long = partial(
             asyncio.sleep, request.state.deadline + 1.0 - asyncio.get_running_loop().time()
         )
@@ -159,7 +159,7 @@ def new_id(prefix: str) -> str:
 
 
 def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
-    """Return the id for the client. The engine's differs, because two clients may choose the same."""
+    """Return the id for the client. The engine's id differs: clients may repeat theirs."""
     return name if body.request_id is None else f"{prefix}-{body.request_id}"
 
 

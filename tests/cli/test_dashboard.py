@@ -12,18 +12,21 @@ from rich.cells import cell_len
 from support.tui.svg_rows import rows_of
 
 from minivllm.cli import main
+from minivllm.events.recording.recording import Recording
+from minivllm.events.types import RequestPreempted
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.tail import TailSource
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "docs/assets/recordings"
 LOG = RECORDINGS / "memory-pressure.jsonl"
+LAST = Recording(LOG).last_step
 OTHER = RECORDINGS / "shared-prefix.jsonl"
 SCREENS = {
-    "scheduler": ("token budget", "Chosen step", "cleo preempted for itself"),
+    "scheduler": ("token budget", "Chosen step", "preempted for"),
     "compare": ("A: this recording", "B: the second one", "First different plan"),
 }
-"""Words on these screens after the preemption of step 93; `tests/tui` checks every screen."""
+"""Words on these screens after the first preemption; `tests/tui` checks every screen."""
 
 Shoot = Callable[..., str]
 
@@ -50,7 +53,10 @@ def shoot(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> Shoot:
 def test_a_screen_is_drawn_as_it_is_in_a_terminal_of_this_size_at_this_step(
     screen: str, shoot: Shoot
 ) -> None:
-    rows = rows_of(shoot("--screen", screen, "--step", 93, "--size", "80x24", "--with", OTHER))
+    recording = Recording(LOG)
+    events = recording.events(0, len(recording))
+    step = next(one.step for one in events if isinstance(one, RequestPreempted))
+    rows = rows_of(shoot("--screen", screen, "--step", step, "--size", "80x24", "--with", OTHER))
     assert len(rows) == 24 and max(map(cell_len, rows)) <= 80
     assert all(any(words in row for row in rows) for words in SCREENS[screen]), "\n".join(rows)
     assert "PAUSED" in rows[0] and "Pause" in rows[-1]
@@ -65,7 +71,7 @@ def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(
     for words in ("@font-face", "url(http", "\x1b"):
         assert words not in svg
     assert "a<b>&" in "".join(ElementTree.fromstring(svg).itertext())
-    assert "step 267" in rows_of(svg)[0], "without --step, the end of the recording"
+    assert f"step {LAST}" in rows_of(svg)[0], "without --step, the end of the recording"
 
 
 def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: Path) -> None:
@@ -106,8 +112,8 @@ def test_shot_and_replay_do_not_import_torch() -> None:
             "--size must be columns and rows, at most 1000 each, as in 120x36; got '120'.",
         ),
         ("--screen home", "--screen must be one of overview, blocks, scheduler, requests, events,"),
-        ("--choose nobody", "run.jsonl has no such request, block (b0 to b23) or event"),
-        ("--step 268", "--step 268: run.jsonl has the steps 0 to 267."),
+        ("--choose nobody", "run.jsonl has no such request, block (b0 to b19) or event"),
+        (f"--step {LAST + 1}", f"--step {LAST + 1}: run.jsonl has the steps 0 to {LAST}."),
         ("-o run.jsonl", "run.jsonl is the recording itself: name another file for the picture."),
         ("-o x.PDF", "x.svg"),
     ],

@@ -26,7 +26,7 @@ from minivllm.core.invariants import Violation
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios.house import STORIES, for_the_house_model
-from minivllm.lessons.scenarios.scenarios import SCENARIOS
+from minivllm.lessons.scenarios.scenarios import LONG_AND_SHORT, SCENARIOS
 from minivllm.tui.sources.in_process import InProcessSource
 
 DEMO = ["demo", "--model", "tiny-random", "--headless"]
@@ -136,6 +136,15 @@ def test_the_first_story_begins_within_three_seconds_of_processor_time(empty_hom
         process.communicate()
     ticks = int(stat[11]) + int(stat[12])  # utime, stime
     assert ticks / os.sysconf("SC_CLK_TCK") < 3.0
+
+
+def test_the_house_model_plays_the_scenario_with_the_longest_prompt(
+    capsys: pytest.CaptureFixture,
+):
+    command = ["demo", "--headless", "--model", "house", "--scenario", LONG_AND_SHORT.name]
+    assert main([*command, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["model"] == "house" and report["invariant_violations"] == 0
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -11,9 +11,11 @@ from support.engine.engine_fakes import WatchedEngine
 from minivllm.cli import main
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
+from minivllm.events.types import RequestPreempted
 
 RECORDINGS = Path(__file__).parents[2] / "docs/assets/recordings"
 LOG = RECORDINGS / "memory-pressure.jsonl"
+LAST = Recording(LOG).last_step
 
 
 @pytest.mark.parametrize("step", [0, 90, None])
@@ -26,9 +28,17 @@ def test_once_prints_the_folded_state_as_one_line_of_json(
     fold = recording.view_at_step(recording.last_step if step is None else step)
     state = json.loads(msgspec.json.encode(fold.state))
     assert {name: told[name] for name in state} == state
-    assert told["model"] == "smollm2" and told["t"] == fold.t and told["lost_events"] == 0
+    assert told["model"] == "house" and told["t"] == fold.t and told["lost_events"] == 0
     assert told["finished_requests"] == fold.counters.finished_requests
-    assert sum(told["pool"].values()) == len(told["blocks"]) == 24
+    assert sum(told["pool"].values()) == len(told["blocks"]) == 20
+
+
+def when_two_were_preempted() -> int:
+    """The step after the second preemption: two sequences run, and two wait."""
+    recording = Recording(LOG)
+    events = recording.events(0, len(recording))
+    steps = [one.step for one in events if isinstance(one, RequestPreempted)]
+    return steps[1] + 1
 
 
 def test_once_prints_the_words_of_tokens_and_none_of_an_old_recording(
@@ -48,14 +58,21 @@ def test_once_prints_the_words_of_tokens_and_none_of_an_old_recording(
 
 
 def test_once_prints_running_and_waiting_requests_with_reasons(capsys: pytest.CaptureFixture):
-    assert main(["once", str(LOG), "--step", "150"]) == 0
+    step = when_two_were_preempted()
+    assert main(["once", str(LOG), "--step", str(step)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("smollm2 after step 150, ")
-    assert lines[1] == "blocks    24 of 16 tokens: 23 used, 1 free but cached, 0 empty"
+    fold = Recording(LOG).view_at_step(step)
+    cleo, dan = (fold.sequences[one] for one in fold.waiting)
+    free = len(fold.free_queue)
+    assert lines[0].startswith("house (bf16 ") and f" after step {step}, " in lines[0]
+    assert (
+        lines[1] == f"blocks    20 of 16 tokens: {20 - free} used, {free} free but cached, 0 empty"
+    )
     assert lines[3] == "running   2 in 4 slots" and lines[4].split()[:3] == ["ada", "slot", "0,"]
+    need = -(-cleo.num_tokens // 16)
     assert lines[-2:] == [
-        "  cleo         129 tokens, preempted 1x: needs 8 blocks, 1 free",
-        "  dan          98 tokens, preempted 1x: behind cleo",
+        f"  cleo         {cleo.num_tokens} tokens, preempted 1x: needs {need} blocks, {free} free",
+        f"  dan          {dan.num_tokens} tokens, preempted 1x: behind cleo",
     ]
 
 
@@ -63,9 +80,9 @@ def test_once_escapes_terminal_codes_from_the_recording(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ):
     evil, data = tmp_path / "evil.jsonl", LOG.read_bytes()
-    data = data.replace(b'"model":"smollm2"', b'"model":"\\u001b[2Jsmollm2"', 1)
+    data = data.replace(b'"model":"house"', b'"model":"\\u001b[2Jhouse"', 1)
     evil.write_bytes(data.replace(b'"cleo.0"', b'"c\\u0007leo.0"'))
-    assert main(["once", str(evil), "--step", "150"]) == 0
+    assert main(["once", str(evil), "--step", str(when_two_were_preempted())]) == 0
     out = capsys.readouterr().out
     assert "cleo" in out and not any(ord(character) < 32 and character != "\n" for character in out)
 
@@ -89,7 +106,7 @@ def test_once_reports_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture)
     ("arguments", "sentence"),
     [
         (["once", "no-such.jsonl"], "no-such.jsonl cannot be read: No such file or directory."),
-        (["once", str(LOG), "--step", "9999"], "ends with step 267; it has no step 9999 yet."),
+        (["once", str(LOG), "--step", "9999"], f"ends with step {LAST}; it has no step 9999 yet."),
         (["export", __file__, "--perfetto", "x.json"], "is not a minivllm recording"),
         (["export", str(LOG), "--perfetto", "no/such/x.json"], "no/such/x.json: No such file"),
     ],
@@ -111,8 +128,10 @@ def test_export_writes_a_trace_and_never_overwrites_the_recording(
     log.write_bytes(LOG.read_bytes())
     assert main(["export", str(log), "--perfetto", str(trace)]) == 0
     captured = capsys.readouterr()
-    assert captured.out == "" and "267 steps" in captured.err and "ui.perfetto.dev" in captured.err
-    assert CheckedTrace(trace.read_bytes()).about["steps"] == 267
+    assert (
+        captured.out == "" and f"{LAST} steps" in captured.err and "ui.perfetto.dev" in captured.err
+    )
+    assert CheckedTrace(trace.read_bytes()).about["steps"] == LAST
     link = tmp_path / "link.jsonl"
     link.symlink_to(log)
     assert main(["export", str(log), "--perfetto", str(link)]) == 2

@@ -83,7 +83,7 @@ def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes()
         fields = {field.name for field in msgspec.structs.fields(kind)} - {"seq", "step", "t"}
         assert {name.strip("`") for name in tables("reference/events.md", f"`{tag}`")} >= fields
     header = re.search(r'\{"ev":"meta".*', text)[0].encode()
-    assert decode_header("the page", header).num_blocks == 24
+    assert decode_header("the page", header).num_blocks == 20
 
 
 def test_every_refused_combination_on_the_page_is_refused() -> None:

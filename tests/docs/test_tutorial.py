@@ -44,7 +44,7 @@ def stale_pictures(pictures: dict[str, str]) -> list[str]:
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
 def test_the_page_of_a_lesson_says_what_the_lesson_says_today(
-    lesson: Lesson, smollm2_path: Path
+    lesson: Lesson,
 ) -> None:
     drawn_again = lesson.name in DRAWN
     page = lesson_page(lesson, draw=draw if drawn_again else (lambda page, title: ""))
@@ -58,7 +58,7 @@ def test_the_page_of_a_lesson_says_what_the_lesson_says_today(
     "lesson", [one for one in lessons() if one.name not in DRAWN], ids=lambda lesson: lesson.name
 )
 def test_the_pictures_of_every_other_lesson_are_those_of_today(
-    lesson: Lesson, smollm2_path: Path
+    lesson: Lesson,
 ) -> None:
     assert stale_pictures(lesson_page(lesson).pictures) == [], MADE_BY
 

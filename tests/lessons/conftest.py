@@ -16,7 +16,7 @@ def model(request) -> str:
 
 @pytest.fixture(scope="session")
 def lesson_shelf() -> ModelShelf:
-    return ModelShelf("tiny-random")
+    return ModelShelf()
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.script import MAX_WORDS, Answer, Lesson, Predict
 from minivllm.lessons.teacher.transcript import transcript
-from minivllm.lessons.teacher.words import without_marks
+from minivllm.lessons.teacher.words import page_picture, without_marks
 from minivllm.text import clean
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.lesson import Page
@@ -39,13 +39,16 @@ class Run:
     truths: list[Answer]
     wrong_verdicts: list[str]
     """Verdicts on the wrong answers that the lesson expects."""
+    pictures: list[str]
+    """The panel beside each page, as text."""
 
 
 def play(lesson: Lesson, shelf: ModelShelf) -> Run:
     player = LessonPlayer(lesson, shelf)
-    questions, verdicts = [], []
+    questions, verdicts, pictures = [], [], []
     while not player.over:
         question = player.question
+        pictures.append("\n".join(page_picture(player.page)))
         player.pass_over()
         if question is not None:
             questions.append(question)
@@ -53,7 +56,7 @@ def play(lesson: Lesson, shelf: ModelShelf) -> Run:
                 given for given in question.why if not question.is_right(given, player.truths[-1])
             ]
             verdicts += [question.verdict(given, player.truths[-1]).text for given in wrong]
-    run = Run(lesson, player.pages, questions, player.truths, verdicts)
+    run = Run(lesson, player.pages, questions, player.truths, verdicts, pictures)
     player.close()
     return run
 
@@ -96,11 +99,14 @@ def test_a_second_run_is_equal_and_its_transcript_holds_every_page(run, lesson_s
     player.close()
 
 
-@pytest.mark.parametrize(
-    "lesson", [one for one in lessons() if one.text_matters], ids=lambda lesson: lesson.name
-)
-def test_a_lesson_about_text_holds_on_the_real_model_too(lesson, smollm2):
-    run = play(lesson, ModelShelf("smollm2", smollm2))
+def test_no_page_and_no_picture_of_a_lesson_has_a_replacement_character(run):
+    assert len(run.pictures) == len(run.pages) - 1
+    shown = "\n".join((*(page.text for page in run.pages), *run.pictures))
+    assert "\N{REPLACEMENT CHARACTER}" not in shown
+
+
+def test_the_lesson_about_tokens_holds_on_the_chat_model_too(smollm2):
+    run = play(find_lesson("tokens"), ModelShelf("smollm2", smollm2))
     assert run.pages[-1].last
     assert all(
         len(text.split()) <= MAX_WORDS

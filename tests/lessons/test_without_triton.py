@@ -18,7 +18,7 @@ from minivllm.runtime.attention.recorded_xray import recordings
 TESTS = Path(__file__).parents[1]
 ON_KERNELS = {lesson.number for lesson in lessons() if lesson.watches_kernels}
 COMMANDS = {
-    "lesson 5": "lesson 5 --plain --auto --model tiny-random",
+    "lesson 5": "lesson 5 --plain --auto",
     "smollm2": "lesson 5 --plain --auto --model smollm2",
     "list": "lesson",
     "bench": "bench kernels --interpret",

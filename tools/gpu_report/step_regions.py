@@ -46,7 +46,7 @@ def decode_step(profile: Stage) -> str:
             ),
             table(columns, lines),
             (
-                "Here a request returns its output only at the end, as with `LLM.generate`, and"
+                "Here the engine returns a request's output only at the end, as with `LLM.generate`, and"
                 " nothing subscribes to the events. A server streams tokens and emits events, so"
                 " the host has more work in each of its steps."
             ),
@@ -87,8 +87,8 @@ def profile_intro(profile: Stage) -> str:
     wall, busy = statistics.median(row["runs"]), statistics.median(row["busy"])
     return (
         f"On an {profile['environment']['device']['name']} ({profile['began'][:10]}) a decode step"
-        f" of {row['batch']} sequences in Qwen3-0.6B's shape took {wall * 1e3:.2f} ms, and kernels"
-        f" ran in {busy * 1e3:.2f} ms of it. All figures are in"
+        f" of {row['batch']} sequences of a model with Qwen3-0.6B's shape took {wall * 1e3:.2f}"
+        f" ms, and kernels ran in {busy * 1e3:.2f} ms of it. All figures are in"
         " [Performance](../performance.md#a-decode-step-on-a-gpu)."
     )
 
@@ -112,7 +112,7 @@ def _host_time(profile: Stage, kind: str, words: str) -> str:
             ]
     milliseconds = {name: f"{total / 1e3:.1f} ms" for name, total in spent.items()}
     return (
-        f"{words} the host spent {milliseconds['launch']} in launches and other calls of CUDA,"
+        f"{words} the host spent {milliseconds['launch']} in launches and other CUDA calls,"
         f" {milliseconds['wait']} waiting for the device, and {milliseconds['python']} in Python."
     )
 

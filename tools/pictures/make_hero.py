@@ -5,7 +5,7 @@
                                                    `make pictures` does the same
     tools/pictures/make_hero.py --out /tmp/x     # in another folder
 
-The animation shows every fourth step of the recording shared-prefix, two steps per
+The animation shows every fifth step of the recording shared-prefix, two steps per
 second. The SVG has no script: CSS shows each element at the right time. If the reader prefers
 reduced motion, or if the viewer cannot animate, the picture shows step STILL.
 """
@@ -31,10 +31,10 @@ RECORDING = ROOT / "docs/assets/recordings/shared-prefix.jsonl"
 PICTURES = {"hero.svg": DARK.name, "hero-light.svg": LIGHT.name}
 SIZE = (100, 30)
 SPEED = 1.0
-STRIDE = 4
-STEPS = range(1, 138, STRIDE)
+STRIDE = 5
+STEPS = range(1, 181, STRIDE)
 """From the first prefill to the end of the first requests of the second wave (cached prompts)."""
-STILL = 109
+STILL = 161
 SVG = "{http://www.w3.org/2000/svg}"
 
 

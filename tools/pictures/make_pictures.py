@@ -25,20 +25,20 @@ RECORDINGS = ROOT / "docs/assets/recordings"
 SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         # Four users share a cached system prompt, so there are shared and cached blocks.
-        "overview": ("shared-prefix.jsonl", "--step", "110"),
-        "overview-light": ("memory-pressure.jsonl", "--step", "76", "--light"),
+        "overview": ("shared-prefix.jsonl", "--step", "165"),
+        "overview-light": ("memory-pressure.jsonl", "--step", "90", "--light"),
         "blocks": (
-            "shared-prefix.jsonl", "--step", "110", "--screen", "blocks",
+            "shared-prefix.jsonl", "--step", "165", "--screen", "blocks",
             "--choose", "b3", "--choose", "gil",
         ),
         "scheduler": (
             "long-and-short.jsonl", "--step", "26", "--screen", "scheduler", "--choose", "diary",
         ),
         "requests": (
-            "memory-pressure.jsonl", "--step", "175", "--screen", "requests", "--choose", "cleo",
+            "memory-pressure.jsonl", "--step", "140", "--screen", "requests", "--choose", "cleo",
         ),
         "events": (
-            "memory-pressure.jsonl", "--step", "93", "--screen", "events", "--choose", "e993",
+            "memory-pressure.jsonl", "--step", "82", "--screen", "events", "--choose", "e944",
         ),
         "compare": (
             "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",
@@ -47,16 +47,16 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # for the pages of docs/concepts
         "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
         "freed": (
-            "memory-pressure.jsonl", "--step", "61", "--screen", "blocks", "--size", "120x30",
-            "--choose", "b19",
+            "memory-pressure.jsonl", "--step", "66", "--screen", "blocks", "--size", "120x30",
+            "--choose", "b7",
         ),
         "copy-on-write": (
             "parallel-sampling.jsonl", "--step", "2", "--screen", "blocks", "--size", "120x30",
-            "--choose", "b4",
+            "--choose", "b3",
         ),
         "samples": ("parallel-sampling.jsonl", "--step", "10", "--size", "120x32"),
         "latencies": (
-            "burst.jsonl", "--step", "110", "--screen", "requests", "--size", "120x30",
+            "burst.jsonl", "--step", "63", "--screen", "requests", "--size", "120x30",
             "--choose", "ivo",
         ),
         "x-ray": (

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Plays the demo's scenarios on a real model and records them in docs/assets/recordings.
+"""Plays the demo's scenarios on the house model and records them in docs/assets/recordings.
 
     tools/pictures/make_recordings.py
-        # all scenarios on smollm2, in place
-    tools/pictures/make_recordings.py --model tiny-random --out /tmp/recordings
-        # without a download, but with meaningless text
+        # all scenarios on the house model, in place
+    tools/pictures/make_recordings.py --model smollm2 --out /tmp/recordings
+        # on the chat model
     tools/pictures/make_recordings.py --scenario burst
         # only this scenario; --scenario can be repeated
     tools/pictures/make_recordings.py --scenario policies
@@ -30,8 +30,10 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.lab.compare.configurations import parse_configuration
 from minivllm.lab.compare.run import play
 from minivllm.lab.compare.trace import make_trace
+from minivllm.lessons.scenarios.house import for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
+from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.runtime.loader import load_model
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "docs/assets/recordings"
@@ -50,6 +52,8 @@ XRAY_STEPS = 4
 
 
 def record(scenario: Scenario, model: str, path: Path) -> None:
+    if model == LESSON_MODEL:
+        scenario = for_the_house_model(scenario)
     config = EngineConfig(**{**scenario.options, **FIXED, "model": model})
     engine = LLMEngine.from_config(config, clock=VirtualClock())
     player = ScenarioPlayer(scenario, engine)
@@ -112,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description="Record the demo's scenarios; the bytes are the same each time."
     )
-    parser.add_argument("--model", default="smollm2", help="(default: %(default)s)")
+    parser.add_argument("--model", default=LESSON_MODEL, help="(default: %(default)s)")
     parser.add_argument(
         "--out",
         type=Path,

@@ -33,7 +33,7 @@ DIGITS = 5
 
 class WatchedShelf(ModelShelf):
     def __init__(self) -> None:
-        super().__init__("tiny-random")
+        super().__init__()
         self.engines: list[LessonEngine] = []
 
     def engine(self, options: dict[str, object]) -> LessonEngine:

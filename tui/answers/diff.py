@@ -1,7 +1,7 @@
-"""What changed between two moments, as lines that read from top to bottom.
+"""What changed between two moments, as lines of text, grouped by subject.
 
 Compares two folded states, not the events between them: a block that was taken and freed again is
-no difference. But a sequence that arrived and ended in between is reported. Two requests with the
+not reported. But a sequence that arrived and ended in between is reported. Two requests with the
 same name that arrived at different times are different requests.
 
 Every difference appears once. A test applies the lines to the first state and gets the second one.
@@ -184,7 +184,8 @@ def _queues(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
         yield _numbers("budget", a.fold.budget, b.fold.budget)
     old, new = _plan(a.fold.scheduled), _plan(b.fold.scheduled)
     if old != new:
-        # Leave out the start of each chunk: it equals the number of computed tokens listed above.
+        # Leave out the start of each chunk: it is the number of computed tokens minus the chunk's
+        # tokens.
         yield f"last plan: {_few(old)}  to  {_few(new)}"
 
 

@@ -206,7 +206,7 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
         if sequence.num_cached_tokens
         else ""
     )
-    # After a chunk with the last known token, one more is sampled: `num_tokens` may include it.
+    # After the last known token's chunk, a token is sampled: `num_tokens` may include it.
     if item.num_tokens < left and reaches >= sequence.num_tokens - 1:
         return (
             f"{got}: all that it needed after the first {start:,}{cached}; {left:,} of the"

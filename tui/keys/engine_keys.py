@@ -1,4 +1,4 @@
-"""`EngineKeys`: the keys that control the engine in this process. Without one, each key says so."""
+"""`EngineKeys`: the keys that control an engine in this process. Without one, each key says so."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The files that ctrl+s and E write into the current folder. Both return a sentence to show."""
+"""Write files into the current folder (ctrl+s and E); each function returns a sentence."""
 
 import time
 from typing import TYPE_CHECKING

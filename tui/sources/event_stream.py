@@ -38,7 +38,7 @@ class EventStream:
         """Why the connection is lost, as in `status` but without the time of the next attempt."""
         self.header: LogHeader | None = None
         self.settled = Event()
-        """Set once a header has arrived, or once it is certain that none will."""
+        """Set once a header has arrived, or once it is certain that no header will arrive."""
         self._closing = Event()
         self._socket: socket.socket | None = None
         self._stitcher: Stitcher | None = None

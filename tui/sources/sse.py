@@ -16,7 +16,7 @@ MAX_MESSAGE_BYTES = 1 << 26
 
 class SseMessage(NamedTuple):
     event: str
-    """`message` if the server gives none."""
+    """`message` if the server gives no name."""
     data: bytes
 
 

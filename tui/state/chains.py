@@ -1,6 +1,6 @@
 """The prefix cache as a tree of chains: which block follows which, and where chains branch.
 
-A cached block carries its own hash and its parent's: the hash of the block before it. Once per
+A cached block carries two hashes: its own, and that of the block before it (its parent). Once per
 frame, `PrefixIndex` turns these hashes into a tree. `nodes` joins blocks into a `Node`: a piece of
 a chain that has no branch and whose blocks all have the same holders.
 
@@ -21,10 +21,10 @@ from minivllm.tui.state.model import DashboardModel
 
 
 class Node(NamedTuple):
-    """A piece of a chain: blocks in a row, with no branch and the same holders."""
+    """A piece of a chain: blocks in a row that have the same holders and no branch between them."""
 
     copies: list[tuple[int, ...]]
-    """First, the blocks in order. Each further entry has other blocks with the same content."""
+    """copies[0]: the node's blocks in order; copies[1], ...: duplicates, block for block."""
     holders: list[tuple[str, ...]]
     """For each copy, the sequences that hold it."""
     guide: str
@@ -60,7 +60,7 @@ class PrefixIndex:
         self._parents: dict[str, str | None] = {}
 
     def of(self, model: DashboardModel) -> "PrefixIndex":
-        """Update the index to the model's moment, and return the index."""
+        """Bring the index up to date with the model, and return it."""
         fold = model.fold
         # Compare the folds, not their id(): a new fold can get the id of a deleted fold.
         if fold is not self._fold or len(fold.blocks) != len(self._names):
@@ -75,7 +75,7 @@ class PrefixIndex:
         return self
 
     def _follow_names(self) -> None:
-        """Update only the blocks that gained or lost a hash: in each frame, few of thousands."""
+        """Update the changed blocks. Of thousands of blocks, only a few change in a frame."""
         names = [block.hash for block in self._fold.blocks]
         changed = [
             at for at, (name, old) in enumerate(zip(names, self._names, strict=True)) if name != old
@@ -96,8 +96,8 @@ class PrefixIndex:
         self._names = names
         for name in affected:
             if self.carriers[name]:
-                # Each hash gets one parent, from its first block. So the result is a forest even
-                # if the recording is damaged.
+                # Each hash gets one parent, from its first block, so no hash is drawn twice even if
+                # the recording is damaged.
                 parent = self._parents[name] = self._fold.blocks[self.carriers[name][0]].parent
                 insort(self.children.setdefault(parent, []), name, key=self._first_block)
             else:
@@ -135,7 +135,9 @@ class PrefixIndex:
     # ---- one block ----
 
     def entry(self, block_id: int) -> int | None:
-        """The block-table index of a cached block; None if its chain's beginning was evicted."""
+        """A block's index in its block table; None if it is not cached, or its chain's beginning
+        was evicted.
+        """
         line = self._line_of(block_id)
         return (
             len(line) - 1

@@ -17,7 +17,7 @@ LOG_LENGTH = 64
 """Sentences kept: more than the tallest screen shows. Every keyframe contains them all."""
 _LONGEST_VALUE = 40
 _LOOK_BACK = 6
-"""A block can join one of this many last sentences, if it has the same key."""
+"""A block can join a sentence with the same key among this many newest sentences."""
 
 
 class Decision(msgspec.Struct):

@@ -1,7 +1,7 @@
 """`Explanations`: the last explained token of each watched sequence, and its tokens as text.
 
-Explanations come only for watched sequences (key W, `--explain-tokens`). A beam search has one for
-all its beams.
+Explanations come only for watched sequences (key W, `--explain-tokens`). A beam search has one
+explanation for all its beams.
 """
 
 import msgspec

@@ -1,8 +1,8 @@
 """One letter per sequence, to show each block's owner in a map with two columns per block.
 
 A sequence gets its letter when it first enters the batch and keeps the letter until it ends. The
-letter is the initial of the sequence's name (ada: a, her second sample: A) if that was never used,
-else the next unused letter.
+letter is the initial of the sequence's name (ada: a, her second sample: A) if that letter was never
+used, else the next unused letter.
 
 Cached blocks keep the letter of their last owner, so a letter is reused as late as possible. If
 possible, no two live sequences have the same colour.
@@ -62,7 +62,7 @@ class Letters(msgspec.Struct):
         )
 
     def _oldest(self) -> str:
-        """Of the letters of ended sequences, the one that was given longest ago."""
+        """The letter of an ended sequence that was given longest ago."""
         return next(letter for letter, holder in self.holders.items() if holder not in self.live)
 
     def _free_hue(self, wanted: int, but: str | None = None) -> int:

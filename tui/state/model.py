@@ -183,7 +183,7 @@ class DashboardModel:
         ]
 
     def num_tokens_planned(self, seq_id: str) -> int:
-        """How many tokens the sequence had when the step was planned: without one sampled since."""
+        """How many tokens the sequence had when the step was planned."""
         record = self.ledger.sequences.get(seq_id)
         is_new = record is not None and record.last_token_step == self.fold.step
         return self.fold.sequences[seq_id].num_tokens - is_new
@@ -296,7 +296,7 @@ class ModelCodec:
         requests: dict[str, RequestRecord] = {}
         for piece in islice(rest, head.num_sequences):
             record = _SEQUENCE_DECODER.decode(piece)
-            # The sequences of a request share one record of it again.
+            # The sequences of a request share one record of the request again.
             record.request = requests.setdefault(record.request.request_id, record.request)
             remembered.ledger.sequences[record.seq_id] = record
         for piece in islice(rest, head.num_ages):

@@ -5,7 +5,7 @@ a pause or a step back, it stays while the recording grows.
 
 A position is a number of events. While live, `view` is the recording's own newest model, which
 keeps changing. So a move away from live must restore another model from a keyframe, and must never
-change that one.
+change the newest model.
 """
 
 from typing import Literal, NamedTuple

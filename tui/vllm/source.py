@@ -7,7 +7,10 @@ from minivllm.tui.vllm.vllm_view import VllmView
 
 
 class VllmSource:
-    """url: the server's address; kv_events: its publisher's, such as tcp://localhost:5557."""
+    """
+    url: the server's address
+    kv_events: the address of its KV events, such as tcp://localhost:5557
+    """
 
     def __init__(self, url: str, kv_events: str | None = None) -> None:
         """Raises `EventLogError` or `ConfigError` for an invalid address."""

@@ -36,7 +36,7 @@ class NamedBlock:
     """Number of the batch that reported the block."""
     times_stored: int = 1
     unsure: bool = False
-    """Stored several times and removed fewer times: it may or may not be cached."""
+    """Stored several times and removed fewer times, so the block may or may not be cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class VllmView:
         return part_rate / whole_rate if part_rate is not None and whole_rate else None
 
     def quantile(self, histogram: str, share: float) -> Quantile | None:
-        """A quantile of the values in the last `WINDOW_SECONDS`; None if there are none."""
+        """A quantile of the values in the last `WINDOW_SECONDS`; None if there are no values."""
         then, now = self._ends()
         if then is None or histogram not in now.buckets:
             return None
@@ -118,7 +118,7 @@ class VllmView:
     def take_batch(self, numbered: Numbered) -> None:
         number, batch = numbered
         if self.last_number is not None and number != self.last_number + 1:
-            # A higher number means lost batches, a lower one a restart: known names may be wrong.
+            # Too high a number means lost batches, a lower one a restart: names may be wrong.
             self.num_lost_batches += max(number - self.last_number - 1, 0)
             self._forget()
         self.last_number = number

@@ -51,7 +51,7 @@ class Behaviour(NamedTuple):
         return self.observe.__name__
 
     def first_difference(self, expected: list[str], actual: list[str]) -> int | None:
-        """Index of the first line that differs or that one side lacks; None if there is none."""
+        """Index of the first line that differs or that one side lacks; None if all are equal."""
         for index, (a, b) in enumerate(zip(expected, actual, strict=False)):
             if a != b and not (self.agree is not None and self.agree(a, b)):
                 return index

@@ -35,6 +35,6 @@ class Draw(Protocol):
 
 
 Case = Any
-"""As in JSON."""
+"""Plain data that JSON can encode."""
 
 CaseMaker = Callable[[Draw], Case]

@@ -1,7 +1,7 @@
 """A small KV cache manager with its own sequences, for exercises about the manager.
 
 Each function imports the engine's modules itself, so that the child process gets the student's
-module. The bus has a listener, because without one no events are made.
+module. The bus has a listener, because events are made only for a listener.
 """
 
 from typing import Any

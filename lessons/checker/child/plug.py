@@ -1,4 +1,4 @@
-"""Loads a student's module under the name of the engine's module, before that one is imported.
+"""Loads a student's module under the name of the engine's module, before the engine imports it.
 
 Then the whole engine, its invariants and the dashboard run with the student's module (Stanford's
 CS336 does this with adapters). A module of `wrong/` defines only the names that it gets wrong; they

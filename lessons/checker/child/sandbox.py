@@ -30,7 +30,7 @@ WALL_FACTOR = 6
 WALL_SECONDS = 30.0
 """Additional allowed wall-clock seconds, but only until a submission times out once.
 
-The limit on processor time stops code that computes; this one stops code that waits.
+The limit on processor time stops code that computes; this limit stops code that waits.
 """
 IMPATIENCE = 0.25
 """Fraction of the time limit that remains after the first timeout, probably an endless loop."""

@@ -94,8 +94,7 @@ def gives_back(case: Case) -> Iterator[str]:
     task=4,
     points=2,
     hint=(
-        "Open it with `minivllm exercise diff` and look at the block table of the sequence where"
-        " the first difference is."
+        "Run `minivllm exercise diff` and look at the block table where the first difference is."
     ),
     cases=draw_trace,
     trace=True,

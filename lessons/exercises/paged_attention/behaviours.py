@@ -12,7 +12,11 @@ close = nearly(2e-3)
 
 
 def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
-    """Sequences with cached and new tokens; some share `prefix` tokens with the first."""
+    """Draw sequences with cached and new tokens.
+
+    Each begins with a prefix of at least `prefix` tokens, in whole blocks; some share the first
+    sequence's blocks.
+    """
 
     def sequence(draw: Draw) -> list[Any]:
         return [draw.integer(0, longest), draw.integer(1, new), draw.boolean()]
@@ -31,8 +35,8 @@ def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
 def _backend(case: Case) -> tuple[Any, ...]:
     """Return a backend, the step, and its queries, keys and values.
 
-    The cache holds the contexts. The slots of this step hold stale numbers, or a token that is
-    cached already; all other slots hold NaN.
+    The cache holds the contexts. Slots that this step writes hold 5.0 at first. If `cached`, the
+    first row is already in its slot. Unused slots hold NaN.
     """
     import numpy as np
     import torch
@@ -137,7 +141,7 @@ def writes(case: Case) -> Iterator[str]:
     examples=25,
 )
 def reads(case: Case) -> Iterator[str]:
-    """Any blocks. With `padding`, that many tokens at the end of each sequence are padding."""
+    """Read arbitrary blocks. The last `padding` tokens of each sequence are padding."""
     import torch
 
     backend, _metadata, _, _key, _value = _backend(case)
@@ -188,8 +192,8 @@ def decodes(case: Case) -> Iterator[str]:
     task=4,
     points=3,
     hint=(
-        "Compare with the chunk loop: one sequence, all rows as its queries. How many tokens does"
-        " the span have, and which arguments does merge take?"
+        "Look at the loop over chunks. Here the span is one sequence, and every row is a query. How"
+        " many tokens does the span have, and which arguments does merge take?"
     ),
     cases=lambda draw: {**step(draw, longest=9, new=4, prefix=draw.choice([0, 130]))},
     examples=25,

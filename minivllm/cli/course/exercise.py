@@ -20,6 +20,7 @@ from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercis
 from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
+from minivllm.lessons.teacher.prompts import LESSON_MODEL
 
 COULD_NOT_RUN = 2
 
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("hint", _hint, "show the next of three hints", named="?")
     demo = add("demo", _demo, "run the dashboard's demo with your code", named="?")
     demo.add_argument(
-        "--model", default="tiny-random", help="the model to run (default: %(default)s)"
+        "--model", default=LESSON_MODEL, help="the model to run (default: %(default)s)"
     )
     diff = add("diff", _diff, "open the dashboard at the first wrong step", named="?")
     diff.add_argument(
@@ -202,7 +203,7 @@ def _check(args: argparse.Namespace) -> int:
         False,
         False,
         None,
-        "tiny-random",
+        LESSON_MODEL,
     )
     file = _workspace(args).submission(exercise).file
     actions = {"h": _hint, "d": _diff, "l": _list, "x": _reset_if_sure, "n": _next}

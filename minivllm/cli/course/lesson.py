@@ -1,8 +1,8 @@
 """`minivllm lesson`: a lesson on the real engine, in the dashboard, as text, or as Markdown.
 
 Without a name, the command lists all lessons and the user's progress. Without a terminal, it prints
-the lesson. Lessons use the tiny model, so that the first page appears at once; if the text matters,
-they use a real model if it is downloaded.
+the lesson. Lessons use the house model, which comes with minivllm, so that the first page appears
+at once.
 """
 
 import argparse
@@ -18,10 +18,8 @@ from minivllm.lessons.shown.recorded import triton_is_here
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.progress import LessonProgress, Place, Progress
+from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.lessons.teacher.script import Lesson
-
-INSTANT_MODEL = "tiny-random"
-READABLE_MODEL = "smollm2"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         metavar="NAME",
-        help=(
-            f"the model to run (default: {INSTANT_MODEL}; if the text matters, {READABLE_MODEL} if"
-            " it is downloaded)"
-        ),
+        default=LESSON_MODEL,
+        help="the model to run (default: %(default)s)",
     )
     add_dashboard_options(parser)
 
@@ -67,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         done = progress.read().lessons.get(lesson.name)  # raises if the file is damaged
         if done is not None and done.left_at is not None and args.first is None:
             resume = _ask_where_to_go_on(lesson, done.left_at)
-    shelf = ModelShelf(_model(args.model, lesson))
+    shelf = ModelShelf(args.model)
     _say_what_is_recorded(lesson, shelf.name)
     with loading(shelf.name):
         player = LessonPlayer(lesson, shelf, progress=progress, resume=resume)
@@ -90,24 +86,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _model(asked: str | None, lesson: Lesson) -> str:
-    if asked is not None:
-        return asked
-    if not lesson.text_matters:
-        return INSTANT_MODEL
-    from minivllm.runtime.store.model_store import list_models
-
-    here = any(
-        listing.name == READABLE_MODEL and listing.path is not None for listing in list_models()
-    )
-    if not here:
-        note(
-            "This lesson is easier to follow with a real model: minivllm model fetch"
-            f" {READABLE_MODEL}"
-        )
-    return READABLE_MODEL if here else INSTANT_MODEL
-
-
 def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
     """If Triton is missing, say that the lesson shows recorded kernels.
 
@@ -115,10 +93,10 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
     """
     if not lesson.watches_kernels or triton_is_here():
         return
-    if model != INSTANT_MODEL:
+    if model != LESSON_MODEL:
         raise TritonMissingError(
             f"Lesson {lesson.number} with the model {model}",
-            f"leave --model out to see recordings of {INSTANT_MODEL}",
+            f"leave --model out to see recordings of {LESSON_MODEL}",
         )
     note(
         f"Triton is not installed here, so lesson {lesson.number} shows recordings of its kernels"

@@ -12,9 +12,9 @@ from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import format_bytes
 
 LEAST_MEMORY, GOOD_MEMORY = 1_000_000_000, 3_000_000_000
-"""Enough for torch with the house model; for the chat model in float32 with 1 GB of KV cache."""
+"""For torch with the house model, and for the chat model in float32 with 1 GB of KV cache."""
 LEAST_DISK, GOOD_DISK = 50_000_000, 1_000_000_000
-"""Enough for built kernels and recordings; for the chat model while it is converted."""
+"""For built kernels and recordings, and for the chat model while it is converted."""
 COMPILER_SECONDS = 60
 _TRY_KERNELS = """
 import torch

@@ -1,4 +1,4 @@
-"""Checks of the models: the one in the package, and the chat model."""
+"""Checks of two models: the house model in the package, and the chat model."""
 
 from minivllm.cli.doctor.finding import Finding, advice, bad, ok
 from minivllm.errors import ModelError

@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     configs = [
         EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides
     ]
-    # Both before either side runs, so that an error costs no time.
+    # Check both sides before either runs, so that an error costs no time.
     num_blocks = [check_trace(config, model, trace) for config in configs]
     if num_blocks[0] != num_blocks[1]:
         raise BenchError(

@@ -51,7 +51,7 @@ _CROWD_HELP = {
     "random_prefix_len": "tokens before each prompt, shared by all requests of a prefix group",
     "prefix_groups": "number of different shared prefixes",
     "urgent_share": (
-        "fraction of requests with priority 0, the others have 1 (with --scheduling-policy"
+        "fraction of requests with priority 0; the others have priority 1 (with --scheduling-policy"
         " priority)"
     ),
 }

@@ -23,7 +23,7 @@ from minivllm.tui.sources.source import open_source
 from minivllm.tui.state.decisions import deferral
 
 QUIET_SECONDS = 0.5
-"""After this time without an event, a server has sent all events so far."""
+"""After this time without an event, the newest event counts as received."""
 TEXT_WIDTH = 60
 """Maximum width of a request's text in the summary, in terminal cells."""
 

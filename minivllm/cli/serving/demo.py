@@ -24,14 +24,12 @@ from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvariantError
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.scenarios.facts import RunFacts
-from minivllm.lessons.scenarios.house import for_the_house_model
+from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell
 
 CHAT_MODEL, HOUSE_MODEL = "smollm2", "house"
-QUICK = {"attention_backend": "torch", "linear_backend": "torch"}
-"""Options for the house model: without compiling C kernels, its first text appears sooner."""
 SECONDS_PER_STEP_WATCHED = 0.1
 """Minimum time per step in the dashboard: a run with a tiny model would end too soon."""
 
@@ -80,10 +78,11 @@ def run(args: argparse.Namespace) -> int:
     scenario = SCENARIOS[args.scenario]
     if not hasattr(args, "model"):
         args.model = _model_of_this_machine()
-    quick = QUICK if args.model == HOUSE_MODEL else {}
-    config = engine_config(args, {**scenario.options, **quick, "check_invariants": True})
-    if config.model == HOUSE_MODEL:
+    is_house = args.model == HOUSE_MODEL
+    if is_house:
         scenario = for_the_house_model(scenario)
+    quick = QUICK if is_house else {}
+    config = engine_config(args, {**scenario.options, **quick, "check_invariants": True})
     headless = args.headless or not terminal_attached()
     slow = args.slow if args.slow is not None else 0.0 if headless else SECONDS_PER_STEP_WATCHED
     check_record(args.record)
@@ -101,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
                 scenario,
                 demo.facts,
                 is_over=demo.is_over,
-                whole=config.model == HOUSE_MODEL,
+                whole=is_house,
                 stream=sys.stderr if args.json else sys.stdout,
             )
             if args.json:

@@ -1,7 +1,8 @@
 """The output of a headless demo: a line for each decision, and a report at the end.
 
-Only events that concern a whole request get a line. After two seconds without a line, a status line
-is printed. A beam search forks at every step, so it gets lines only until its first beam is pruned.
+Only decisions about requests, forks and copies, and violated invariants, get a line. After two
+seconds without a line, a status line is printed. A beam search forks at every step: after its first
+pruned beam, its forks, copies and prunings get no lines.
 """
 
 import shutil
@@ -21,7 +22,7 @@ SECONDS_WITHOUT_A_WORD = 2.0
 CUT_AT = 120
 """Maximum length of an answer in the report if there is no terminal, in characters."""
 COMMON = 100
-"""Number of shown characters at the end of the beams' common prefix."""
+"""Of the beams' common prefix, the report shows at most this many characters: the last ones."""
 _TOLD = (
     ev.RequestArrived,
     ev.RequestAdmitted,
@@ -87,7 +88,7 @@ def print_demo_report(
 ) -> None:
     """Print texts, counts, and what happened.
 
-    is_over: whether the run was not stopped early; whole: print the texts to their ends
+    is_over: whether all requests have ended; whole: print the texts to their ends
     """
 
     def say(line: str) -> None:
@@ -95,7 +96,8 @@ def print_demo_report(
 
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)
-    # In a pipe, sentences are not wrapped, but long answers are still cut.
+    # In a pipe, sentences are not wrapped, but long answers are still cut (or wrapped, with
+    # `whole`) at CUT_AT.
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     say(
         "\n"

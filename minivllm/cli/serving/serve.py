@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_server_options(group: argparse._ArgumentGroup) -> None:
-    """Add the options that become `ServerOptions`, with its defaults."""
+    """Add the options that become `ServerOptions`, with the defaults of that class."""
     own = {field.name: field.default for field in fields(ServerOptions)}
 
     def add(name: str, help_: str, **how: object) -> None:

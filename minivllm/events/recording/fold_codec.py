@@ -1,7 +1,7 @@
 """`FOLD`: packs a fold into pieces of bytes and restores it, for keyframes of a recording.
 
 Most of a fold never changes again: prompts, earlier output, finished sequences. So a fold is packed
-into many small pieces, of which neighbouring keyframes store equal ones once: of half a megabyte,
+into many small pieces. Neighbouring keyframes store equal pieces only once: of half a megabyte,
 about 80 kilobytes are new.
 
 Token ids stay in arrays. As lists of numbers, they took nine tenths of the time of a seek.
@@ -83,7 +83,7 @@ class FoldCodec:
     def restore(self, header: LogHeader, pieces: Sequence[bytes], newest: Fold) -> Fold:
         """Return a new fold, equal to the packed fold. It shares the texts of tokens with `newest`.
 
-        A vocabulary has fifty thousand texts. Restoring them in each seek would take most of it.
+        A vocabulary has fifty thousand texts. Restoring them would take most of a seek's time.
         """
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))

@@ -65,7 +65,7 @@ class BlockMissed(Event, tag="block.missed"):
     seq_id: str
     logical: int
     why: MissReason
-    """Why. `prompt_logprobs`: the whole prompt must be computed, so nothing was looked up."""
+    """`prompt_logprobs`: the whole prompt must be computed, so nothing was looked up."""
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.explain_miss"
 
 

@@ -21,7 +21,7 @@ class SamplingCut(msgspec.Struct, frozen=True, gc=False):
     name: CutName
     """The sampling parameter. `min_tokens` masks the tokens that would end the sequence."""
     value: float
-    """Its value."""
+    """The parameter's value."""
     num_left: int
     """How many tokens of the vocabulary were left after this stage."""
 

@@ -31,9 +31,9 @@ class TracedTile(msgspec.Struct):
     reads: list[TracedRead]
     """The reads of the tile, in the order of positions."""
     running_max: list[float]
-    """Greatest score so far, scaled as in the exponent of e."""
+    """Largest score up to this tile, scaled as in the exponent of e."""
     running_sum: list[float]
-    """Sum of exp(score - running_max) so far."""
+    """Sum of exp(score - running_max) up to this tile."""
 
 
 class TracedProgram(msgspec.Struct):

@@ -79,14 +79,14 @@ class RequestArrived(Event, tag="request.arrived"):
 
 
 class RequestAdmitted(Event, tag="request.admitted"):
-    """A waiting sequence got a batch slot. The events before show its hits and new blocks."""
+    """A waiting sequence got a batch slot. Earlier events show its prefix hits and new blocks."""
 
     seq_id: str
     slot: int
     num_cached_tokens: int
     """Tokens found in the prefix cache."""
     num_computed_tokens: int
-    """Where the first chunk starts: after the cached tokens, or at the last token if all were."""
+    """Start of the first chunk: after the cached tokens, or at the last token if all are cached."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._admit"
 
 

@@ -33,7 +33,7 @@ WAYS = ("cpu", "onednn", "torch")
 DEFAULT_ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 DEFAULT_ROUNDS = 7
 MAX_WEIGHT_BYTES = 4 << 30
-"""Limit for the weights of one backend; each of the three has its own."""
+"""Limit for the weights of one backend; each of the three backends has its own copy."""
 MAX_ROWS = 1 << 16
 """More tokens than any step has."""
 

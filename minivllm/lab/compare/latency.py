@@ -1,7 +1,7 @@
 """Latencies from events: time to first token, and time between tokens.
 
-The time between tokens is measured in seconds and in tokens: those of all sequences that the model
-computed in between. If a long prompt delays other sequences, this number shows the delay on any
+The time between tokens is measured in seconds, and in tokens that the model computed in between for
+all sequences. If a long prompt delays other sequences, this number shows the delay on any
 machine, even on a busy one.
 """
 

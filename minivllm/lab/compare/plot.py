@@ -32,7 +32,7 @@ def check_plot(path: Path) -> None:
         raise ConfigError(f"--plot draws {', '.join(FORMATS)}; got {path.name!r}.")
     if not os.access(path.parent, os.W_OK):
         raise ConfigError(
-            f"--plot cannot write to the folder {path.parent}: create it, or name another one."
+            f"--plot cannot write to the folder {path.parent}: create it, or name another folder."
         )
 
 
@@ -68,8 +68,8 @@ def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
         "% of the memory",
     )
     _name(slots, "Requests running at once", "seconds", "requests")
-    _name(first, "Time to first token", "% of the requests", "seconds, or less")
-    _name(between, "Time between tokens", "% of the tokens", "milliseconds, or less")
+    _name(first, "Time to first token", "% of the requests", "at most this many seconds")
+    _name(between, "Time between tokens", "% of the tokens", "at most this many milliseconds")
     # Log scale: stalls are often a hundred times the median.
     between.set_yscale("log")
     with whole_file(path) as file:

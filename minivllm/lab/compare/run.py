@@ -1,8 +1,9 @@
 """Runs a trace through one configuration and records it.
 
-The two sides share one loaded model, but each has its own engine and KV cache. On a CPU, time is
-the engine's own processor time, because wall-clock time is unreliable on a busy machine. As a
-warm-up, another engine with the same configuration first answers one short request.
+`compare` runs two configurations. They share one loaded model, but each has its own engine and KV
+cache. On a CPU, time is the processor time of the engine's thread, because wall-clock time is
+unreliable on a busy machine. As a warm-up, another engine with the same configuration first answers
+one short request.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
 
 def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:
     _warm_up(LLMEngine.from_model(config, model))
-    # On a GPU, processor time misses the waiting for the device, so use the wall clock.
+    # On a GPU, processor time leaves out the wait for the device, so use the wall clock.
     on_cpu = model.device.type == "cpu"
     engine = LLMEngine.from_model(
         config, model, clock=ProcessorClock() if on_cpu else MonotonicClock()

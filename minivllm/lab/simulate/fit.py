@@ -108,8 +108,8 @@ def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 def _least_squares(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Find the non-negative coefficients with the least relative error.
 
-    Relative to the predicted time, so several rounds are needed. Relative to the measured time,
-    slow steps would count too little, and the predictions would be too fast.
+    The error is relative to the predicted time, so several rounds are needed. If it were relative
+    to the measured time, slow steps would count too little, and predictions would be too fast.
     """
     expected = seconds
     for _ in range(ROUNDS):

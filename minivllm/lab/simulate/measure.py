@@ -58,7 +58,9 @@ def check_targets(targets: Mapping[str, float], fit: Fit) -> None:
 
 
 def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
-    """Return latencies in seconds, output tokens and priority, one entry per finished request."""
+    """Return arrays with one entry per finished request: latencies (seconds), output tokens,
+    priority.
+    """
     served = [one for replica in replicas for one in replica.finished]
     rows = [
         (x.arrived, x.admitted, x.first_token, x.last_token, x.output_tokens, x.arrival.priority)
@@ -129,7 +131,7 @@ def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
 
 
 def _percentiles(name: str, seconds: np.ndarray) -> Answer:
-    """Mean and percentiles in milliseconds, by vLLM's keys; None without values."""
+    """Mean and percentiles in milliseconds under vLLM's key names; None if there are no values."""
     ms = seconds * 1000
     found: Answer = {f"mean_{name}_ms": float(ms.mean()) if len(ms) else None}
     return found | {
@@ -192,8 +194,8 @@ def _counters(replicas: Seq[Replica]) -> Answer:
 def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
     """Return each replica's work, and `replica_imbalance`.
 
-    That is the busy time of the busiest replica, divided by the mean busy time. A high value shows
-    that a better router could help.
+    `replica_imbalance` is the longest busy time of a replica, divided by the mean busy time. A
+    high value shows that a better router could help.
     """
     busy = [sum(replica.samples.seconds) / seconds for replica in replicas]
     rows = [

@@ -1,7 +1,7 @@
 """The plot of a simulation: latency distributions, and memory and queue over time.
 
 matplotlib is an extra; `compare.plot.check_plot` looks for it before the simulation. A picture with
-a million steps would have a hundred megabytes, so the curves over time have a few hundred points.
+a million steps would take a hundred megabytes, so the curves over time have a few hundred points.
 """
 
 from collections.abc import Sequence as Seq
@@ -19,7 +19,9 @@ _SHOWN_QUANTILES = np.concatenate([np.linspace(0, 0.99, 397), np.linspace(0.99, 
 
 
 def mean_over_replicas(replicas: Seq[Replica], name: str, width: int) -> np.ndarray:
-    """Average a series of the samples over all replicas, in `width` intervals of the whole time."""
+    """Split the run into `width` intervals; return the mean of the series `name` over all replicas
+    in each.
+    """
     end = max(replica.now for replica in replicas)
     ran = [replica.samples for replica in replicas if replica.samples.began]
     arrays = (
@@ -53,8 +55,8 @@ def plot_simulations(title: str, sides: Seq[tuple[str, Seq[Replica]]], path: Pat
         )
         queue.plot(moments, mean_over_replicas(replicas, "waiting", STRETCHES), label=name)
     for axes, heading, x, y in (
-        (first, "Time to first token", "milliseconds, or less", "% of the requests"),
-        (between, "Time per output token", "milliseconds, or less", "% of the requests"),
+        (first, "Time to first token", "at most this many milliseconds", "% of the requests"),
+        (between, "Time per output token", "at most this many milliseconds", "% of the requests"),
         (memory, "KV cache in use", "seconds", "% of the blocks"),
         (queue, "Waiting requests of a replica", "seconds", "requests"),
     ):

@@ -40,7 +40,7 @@ TEXT = "·"
 class ServedRequest(SequenceTimes):
     """A row of the results, which the replica fills in itself.
 
-    It is not folded from events: for speed, a replica without listeners emits none. With a
+    The row is not folded from events: for speed, a replica emits none without a listener. With a
     listener, `RequestLedger` folds the same times (a test checks this).
     """
 

@@ -47,8 +47,8 @@ class RandomRouter:
 class LeastLoadedRouter:
     """Chooses the least loaded replica.
 
-    Equally loaded replicas take turns. Otherwise the first would get every request while all are
-    idle.
+    Equally loaded replicas take turns. Otherwise the first replica would get every request while
+    all are idle.
     """
 
     needs_replicas_now = True

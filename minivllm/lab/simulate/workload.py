@@ -45,7 +45,8 @@ class CrowdOptions:
     random_prefix_len: int = 0
     prefix_groups: int = 1
     urgent_share: float = 0.0
-    """Share of the requests with priority 0; the others have 1. 0 means that all have priority 0.
+    """Share of the requests with priority 0; the others have priority 1. A share of 0
+    gives all requests priority 0.
     """
     seed: int = 0
 

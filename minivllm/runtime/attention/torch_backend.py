@@ -63,7 +63,7 @@ class DecodeBucket:
 
 @dataclass(slots=True)
 class SharedContext:
-    """Context that all these rows see in full."""
+    """Context that all of `rows` see in full."""
 
     rows: Rows
     block_ids: torch.Tensor

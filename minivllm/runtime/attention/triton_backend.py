@@ -120,7 +120,7 @@ class TritonAttentionBackend:
         src, dst = torch.tensor(copies, dtype=torch.int64).T.contiguous()  # [num_copies] each
         if set(src.tolist()) & set(dst.tolist()):
             # A source that was freed and allocated again in this step is also a destination, and
-            # programs run in any order. Too rare for a kernel of its own.
+            # programs run in any order. This is too rare for a kernel of its own.
             reference.copy_blocks(caches, src, dst)
         else:
             copy_blocks(caches, *(ids.to(self._device, non_blocking=True) for ids in (src, dst)))

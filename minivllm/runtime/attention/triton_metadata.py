@@ -16,7 +16,7 @@ class Decodes:
     """The sequences for which this step computes one token."""
 
     rows: Rows
-    """Their rows in the flat batch."""
+    """Rows of these sequences in the flat batch."""
     block_tables: torch.Tensor
     """[num_decodes, max_blocks] int32"""
     seq_lens: torch.Tensor

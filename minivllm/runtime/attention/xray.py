@@ -1,8 +1,8 @@
 """The kernel x-ray of a real decode: copy what one layer's attention reads, and trace the kernel.
 
 Only interpreted kernels can be traced (`minivllm.kernels.xray`), and Triton decides at import
-whether it interprets kernels. If it does (without a CUDA device), the trace is made in this
-process, otherwise in a new one (`minivllm.runtime.attention.xray_worker`).
+whether it interprets kernels. On a machine without a CUDA device it does, and the trace is made in
+this process; otherwise in a new one (`minivllm.runtime.attention.xray_worker`).
 
 Only the sequence's own blocks are copied, so the kernel sees them under new ids. The trace that is
 returned has the block ids of the engine's KV cache.
@@ -96,7 +96,8 @@ class DecodeSampler:
                 index, : -(-num_tokens // self._block_size)
             ].tolist()
             row = int(self._common.query_start_loc[index])
-            # Indexing by a list copies, but in the memory order of the view; so call `contiguous`.
+            # The cache can be a permuted view, and indexing it by a list keeps its memory order. So
+            # call `contiguous`.
             keys, values = (
                 cache[block_ids].cpu().contiguous() for cache in (key_cache, value_cache)
             )
@@ -114,7 +115,7 @@ def trace_decode(sample: DecodeSample) -> list[Any]:
         return trace_here(sample) if _interprets_here() else _trace_in_worker(sample)
     except KernelTraceError:
         raise
-    except Exception as error:  # a display must not end the engine
+    except Exception as error:  # a failed x-ray must not stop the engine
         raise KernelTraceError(f"The kernel could not be traced: {error!r}.") from error
 
 

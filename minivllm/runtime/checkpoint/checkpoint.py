@@ -19,7 +19,7 @@ from minivllm.runtime.model.model_config import ModelConfig
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _INDEX = "model.safetensors.index.json"
 _MAX_JSON_BYTES = 64 << 20
-"""The largest file that we have seen is a tokenizer of 262,144 tokens, with 34 MB."""
+"""The largest file that we have seen is a tokenizer of 262,144 tokens, which takes 34 MB."""
 
 
 def read_json_object(path: Path) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class _Reader:
         end = data_start
         for name, shape, type_, offset in sorted(claims, key=lambda claim: claim[3]):
             if name in tensors or data_start + offset < end:
-                raise _DamageError(f"tensor {name!r:.100} is present twice or overlaps another one")
+                raise _DamageError(f"tensor {name!r:.100} appears twice or overlaps another tensor")
             tensors[name] = self._place(name, shape, type_, data_start + offset)
             end = data_start + offset + tensors[name].num_bytes
         return metadata, tensors

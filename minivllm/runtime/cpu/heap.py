@@ -1,8 +1,8 @@
 """`trim_heap`: return freed memory to the system, which the C library would otherwise keep.
 
 glibc keeps freed pieces of up to 32 MiB for the next `malloc`. After a model of 538 MB is loaded,
-these are 64 MB of useless holes. With another allocator (musl, tcmalloc), `trim_heap` does nothing.
-A lower threshold of glibc would map and unmap every activation in every step.
+these pieces are 64 MB of useless holes. With another allocator (musl, tcmalloc), `trim_heap` does
+nothing. A lower threshold of glibc would map and unmap every activation in every step.
 """
 
 import ctypes

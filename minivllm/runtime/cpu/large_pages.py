@@ -1,7 +1,7 @@
 """`LargePages`: memory for weights in large pages, on systems with `madvise` (Linux).
 
 A step reads all weights once. With pages of 4 KiB, the processor must translate the addresses of a
-hundred thousand pages, and reads a page table for each; with 2 MiB, only of a few hundred.
+hundred thousand pages, and reads a page table for each; of 2 MiB pages, there are a few hundred.
 
 A large page must be whole and aligned: an allocation of three megabytes contains one at best. So
 matrices are packed into pieces of 64 MiB. The unused rest of a piece costs nothing, because the

@@ -209,7 +209,7 @@ class Decoder(nn.Module):
             )
 
     def init_random_weights(self, seed: int) -> None:
-        """Load random weights (load format `dummy`). A seed gives the same on all devices."""
+        """Load random weights (load format `dummy`). Equal seeds give equal weights everywhere."""
         self.load_weights(random_weights(self.config, seed))
 
     def _load_shard(self, shard: Shard, tensor: torch.Tensor, is_last: bool) -> None:

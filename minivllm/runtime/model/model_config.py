@@ -230,7 +230,7 @@ def _real(hf: Mapping[str, Any], key: str, default: float | None = None) -> floa
     value = hf.get(key)
     if value is None:
         value = default
-    if type(value) not in (int, float) or not 0 < value <= _MAX_REAL:  # no NaN, either
+    if type(value) not in (int, float) or not 0 < value <= _MAX_REAL:  # a NaN fails too
         raise _wrong(key, "a number above 0", value)
     return float(value)
 

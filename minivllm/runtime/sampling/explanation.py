@@ -18,7 +18,7 @@ from minivllm.sampling_params import SamplingParams
 NUM_BEST = 8
 """How many tokens to show: the most likely ones after mask, bias and penalties."""
 _NUM_BEST_OF_MODEL = 3
-"""If mask, bias or penalties apply, also show as many that the model itself finds most likely."""
+"""If mask, bias or penalties apply, also show the model's own best tokens, this many."""
 
 CutName = Literal["min_tokens", "min_p", "top_k", "top_p"]
 CutBy = Literal["min_tokens", "min_p", "top_k", "top_p", "rounding"]

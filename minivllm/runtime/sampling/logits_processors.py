@@ -131,7 +131,7 @@ def _apply_top_k_top_p(
     """Zero in place the `weights: [num_rows, vocab]` of tokens outside each row's top-k and top-p.
 
     Both keep a number of best tokens (on ties, the tokens with lower ids). So sort only a short
-    head of each row, and a longer one if that is too short.
+    head of each row, and a longer head only if the short one is not enough.
     """
     vocab = logits.shape[-1]
     # [num_rows, 1] each. A top-k that is off keeps the whole vocabulary.

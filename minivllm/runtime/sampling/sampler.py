@@ -2,9 +2,9 @@
 
 A row's token must depend only on its own logits and its sequence, never on its batch-mates. So the
 random numbers have no state (`rng`), and rounding must not change a draw. Another batch size or
-block size changes the last bits of the logits. A lookup in the *cumulative* probabilities would add
-up these errors over 49,152 tokens and, once in a few dozen draws, hit the token next to the right
-one.
+block size changes the last bits of the logits. In *cumulative* probabilities these errors add up
+over the vocabulary (49,152 tokens in SmolLM2): about once in a few dozen draws, a lookup would land
+on the neighbouring token.
 
 Instead, each token gets its own random arrival time, divided by its probability, and the earliest
 token wins. A changed last bit of a logit changes only the last bits of that token's time. (This is
@@ -61,8 +61,9 @@ class Sampler:
     ) -> list[SampledToken]:
         """Sample one token for each row of `logits: [num_seqs, vocab]` (float32).
 
-        Row i belongs to `sequences[i]`. Tokens of `watched` sequences are explained. A call changes neither `logits` nor any other state. A
-        `SamplingError` names the sequence that caused it; the caller can call again without it.
+        Row i belongs to `sequences[i]`. Tokens of `watched` sequences are explained. A call changes
+        neither `logits` nor any other state. A `SamplingError` names the sequence that caused it;
+        the caller can call again without that sequence.
         """
         best_logits, best_ids = best_tokens(logits)
         # Plain greedy rows (often the whole batch) are done.
@@ -138,11 +139,9 @@ class Sampler:
         """Like `__call__`, but return the error of a sequence in place of its token."""
         try:
             return self(logits, sequences, watched)
-        except (
-            Exception
-            # Sample each sequence alone to find the one that fails: its token is the same in any
-            # batch.
-        ):
+        except Exception:
+            # Sample each sequence alone to find the one that fails. The others get the same tokens
+            # as in the batch.
             return [
                 self._sample_alone(logits[row : row + 1], sequence, watched)
                 for row, sequence in enumerate(sequences)
@@ -176,7 +175,8 @@ class Sampler:
         candidates = weights.any(dim=0).nonzero().squeeze(-1)  # [num_candidates], token ids
         # [num_rows, num_candidates]
         times = exponentials(torch.tensor(keys, device=weights.device), candidates)
-        # The smallest time / weight is the largest weight / time. An excluded token has 0.
+        # The smallest time / weight is the largest weight / time. An excluded token has weight 0,
+        # so it never wins.
         return weights, candidates, weights[:, candidates] / times
 
 

@@ -49,7 +49,7 @@ _SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
 ALIASES = {
     house_model.NAME: "a trained Llama of 2 million parameters: short stories, and serving",
     "smollm2": "SmolLM2-135M-Instruct, a small chat model",
-    "tiny-random": "two layers with random weights, created locally (for tests and instant demos)",
+    "tiny-random": "two layers with random weights, created locally (noise, for tests)",
     qwen3_dummy.NAME: (
         "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load format"
         " dummy)"

@@ -3,8 +3,8 @@
 The result is the same as from `apply_chat_template(add_generation_prompt=True)` of `transformers`,
 whose imports take seconds.
 
-A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process that the
-system ends when it uses too much time or memory (see `template_worker`). So a template that loops
+A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process that
+ends when it uses too much time or memory (see `template_worker`). So a template that loops
 forever fails only its own request.
 
 Source: transformers 5, `utils/chat_template_utils.py`.
@@ -26,7 +26,7 @@ ChatMessage = Mapping[str, Any]
 MAX_SECONDS = 5.0
 """Limit of processor time, in seconds. A thousand messages take a few hundredths of a second."""
 _MAX_ANSWER_BYTES = 64 << 20
-"""More bytes than the longest text that a worker sends, encoded as JSON."""
+"""More than the longest text that a worker sends has, encoded as JSON."""
 
 
 class ChatTemplate:

@@ -5,9 +5,9 @@ then conversations. For each line it writes one line to standard output: `{"text
 `{"error": ...}` with the template's exception.
 
 Jinja's sandbox protects our objects and files, but does not limit the cost of an operation:
-`'a' * 10**9` takes a gigabyte of memory. So the system ends the process when a conversation takes
-too much time or memory. The time limit counts processor time, because a template cannot sleep, and
-a long chat must not fail only because the machine is busy.
+`'a' * 10**9` takes a gigabyte of memory. So the process has two limits. Too much time ends it by a
+signal; too much memory ends it with a `MemoryError`. The time limit is in processor time: a busy
+machine must not fail a long chat, and no template can wait without using processor time.
 """
 
 import json
@@ -26,12 +26,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 MAX_BYTES = 256 << 20
 """Limit of the address space, in bytes; Python and Jinja take 25 MiB. Only Linux enforces it."""
 MAX_CHARACTERS = 1 << 22
-"""Longest text that a template may write: four times what a client of the server can send."""
+"""Longest text that a template may write: by default, four times what a client can send."""
 
 
 def compile_template(source: str) -> jinja2.Template:
     """Compile with the options of transformers. Raises Jinja's exceptions."""
-    # White space is part of the format: with a newline too many or too few, answers get worse.
+    # White space is part of the format: one newline too many or too few makes answers worse.
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
     )

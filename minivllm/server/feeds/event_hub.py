@@ -3,12 +3,12 @@
     event: meta     the header of a recording     always first
     event: state    the engine's current state    for late readers; events continue from this state
     id: 412         one event of a recording      in order, or a `log.gap` in place of lost events
-    : keep-alive    a comment, every few seconds
+    : keep-alive    a comment, after 10 seconds without events
 
-A reader that reconnects with `Last-Event-ID` continues after that event, if the ring still has the
-next event. The stream contains all users' prompts, so it is off by default and needs the server's
-key. Readers poll the ring from the event loop, which takes no time in the engine's thread. The
-state and its event number are read together there.
+A reader that reconnects with `Last-Event-ID` continues after that event; if the ring has lost the
+next ones, a `log.gap` comes first. The stream contains all users' prompts, so it is off by default
+and needs the server's key. Readers poll the ring from the event loop, which takes no time in the
+engine's thread. The engine's thread reads the state and its event number together.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Opening(NamedTuple):
 
 
 class EventHub:
-    """Call `engine.subscribe(hub.apply)` before the first request: the hub assumes an idle engine."""
+    """Call `engine.subscribe(hub.apply)` before the first request, so that no event is missing."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class EventHub:
         inspect: `lambda: engine_thread.call(take_snapshot)`
         num_events, num_prompt_tokens: how much is kept for slow or reconnecting readers
         """
-        # Event numbers start again in each run, so a run needs an id of its own.
+        # Each run numbers its events afresh, so it needs an id of its own.
         self._header = msgspec.structs.replace(header, run=uuid.uuid4().hex)
         self._ring = EventRing(header.first_seq, num_events, num_prompt_tokens)
         self.apply: Callable[[ev.Event], None] = self._ring.put
@@ -95,7 +95,7 @@ class EventHub:
         self.num_readers = 0
 
     def close(self, why: MinivllmError) -> None:
-        """End streams after the events so far and refuse new readers. Any thread may call this."""
+        """End streams after the newest event and refuse new readers. Any thread may call this."""
         self._why_closed = why
         self._end = self._ring.next_seq
 
@@ -145,7 +145,7 @@ class EventHub:
             seq = piece.next_seq
             if piece.data:
                 # While the client does not read, this `yield` does not return; events that the ring
-                # drops then become a gap.
+                # drops meanwhile become a gap.
                 yield piece.data
             elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
                 yield b": keep-alive\n\n"

@@ -42,7 +42,7 @@ class EventRing:
         """Store the next event. Called in the engine's thread."""
         seq = event.seq
         self._slots[seq % self._num_events] = event
-        # After storing the event, so that a reader that sees the number finds the event. (A prompt
+        # Increase the number last, so that a reader that sees the number finds the event. (A prompt
         # that is too long for the ring is dropped at once.)
         self.next_seq = seq + 1
         if type(event) is RequestArrived:

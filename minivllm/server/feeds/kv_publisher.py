@@ -47,7 +47,7 @@ class KVEventPublisher:
         """Bind the sockets. Raises `ConfigError` for an address that cannot or must not be bound.
 
         buffer_steps: number of batches kept for replay
-        hwm: number of batches that can wait for a subscriber; further batches are lost for it
+        hwm: number of batches that can wait for a subscriber; beyond it, the subscriber loses some
         max_queue_size: the same for the publishing thread
         """
         self._topic = topic.encode()

@@ -2,7 +2,7 @@
 
     RequestIds     gives the request an id and a deadline; turns an uncaught error into a 500
     HeaderBounds   limits the number and size of headers
-    HostCheck      against DNS rebinding: refuses a page whose own host name is this machine
+    HostCheck      against DNS rebinding: refuses a page whose own host name points to this machine
     OriginCheck    lets no page of another site use this server through a visitor's browser
     ApiKey         checks the API key, if there is one, for every path except /health
     BodyLimit      reads the whole body, up to a size and within a time (`body_limit`)

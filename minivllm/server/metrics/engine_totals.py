@@ -27,7 +27,7 @@ class EngineTotals:
         cache = "prefix_cache_queries", "prefix_cache_hits"
         self.counters = dict.fromkeys(names + cache, 0)
         self.request_success = dict.fromkeys(("stop", "length", "abort", "error"), 0)
-        """`finished_reason` -> number of sequences that ended for it."""
+        """`finished_reason` -> number of sequences that ended for this reason."""
         tokens = hist.token_buckets(header.max_model_len)
         bounds = {
             "request_prompt_tokens": tokens,

@@ -33,11 +33,11 @@ _HELP = {
     "num_requests_running": "Sequences in the batch.",
     "num_requests_waiting": "Sequences in the waiting queue.",
     "kv_cache_usage_perc": "Fraction of KV-cache blocks in use, from 0 to 1.",
-    "engine_sleep_state": "1 for the engine's current state, which is always awake.",
+    "engine_sleep_state": "1 for awake, 0 for all other states: this engine never sleeps.",
     "prefix_cache_queries": "Tokens looked up in the prefix cache.",
     "prefix_cache_hits": "Tokens found in the prefix cache.",
     "num_preemptions": "Preemptions of sequences.",
-    "prompt_tokens": "Prompt tokens prefilled, including cached ones.",
+    "prompt_tokens": "Prompt tokens of requests that got their first token, cached ones included.",
     "prompt_tokens_cached": "Prompt tokens found in the prefix cache.",
     "generation_tokens": "Sampled tokens.",
     "request_success": "Finished sequences, by reason.",
@@ -64,8 +64,8 @@ _RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/plain": {}}}}
 
 
 class EngineMetrics(Collector):
-    """Call `engine.subscribe(metrics.apply)` before the first request: the metrics assume an idle
-    engine.
+    """Call `engine.subscribe(metrics.apply)` before the first request: the counts start at zero, so
+    the engine must have no requests yet.
     """
 
     def __init__(self, header: ev.LogHeader, model_name: str | None = None) -> None:
@@ -79,7 +79,7 @@ class EngineMetrics(Collector):
         self._lock = Lock()
         self._why_closed: MinivllmError | None = None
         self.registry = CollectorRegistry()
-        """All metrics in the result of `text`: those of this collector and of others."""
+        """Other collectors can register here too; `text` prints all of them."""
         self.registry.register(self)
 
     def apply(self, event: ev.Event) -> None:

@@ -74,6 +74,6 @@ def _wrong(question: Predict, lesson: Lesson, shelf: ModelShelf, number: int) ->
 
 
 if __name__ == "__main__":
-    tiny = ModelShelf("tiny-random")
-    print(json.dumps({lesson.number: asdict(take(lesson, tiny)) for lesson in lessons()}))
+    shelf = ModelShelf()
+    print(json.dumps({lesson.number: asdict(take(lesson, shelf)) for lesson in lessons()}))
     print("triton" in sys.modules, file=sys.stderr)

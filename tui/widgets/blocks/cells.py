@@ -59,7 +59,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
         if block.hash is not None and block.ref_cnt == 0:
             cells[block_id] = _cached(model.last_owner_letter(block_id))
     filled: dict[int, int] = {}
-    # Waiting sequences too: one can have its first block and not be admitted yet.
+    # Include waiting sequences: a sequence gets its first block before it is admitted.
     for seq_id, sequence in fold.sequences.items():
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)

@@ -29,7 +29,7 @@ class FreeQueue(Panel):
         if not queue:
             return [Row(width).put("no block is free", "warn").line()]
         rows = [Row(width).put("next ", "muted")]
-        # Not all of them: a pool can have a hundred thousand free blocks.
+        # Read only the blocks that may fit: a pool can have a hundred thousand free ones.
         for shown, block_id in enumerate(islice(queue, width * height)):
             text, style = _item(model, block_id, is_next=shown == 0)
             left = len(queue) - shown

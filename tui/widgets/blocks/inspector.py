@@ -144,7 +144,7 @@ def _use(
 ) -> Use:
     size = model.header.block_size
     if owners:
-        # The owner with the most written tokens: other owners have written the same ones.
+        # The owner with the most written tokens: other owners have written the same tokens.
         entry = owners[0][1]
         most = max(
             model.fold.sequences[seq_id].num_computed_tokens - entry * size

@@ -208,7 +208,9 @@ def _tiles(
     are_ours: whether the blocks belong to this engine's pool
     """
     if not program.tiles:
-        return [Row(width).put("reads no keys: combines the results of the others", "muted").line()]
+        return [
+            Row(width).put("reads no keys: combines the other programs' results", "muted").line()
+        ]
     rows, here = [Row(width)], 0
     for number, tile in enumerate(program.tiles):
         sign = _sign(number, current)

@@ -55,7 +55,7 @@ class Side(Panel):
             _policy(model.header, None if other is None else other.recording.header), width
         )
         status = flow(self._status(model, own), width)
-        # Leave some rows for the map: drop options from the end, where the equal ones are.
+        # Leave some rows for the map: drop options from the end, where the sides are equal.
         lines = [*status[:3], *facts[: max(height - len(status) - 4, 1)]]
         bar = _bar(model, width)
         if len(lines) < height:

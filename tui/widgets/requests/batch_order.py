@@ -60,7 +60,7 @@ class BatchOrder(Panel):
 
 
 def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
-    """Rows for running and for waiting sequences, beside the line and the count of hidden ones."""
+    """Rows for running and for waiting sequences, beside the line and the count of hidden rows."""
     rule = 1 if running and waiting and height > 2 else 0
     room = height - rule
     if running + waiting > room:

@@ -51,7 +51,7 @@ class Budget(Panel):
 
 
 def _budget(model: DashboardModel) -> int:
-    """The last step's budget; before the first step, the configured one."""
+    """The last step's budget; before the first step, the configured budget."""
     return model.fold.budget or model.header.max_num_batched_tokens
 
 
@@ -130,7 +130,7 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
 
 
 def _may_give_more(model: DashboardModel) -> bool:
-    """Whether the step may schedule more: it deferred no sequence, and one still lacks tokens."""
+    """Whether the step may schedule more: none was deferred, and a sequence still lacks tokens."""
     fold, current = model.fold, model.steps.current
     if current is None or current.deferred is not None:
         return False

@@ -45,7 +45,7 @@ class StepDetail(Panel):
 
 
 def chosen_record(model: DashboardModel, chosen: int | None) -> StepRecord | None:
-    """The record of the selected step, or else of the last one; None if it is not remembered."""
+    """The record of the selected or else the last step; None if the step is not remembered."""
     records = model.steps.records
     if chosen is None:
         return records[-1] if records else None

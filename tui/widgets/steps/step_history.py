@@ -19,7 +19,7 @@ _NUMBERS = (("dec", 4), ("pref", 6), ("hit", 4), ("evi", 4), ("↺", 3))
 _TIMES = ("sched", "prep", "model", "samp")
 _TIME_WIDTH = 7
 _REASON_WIDTH = 30
-"""Nearly all reasons fit."""
+"""Width for the reasons, so that nearly all fit."""
 
 
 class StepHistory(Panel):

@@ -22,9 +22,9 @@ PAGE_SIZE = 128
 
 
 def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Return for each peer's name a function that makes the peer's `Run`.
+    """Map each peer's name to a function that makes its `Run`.
 
-    Both may raise any exception.
+    The function and its `Run` may raise any exception.
     """
     match case.kernel:
         case "decode":
@@ -92,7 +92,7 @@ def _sdpa_prefill(case: KernelCase, batch: Batch, backend: object | None) -> Run
 def _compiled_flex_attention() -> Callable[..., torch.Tensor]:
     from torch.nn.attention.flex_attention import flex_attention
 
-    # Reset, because after compiling eight shapes torch silently runs others uncompiled.
+    # Reset, because with `fullgraph` torch raises after compiling eight shapes.
     torch._dynamo.reset()
     return torch.compile(flex_attention, dynamic=False, fullgraph=True)
 

@@ -30,7 +30,7 @@ Result = dict[str, float | int | None]
 
 
 def summarise(timings: Seq[Timing], seconds: float, percentiles: Seq[float]) -> Result:
-    """Return results by vLLM's keys; latencies are in milliseconds, or None without values."""
+    """Return results under vLLM's key names; latencies are in milliseconds, None without values."""
     good = [timing for timing in timings if timing.error is None]
     output_tokens = sum(timing.output_tokens for timing in good)
     input_tokens = sum(timing.prompt_tokens for timing in good)

@@ -27,7 +27,7 @@ class EngineSpeed:
     requests: list[int] = field(default_factory=list)
     """Number of requests finished in each round."""
     output_tokens: list[int] = field(default_factory=list)
-    """Of these requests."""
+    """Output tokens of the requests in `requests`, per round."""
     extrapolated: bool = False
     """Whether the engine did not run all requests, so that the speed is an extrapolation."""
     attention: str | None = None

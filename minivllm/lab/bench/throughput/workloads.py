@@ -20,7 +20,7 @@ class WorkloadSpec:
     name: str
     num_requests: int
     prompt_len: tuple[int, int]
-    """After the shared prefix."""
+    """Lengths of the prompts without the shared prefix."""
     output_len: tuple[int, int]
     shared_prefix_len: int = 0
     """Number of tokens at the start of every prompt that are the same in all prompts."""

@@ -1,4 +1,4 @@
-"""`tiny-random`: a tiny Llama, generated for tests and instant demos.
+"""`tiny-random`: a tiny Llama, generated for tests that want noise.
 
 One byte is one token, so the length of a prompt is easy to see. The output is noise, but the
 checkpoint is complete: `transformers` loads it and computes the same numbers.
