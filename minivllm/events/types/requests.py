@@ -52,7 +52,8 @@ class RequestSampling(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
         if "stop" in given:
             # A caller can send half of a surrogate pair, which JSON cannot encode.
             given["stop"] = [text.encode("utf-8", "replace").decode() for text in given["stop"]]
-        return cls(**given)
+        # Convert whole numbers to float where the field is one: live events equal decoded ones.
+        return msgspec.convert(given, cls)
 
 
 class RequestArrived(Event, tag="request.arrived"):
