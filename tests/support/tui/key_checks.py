@@ -267,7 +267,8 @@ async def changes_between_dark_and_light(seat: Seat, key: str) -> None:
     text = all_drawn(seat.app)
     for theme in (LIGHT, DARK):
         await seat.press(key)
-        assert seat.app.theme == theme.name and all_drawn(seat.app) == text
+        assert seat.app.theme == theme.name
+        await until(seat.pilot, lambda: all_drawn(seat.app) == text)
 
 
 @of("app.screenshot")
