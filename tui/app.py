@@ -248,7 +248,7 @@ class DashboardApp(App[str]):
         await run_command(COMMANDS, command_id, self)
 
     async def action_screen(self, name: str) -> None:
-        """Go to a screen. Only the lesson screen's key, which is not in the table, uses this."""
+        """Go to a screen: from its tab, or from the lesson screen's key, which has no command."""
         await self.look_keys.screen(name)
 
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:

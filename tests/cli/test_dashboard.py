@@ -71,7 +71,7 @@ def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(
     for words in ("@font-face", "url(http", "\x1b"):
         assert words not in svg
     assert "a<b>&" in "".join(ElementTree.fromstring(svg).itertext())
-    assert f"step {LAST}" in rows_of(svg)[0], "without --step, the end of the recording"
+    assert f"step {LAST}" in rows_of(svg)[1], "without --step, the end of the recording"
 
 
 def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: 
         f"{log} is damaged at line 201: JSON is malformed: invalid character (byte 0). The picture"
         " shows the state before the damage.\n"
     )
-    assert re.search(r"LOG DAMAGED .* step 1\d\b", rows_of(shoot(log=log, warning=warning))[0])
+    assert re.search(r"LOG DAMAGED .* step 1\d\b", rows_of(shoot(log=log, warning=warning))[1])
 
 
 def test_shot_and_replay_do_not_import_torch() -> None:

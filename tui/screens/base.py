@@ -1,9 +1,10 @@
-"""The base class of all screens: top line, timeline and key bar, with panels in between."""
+"""The base class of all screens: tabs, top line, timeline and key bar, with panels in between."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.containers import Horizontal
 from textual.events import Resize
 from textual.screen import Screen
 from textual.theme import Theme
@@ -15,6 +16,7 @@ from minivllm.tui.draw.theme import Palette
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.keybar import KeyBar
 from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.frame.tabs import ROWS_FOR_TABS, ScreenTabs
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
 SMALLEST = (40, 12)
@@ -24,11 +26,11 @@ SMALLEST = (40, 12)
 class DashboardScreen(Screen, inherit_bindings=False):
     NAME: ClassVar[str]
     # Visible beside a maximized panel: the position in time, and the key that restores the screen.
-    ALLOW_IN_MAXIMIZED_VIEW = "#header, #timeline, KeyBar"
+    ALLOW_IN_MAXIMIZED_VIEW = "#top, #timeline, KeyBar"
     AUTO_FOCUS = ""  # no focus at first, so that no title is highlighted
     # Under 110 columns, panels have no boxes; on taller screens, each panel has more room.
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (32, "-medium"), (48, "-tall")]
+    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (ROWS_FOR_TABS, "-medium"), (48, "-tall")]
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -40,7 +42,9 @@ class DashboardScreen(Screen, inherit_bindings=False):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        yield Header(id="header")
+        with Horizontal(id="top"):
+            yield ScreenTabs(id="tabs")
+            yield Header(id="header")
         yield from self.body()
         yield TimeLine(id="timeline")
         yield KeyBar()
@@ -63,6 +67,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     def on_resize(self, event: Resize) -> None:
         columns, rows = event.size
+        self.query_one(ScreenTabs).fit(event.size)
         self.set_class(columns < SMALLEST[0] or rows < SMALLEST[1], "-tiny")
         self.query_one("#too-small", Static).update(
             f"The dashboard needs {SMALLEST[0]} columns and {SMALLEST[1]} rows; this"

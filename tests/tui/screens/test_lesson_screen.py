@@ -4,6 +4,7 @@ import pytest
 from support.docs import small_lesson
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.tui.driven_app import drawn, drive, panel, settle, show_screen, until, visible
+from textual.widgets import Tab
 from textual.widgets._footer import FooterKey
 
 from minivllm.errors import LessonError
@@ -110,6 +111,9 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
             return {key.description: key.key_display for key in app.screen.query(FooterKey)}
 
         assert (shown()["Go on"], shown()["Page back"]) == ("space", "b")
+        tabs = list(app.screen.query(Tab))
+        assert [tab.label_text for tab in tabs[:2]] == ["0 Lesson", "1 Overview"]
+        assert tabs[0].has_class("-active")
         await press(pilot, "space", "3")
         assert app.current_mode == "lesson" and "Your guess: 3" in words(app)
         await press(pilot, "enter")

@@ -9,6 +9,8 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _ROOM_FOR_FACTS = 40
 """Columns for the model's name and the step; a long status must not take them."""
+_ROOM_FOR_BLOCKS = 60
+"""On a narrower line, beside the tabs, only the used blocks are counted."""
 
 _QUIET_SECONDS = 10
 """Warn if a remote source sends no event for this long. A local engine reports its own pause."""
@@ -102,6 +104,8 @@ class Header(Panel, can_focus=False):
         facts.append([(name, "text*"), (f" {dtype}" if dtype else "", "muted")])
         facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
         blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
+        if width < _ROOM_FOR_BLOCKS:
+            del blocks[1:]
         label = "blocks " if width >= 100 else ""
         facts.append(
             [(label, "muted"), *(span for count, word in blocks for span in _count(count, word))]

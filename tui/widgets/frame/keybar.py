@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.events import Resize
+from textual.screen import Screen
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
@@ -53,6 +54,17 @@ class Key(NamedTuple):
     @property
     def width(self) -> int:
         return cell_len(self.display) + cell_len(self.label) + _PADDING
+
+
+def bound_commands(screen: Screen) -> dict[str, Binding]:
+    """Command id -> its binding with the first of its keys, also the user's own.
+
+    A binding without an id has its action as the id.
+    """
+    bound: dict[str, Binding] = {}
+    for active in screen.active_bindings.values():
+        bound.setdefault(active.binding.id or active.binding.action, active.binding)
+    return bound
 
 
 class KeyBar(Footer):
@@ -101,9 +113,7 @@ class KeyBar(Footer):
         yield from _LAST
 
     def _bound(self, ids: Iterator[str]) -> Iterator[Key]:
-        bound = {}
-        for active in self.screen.active_bindings.values():
-            bound.setdefault(active.binding.id or active.binding.action, active.binding)
+        bound = bound_commands(self.screen)
         for command_id in ids:
             if (binding := bound.get(command_id)) is not None:
                 yield Key(
