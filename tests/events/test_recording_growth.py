@@ -118,6 +118,9 @@ def test_every_answer_of_the_index_equals_a_search_through_all_events(
         assert recording.next_notable(index) == min(following, default=None)
         assert recording.previous_notable(index) == max(before, default=None)
         assert list(recording.events(index, index + 7)) == events[index : index + 7]
+        for kind in NOTABLE_KINDS:
+            found = any(type(events[i]) is kind for i in notable if index <= i < index + 7)
+            assert recording.has_notable(kind, index, index + 7) == found
     assert 0 < len(notable) < sum(type(event) in NOTABLE_KINDS for event in events)
 
 

@@ -20,6 +20,7 @@ from minivllm.tui.widgets.events.event_detail import EventDetail
 from minivllm.tui.widgets.events.event_list import EventList
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.frame.timeline import TimeLine
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 
 OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u200d\u202a-\u202e\u2066-\u2069]")
@@ -30,7 +31,8 @@ HOSTILE = "x\x1b[31m\u202e\nevil: @\u2066\x9b2J" + "長" * 40
 
 def all_panels() -> list[Panel]:
     sides = [Side("A", is_second=False), Side("B", is_second=True)]
-    others = [Header(), EventList(), EventDetail(), StepDetail(), Comparison(), BlockCards()]
+    others = [Header(), TimeLine(), EventList(), EventDetail(), StepDetail()]
+    others += [Comparison(), BlockCards()]
     return [*map(make_panel, _CLASSES), *others, *sides]
 
 

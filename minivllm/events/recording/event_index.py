@@ -57,6 +57,7 @@ class EventIndex:
         self._steps = array("Q")
         self._step_begins = array("Q")
         self._notable = array("Q")
+        self._notable_by_kind: dict[type[ev.Event], array[int]] = {}
         self._last_notable: tuple[int, type[ev.Event]] | None = None
         self._arrivals: dict[str, int] = {}
 
@@ -108,6 +109,7 @@ class EventIndex:
         if place != self._last_notable:
             self._last_notable = place
             self._notable.append(index)
+            self._notable_by_kind.setdefault(type(event), array("Q")).append(index)
         if isinstance(event, ev.RequestArrived):
             self._arrivals.setdefault(event.request_id, index)
 
@@ -124,3 +126,9 @@ class EventIndex:
         """Return the number of the last notable event before event `index`."""
         position = bisect_left(self._notable, index)
         return self._notable[position - 1] if position else None
+
+    def has_notable(self, kind: type[ev.Event], start: int, stop: int) -> bool:
+        """Whether a notable event of this kind has a number from `start` to `stop - 1`."""
+        indexes = self._notable_by_kind.get(kind, ())
+        position = bisect_left(indexes, start)
+        return position < len(indexes) and indexes[position] < stop

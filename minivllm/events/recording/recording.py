@@ -295,6 +295,10 @@ class Recording(Generic[V]):
         """Return the number of the last notable event before `index`."""
         return self._index.previous_notable(index)
 
+    def has_notable(self, kind: type[Event], start: int, stop: int) -> bool:
+        """Whether a notable event of this kind has a number from `start` to `stop - 1`."""
+        return self._index.has_notable(kind, start, stop)
+
     def arrival(self, request_id: str) -> int | None:
         """Return the number of the request's first arrival event; None if it is not indexed."""
         return self._index.arrival(request_id)

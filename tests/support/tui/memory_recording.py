@@ -36,6 +36,9 @@ class MemoryRecording:
             self.num_read += 1
             yield event
 
+    def has_notable(self, kind: type[ev.Event], start: int, stop: int) -> bool:
+        return any(type(event) is kind for event in self.all[start:stop])
+
     def step_of(self, index: int) -> int:
         return self.all[min(index, len(self.all) - 1)].step if self.all else 0
 

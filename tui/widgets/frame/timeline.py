@@ -1,23 +1,33 @@
 """Time line: the current position in the recording, and the last event before it."""
 
+from itertools import groupby
+from operator import itemgetter
+
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.message import Message
 
 from minivllm.events import types as ev
+from minivllm.events.recording.recording import Recording
 from minivllm.text import plural
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, Span
 from minivllm.tui.state.decisions import sentence_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
+_LEGEND = (("┴", "good", "hit"), ("┬", "warn", "evicted"), ("↺", "bad", "preempted"))
+_LEGEND_WIDTH = sum(len(sign) + len(word) + 3 for sign, _, word in _LEGEND)
+_ROOM_FOR_EVENT = 50
+"""Columns for the last event, before the legend gets any."""
+
 
 class TimeLine(Panel, can_focus=False):
-    """A slider with marks, the step and the last event. A click or drag moves in time."""
+    """A slider with ticks and marks, the step and the last event. Click or drag it to move."""
 
     HELP_TITLE = "Time bar"
     HELP_TEXT = (
-        "The current position in the recording, with marks (m) as letters, and the last"
-        " event before it. ← and → go step by step, [ and ] event by event, { and } to"
+        "The current position in the recording, with marks (m) as digits, and the last"
+        " event before it. Ticks show prefix cache hits (┴), evictions (┬), both (┼) and"
+        " preemptions (↺). ← and → go step by step, [ and ] event by event, { and } to"
         " the next notable event, end back to live; click or drag the bar to move."
     )
 
@@ -49,13 +59,9 @@ class TimeLine(Panel, can_focus=False):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         transport = self.context.transport
         recording = transport.recording
-        row = Row(width)
-        slider_width = _slider_width(width)
-        at = _cell(transport.position, len(recording), slider_width)
-        cells = ["━"] * at + ["●"] + ["─"] * (slider_width - at - 1)
-        for number, mark in enumerate(transport.marks):
-            cells[_cell(mark.position, len(recording), slider_width)] = str((number + 1) % 10)
-        row.put(" " + "".join(cells[: at + 1]), "accent").put("".join(cells[at + 1 :]), "faint")
+        row = Row(width).put(" ")
+        for sign, style in self._slider(_slider_width(width)):
+            row.put(sign, style)
         row.put(f" step {model.fold.step:,}", "text*").put(
             f"/{recording.head.fold.step:,}", "muted"
         )
@@ -67,8 +73,43 @@ class TimeLine(Panel, can_focus=False):
         # Not while live: the event would be read from the file in each frame.
         event = None if transport.state == "live" else transport.event_here()
         if event is not None:
-            row.put("  ").put(_event(event), "text")
+            has_legend = row.room >= _ROOM_FOR_EVENT + _LEGEND_WIDTH
+            row.put("  ").put(
+                _event(event), "text", width=row.room - _LEGEND_WIDTH if has_legend else None
+            )
+        if row.room >= _LEGEND_WIDTH:
+            row.put("", width=row.room - _LEGEND_WIDTH)
+            for sign, style, word in _LEGEND:
+                row.put(f"  {sign}", style).put(f" {word}", "muted")
         return [row.line()]
+
+    def _slider(self, width: int) -> list[Span]:
+        transport = self.context.transport
+        count = len(transport.recording)
+        at = _cell(transport.position, count, width)
+        cells = [
+            _tick(transport.recording, *_events_in(cell, count, width), is_past=cell < at)
+            for cell in range(width)
+        ]
+        cells[at] = ("●", "accent")
+        for number, mark in enumerate(transport.marks):
+            cells[_cell(mark.position, count, width)] = (str((number + 1) % 10), "accent*")
+        return [
+            ("".join(sign for sign, _ in run), style)
+            for style, run in groupby(cells, key=itemgetter(1))
+        ]
+
+
+def _tick(recording: Recording, start: int, stop: int, *, is_past: bool) -> Span:
+    """The sign for the events number `start` to `stop - 1`, as part of the slider's line."""
+    if recording.has_notable(ev.RequestPreempted, start, stop):
+        return "↺", "bad"
+    is_hit = recording.has_notable(ev.BlockHit, start, stop)
+    is_evicted = recording.has_notable(ev.BlockEvicted, start, stop)
+    sign = ("━┷┯┿" if is_past else "─┴┬┼")[is_hit + 2 * is_evicted]
+    if is_evicted:
+        return sign, "warn"
+    return sign, "good" if is_hit else "accent" if is_past else "faint"
 
 
 def _slider_width(width: int) -> int:
@@ -77,6 +118,12 @@ def _slider_width(width: int) -> int:
 
 def _cell(position: int, count: int, width: int) -> int:
     return min(position * width // count, width - 1) if count else 0
+
+
+def _events_in(cell: int, count: int, width: int) -> tuple[int, int]:
+    """Numbers of the events after which the slider is in this cell: the first, and one too many."""
+    first, end = (-(-one * count // width) - 1 for one in (cell, cell + 1))
+    return max(first, 0), count if cell == width - 1 else end
 
 
 def _event(event: ev.Event) -> str:
