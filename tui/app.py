@@ -214,7 +214,7 @@ class DashboardApp(App[str]):
             super()._handle_exception(error)
 
     def _badge_may_change(self) -> bool:
-        """Whether the top line's badge may change without a new event, such as after a pause."""
+        """Whether the badge or the keys may change without a new event, such as after a pause."""
         control, transport = self.context.control, self.context.transport
         badge = int(transport.quiet_seconds) if control is None else control.state()
         recorder = self.context.recorder
@@ -223,6 +223,7 @@ class DashboardApp(App[str]):
             transport.state,
             badge,
             recorder is not None and recorder.loss is not None,
+            self.has_sentences,
         )
         changed = seen != self._badge_seen
         self._badge_seen = seen
@@ -234,6 +235,7 @@ class DashboardApp(App[str]):
         if screen is not None and screen.has_panels:
             with self.batch_update():
                 screen.draw()
+                screen.keybar.follow()
 
     @property
     def dashboard_screen(self) -> DashboardScreen | None:
@@ -297,9 +299,13 @@ class DashboardApp(App[str]):
         ]:
             self._unnotify(shown, refresh=False)
 
+    @property
+    def has_sentences(self) -> bool:
+        return bool(self._notifications)
+
     def close_sentences(self) -> bool:
         """Close all notifications; return False if there were none."""
-        if not self._notifications:
+        if not self.has_sentences:
             return False
         self.clear_notifications()
         return True

@@ -59,7 +59,7 @@ def test_a_screen_is_drawn_as_it_is_in_a_terminal_of_this_size_at_this_step(
     rows = rows_of(shoot("--screen", screen, "--step", step, "--size", "80x24", "--with", OTHER))
     assert len(rows) == 24 and max(map(cell_len, rows)) <= 80
     assert all(any(words in row for row in rows) for words in SCREENS[screen]), "\n".join(rows)
-    assert "PAUSED" in rows[0] and "Pause" in rows[-1]
+    assert "PAUSED" in rows[0] and "Play" in rows[-1]
 
 
 def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(

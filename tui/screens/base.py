@@ -55,6 +55,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         self._panels = list(self.query(Panel))
         for panel in self.panels():
             panel.context = self.context
+        self.keybar = self.query_one(KeyBar)
         self._restyle(self.app.current_theme)
         self.app.theme_changed_signal.subscribe(self, self._restyle)
         self.has_panels = True

@@ -40,6 +40,7 @@ class Inspector(Panel):
         " block's content and all blocks before it, so the panel also lists the block's"
         " parent, the blocks that follow it and the blocks with the same content."
     )
+    KEYS = ("look.ids",)
 
     def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -35,6 +35,7 @@ class Mass(Panel):
         " the selected one, or else the first running one. M starts the recording; a high"
         " first bar is the attention sink that most models have."
     )
+    KEYS = ("engine.mass",)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         seq_id = self._whose(model)

@@ -51,6 +51,7 @@ class XRay(Panel):
         " running sequence and press X; ↑ and ↓ move between tiles. Where Triton is not"
         " installed, a recording from another machine is shown."
     )
+    KEYS = ("engine.xray",)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -27,6 +27,7 @@ class EventDetail(Panel):
         " engine that emitted it. You can select the sequences, blocks and steps that it"
         " names; s shows the function and marks the line."
     )
+    KEYS = ("look.source", "look.filter", "time.event")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

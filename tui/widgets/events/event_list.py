@@ -27,6 +27,7 @@ class EventList(Panel):
         " event; faint events have not happened yet. ↑, ↓ and a click go to the moment of an"
         " event, and / shows only the events with a word."
     )
+    KEYS = ("look.source", "look.filter", "time.event")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -16,6 +16,7 @@ class EventLog(Panel):
         "The engine's decisions, newest last, with their step. Tokens and plans are left out,"
         " because every step has them: see the panels for the slots and the budget."
     )
+    KEYS = ("look.source", "look.filter", "time.event")
 
     def targets(self) -> list[Target]:
         """Only events: the cursor skips sequences, but a click can select them."""

@@ -1,9 +1,9 @@
-"""The bottom line: the keys that are useful on this screen, most important first.
+"""The bottom line: the keys that are useful on this screen, in this panel and now.
 
 The keys are read from the bindings, so they include the user's own keys.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -14,8 +14,9 @@ from textual.screen import Screen
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
+from minivllm.tui.widgets.frame.panel import Panel
+
 _ALWAYS = ("app.help", "app.quit")
-_FIRST = ("time.toggle", "time.step", "look.why")
 _HERE = {
     "blocks": ("look.open", "engine.mass", "engine.xray"),
     "requests": ("look.open", "engine.tokens", "engine.abort"),
@@ -23,27 +24,28 @@ _HERE = {
     "lesson": ("lesson.next", "lesson.back"),
 }
 """Screen name -> commands that only this screen shows."""
-_STEERED = (
-    "engine.pause",
-    "engine.add",
-    "engine.step",
-    "engine.burst",
-    "engine.option",
-    "engine.abort",
-)
+_STEERED = ("engine.step", "engine.burst", "engine.option", "engine.abort")
 _LAST = ("time.notable", "time.goto", "look.maximize", "look.next_panel", "app.palette")
 _LABELS = {
+    "look.down": "Select",
     "look.maximize": "Zoom",
     "look.next_panel": "Panel",
-    "engine.pause": "Pause engine",
     "engine.add": "Ask",
     "engine.mass": "Mass",
     "engine.xray": "X-ray",
     "engine.tokens": "Why tokens",
 }
 """Labels that are shorter than in the palette, or clearer beside the labels next to them."""
+_ROOM_FOR_PICTURE = 100
+"""Columns for the label "Pause picture" in place of "Pause"."""
 _PADDING = 3
 """Cells around a key and its label."""
+
+
+class Wanted(NamedTuple):
+    command_id: str
+    label: str = ""
+    """Only if the command's usual label does not say what it does now."""
 
 
 class Key(NamedTuple):
@@ -70,9 +72,15 @@ def bound_commands(screen: Screen) -> dict[str, Binding]:
 class KeyBar(Footer):
     """Uses private parts of Textual's footer: `FooterKey` and `_bindings_ready`."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: list[Wanted] = []
+        """What `follow` has seen last."""
+
     def compose(self) -> ComposeResult:
         if not self._bindings_ready:
             return
+        self._last = list(self._wanted())
         for key in self._keys():
             shown = FooterKey(
                 key.binding.key,
@@ -87,46 +95,86 @@ class KeyBar(Footer):
         self.call_after_refresh(self.recompose)
 
     def _keys(self) -> list[Key]:
-        always, room = list(self._bound(_ALWAYS)), self.app.size.width
+        always, room = list(self._bound(map(Wanted, _ALWAYS))), self.app.size.width
         room -= sum(key.width for key in always)
         shown = []
-        for key in self._bound(dict.fromkeys(self._wanted())):
+        wanted: dict[str, Wanted] = {}
+        for one in self._wanted():
+            wanted.setdefault(one.command_id, one)
+        for key in self._bound(wanted.values()):
             if key.width <= room:
                 shown.append(key)
                 room -= key.width
         return [*shown, *always]
 
-    def _wanted(self) -> Iterator[str]:
+    def follow(self) -> None:
+        """Show other keys if another mode has begun: a pause, a message, a selection."""
+        if not self.is_attached:  # one more frame can be drawn while the screen is being removed
+            return
+        wanted = list(self._wanted())
+        if wanted != self._last:
+            self._last = wanted
+            self.refresh(recompose=True)
+
+    def _wanted(self) -> Iterator[Wanted]:
+        """The most useful command first."""
         context, screen = self.screen.context, self.screen.NAME
+        if self.app.has_sentences:
+            yield Wanted("look.back", "Close")
         if self.screen.maximized is not None:
-            yield "look.maximize"
+            yield Wanted("look.maximize", "Back to all panels")
         if screen == "lesson":
-            yield from _HERE[screen]
+            yield from map(Wanted, _HERE[screen])
         elif context.lesson is not None:
-            yield "screen('lesson')"
-        yield from _FIRST
-        yield from (
-            "time.live",
-            *(one for one in _HERE.get(screen, ()) if context.control or "engine" not in one),
-        )
-        yield from _STEERED if context.control is not None else ()
-        yield from _LAST
+            yield Wanted("screen('lesson')")
+        yield from self._of_pauses()
+        live = context.transport.state == "live"
+        yield Wanted("time.step_back" if live else "time.step")
+        yield Wanted("look.why")
+        yield from self._of_panel()
+        if not live:
+            yield Wanted("time.live")
+        if context.transport.state == "playing":
+            yield from map(Wanted, ("time.faster", "time.slower"))
+        others = ["engine.add", *([] if self.screen.focused else ["look.next_panel"])]
+        others += (*_HERE.get(screen, ()), *_STEERED)
+        yield from map(Wanted, (one for one in others if context.control or "engine" not in one))
+        if context.transport.marks:
+            yield from map(Wanted, ("time.previous_mark", "time.diff"))
+        yield from map(Wanted, _LAST)
 
-    def _bound(self, ids: Iterator[str]) -> Iterator[Key]:
+    def _of_pauses(self) -> Iterator[Wanted]:
+        """Pausing the picture is one thing, pausing the engine another."""
+        context = self.screen.context
+        verb = "Play" if context.transport.state == "paused" else "Pause"
+        if context.control is None:
+            yield Wanted("time.toggle", verb)
+            return
+        has_room = self.app.size.width >= _ROOM_FOR_PICTURE
+        yield Wanted("time.toggle", f"{verb} picture" if has_room else verb)
+        if context.control.state().paused:
+            yield Wanted("engine.pause", "Resume engine")
+            yield Wanted("engine.step", "One step")
+            yield Wanted("engine.phase", "One phase")
+        else:
+            yield Wanted("engine.pause", "Pause engine")
+
+    def _of_panel(self) -> Iterator[Wanted]:
+        context, focused = self.screen.context, self.screen.focused
+        if not isinstance(focused, Panel):
+            return
+        yield Wanted("look.down")
+        if context.selection.last is not None:
+            yield Wanted("look.open")
+        for command_id in focused.KEYS:
+            if context.control or "engine" not in command_id:
+                yield Wanted(command_id)
+        if focused.RULE is not None:
+            yield Wanted("look.source")
+
+    def _bound(self, wanted: Iterable[Wanted]) -> Iterator[Key]:
         bound = bound_commands(self.screen)
-        for command_id in ids:
+        for command_id, label in wanted:
             if (binding := bound.get(command_id)) is not None:
-                yield Key(
-                    binding, self.app.get_key_display(binding), self._label(command_id, binding)
-                )
-
-    def _label(self, command_id: str, binding: Binding) -> str:
-        if command_id == "look.maximize" and self.screen.maximized is not None:
-            return "Back to all panels"
-        if (
-            command_id == "time.toggle"
-            and self.screen.context.control is not None
-            and self.app.size.width >= 100
-        ):
-            return "Pause picture"
-        return _LABELS.get(command_id, binding.description)
+                label = label or _LABELS.get(command_id, binding.description)
+                yield Key(binding, self.app.get_key_display(binding), label)

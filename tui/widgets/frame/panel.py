@@ -40,6 +40,8 @@ class Panel(Widget, can_focus=True):
     """A few sentences about the panel, for the help."""
     RULE: ClassVar[str | None] = None
     """The engine function behind this panel, for the key s: `module:Class.function`."""
+    KEYS: ClassVar[tuple[str, ...]] = ()
+    """Ids of commands for the bottom line while the panel has the focus."""
     NEWEST_LAST: ClassVar[bool] = False
     """Whether the first ↑ or ↓ selects the last target; otherwise ↓ selects the first one."""
 

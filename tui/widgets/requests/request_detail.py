@@ -37,6 +37,7 @@ class RequestDetail(Panel):
         " from the prefix cache, its preemptions, its phases with their start times, its"
         " prompt and its text. If a text is longer than the panel, its end is shown."
     )
+    KEYS = ("engine.tokens", "engine.abort")
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         chosen = None if self.context is None else self.context.selection.seq_id

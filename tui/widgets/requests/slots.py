@@ -28,6 +28,7 @@ class Slots(Panel):
         " with output tokens, the block table, and its text. ↺2 means that it was preempted"
         " twice and had to recompute its tokens. A click on a word selects its block."
     )
+    KEYS = ("engine.tokens", "engine.abort")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -61,6 +61,7 @@ class Timelines(Panel):
         " token and the time between tokens. A sample or beam is indented under its parent;"
         " when the parent is pruned, it loses one indentation."
     )
+    KEYS = ("engine.tokens", "engine.abort")
 
     def targets(self) -> list[Target]:
         """All remembered sequences, even in hidden rows: the rows scroll with the cursor."""

@@ -17,6 +17,7 @@ class Waiting(Panel):
         " scheduler considers only the first request. If that one does not fit, the others"
         " wait too; otherwise small requests could overtake a large one forever."
     )
+    KEYS = ("engine.abort",)
 
     def title(self, model: DashboardModel, width: int) -> str:
         return f"Waiting  {len(model.fold.waiting)}"

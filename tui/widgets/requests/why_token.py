@@ -31,6 +31,7 @@ class WhyToken(Panel):
         " the parameter that cut the token. The draw is a race: each token has a random number, and"
         " arrives at this number divided by its final probability. The earliest token wins."
     )
+    KEYS = ("engine.tokens",)
     RULE = "minivllm.runtime.sampling.sampler:Sampler._draw"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
