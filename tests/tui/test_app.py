@@ -39,7 +39,7 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix) -> N
         await pilot.press("space")
         held = all_drawn(app)
         put(app, *shared_prefix.run(15).events[before:])
-        await until(pilot, lambda: "PAUSED, 15 steps behind" in all_drawn(app))
+        await until(pilot, lambda: "PICTURE PAUSED, 15 steps behind" in all_drawn(app))
         assert app.context.transport.recording.head.fold.step == 35
         assert app.model.fold.step == 20
         assert drawn(app, "slots") == [row for row in drawn(app, "slots") if row in held]

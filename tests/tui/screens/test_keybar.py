@@ -1,7 +1,7 @@
 """The bottom line follows the screen, the panel with the focus, and the mode."""
 
 import pytest
-from support.tui.driven_app import SCREENS, app_for, drive, panel, settle, show_screen, until
+from support.tui.driven_app import SCREENS, app_for, drawn, drive, panel, settle, show_screen, until
 from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
@@ -93,12 +93,19 @@ def test_pausing_the_picture_and_pausing_the_engine_are_two_keys_with_two_names(
 ) -> None:
     app = app_for(memory_pressure.run(20), control=FakeControl())
 
+    def badge() -> str:
+        return drawn(app, "header")[0].strip().split("  ")[-1].strip()
+
     async def script(pilot: Pilot) -> None:
         await until_shown(pilot, f"Pause{of}", "Pause engine", "Why?", "Ask")
         await pilot.press("space")
+        await until(pilot, lambda: badge() == "PICTURE PAUSED")
         await until_shown(pilot, f"Play{of}", "Pause engine", "Why?", "Ask", "Step", "Live")
         await pilot.press("p")
         await until_shown(pilot, f"Play{of}", "Resume engine", "One step", "One phase")
+        await until(pilot, lambda: badge() == "PICTURE, ENGINE PAUSED")
+        await pilot.press("end")
+        await until(pilot, lambda: badge() == "ENGINE PAUSED before schedule")
         await pilot.press("space", "end", "p")
         await until_shown(pilot, f"Pause{of}", "Pause engine", "Why?", "Ask")
 

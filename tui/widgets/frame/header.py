@@ -8,9 +8,10 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ROOM_FOR_FACTS = 40
-"""Columns for the model's name and the step; a long status must not take them."""
+"""Columns for the model's name and the step; a long status must not take them. Narrower lines have
+only short statuses."""
 _ROOM_FOR_BLOCKS = 60
-"""On a narrower line, beside the tabs, only the used blocks are counted."""
+"""On a narrower line, beside the tabs, there are fewer numbers."""
 
 _QUIET_SECONDS = 10
 """Warn if a remote source sends no event for this long. A local engine reports its own pause."""
@@ -23,7 +24,8 @@ class Header(Panel, can_focus=False):
     HELP_TEXT = (
         "The model, the number of the last step, output tokens per second (per step on a"
         " virtual clock, as in lessons), and the share of all prompt tokens that came from"
-        " the prefix cache. Blocks are in use, cached (free, but a prompt can still hit them)"
+        " the prefix cache. PICTURE PAUSED: the engine goes on, and space plays the picture."
+        " ENGINE PAUSED: the engine waits, and p resumes it. Blocks are in use, cached (free, but a prompt can still hit them)"
         " or empty."
     )
 
@@ -55,7 +57,7 @@ class Header(Panel, can_focus=False):
             return f" {text if fits else 'SOURCE LOST'} ", "bad*!"
         match transport.state:
             case "paused":
-                return f" PAUSED{behind} ", "warn*!"
+                return f" {self._paused(behind, width)} ", "warn*!"
             case "playing":
                 return f"▶ {transport.speed:g}×{behind}", "accent*"
         if self.context.finished is not None:
@@ -77,6 +79,16 @@ class Header(Panel, can_focus=False):
             # The writer may be idle or dead: a file does not show which.
             return f"● LIVE, no event for {_duration(int(transport.quiet_seconds))}", "warn*"
         return "● LIVE", "good*"
+
+    def _paused(self, behind: str, width: int) -> str:
+        """Name what is paused where something else may go on: the engine, or a remote source."""
+        control, source = self.context.control, self.context.transport.source
+        if width < _ROOM_FOR_FACTS or (control is None and source.status.state == "recording"):
+            return "PAUSED"
+        is_engine_paused = control is not None and control.state().paused
+        what = "PICTURE, ENGINE PAUSED" if is_engine_paused else "PICTURE PAUSED"
+        # On a narrow line, only the time bar shows how far behind it is.
+        return what if width < _ROOM_FOR_BLOCKS else what + behind
 
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
         counters, use = model.fold.counters, model.pool_use()
