@@ -82,6 +82,7 @@ class DashboardApp(App[str]):
         lesson: LessonControl | None = None,
         recorder: LogWriter | None = None,
         screen: str = "overview",
+        suggests: bool = False,
     ) -> None:
         """watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
@@ -93,6 +94,7 @@ class DashboardApp(App[str]):
         notice: a notification to begin with
         lesson: adds the lesson screen and opens it first; `source` must be its first page's source
         recorder: writes this run into a file; the top line reports gaps in the file
+        suggests: until the first request arrives, suggest what to try
         """
         super().__init__()
         # Register before mounting: the style sheet uses variables that the themes define.
@@ -102,7 +104,12 @@ class DashboardApp(App[str]):
         self.set_keymap(keymap or {})
         second = None if other is None else Transport(other, "paused")
         self.context = Context(
-            Transport(source, state), control, second=second, ascii=ascii, watch=watch
+            Transport(source, state),
+            control,
+            second=second,
+            ascii=ascii,
+            watch=watch,
+            suggests=suggests,
         )
         self.context.lesson, self.context.recorder = lesson, recorder
         self.context.still = self.no_color or self.animation_level == "none"

@@ -41,6 +41,8 @@ class Context:
     shows_ids: bool = False
     """Show a block's tokens as ids and not as words."""
     watch: str = ""
+    suggests: bool = False
+    """Suggest what to try until the first request arrives."""
     finished: list[str] | None = None
     """The results of the run; None until the run is over."""
     event_filter: str = ""

@@ -10,6 +10,7 @@ from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.frame.sentences import Summary, WatchSentence
+from minivllm.tui.widgets.frame.suggestions import Suggestions
 from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
@@ -23,7 +24,10 @@ class Overview(DashboardScreen):
         # Keep references: one more frame can be drawn while the screen is being removed.
         self._summary, self._slots = Summary(id="summary"), Slots(id="slots")
         self._summary.add_class("-away")
-        yield WatchSentence(self.context.watch, id="watch")
+        self._watch = WatchSentence(self.context.watch, id="watch")
+        self._suggestions = Suggestions(id="suggestions")
+        yield self._watch
+        yield self._suggestions
         yield self._summary
         yield self._slots
         with PanelRow(id="body"):
@@ -37,12 +41,17 @@ class Overview(DashboardScreen):
                 yield EventLog(id="eventlog")
 
     def draw(self) -> None:
-        """Show the summary if the run is over and the picture is at the newest moment."""
+        """Show the suggestions before the run, and the summary after it while live."""
         transport, summary, slots = self.context.transport, self._summary, self._slots
         summary_lines = self.context.finished if transport.state == "live" else None
+        newest = transport.recording.head.fold
+        begins = self.context.suggests and newest.step == 0 and not newest.requests
+        self._suggestions.set_class(not begins, "-away")
+        self._watch.set_class(begins, "-away")
         if summary_lines is not None:
             summary.tell(summary_lines)
         # Use a CSS class: `display` would override the style sheet's rule for small terminals.
         summary.set_class(summary_lines is None, "-away")
-        slots.set_class(summary_lines is not None and not transport.view.fold.running, "-away")
+        is_over = summary_lines is not None and not transport.view.fold.running
+        slots.set_class(begins or is_over, "-away")
         super().draw()

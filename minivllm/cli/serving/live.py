@@ -65,5 +65,6 @@ def run(args: argparse.Namespace) -> int:
         control = EngineThreadControl(thread)
         for text in args.ask:
             control.add_request(text)
-        run_app(make_app(args, source, watch=WATCH, control=control, recorder=writer))
+        app = make_app(args, source, watch=WATCH, control=control, recorder=writer, suggests=True)
+        run_app(app)
     return 0
