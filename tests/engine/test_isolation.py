@@ -209,6 +209,22 @@ def test_a_step_too_large_for_the_memory_is_split_and_no_request_fails() -> None
     assert engine.token_ids("a") == engine.token_ids("b") == expected_output(PROMPT, 8)
 
 
+def test_only_a_decode_is_watched_for_a_trace_not_the_prompt_before_it() -> None:
+    engine, watches = WatchedEngine(), []
+    execute = engine.runner.execute_model
+
+    def watching(plan: SchedulerOutput, watch: Watch) -> StepResult:
+        watches.append((plan.scheduled[0].kind, watch.decodes))
+        return execute(plan, Watch())
+
+    engine.runner.execute_model = watching
+    engine.add("a", PROMPT)
+    engine.engine.trace_kernel("a.0")
+    engine.step()
+    engine.step()
+    assert watches == [("prefill", ()), ("decode", (0,))]
+
+
 def test_a_model_that_fails_for_every_request_ends_the_engine_with_the_first_error() -> None:
     engine = WatchedEngine()
     attempts = iter(range(100))

@@ -142,6 +142,36 @@ def test_a_sequence_that_does_not_exist_cannot_be_watched(model, seq_id):
         run.engine.explain_tokens(seq_id)
 
 
+def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(model):
+    run = Run(model, {"a": {"n": 2, "temperature": 1.5, "seed": 3}})
+    run.finish()
+    first, second = run.tokens["a"]
+    assert first[1] not in second
+    run = Run(model, {"a": {"n": 2, "temperature": 1.5, "seed": 3, "stop_token_ids": [first[1]]}})
+    for _ in range(3):
+        run.step()
+    run.engine.explain_tokens("a.1")
+    with pytest.raises(InvalidRequestError, match="no unfinished sequence"):
+        run.engine.explain_tokens("a.0")
+
+
+def test_a_watch_ends_with_its_sequence(model):
+    run = Run(model, {"a": {"max_tokens": 2}, "b": {"max_tokens": 6}})
+    run.engine.explain_tokens("a.0")
+    explainer = run.engine._stepper.explainer
+    run.step()
+    assert explainer.active
+    for _ in range(3):
+        run.step()
+    assert not explainer.active
+
+
+def test_every_candidate_of_an_explanation_has_its_text(model):
+    run = Run(model, {"a": BATCH["nucleus"]}, explain_tokens=True).finish()
+    candidates = [token for event in run.of(ev.TokenExplained) for token in event.candidates]
+    assert {token.token_id for token in candidates} <= run.fold.token_pieces.keys()
+
+
 def test_nothing_is_explained_without_a_listener_or_a_watch(model, monkeypatch):
     def must_not_run(*args):
         raise AssertionError("explained a token that nobody watches")
