@@ -103,15 +103,8 @@ class DashboardApp(App[str]):
         self.theme = DARK.name
         self.set_keymap(keymap or {})
         second = None if other is None else Transport(other, "paused")
-        self.context = Context(
-            Transport(source, state),
-            control,
-            second=second,
-            ascii=ascii,
-            watch=watch,
-            suggests=suggests,
-        )
-        self.context.lesson, self.context.recorder = lesson, recorder
+        self.context = Context(Transport(source, state), control, second, recorder, lesson)
+        self.context.ascii, self.context.watch, self.context.suggests = ascii, watch, suggests
         self.context.still = self.no_color or self.animation_level == "none"
 
         self.time_keys = TimeKeys(self.context, self.tell, self.draw)

@@ -134,8 +134,8 @@ def _of_the_moment(model: DashboardModel) -> str:
         )
     ended = counters.finished_requests + counters.aborted_requests
     return (
-        f"{clean(model.header.model_and_weights)} is idle at step {fold.step:,}: no sequence is running"
-        f" or waiting, and {plural(ended, 'request')} have ended."
+        f"{clean(model.header.model_and_weights)} is idle at step {fold.step:,}: no sequence is"
+        f" running or waiting, and {plural(ended, 'request')} have ended."
     )
 
 

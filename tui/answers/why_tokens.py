@@ -68,7 +68,8 @@ def _why_beams(model: DashboardModel, event: ev.TokenExplained) -> str:
     dropped = [one for one in event.beams if one.fate == "dropped"]
     said = (
         f"{plural(len(going_on), 'beam')} of {short_name(event.seq_id.rpartition('.')[0])}"
-        f" {'goes' if len(going_on) == 1 else 'go'} on with scores from {going_on[0].score:.2f} to {going_on[-1].score:.2f}"
+        f" {'goes' if len(going_on) == 1 else 'go'} on with scores from"
+        f" {going_on[0].score:.2f} to {going_on[-1].score:.2f}"
         if going_on
         else f"the search of {short_name(event.seq_id.rpartition('.')[0])} is over"
     )

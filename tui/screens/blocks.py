@@ -1,9 +1,9 @@
 """The Blocks screen: memory, block by block.
 
-Left: the map, the text of blocks (in a tall terminal) and the free queue. Right: the selected block,
-the prefix cache, attention mass and the kernel x-ray. If the panels in `_folding` do not all fit,
-one is open, and the others show only their titles until they get the focus. A folded panel is never
-drawn, so `on_mount` sets its title.
+Left: the map, the text of blocks (in a tall terminal) and the free queue. Right: the selected
+block, the prefix cache, attention mass and the kernel x-ray. If the panels in `_folding` do not
+all fit, one is open, and the others show only their titles until they get the focus. A folded panel
+is never drawn, so `on_mount` sets its title.
 """
 
 from collections.abc import Iterable

@@ -108,8 +108,8 @@ def summary(fold: Fold) -> list[str]:
     header, counters, pool = fold.header, fold.counters, pool_use(fold)
     lines = [
         (
-            f"{clean(header.model_and_weights)} after step {fold.step:,}, {fold.t - header.mono:.2f} s after"
-            " the recording began"
+            f"{clean(header.model_and_weights)} after step {fold.step:,},"
+            f" {fold.t - header.mono:.2f} s after the recording began"
         ),
         (
             f"blocks    {len(fold.blocks):,} of {header.block_size} tokens: {pool.used:,} used,"

@@ -53,8 +53,9 @@ _MOST = {
     "max_num_batched_tokens": 1 << 31,
     "max_model_len": 1 << 31,
 }
-"""Upper limits of header fields, which no real engine reaches; the lower limit is 1. Without limits,
-a reader could divide by 0 or make a list that is too long.
+"""Upper limits of header fields, which no real engine reaches; the lower limit is 1.
+
+Without limits, a reader could divide by 0 or make a list that is too long.
 """
 
 

@@ -122,6 +122,24 @@ def explain(
     )
     rows = torch.stack([column.double() for column in columns], dim=-1).tolist()
     num_left = 1 if race is None else int((race.speeds > 0).sum())
+    candidates = _candidates(rows, sequence, processed, relative_total, num_left, race)
+    cuts = _cuts(sequence, processed, relative, num_left)
+    return Explanation(candidates, cuts, num_left, len(logits))
+
+
+def _candidates(
+    rows: list[list[float]],
+    sequence: Sequence,
+    processed: torch.Tensor,
+    relative_total: float,
+    num_left: int,
+    race: Race | None,
+) -> list[CandidateStages]:
+    """Return one record per token, most likely first.
+
+    rows:           id, logit, processed logit, three probabilities and the draw, with duplicates
+    relative_total: log of the sum of all probabilities relative to the best token's
+    """
     candidates: dict[int, CandidateStages] = {}
     for number, logit, processed_logit, *probabilities, draw_ in sorted(
         rows, key=lambda row: (-row[2], row[0])
@@ -132,7 +150,7 @@ def explain(
             if rank >= NUM_BEST:
                 rank = int((processed > processed_logit).sum())
             ratio = probabilities[1] / math.exp(-relative_total)
-            cut_by = _cut_by(params, rank, ratio, num_left)
+            cut_by = _cut_by(sequence.request.params, rank, ratio, num_left)
         if processed_logit == -torch.inf:
             processed_logit, cut_by = None, "min_tokens"
         if logit > -torch.inf:  # otherwise, the model itself excludes the token
@@ -144,8 +162,7 @@ def explain(
                 cut_by,
                 draw_ if race is not None and probabilities[-1] > 0.0 else None,
             )
-    cuts = _cuts(sequence, processed, relative, num_left)
-    return Explanation(list(candidates.values()), cuts, num_left, len(logits))
+    return list(candidates.values())
 
 
 def _cuts(

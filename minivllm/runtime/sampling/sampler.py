@@ -80,24 +80,8 @@ class Sampler:
 
         processed = {}  # row -> [vocab]
         for row in special:
-            sequence = sequences[row]
-            if changes_best_token(sequence):
-                try:
-                    processed[row] = apply_logits_processors(
-                        logits[row], sequence, self._eos_token_ids
-                    )
-                except Exception as error:
-                    raise _no_token(
-                        sequence, "applying its parameters to the logits failed"
-                    ) from error
-                best_logit, best_id = processed[row].max(dim=-1)
-                if not torch.isfinite(best_logit):
-                    raise _no_token(
-                        sequence,
-                        "its parameters leave no finite logit; relax min_tokens, stop_token_ids or"
-                        " repetition_penalty",
-                    )
-                token_ids[row] = int(best_id)
+            if changes_best_token(sequences[row]):
+                processed[row], token_ids[row] = self._process(logits[row], sequences[row])
 
         random_rows = [row for row in special if not sequences[row].request.params.greedy]
         races = {}  # row -> the draw, for watched sequences
@@ -129,6 +113,21 @@ class Sampler:
                         races.get(row),
                     )
         return sampled
+
+    def _process(self, logits: torch.Tensor, sequence: Sequence) -> tuple[torch.Tensor, int]:
+        """Apply mask, bias and penalties to `logits: [vocab]`; return the copy and its best id."""
+        try:
+            processed = apply_logits_processors(logits, sequence, self._eos_token_ids)
+        except Exception as error:
+            raise _no_token(sequence, "applying its parameters to the logits failed") from error
+        best_logit, best_id = processed.max(dim=-1)
+        if not torch.isfinite(best_logit):
+            raise _no_token(
+                sequence,
+                "its parameters leave no finite logit; relax min_tokens, stop_token_ids or"
+                " repetition_penalty",
+            )
+        return processed, int(best_id)
 
     def sample_each(
         self,

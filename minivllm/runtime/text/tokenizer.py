@@ -165,7 +165,7 @@ class Tokenizer:
         token = self._backend.id_to_token(token_id)
         if token is None or token_id in self._special_ids:
             return token or ""
-        # Sentencepiece drops a space at the start of a text, so take the second of two equal tokens.
+        # Sentencepiece drops a space at the start of a text: take the second of two equal tokens.
         once, twice = (self.decode([token_id] * number, False) for number in (1, 2))
         piece = twice[len(once) :]
         return _with_bytes(token) if "\ufffd" in piece else piece

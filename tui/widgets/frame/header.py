@@ -25,8 +25,8 @@ class Header(Panel, can_focus=False):
         "The model, the number of the last step, output tokens per second (per step on a"
         " virtual clock, as in lessons), and the share of all prompt tokens that came from"
         " the prefix cache. PICTURE PAUSED: the engine goes on, and space plays the picture."
-        " ENGINE PAUSED: the engine waits, and p resumes it. Blocks are in use, cached (free, but a prompt can still hit them)"
-        " or empty."
+        " ENGINE PAUSED: the engine waits, and p resumes it. Blocks are in use, cached (free,"
+        " but a prompt can still hit them) or empty."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:

@@ -84,9 +84,8 @@ def measure_rows(
         batch = make_batch(case, device)
         ours = makers is make_runs
         for name, make in makers(case, batch).items():
-            key = f"{case.kernel}/{name}/{case.batch}x{case.context}" + (
-                f"+{case.chunk}" if case.chunk else ""
-            )
+            chunk = f"+{case.chunk}" if case.chunk else ""
+            key = f"{case.kernel}/{name}/{case.batch}x{case.context}{chunk}"
             if not wants(key):
                 continue
             try:
@@ -97,10 +96,8 @@ def measure_rows(
                 )
                 if case.kernel == "decode" and ours:
                     in_a_row = seconds_in_a_row(run, device, num_runs, as_graph=name == "static")
-                    row |= {
-                        "seconds_in_a_row": statistics.median(in_a_row),
-                        "runs_in_a_row": in_a_row,
-                    }
+                    median = statistics.median(in_a_row)
+                    row |= {"seconds_in_a_row": median, "runs_in_a_row": in_a_row}
             except Exception as error:  # a failure must not lose the other results
                 row = {
                     "name": name,
