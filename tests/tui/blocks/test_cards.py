@@ -2,7 +2,16 @@
 
 import pytest
 from support.engine.random_runs import folded
-from support.tui.driven_app import all_drawn, app_for, drive, panel, settle, show_screen
+from support.tui.driven_app import (
+    all_drawn,
+    app_for,
+    drawn,
+    drive,
+    panel,
+    settle,
+    show_screen,
+    until,
+)
 from support.tui.shown import rows
 from textual.pilot import Pilot
 
@@ -113,6 +122,7 @@ def test_a_click_on_a_card_selects_its_block_where_there_is_room_for_cards(
         shown = panel(app, "blocks-cards")
         assert shown.display == is_shown
         if is_shown:
+            await until(pilot, lambda: any("▌▌▌▌" in row for row in drawn(app, shown.id)))
             await pilot.click(shown, offset=(shown.gutter.left + 8, shown.gutter.top + 1))
             await settle(pilot)
             assert app.context.selection.block_id == 0
