@@ -24,6 +24,7 @@ _CLASSES: dict[PanelName, tuple[str, str]] = {
     "batch_order": ("requests", "BatchOrder"),
     "finished": ("requests", "Finished"),
     "why_token": ("requests", "WhyToken"),
+    "branches": ("requests", "BranchTree"),
 }
 """Panel name (and its module) -> (folder in `widgets`, class name)."""
 

@@ -109,7 +109,7 @@ class Scheduler:
             if aborted:
                 self._bus.emit(ev.RequestAborted, sequence.seq_id, stop_reason)
             elif pruned:
-                self._bus.emit(ev.BeamPruned, sequence.seq_id)
+                self._bus.emit(ev.BeamPruned, sequence.seq_id, stop_reason)
             else:
                 self._bus.emit(
                     ev.RequestFinished, sequence.seq_id, status.finish_reason, stop_reason

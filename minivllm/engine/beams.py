@@ -106,7 +106,7 @@ class BeamDriver:
         # Prune first: the forks need the slots and blocks of the beams that end.
         for beam in beams:
             if beam.seq_id not in by_parent:
-                self._prune(beam)
+                self._prune(beam, search)
         search.scores = {}
         for beam in beams:
             continuations = by_parent.get(beam.seq_id, [])
@@ -121,8 +121,13 @@ class BeamDriver:
         self._output_processor.fork(parent, child)
         return child
 
-    def _prune(self, beam: Sequence) -> None:
-        self._scheduler.finish(beam, RequestStatus.FINISHED_PRUNED)
+    def _prune(self, beam: Sequence, search: BeamSearch) -> None:
+        last = (
+            one.token_ids[-1]
+            for one in search.hypotheses
+            if one.ended_by_token and one.token_ids[:-1] == beam.output_token_ids
+        )
+        self._scheduler.finish(beam, RequestStatus.FINISHED_PRUNED, next(last, None))
         self._output_processor.forget(beam)
 
     def _append(self, beam: Sequence, continuation: Continuation) -> None:
@@ -147,6 +152,6 @@ class BeamDriver:
         stopped = search.hypotheses[0].ended_by_token
         status = RequestStatus.FINISHED_STOPPED if stopped else RequestStatus.FINISHED_LENGTH_CAPPED
         for beam in beams[1:]:
-            self._prune(beam)
+            self._prune(beam, search)
         self._scheduler.finish(beams[0], status)
         self.forget(request)

@@ -68,6 +68,27 @@ def test_beams_continue_behind_an_end_of_sequence_that_is_ignored():
     assert num_continued
 
 
+def test_a_beam_whose_text_is_complete_is_pruned_with_the_token_that_ended_it():
+    engine = WatchedEngine()
+    for i in range(6):
+        engine.add(f"r{i}", prompt(5 + i, first=17 * i), max_tokens=9, beam_width=4, n=4)
+    engine.run()
+    outputs, fates = {}, []
+    for event in engine.events:
+        match event:
+            case ev.RequestForked():
+                outputs[event.seq_id] = outputs.get(event.parent, [])
+            case ev.TokenSampled():
+                outputs[event.seq_id] = [*outputs.get(event.seq_id, []), event.token_id]
+            case ev.BeamPruned():
+                complete = [*outputs[event.seq_id], EOS]
+                was_found = complete in found(engine, event.seq_id.rpartition(".")[0])
+                assert event.stop_reason == EOS or not was_found
+                fates.append((event.stop_reason, was_found))
+    assert {(None, False), (EOS, True)} <= set(fates)
+    assert {reason for reason, _ in fates} == {None, EOS}
+
+
 def test_the_texts_of_a_search_are_emitted_before_its_end_with_the_reason_of_the_best():
     engine = WatchedEngine()
     for i in range(6):

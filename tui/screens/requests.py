@@ -1,6 +1,7 @@
 """The Requests screen: a timeline of every request, and all details of the selected one.
 
-If a sequence is watched, also why it got its newest token.
+If the request has several answers, also their tree; if a sequence is watched, why it got its newest
+token.
 """
 
 from collections.abc import Iterable
@@ -8,7 +9,8 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.frame.boxes import PanelColumn
+from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
+from minivllm.tui.widgets.requests.branches import BranchTree, shown_tree
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import Timelines
 from minivllm.tui.widgets.requests.why_token import WhyToken
@@ -20,10 +22,16 @@ class RequestsScreen(DashboardScreen):
     def body(self) -> Iterable[Widget]:
         with PanelColumn(id="requests-body"):
             yield Timelines(id="timelines")
-            yield RequestDetail(id="request-detail")
+            with PanelRow(id="requests-chosen"):
+                yield RequestDetail(id="request-detail")
+                yield BranchTree(id="branches")
             yield WhyToken(id="why-token")
 
     def draw(self) -> None:
-        """Show the last panel as soon as a token is explained."""
-        self.set_class(self.context.transport.view.explanations.last is not None, "-explains")
+        """Show the last panel as soon as a token is explained, and the tree of a request that has
+        several answers.
+        """
+        model, chosen = self.context.transport.view, self.context.selection.seq_id
+        self.set_class(model.explanations.last is not None, "-explains")
+        self.set_class(shown_tree(model, chosen) is not None, "-branches")
         super().draw()

@@ -195,7 +195,11 @@ _SENTENCES = {
         ", blocks shared",
         "good",
     ),
-    ev.BeamPruned: lambda e: ("is pruned", ": others are better", "warn"),
+    ev.BeamPruned: lambda e: (
+        ("is pruned", ": others are better", "warn")
+        if e.stop_reason is None
+        else ("is complete", ": one of the best texts so far", "good")
+    ),
     ev.BeamsFound: lambda e: ("ends its search", f": {plural(len(e.texts), 'text')} found", "good"),
     ev.RequestFinished: lambda e: (
         "finishes",

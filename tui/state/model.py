@@ -22,6 +22,7 @@ from minivllm.events.ledger import RequestLedger, RequestRecord, SequenceRecord
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.state import EngineState
 from minivllm.tui.state.block_histories import BlockAge, BlockAges, Lookups
+from minivllm.tui.state.branches import Branches
 from minivllm.tui.state.decisions import TOLD_KINDS, DecisionLog
 from minivllm.tui.state.explanations import Explanations
 from minivllm.tui.state.histories import PastSteps, StepRecord
@@ -53,6 +54,7 @@ class _Remembered(msgspec.Struct):
     """Running sequence -> share of attention on each block of its table, if recorded."""
     trace: ev.KernelTraced | None = None
     explanations: Explanations = msgspec.field(default_factory=Explanations)
+    branches: Branches = msgspec.field(default_factory=Branches)
     rate: list[tuple[float, int]] = []
     """(time, output tokens so far) at the end of each of the last steps."""
 
@@ -105,6 +107,7 @@ class DashboardModel:
         self.ages = self.remembered.ages
         self.mass = self.remembered.mass
         self.explanations = self.remembered.explanations
+        self.branches = self.remembered.branches
         self._rate = self.remembered.rate
         self._listeners = self._listeners_by_kind()
 
@@ -134,6 +137,11 @@ class DashboardModel:
             (_MASS_CHANGES, self.remembered.keep_mass),
             ((ev.KernelTraced,), self.remembered.keep_trace),
             ((ev.TokenExplained,), self.remembered.explanations.keep),
+            ((ev.RequestArrived,), self.branches.forget),
+            ((ev.RequestForked,), partial(self.branches.fork, self.fold)),
+            ((ev.TokenSampled, ev.TextFlushed), self.branches.extend),
+            ((ev.BeamsFound,), self.branches.find),
+            (_END_A_SEQUENCE, self.branches.end),
             (self.ages.APPLY, self.ages),
             ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
             ((ev.BlockHashed,), partial(_keep_tokens, self.fold, self.ages)),

@@ -165,12 +165,15 @@ class RequestFinished(Event, tag="request.finished"):
 
 
 class BeamPruned(Event, tag="request.beam_pruned"):
-    """A beam was dropped, because none of its candidates was among the best.
+    """A beam ended, because none of its candidates continues it: others were better, or its best
+    candidate ended its text.
 
     The events just before have released the beam's blocks.
     """
 
     seq_id: str
+    stop_reason: int | None = None
+    """The token that ended its text, which is one of the best texts so far; else None."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
 
 

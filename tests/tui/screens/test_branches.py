@@ -1,0 +1,190 @@
+"""The tree of a request's answers: its words and scores are those of the events."""
+
+import re
+
+import pytest
+from support.engine.random_runs import context_with, folded
+from support.tui.driven_app import app_for, drawn, drive, panel, show_screen, visible
+from support.tui.shown import missing_from, rows
+
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import sequence
+from minivllm.tui.state.branches import ENDED_KEPT, Tree
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.requests.branches import BranchTree
+
+
+class Answers:
+    """A plain reading of the events: text and last score of each answer of one request."""
+
+    def __init__(self, request_id: str) -> None:
+        self.live: dict[str, tuple[str, float | None]] = {f"{request_id}.0": ("", None)}
+        self.dropped: list[tuple[str, float, int]] = []
+        """(text, score, step) of each beam for which others were better."""
+
+    def apply(self, event: ev.Event) -> None:
+        match event:
+            case ev.RequestForked() if event.parent in self.live:
+                self.live[event.seq_id] = self.live[event.parent]
+            case ev.TokenSampled() if event.seq_id in self.live:
+                self.live[event.seq_id] = (
+                    self.live[event.seq_id][0] + event.text,
+                    event.logprob,
+                )
+            case ev.BeamPruned() | ev.RequestFinished() if event.seq_id in self.live:
+                text, score = self.live.pop(event.seq_id)
+                if isinstance(event, ev.BeamPruned) and event.stop_reason is None:
+                    self.dropped.append((text, score, event.step))
+
+
+def text_to(tree: Tree, number: int | None) -> str:
+    """The whole text of an answer that ends in this branch."""
+    if number is None:
+        return ""
+    return text_to(tree, tree.branches[number].parent) + tree.branches[number].text
+
+
+def test_the_tree_has_each_beam_s_words_and_score_and_those_of_the_last_dropped(beams) -> None:
+    model, truth, panel = DashboardModel(beams.header), Answers("r0"), BranchTree()
+    panel.context = context_with(sequence("r0.0"))
+    num_crossed_out = 0
+    for event in beams.run().events:
+        model.apply(event)
+        truth.apply(event)
+        if not isinstance(event, ev.StepEnd) or len(truth.live) < 2:
+            continue
+        tree = model.branches.of("r0.0")
+        live = {seq_id: text_to(tree, at) for seq_id, at in tree.tips.items()}
+        assert live == {seq_id: text for seq_id, (text, _) in truth.live.items()}
+        dropped = [(at, one) for at, one in tree.branches.items() if one.ended == "pruned"]
+        for at, one in dropped:
+            assert (text_to(tree, at), one.score, one.end_step) in truth.dropped
+        lines = panel.lines(model, 120, 60)
+        shown = [text_of(line) for line in lines]
+        assert f"r0 {len(live)} beams" in shown[0]
+        assert missing_from(shown[0], *([f"{len(truth.dropped)} dropped"] if dropped else [])) == []
+        for seq_id, (text, score) in truth.live.items():
+            notes = (
+                rf"{re.escape(text.split()[-1])} +{re.escape(model.letter(seq_id))} +{score:.2f}"
+            )
+            assert len([row for row in shown if re.search(notes, row)]) == 1
+        for _, one in dropped:
+            note = f"× {one.score:7.2f} step {one.end_step}"
+            assert any(row.rstrip().endswith(note) for row in shown)
+        crossed_out = [line for line in lines if any(style == "bad~" for _, style in line)]
+        assert sum("×" in row for row in shown) == len(dropped) <= len(crossed_out)
+        num_crossed_out += len(crossed_out)
+    assert num_crossed_out > 50
+
+
+def test_the_best_beam_is_marked_and_no_dropped_beam_had_a_better_score(beams) -> None:
+    model = folded(beams.run(20))
+    tree = model.branches.of("r0.0")
+    best = max(tree.branches[at].score for at in tree.tips.values())
+    marked = [row for row in rows(BranchTree(), model, 120, 30)[1:] if row.endswith("best")]
+    assert marked and all(row.endswith(f" {best:.2f} best") for row in marked)
+    worst = min(tree.branches[at].score for at in tree.tips.values())
+    last = [one for one in tree.branches.values() if one.end_step == 20]
+    assert all(one.score >= worst for one in last) or not last
+
+
+def test_a_long_search_keeps_few_ended_beams_and_counts_all(stage, ask) -> None:
+    run = stage([ask("r0", "a b", "c d e f g h i j k", beams=4, max_tokens=60)], num_blocks=80)
+    model = folded(run.run())
+    tree = model.branches.of("r0.0")
+    pruned = [one for one in run.events if isinstance(one, ev.BeamPruned)]
+    (found,) = [one for one in run.events if isinstance(one, ev.BeamsFound)]
+    assert tree.num_dropped == sum(
+        one.stop_reason is None and one.seq < found.seq for one in pruned
+    )
+    kept = [one for one in tree.branches.values() if one.ended not in ("", "length")]
+    assert tree.num_dropped > ENDED_KEPT == len(kept)
+    for at, one in tree.branches.items():
+        children = [other for other in tree.branches.values() if other.parent == at]
+        assert len(children) != 1 and (one.parent in tree.branches or one.parent is None)
+    shown = rows(BranchTree(), model, 120, 40)
+    assert "search is over" in shown[0]
+    for rank, (logprob, text) in enumerate(zip(found.logprobs, found.texts, strict=True), start=1):
+        assert shown[rank].startswith(f"{rank}. {logprob:.2f} ") and shown[rank][-9:] in text
+
+
+def test_a_beam_whose_text_is_complete_is_not_called_dropped(beams) -> None:
+    model = folded(beams.run(12))
+    seq_id = model.fold.running[0]
+    tree = model.branches.of(seq_id)
+    text, num_dropped = tree.branches[tree.tips[seq_id]].text, tree.num_dropped
+    model.apply(ev.BeamPruned(model.fold.last_seq + 1, 12, 1.0, seq_id, stop_reason=0))
+    assert tree.num_dropped == num_dropped
+    (row,) = [row for row in rows(BranchTree(), model, 200, 40) if "✓" in row]
+    assert row.endswith("step 12") and (not text or text.split()[-1] in row)
+
+
+def test_samples_part_after_the_prompt_and_have_no_scores(samples) -> None:
+    model, panel = folded(samples.run(30)), BranchTree()
+    panel.context = context_with(sequence("r0.1"))
+    shown = "\n".join(rows(panel, model, 160, 40))
+    assert "3 samples" in shown and "no scores" in shown and not re.search(r"-\d+\.\d\d", shown)
+    for seq_id, found in model.fold.sequences.items():
+        if seq_id.startswith("r0."):
+            assert found.text.split()[-1] in shown
+            assert re.search(rf" {re.escape(model.letter(seq_id))}( |$)", shown, re.M)
+
+
+def test_a_request_with_one_answer_has_no_tree(shared_prefix, samples) -> None:
+    assert "one answer" in rows(BranchTree(), folded(shared_prefix.run(20)))[0]
+    model, panel = folded(samples.run(20)), BranchTree()
+    panel.context = context_with(sequence("r1.0"))
+    assert "one answer" in rows(panel, model)[0]
+
+
+@pytest.mark.parametrize("size", [(60, 20), (120, 36)])
+def test_the_requests_screen_shows_the_tree_while_the_request_has_one(beams, size) -> None:
+    beams.run(20)
+    app = app_for(beams)
+
+    async def check(pilot) -> None:
+        await show_screen(pilot, "requests")
+        assert "Beams" in str(panel(app, "branches").border_title)
+        assert "3 beams" in drawn(app, "branches")[0]
+        app.context.selection.choose(sequence("r1.0"))
+        app.draw()
+        await pilot.pause()
+        assert "branches" not in [one.id for one in visible(app)]
+
+    drive(app, check, size)
+
+
+def test_in_the_middle_of_a_search_the_tree_begins_with_the_texts_so_far(beams) -> None:
+    beams.run(12)
+    model = DashboardModel(beams.header, Fold(beams.header, beams.engine.inspect()))
+    known = len(beams.events)
+    for event in beams.run(12).events[known:]:
+        model.apply(event)
+    tree = model.branches.of("r0.0")
+    texts = {seq_id: text_to(tree, at) for seq_id, at in tree.tips.items()}
+    assert len(texts) == 3
+    assert texts == {seq_id: model.fold.sequences[seq_id].text for seq_id in texts}
+    assert None not in [tree.branches[at].score for at in tree.tips.values()]
+
+
+def test_a_picture_in_time_has_the_tree_of_that_moment(beams) -> None:
+    beams.run(30)
+    app = app_for(beams)
+
+    async def check(pilot) -> None:
+        await show_screen(pilot, "requests")
+        for step in (25, 7, 18):
+            app.context.transport.to_step(step)
+            app.draw()
+            await pilot.pause()
+            model = DashboardModel(beams.header)
+            for event in beams.events:
+                if event.step <= step:
+                    model.apply(event)
+            size = panel(app, "branches").content_size
+            expected = rows(BranchTree(), model, size.width, size.height)
+            assert [row.rstrip() for row in drawn(app, "branches") if row.strip()] == expected
+
+    drive(app, check)

@@ -1,0 +1,274 @@
+"""Branches: the answers of one request as a tree.
+
+    prompt  ... about the sea.
+    The sea is
+    ├─ wide and ─┬─ blue              a   -3.21
+    │            └─ deep              ×   -5.02 step 12
+    └─ a large                        b   -4.10
+
+What all answers have in common is drawn once. What continues a branch begins in the same row if there
+is room, or else below. If the tree is too high, the beams dropped first are left out.
+"""
+
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from minivllm.text import clean, plural, short_name, tail
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
+from minivllm.tui.draw.selection import sequence
+from minivllm.tui.draw.wrap import wrap_tail
+from minivllm.tui.state.branches import Tree
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.finished import REASONS
+from minivllm.tui.widgets.requests.request_detail import shown_record
+
+_LONGEST_INNER = 24
+"""Cells for a text that goes on in the same row."""
+_SHORTEST = 12
+"""Cells that the text at the end of a row needs."""
+_STEM_ROWS = 3
+_MARKS = {"pruned": (" × ", "bad*"), "complete": (" ✓ ", "good*")}
+
+
+class Node(NamedTuple):
+    text: str
+    number: int | None
+    """The branch that ends here; None if the text goes on in several ways."""
+    below: list["Node"]
+    lives: bool
+    """Whether an unfinished or finished answer goes through this text."""
+
+
+class Tip(NamedTuple):
+    """One row of the tree."""
+
+    spans: tuple[Span, ...]
+    number: int | None
+    """The branch that ends in this row."""
+
+
+class BranchTree(Panel):
+    HELP_TITLE = "Branches"
+    HELP_TEXT = (
+        "The answers of the selected request as a tree: what they have in common once, and where"
+        " they part. In a beam search, each step keeps the beams with the best scores. A score is"
+        " the log-probability of all the beam's tokens, so 0 would be certain. A dropped beam is"
+        " red and struck out, with its last score and the step in which others were better; ✓ marks"
+        " a beam whose text ended."
+        " Samples (n above 1) have no scores: each of them draws its own tokens."
+    )
+    KEYS = ("engine.tokens",)
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        tree = shown_tree(model, self._chosen())
+        return "Branches" if tree is None else "Beams" if tree.is_search else "Samples"
+
+    def _chosen(self) -> str | None:
+        return None if self.context is None else self.context.selection.seq_id
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        tree = shown_tree(model, self._chosen())
+        if tree is None:
+            hint = "This request has one answer: nothing branches."
+            return [Row(width).put(hint, "faint").line()]
+        top = [_head(tree, width), *_found(tree, width)][: max(height - 3, 1)]
+        return (top + Drawing(model, tree, width).lines(height - len(top)))[:height]
+
+
+def shown_tree(model: DashboardModel, chosen: str | None) -> Tree | None:
+    """The tree of the selected sequence's request, or else of the request that is shown."""
+    if chosen is None:
+        record = shown_record(model, None)
+        chosen = "" if record is None else record.seq_id
+    return model.branches.of(chosen)
+
+
+def _request_of(tree: Tree) -> str:
+    return next(iter(tree.branches.values())).seq_id.rpartition(".")[0]
+
+
+def _head(tree: Tree, width: int) -> Line:
+    name = (short_name(f"{_request_of(tree)}.0"), "text*")
+    if not tree.is_search:
+        number = len(tree.tips) + sum(one.ended != "" for one in tree.branches.values())
+        words = f" {plural(number, 'sample')}"
+        return first_that_fits(
+            width,
+            (name, (f"{words}: each draws its own tokens, so there are no scores", "muted")),
+            (name, (words, "muted")),
+        )
+    state = (f" {plural(len(tree.tips), 'beam')}" if tree.tips else " search is over", "text")
+    dropped = (f", {tree.num_dropped:,} dropped", "bad")
+    spans = (name, state, dropped) if tree.num_dropped else (name, state)
+    return first_that_fits(
+        width,
+        (*spans, ("; the score is the log-probability of all tokens, 0 is best", "muted")),
+        (*spans, ("; score: log-probability", "muted")),
+        spans,
+    )
+
+
+def _found(tree: Tree, width: int) -> list[Line]:
+    """The answers of a search that is over, best first."""
+    rows = []
+    for rank, (score, text) in enumerate(tree.found, start=1):
+        row = Row(width).put(f"{rank}. {score:.2f} ", "good*")
+        rows.append(row.put(tail(text.strip(), row.room), "text").line())
+    return rows
+
+
+def _least_room(node: Node) -> int:
+    """Cells for what continues a branch, if every branch begins in a row of its own."""
+    if not node.below:
+        return min(cell_len(node.text), _SHORTEST)
+    return len("├─ ") + max(map(_least_room, node.below))
+
+
+class Drawing:
+    """Draws one tree in a given width."""
+
+    def __init__(self, model: DashboardModel, tree: Tree, width: int) -> None:
+        self._model = model
+        self._tree = tree
+        self._width = width
+        self._says_step = width >= 56
+        notes = (20 if self._says_step else 10) if tree.is_search else 12
+        self._room = max(width - notes, 1)
+        """Cells for the tree, left of letters and scores."""
+        scores = [tree.branches[at].score for at in tree.tips.values()]
+        self._leaf_rows = 1
+        self._best = max((one for one in scores if one is not None), default=None)
+
+    def lines(self, height: int) -> list[Line]:
+        prompt = self._prompt() if height > 8 else []
+        stem_rows = min(_STEM_ROWS, max(height // 6, 1))
+        root, rows = self._fitting(height - len(prompt) - stem_rows)
+        stem = wrap_tail(clean(root.text).strip(), self._width, stem_rows)
+        return [
+            *prompt,
+            *(Row(self._width).put(text, "text").line() for text in stem if text),
+            *map(self._line, rows),
+        ]
+
+    def _prompt(self) -> list[Line]:
+        request = self._model.fold.requests.get(_request_of(self._tree))
+        if request is None or not request.prompt:
+            return []
+        row = Row(self._width).put("prompt  ", "accent*")
+        return [row.put(tail(request.prompt.strip(), row.room), "muted").line()]
+
+    def _fitting(self, height: int) -> tuple[Node, list[Tip]]:
+        """The tree with as many ended beams as fit, and the rows below its stem.
+
+        Complete beams come first, then those that were dropped last.
+        """
+        branches = self._tree.branches
+        ended = [at for at, one in branches.items() if one.ended in ("complete", "pruned")]
+        ended.sort(key=lambda at: (branches[at].ended, -branches[at].end_step))
+        most = min(len(ended), max(height - len(self._tree.tips), 0))
+        for number in range(most, -1, -1):
+            root = self._root(ended[number:])
+            rows = self._below(root, self._room)
+            if len(rows) <= height:
+                break
+        if not self._tree.is_search:  # the texts are long, and all of them stay
+            self._leaf_rows = max(height // len(rows), 1)
+            rows = self._below(root, self._room)
+        return root, rows
+
+    def _root(self, hidden: list[int]) -> Node:
+        tree = self._tree
+        children: dict[int | None, list[int]] = {}
+        for at, one in tree.branches.items():
+            children.setdefault(one.parent, []).append(at)
+
+        def node(at: int) -> Node | None:
+            """The branch and what continues it; joined with that if it goes on in one way only."""
+            branch = tree.branches[at]
+            if at not in children:
+                gone = at in hidden
+                return None if gone else Node(branch.text, at, [], branch.ended != "pruned")
+            below = [one for one in map(node, children[at]) if one is not None]
+            if len(below) < 2:
+                return below[0]._replace(text=branch.text + below[0].text) if below else None
+            for i, one in enumerate(below):
+                if branch.text[-1:].isalnum() and one.text[:1].isalnum():
+                    below[i] = one._replace(text=f"-{one.text}")  # the second part of a word
+            return Node(branch.text, None, below, any(one.lives for one in below))
+
+        root = node(children[None][0])
+        return Node("", None, [], True) if root is None else root
+
+    def _below(self, node: Node, room: int) -> list[Tip]:
+        """The rows of what continues a text."""
+        if not node.below:
+            return [Tip((), node.number)]
+        rows = []
+        for one in node.below:
+            guides = ("└─ ", "   ") if one is node.below[-1] else ("├─ ", "│  ")
+            rows += [
+                Tip(((guides[y > 0], "faint"), *tip.spans), tip.number)
+                for y, tip in enumerate(self._block(one, room - cell_len(guides[0])))
+            ]
+        return rows
+
+    def _block(self, node: Node, room: int) -> list[Tip]:
+        """The rows of a branch and of everything that continues it."""
+        style, text = self._style(node), clean(node.text).strip()
+        inner = tail(text, _LONGEST_INNER)
+        indent = cell_len(inner) + 2
+        if not node.below:
+            texts = wrap_tail(text, max(room, 1), self._leaf_rows)
+            return [Tip(((one, style),), None if y else node.number) for y, one in enumerate(texts)]
+        if indent + _least_room(node) > room:
+            return [Tip(((tail(text, max(room, 1)), style),), None), *self._below(node, room)]
+        first, *rows = self._below(node, room - indent)
+        row = Tip(((inner, style), (" ─┬─ ", "faint"), *first.spans[1:]), first.number)
+        gap = (" " * indent, "faint")
+        return [row, *(Tip((gap, *tip.spans), tip.number) for tip in rows)]
+
+    def _style(self, node: Node) -> str:
+        if not node.lives:
+            return "bad~"
+        if node.number is None:
+            return "text"
+        branch = self._tree.branches[node.number]
+        if branch.ended == "over":
+            return "muted"
+        if branch.ended == "complete":
+            return "good"
+        hue = self._model.hue(self._model.letter(branch.seq_id))
+        return f"{hue}*" if self._is_best(node.number) else hue
+
+    def _is_best(self, number: int) -> bool:
+        branch = self._tree.branches[number]
+        return not branch.ended and branch.score is not None and branch.score == self._best
+
+    def _line(self, tip: Tip) -> Line:
+        row = Row(self._width)
+        for text, style in tip.spans:
+            row.put(text, style)
+        if tip.number is None:
+            return row.line()
+        branch = self._tree.branches[tip.number]
+        letter = self._model.letter(branch.seq_id) or " "
+        row.put(" " * (self._room - self._width + row.room))
+        if branch.ended in _MARKS:
+            row.put(*_MARKS[branch.ended])
+        else:
+            target = sequence(branch.seq_id) if tip.number in self._tree.tips.values() else None
+            row.put(f" {letter} ", f"{self._model.hue(letter)}*", target=target)
+        if not self._tree.is_search:
+            word, style = REASONS.get(branch.ended, ("", "muted"))
+            return row.put(word, style).line()
+        score = "" if branch.score is None else f"{branch.score:.2f}"
+        style = {"pruned": "bad", "over": "muted", "complete": "good"}.get(branch.ended, "text")
+        row.put(f"{score:>7}", "good*" if self._is_best(tip.number) else style)
+        if self._says_step and branch.ended in _MARKS:
+            row.put(f" step {branch.end_step:,}", style)
+        elif self._says_step:
+            words = {"over": " over"}.get(branch.ended, "")
+            row.put(" best" if self._is_best(tip.number) else words, style)
+        return row.line()
