@@ -255,6 +255,8 @@ class DashboardApp(App[str]):
 
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
         self.context.selection.choose(message.target)
+        if message.target.kind == "sequence":
+            self.engine_keys.follow()
         self.draw()
         if message.opened:
             await self.look_keys.open()

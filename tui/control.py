@@ -65,8 +65,12 @@ class EngineControl(Protocol):
         Neither can exceed the value with which the engine was built.
         """
 
-    def record_attention_mass(self, on: bool) -> None:
-        """Start or stop emitting `attention.mass`, for each sequence of each step."""
+    def record_attention_mass(
+        self, on: bool, seq_id: str | None = None, layer: int | None = None, head: int | None = None
+    ) -> None:
+        """Start or stop emitting `attention.mass`, for each sequence of each step, and
+        `attention.tokens` for one sequence: of a layer and head, or their mean.
+        """
 
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one `kernel.traced` for the next decode of this sequence."""

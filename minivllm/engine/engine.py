@@ -260,12 +260,18 @@ class LLMEngine:
         self._stepper.names.catch_up()
         return self._stepper.bus.subscribe(listener)
 
-    def record_attention_mass(self, on: bool) -> None:
-        """Start or stop emitting `attention.mass` for each scheduled sequence, from the next step.
+    def record_attention_mass(
+        self, on: bool, seq_id: str | None = None, layer: int | None = None, head: int | None = None
+    ) -> None:
+        """Start or stop emitting `attention.mass` for each scheduled sequence, from the next step,
+        and `attention.tokens` for one of them.
 
-        `on`: whether to emit these events; off in a new engine.
+        - `on`: whether to emit these events; off in a new engine.
+        - `seq_id`: the sequence of `attention.tokens`. In steps without it, the first of the plan.
+        - `layer`, `head`: for `attention.tokens`, one layer and query head, from 0. None: the mean.
+          For a layer or head that the model does not have, there is no event.
         """
-        self._stepper.records_attention_mass = on
+        self._stepper.attention.record(on, seq_id, layer, head)
 
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.

@@ -77,9 +77,9 @@ class IsolatingExecutor:
             if _overwrites_a_source(plan, self._block_size) or not self._runner.device_works():
                 raise
             _log.exception("the model failed on a step; running its sequences one by one")
-            # `watch.decodes` are indices into the whole plan, so the pieces watch no decodes. The
-            # tracer tries again in the next step.
-            self._run_one_by_one(plan, replace(watch, decodes=()), done)
+            # `decodes` and `tokens` are indices into the whole plan, so the pieces watch neither.
+            # The tracer tries again in the next step.
+            self._run_one_by_one(plan, replace(watch, decodes=(), tokens=None), done)
             if (
                 not done.parts
                 and self._num_failed_in_a_row + len(done.failed) > MAX_FAILED_IN_A_ROW

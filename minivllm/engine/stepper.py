@@ -27,6 +27,7 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
+from minivllm.engine.attention_recording import AttentionRecorder
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.isolation import Executed, IsolatingExecutor
 from minivllm.engine.kernel_tracing import KernelTracer
@@ -89,7 +90,7 @@ class Stepper:
         self.bus = bus
         self.next_phase: ev.Phase = "schedule"
         self.last_plan: SchedulerOutput | None = None
-        self.records_attention_mass = False
+        self.attention = AttentionRecorder(bus)
         self._executor = IsolatingExecutor(runner, scheduler.kv_cache_manager.block_size)
         self._limits = limits
         self._checks_invariants = check_invariants
@@ -131,18 +132,15 @@ class Stepper:
         return plan
 
     def _execute(self, plan: SchedulerOutput, seconds: PhaseSeconds) -> Executed:
-        """Run the planned tokens through the model; emit attention masses and kernel traces."""
-        watch = Watch(
-            self.tracer.decodes_to_watch(plan), self.records_attention_mass and self.bus.active
-        )
+        """Run the planned tokens through the model; emit watched attention and kernel traces."""
+        watch = Watch(self.tracer.decodes_to_watch(plan), *self.attention.watch(plan))
         started = self.clock.now()
         executed = self._executor.execute(plan, watch)
         seconds.prepare = executed.t_prepare
         seconds.model = self.clock.now() - started - seconds.prepare
         for part in executed.parts:
             if watch.attention_mass:
-                for item, mass in zip(part.plan.scheduled, part.result.attention_mass, strict=True):
-                    self.bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
+                self.attention.emit(part.plan, part.result)
             # A plan that was run in pieces has no samples; the tracer asks again in the next step.
             for index, sample in zip(watch.decodes, part.result.decode_samples, strict=False):
                 self.tracer.trace(part.plan.scheduled[index].sequence.seq_id, sample)

@@ -316,7 +316,14 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.InvariantViolated: Fold._violated,
     ev.Gap: Fold._gap,
     **dict.fromkeys(
-        (ev.StepEnd, ev.BlockMissed, ev.AttentionMass, ev.KernelTraced, ev.TokenExplained),
+        (
+            ev.StepEnd,
+            ev.BlockMissed,
+            ev.AttentionMass,
+            ev.TokenAttention,
+            ev.KernelTraced,
+            ev.TokenExplained,
+        ),
         Fold._nothing,
     ),
 }

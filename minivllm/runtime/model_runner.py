@@ -99,7 +99,14 @@ class ModelRunner:
         logits = compute_logits(hidden)
         if watcher is None:
             return StepResult(logits, t_prepare, judged)
-        return StepResult(logits, t_prepare, judged, watcher.attention_mass, watcher.decode_samples)
+        return StepResult(
+            logits,
+            t_prepare,
+            judged,
+            watcher.attention_mass,
+            watcher.token_attention,
+            watcher.decode_samples,
+        )
 
     def device_works(self) -> bool:
         """Whether the device still works; after an assert or an illegal address, CUDA does not."""
@@ -112,7 +119,7 @@ class ModelRunner:
         return True
 
     def _make_watcher(self, inputs: ModelInput, watch: Watch) -> AttentionWatcher | None:
-        if not watch.decodes and not watch.attention_mass:
+        if watch == WATCH_NOTHING:
             return None
         return AttentionWatcher(
             watch, inputs.attention, self._attention, self._config.block_size, self._model.device

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenWatch:
+    """One sequence of a plan, and the layers and heads whose attention counts."""
+
+    index: int
+    """Index into the plan's sequences."""
+    layer: int | None = None
+    """From 0; None for the mean over all layers."""
+    head: int | None = None
+    """Query head, from 0; None for the mean over all heads."""
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """What to record during one forward pass, for the dashboard."""
 
@@ -23,9 +35,24 @@ class Watch:
     """Indices into the plan's sequences. For these, keep the inputs of one layer's attention."""
     attention_mass: bool = False
     """Whether to measure the share of attention on each block, at half the cost of attention."""
+    tokens: TokenWatch | None = None
+    """Of which sequence to measure the share of attention on each token."""
 
 
 WATCH_NOTHING = Watch()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenShares:
+    """The share of the last token's attention on each token of its sequence, itself included."""
+
+    watch: TokenWatch
+    weights: list[float]
+    """In order of the tokens; the sum is 1."""
+    num_layers: int
+    """Of the model."""
+    num_heads: int
+    """Query heads of each layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +68,7 @@ class StepResult:
     """Log-probabilities of prompt tokens, for requests that asked for them."""
     attention_mass: Seq[list[float]] = ()
     """If watched: for each sequence in plan order, the share of attention on each block."""
+    token_attention: TokenShares | None = None
+    """If watched, and if the model has this layer and head."""
     decode_samples: Seq[DecodeSample] = ()
     """One sample for each of `Watch.decodes`, in that order."""

@@ -15,7 +15,7 @@ from minivllm.errors import EngineDeadError, InvariantError, SamplingError
 from minivllm.events import types as ev
 from minivllm.outputs import Logprob, PromptTokenLogprob, RequestOutput
 from minivllm.runtime.loader import load_model
-from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, TokenWatch, Watch
 from minivllm.sampling_params import SamplingParams
 
 PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
@@ -200,7 +200,8 @@ def test_a_step_too_large_for_the_memory_is_split_and_no_request_fails() -> None
     engine.engine.trace_kernel("b.0")
     engine.step()
     engine.step()
-    assert watches == 2 * [(2, Watch((1,), True)), (1, Watch((), True)), (1, Watch((), True))]
+    whole, piece = Watch((1,), True, TokenWatch(0)), Watch((), True)
+    assert watches == 2 * [(2, whole), (1, piece), (1, piece)]
     assert [event.seq_id for event in engine.events_of(ev.AttentionMass)] == 2 * ["a.0", "b.0"]
     engine.engine.record_attention_mass(False)
     engine.run()

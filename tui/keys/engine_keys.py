@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 
+from msgspec import structs
 from textual.screen import Screen
 
+from minivllm.events.types import TokenAttention
 from minivllm.text import short_name
 from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl, Question
 from minivllm.tui.keys.time_keys import TimeKeys
 from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
+from minivllm.tui.state.decisions import layer_and_head
 
 
 class EngineKeys:
@@ -23,6 +26,8 @@ class EngineKeys:
         self._context = context
         self._tell, self._time_keys, self._open_window = tell, time_keys, open_window
         self._records_mass = False
+        self._layer: int | None = None
+        self._head: int | None = None
         self._explained: set[str] = set()
 
     def _control(self) -> EngineControl | None:
@@ -88,12 +93,47 @@ class EngineKeys:
     def mass(self) -> None:
         if control := self._control():
             self._records_mass = not self._records_mass
-            control.record_attention_mass(self._records_mass)
+            self._layer = self._head = None
+            if self._records_mass:
+                self.follow()
+            else:
+                control.record_attention_mass(False)
             self._tell(
-                "From the next step on, the attention on each block is recorded."
+                "From the next step on, attention is recorded: on each block, and on each word of"
+                " the selected sequence. The Blocks screen (2) shows it."
                 if self._records_mass
                 else "Attention is no longer recorded."
             )
+
+    def follow(self) -> None:
+        """While attention is recorded, record the words of the selected sequence."""
+        control = self._context.control
+        if self._records_mass and control is not None:
+            own = self._context.selection.seq_id
+            control.record_attention_mass(True, own, self._layer, self._head)
+
+    def layer(self) -> None:
+        if (last := self._attention()) is not None:
+            self._layer = _next(self._layer, last.num_layers)
+            self._say_whose(last)
+
+    def head(self) -> None:
+        if (last := self._attention()) is not None:
+            self._head = _next(self._head, last.num_heads)
+            self._say_whose(last)
+
+    def _attention(self) -> TokenAttention | None:
+        if self._control() is None:
+            return None
+        last = self._context.transport.recording.head.attention if self._records_mass else None
+        if last is None:
+            self._tell("No attention on words is recorded yet: M starts it, at the next step.")
+        return last
+
+    def _say_whose(self, last: TokenAttention) -> None:
+        self.follow()
+        whose = layer_and_head(structs.replace(last, layer=self._layer, head=self._head))
+        self._tell(f"From the next step on: attention, {whose}.")
 
     def xray(self) -> None:
         if control := self._control():
@@ -122,3 +162,10 @@ class EngineKeys:
                 if on
                 else f"The tokens of {name} are no longer explained."
             )
+
+
+def _next(number: int | None, count: int) -> int | None:
+    """The next layer or head; after the last one, None for the mean of all."""
+    if number is None:
+        return 0
+    return number + 1 if number + 1 < count else None

@@ -250,11 +250,20 @@ def _seconds(e: ev.StepEnd) -> str:
     return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {listed}" if listed else ""
 
 
-def _most_mass(e: ev.AttentionMass) -> str:
-    if not e.mass:
+def _most(shares: list[float], noun: str, where: str = "") -> str:
+    if not shares:
         return ""
-    most = max(range(len(e.mass)), key=e.mass.__getitem__)
-    return f": most of it, {e.mass[most]:.0%}, on entry {most} of its block table"
+    most = max(range(len(shares)), key=shares.__getitem__)
+    return f": most of it, {shares[most]:.0%}, on {noun} {most} {where}".rstrip()
+
+
+def layer_and_head(e: ev.TokenAttention) -> str:
+    """Whose attention it is: `layer 3, mean of 6 heads`."""
+    layer = f"mean of {plural(e.num_layers, 'layer')}" if e.layer is None else f"layer {e.layer}"
+    heads = f"mean of {plural(e.num_heads, 'head')}" if e.head is None else f"head {e.head}"
+    if e.layer is None and e.head is None:
+        return f"mean of {plural(e.num_layers, 'layer')} and {plural(e.num_heads, 'head')}"
+    return f"{layer}, {heads}"
 
 
 def _explained(e: ev.TokenExplained) -> str:
@@ -292,6 +301,11 @@ _NUMBERS = {
         f"{short_name(e.seq_id)} shows “{clean(e.text[:200])}”, which was held back"
     ),
     ev.AttentionMass: lambda e: (
-        f"{short_name(e.seq_id)} attends to {plural(len(e.mass), 'block')}{_most_mass(e)}"
+        f"{short_name(e.seq_id)} attends to {plural(len(e.mass), 'block')}"
+        f"{_most(e.mass, 'entry', 'of its block table')}"
+    ),
+    ev.TokenAttention: lambda e: (
+        f"{short_name(e.seq_id)} attends to {plural(len(e.weights), 'token')} in"
+        f" {layer_and_head(e)}{_most(e.weights, 'the token at position')}"
     ),
 }

@@ -38,7 +38,7 @@ SEQUENCES_KEPT = 64
 
 _END_A_SEQUENCE = frozenset({ev.RequestFinished, ev.RequestAborted, ev.BeamPruned})
 _LETTERS_CHANGE = (*_END_A_SEQUENCE, ev.BlockAllocated, ev.BlockHit, ev.RequestForked)
-_MASS_CHANGES = (*_END_A_SEQUENCE, ev.RequestPreempted, ev.AttentionMass)
+_LOSE_BLOCKS = (*_END_A_SEQUENCE, ev.RequestPreempted)
 
 
 class _Remembered(msgspec.Struct):
@@ -52,6 +52,8 @@ class _Remembered(msgspec.Struct):
     ages: BlockAges
     mass: dict[str, list[float]] = {}
     """Running sequence -> share of attention on each block of its table, if recorded."""
+    attention: ev.TokenAttention | None = None
+    """The newest one, while its sequence runs."""
     trace: ev.KernelTraced | None = None
     explanations: Explanations = msgspec.field(default_factory=Explanations)
     branches: Branches = msgspec.field(default_factory=Branches)
@@ -76,11 +78,17 @@ class _Remembered(msgspec.Struct):
             # A sequence takes its first blocks before the event that admits it.
             self.letters.assign(event.seq_id)
 
-    def keep_mass(self, event: ev.Event) -> None:
-        if type(event) is ev.AttentionMass:
-            self.mass[event.seq_id] = event.mass
-        else:
-            self.mass.pop(event.seq_id, None)
+    def keep_mass(self, event: ev.AttentionMass) -> None:
+        self.forget_attention(event)  # of an earlier step; this step's follows
+        self.mass[event.seq_id] = event.mass
+
+    def keep_attention(self, event: ev.TokenAttention) -> None:
+        self.attention = event
+
+    def forget_attention(self, event: ev.Event) -> None:
+        self.mass.pop(event.seq_id, None)
+        if self.attention is not None and self.attention.seq_id == event.seq_id:
+            self.attention = None
 
     def keep_trace(self, event: ev.KernelTraced) -> None:
         self.trace = event
@@ -134,7 +142,9 @@ class DashboardModel:
         }
         for kinds, listener in (
             (_LETTERS_CHANGE, self.remembered.keep_letters),
-            (_MASS_CHANGES, self.remembered.keep_mass),
+            ((ev.AttentionMass,), self.remembered.keep_mass),
+            ((ev.TokenAttention,), self.remembered.keep_attention),
+            (_LOSE_BLOCKS, self.remembered.forget_attention),
             ((ev.KernelTraced,), self.remembered.keep_trace),
             ((ev.TokenExplained,), self.remembered.explanations.keep),
             ((ev.RequestArrived,), self.branches.forget),
@@ -158,6 +168,10 @@ class DashboardModel:
         return listeners
 
     # ---- for the panels ----
+
+    @property
+    def attention(self) -> ev.TokenAttention | None:
+        return self.remembered.attention
 
     @property
     def trace(self) -> ev.KernelTraced | None:

@@ -87,8 +87,12 @@ class EngineThreadControl:
         self._say_if_it_waits(f"{name} will change")
         self._watch(self._thread.set_option(name, value))
 
-    def record_attention_mass(self, on: bool) -> None:
-        self._watch(self._thread.call(lambda engine: engine.record_attention_mass(on)))
+    def record_attention_mass(
+        self, on: bool, seq_id: str | None = None, layer: int | None = None, head: int | None = None
+    ) -> None:
+        self._watch(
+            self._thread.call(lambda engine: engine.record_attention_mass(on, seq_id, layer, head))
+        )
 
     def trace_kernel(self, seq_id: str) -> None:
         self._watch(self._thread.call(lambda engine: engine.trace_kernel(seq_id)))

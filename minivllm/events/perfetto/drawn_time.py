@@ -107,6 +107,7 @@ class VirtualTime:
     )
     _AFTER_THE_PLAN = (
         ev.AttentionMass,
+        ev.TokenAttention,
         ev.TokenExplained,
         ev.TokenSampled,
         ev.TextFlushed,

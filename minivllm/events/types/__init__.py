@@ -61,6 +61,7 @@ from minivllm.events.types.steps import (
     StepEnd,
     StepScheduled,
     TextFlushed,
+    TokenAttention,
     TokenSampled,
     TokensNamed,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "StepEnd",
     "StepScheduled",
     "TextFlushed",
+    "TokenAttention",
     "TokenCandidate",
     "TokenExplained",
     "TokenSampled",
@@ -141,6 +143,7 @@ AnyEvent = (
     | BlockEvicted
     | OptionChanged
     | AttentionMass
+    | TokenAttention
     | KernelTraced
     | TokenExplained
     | TokensNamed

@@ -73,7 +73,30 @@ class AttentionMass(Event, tag="attention.mass"):
     seq_id: str
     mass: list[float]
     """A value for each block that was read, in the order of the block table; the sum is 1."""
-    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._execute"
+    rule: ClassVar[str] = "minivllm.engine.attention_recording:AttentionRecorder.emit"
+
+
+class TokenAttention(Event, tag="attention.tokens"):
+    """How much attention the last token of one sequence paid to each of its tokens in this step.
+
+    Emitted after `attention.mass`, for the sequence that the caller of `record_attention_mass`
+    chose, or else for the first sequence of the plan.
+    """
+
+    seq_id: str
+    weights: list[float]
+    """A value for each token, in order, to six decimals; the sum is 1. The last one is the share of
+    the token itself.
+    """
+    layer: int | None = None
+    """Layer, from 0; None for the mean over all layers."""
+    head: int | None = None
+    """Query head, from 0; None for the mean over all heads."""
+    num_layers: int = 0
+    """Number of layers of the model."""
+    num_heads: int = 0
+    """Number of query heads of each layer."""
+    rule: ClassVar[str] = "minivllm.engine.attention_recording:AttentionRecorder.emit"
 
 
 class TokensNamed(Event, tag="tokens.named"):

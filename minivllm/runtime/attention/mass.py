@@ -1,8 +1,8 @@
 """Attention mass: the share of the last token's attention on each block of its sequence.
 
-A block's share is the mean over all layers and query heads. `AttentionWatcher` calls
-`AttentionMassMeter` after each layer's attention, when the cache has all keys of the layer, the
-last token's included.
+A block's share is the mean over all layers and query heads. For one sequence, `TokenMeter` has the
+share of each token, also of one layer and head. `AttentionWatcher` calls the meters after each
+layer's attention, when the cache has all keys of the layer, the last token's included.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.step_result import TokenShares, TokenWatch
 
 MassOfBlocks = Callable[
     [torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor
@@ -63,6 +64,39 @@ class AttentionMassMeter:
         ]
 
 
+class TokenMeter:
+    """Averages the attention of one sequence's last token, token by token, with any backend."""
+
+    def __init__(self, common: CommonAttentionMetadata, block_size: int, watch: TokenWatch) -> None:
+        self._watch = watch
+        starts, index = common.query_start_loc, watch.index
+        self._row = int(starts[index + 1]) - 1
+        self._seq_len = int(common.num_computed_tokens[index] + starts[index + 1] - starts[index])
+        self._block_ids = common.block_tables[index, : -(-self._seq_len // block_size)].tolist()
+        self._sum: torch.Tensor | None = None
+        self._num_added = self._num_layers = self._num_heads = 0
+
+    def add_layer(self, layer: int, query: torch.Tensor, key_cache: torch.Tensor) -> None:
+        """Add one layer. The shapes are those of `AttentionMassMeter.add_layer`."""
+        self._num_layers, self._num_heads = layer + 1, query.shape[1]
+        head = self._watch.head
+        if self._watch.layer not in (None, layer) or (head or 0) >= self._num_heads:
+            return
+        weights = attention_weights(
+            query[self._row], key_cache[self._block_ids], self._seq_len, query.shape[2] ** -0.5
+        )
+        own = weights.mean(dim=0) if head is None else weights[head]
+        self._sum = own if self._sum is None else self._sum + own
+        self._num_added += 1
+
+    def result(self) -> TokenShares | None:
+        """The shares; None if the model does not have the layer or head."""
+        if self._sum is None:
+            return None
+        weights = (self._sum / self._num_added).tolist()
+        return TokenShares(self._watch, weights, self._num_layers, self._num_heads)
+
+
 def gathered_attention_mass(
     query: torch.Tensor,
     key_cache: torch.Tensor,
@@ -75,14 +109,27 @@ def gathered_attention_mass(
     The shapes are those of `minivllm.kernels.reference.attention_mass`.
     """
     num_seqs, num_heads, _ = query.shape
-    block_size, num_kv_heads = key_cache.shape[1:3]
+    block_size = key_cache.shape[1]
     mass = torch.zeros(num_seqs, num_heads, block_tables.shape[1], device=query.device)
     for i, seq_len in enumerate(seq_lens.tolist()):
         num_blocks = -(-seq_len // block_size)
-        keys = key_cache[block_tables[i, :num_blocks].long()].flatten(0, 1)[:seq_len].float()
-        # neighbouring query heads share a key head
-        q = query[i].float().view(num_kv_heads, num_heads // num_kv_heads, -1)
-        weights = torch.softmax(torch.einsum("kgd,tkd->kgt", q, keys) * scale, dim=-1).flatten(0, 1)
+        keys = key_cache[block_tables[i, :num_blocks].long()]
+        weights = attention_weights(query[i], keys, seq_len, scale)
         padded = torch.nn.functional.pad(weights, (0, num_blocks * block_size - seq_len))
         mass[i, :, :num_blocks] = padded.view(num_heads, num_blocks, block_size).sum(-1)
     return mass
+
+
+def attention_weights(
+    query: torch.Tensor, blocks: torch.Tensor, seq_len: int, scale: float
+) -> torch.Tensor:
+    """Return the softmax of one token's scores: [num_heads, seq_len] in float32.
+
+    query: [num_heads, head_size]
+    blocks: [num_blocks, block_size, num_kv_heads, head_size], the keys in order; slots after the
+        first `seq_len` are not read
+    """
+    keys = blocks.flatten(0, 1)[:seq_len].float()
+    # neighbouring query heads share a key head
+    q = query.float().view(keys.shape[1], query.shape[0] // keys.shape[1], -1)
+    return torch.softmax(torch.einsum("kgd,tkd->kgt", q, keys) * scale, dim=-1).flatten(0, 1)

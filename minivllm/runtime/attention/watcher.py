@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from minivllm.runtime.attention.backend import AttentionBackend
-from minivllm.runtime.attention.mass import AttentionMassMeter
+from minivllm.runtime.attention.mass import AttentionMassMeter, TokenMeter
 from minivllm.runtime.attention.xray import DecodeSample, DecodeSampler
 from minivllm.runtime.input_batch import CommonAttentionMetadata
-from minivllm.runtime.step_result import Watch
+from minivllm.runtime.step_result import TokenShares, Watch
 
 
 class AttentionWatcher:
@@ -29,6 +29,9 @@ class AttentionWatcher:
         self._mass = None
         if watch.attention_mass:
             self._mass = AttentionMassMeter(common, block_size, device, attention.attention_mass)
+        self._tokens = None
+        if watch.tokens is not None:
+            self._tokens = TokenMeter(common, block_size, watch.tokens)
         self._decodes = DecodeSampler(common, watch.decodes, block_size)
 
     def add_layer(self, layer: int, query: torch.Tensor) -> None:
@@ -36,11 +39,17 @@ class AttentionWatcher:
         key_cache = self._attention.key_cache(layer)
         if self._mass is not None:
             self._mass.add_layer(query, key_cache)
+        if self._tokens is not None:
+            self._tokens.add_layer(layer, query, key_cache)
         self._decodes.add_layer(layer, query, key_cache, self._attention.value_cache(layer))
 
     @property
     def attention_mass(self) -> list[list[float]]:
         return [] if self._mass is None else self._mass.result()
+
+    @property
+    def token_attention(self) -> TokenShares | None:
+        return None if self._tokens is None else self._tokens.result()
 
     @property
     def decode_samples(self) -> list[DecodeSample]:

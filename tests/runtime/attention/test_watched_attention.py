@@ -100,8 +100,18 @@ def test_every_scheduled_sequence_gets_its_attention_mass_and_tokens_do_not_chan
 
 
 def naive_mass(model, token_ids):
-    """From the queries and keys of one forward pass over the whole sequence, by position."""
-    shares = torch.zeros(-(-len(token_ids) // BLOCK_SIZE), dtype=torch.float64)
+    """The shares by block, mean of all layers and heads."""
+    shares = [0.0] * -(-len(token_ids) // BLOCK_SIZE)
+    for position, weight in enumerate(naive_weights(model, token_ids).mean(dim=(0, 1)).tolist()):
+        shares[position // BLOCK_SIZE] += weight
+    return shares
+
+
+def naive_weights(model, token_ids):
+    """From the queries and keys of one forward pass over the whole sequence, without a cache.
+
+    Returns the shares of the last token's attention: [num_layers, num_heads, num_tokens].
+    """
     rows = []
 
     def attend(layer, q, k, v):
@@ -110,15 +120,57 @@ def naive_mass(model, token_ids):
         scores = torch.einsum("qhd,thd->hqt", q.double(), keys) * q.shape[2] ** -0.5
         scores += torch.full(scores.shape[1:], float("-inf"), dtype=torch.float64).triu(1)
         weights = scores.softmax(-1)
-        rows.extend(weights[:, -1])  # of the last token, one row per head
+        rows.append(weights[:, -1])  # of the last token
         return torch.einsum("hqt,thd->qhd", weights, values).to(q.dtype)
 
     with torch.inference_mode():
         model.decoder(torch.tensor(token_ids), torch.arange(len(token_ids)), attend)
-    for row in rows:
-        for position, weight in enumerate(row):
-            shares[position // BLOCK_SIZE] += weight / len(rows)
-    return shares.tolist()
+    return torch.stack(rows)
+
+
+@interpreted
+@pytest.mark.parametrize(
+    ("backend", "layer", "head"),
+    [
+        ("torch", None, None),
+        ("torch", 1, None),
+        ("torch", None, 3),
+        ("triton", 1, 2),
+        ("cpu", 0, 1),
+    ],
+)
+def test_the_tokens_shares_of_one_sequence_are_those_of_a_plain_softmax(
+    model, backend, layer, head
+):
+    options = {"backend": backend, "max_num_batched_tokens": 16, "prompts": SHORTER}
+    asked, silent = (Run(model, **options) for _ in range(2))
+    asked.engine.record_attention_mass(True, "short.0", layer, head)
+    found, plans = asked.finish().of(ev.TokenAttention), asked.of(ev.StepScheduled)
+    assert asked.tokens == silent.finish().tokens and silent.of(ev.TokenAttention) == []
+    assert {one.seq_id for one in found} == {"long.0", "short.0"}, "in some steps short.0 is alone"
+    for one in found:
+        assert (one.layer, one.head) == (layer, head)
+        of_step = {plan.seq_id: plan for plan in plans if plan.step == one.step}
+        assert one.seq_id == ("short.0" if "short.0" in of_step else next(iter(of_step)))
+        planned = of_step[one.seq_id]
+        outputs = [token for seq_id, token in asked.tokens if seq_id == one.seq_id]
+        token_ids = SHORTER[one.seq_id.removesuffix(".0")] + outputs
+        expected = naive_weights(
+            model, token_ids[: planned.num_computed_tokens + planned.num_tokens]
+        )
+        assert (one.num_layers, one.num_heads) == expected.shape[:2]
+        expected = expected.mean(dim=0) if layer is None else expected[layer]
+        expected = expected.mean(dim=0) if head is None else expected[head]
+        assert one.weights == pytest.approx(expected.tolist(), abs=2e-5)
+        assert sum(one.weights) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_layer_that_the_model_does_not_have_records_no_tokens_and_stops_nothing(model):
+    for layer, head in ((99, None), (None, 99)):
+        run = Run(model)
+        run.engine.record_attention_mass(True, "short.0", layer, head)
+        run.finish()
+        assert run.of(ev.TokenAttention) == [] != run.of(ev.AttentionMass)
 
 
 def test_attention_mass_can_be_switched_off_again_in_the_middle_of_a_run(model):

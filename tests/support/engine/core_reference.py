@@ -23,7 +23,7 @@ from support.engine.core_reference_memory import PlainMemory, Sharer
 GIVEN = (
     ev.StepBegin, ev.StepEnd, ev.RequestArrived, ev.TokensNamed, ev.TokenSampled, ev.TextFlushed,
     ev.OptionChanged, ev.RequestAborted, ev.BeamPruned, ev.BeamsFound, ev.AttentionMass,
-    ev.KernelTraced, ev.TokenExplained, ev.InvariantViolated,
+    ev.TokenAttention, ev.KernelTraced, ev.TokenExplained, ev.InvariantViolated,
 )  # fmt: skip
 
 

@@ -60,10 +60,12 @@ def test_there_is_a_bar_to_scale_for_each_block_of_the_table(shared_prefix) -> N
         model.apply(ev.AttentionMass(model.fold.last_seq + 1, 22, 1.0, seq_id, mass))
     head = rows(Mass(), model, 80, 8)[0]
     assert missing_from(head, "r0", "entry 0", "block 0", "60.0%", "30.0%") == []
-    shown = rows(Mass(), model, 40, 8)
-    columns = ["".join(row.ljust(20)[x] for row in shown[1:7]) for x in (0, 10, 15)]
-    assert columns == ["██████", "     █", "   ███"]
-    assert shown[7].split() == [*map(str, model.fold.sequences["r0.0"].block_table[:4])]
+    shown = rows(Mass(), model, 47, 7)
+    columns = ["".join(row.ljust(27)[x] for row in shown[1:6]) for x in (7, 17, 22)]
+    assert columns == ["█████", "    ▇", "  ▄██"]
+    assert [row[:6].strip() for row in shown[1:6]] == ["60%┤", "┤", "┤", "┤", "0%┤"]
+    table = model.fold.sequences["r0.0"].block_table[:4]
+    assert shown[6].split() == ["block", *map(str, table)]
     head = rows(with_selection(Mass(), "r1.0"), model)[0]
     assert missing_from(head, "r1", "entry 0", "25.0%") == []
 
@@ -72,7 +74,8 @@ def test_there_is_a_bar_to_scale_for_each_block_of_the_table(shared_prefix) -> N
 def test_no_mass_is_lost_when_a_bar_covers_several_blocks(mass: list[float], width: int) -> None:
     table = list(range(100, 100 + len(mass)))
     sequences = {"s": SimpleNamespace(block_table=table)}
-    model = SimpleNamespace(mass={"s": mass}, fold=SimpleNamespace(sequences=sequences))
+    fold = SimpleNamespace(sequences=sequences)
+    model = SimpleNamespace(mass={"s": mass}, fold=fold, attention=None)
     bars = bars_of(model, "s", width)
     assert len(bars) <= width
     assert [block_id for bar in bars for block_id in bar.blocks] == table
@@ -93,6 +96,91 @@ def test_the_mass_of_a_sequence_that_lost_its_blocks_is_not_drawn(memory_pressur
             assert f" {event.seq_id.removesuffix('.0')} most" not in shown[0]
             preempted += 1
     assert preempted
+
+
+# ---- attention on words ----
+
+
+def attends(model: DashboardModel, seq_id: str, weights: list[float], *view: int | None) -> None:
+    """Apply the events of a step in which the newest token of `seq_id` looked at its tokens."""
+    size = model.header.block_size
+    mass = [sum(weights[at : at + size]) for at in range(0, len(weights), size)]
+    last = model.fold.last_seq
+    model.apply(ev.AttentionMass(last + 1, model.fold.step, 1.0, seq_id, mass))
+    model.apply(ev.TokenAttention(last + 2, model.fold.step, 1.0, seq_id, weights, *view))
+
+
+def spread(count: int, **shares: float) -> list[float]:
+    """`count` weights with the given shares (at1=0.3), and the rest evenly on the others."""
+    given = {int(name.removeprefix("at")): share for name, share in shares.items()}
+    rest = (1.0 - sum(given.values())) / (count - len(given))
+    return [given.get(at, rest) for at in range(count)]
+
+
+def test_each_word_has_the_style_of_its_share_and_selects_its_block(shared_prefix) -> None:
+    model, panel = folded(shared_prefix.run(22)), with_selection(Mass(), "r0.0")
+    panel.context.shows_ids = False
+    sequence = model.fold.sequences["r0.0"]
+    request, count = model.fold.requests["r0"], sequence.num_computed_tokens
+    attends(model, "r0.0", spread(count, at1=0.3, at5=0.1), None, None, 30, 9)
+    lines = panel.lines(model, 100, 60)
+    shown = [text_of(line) for line in lines]
+    assert "mean of 30 layers and 9 heads" in shown[1]
+    most = next(row for row in shown if row.startswith("most:"))
+    tokens = [*request.prompt_token_ids, *sequence.output_token_ids][:count]
+    first, second = (model.fold.token_pieces[tokens[at]].strip() for at in (1, 5))
+    assert most.index(first) < most.index("30.0%") < most.index(second) < most.index("10.0%")
+    begin = next(at for at, row in enumerate(shown) if row.startswith("share ")) + 1
+    spans = [span for line in lines[begin:] for span in line]
+    words = [model.fold.token_pieces[one] for one in tokens]
+    assert "".join(text.strip() for text, _ in spans) == "".join(word.strip() for word in words)
+    for at, (_, style) in enumerate(spans):
+        name, _, target = style.partition("@")
+        share = model.attention.weights[at]
+        assert name == {1: "warn*!", 5: "warn*"}.get(at, "text" if share >= 0.01 else "faint")
+        assert target == f"block:{sequence.block_table[at // model.header.block_size]}"
+
+
+def test_with_little_room_the_newest_words_are_drawn_and_the_share_of_the_rest(
+    shared_prefix,
+) -> None:
+    model, panel = folded(shared_prefix.run(22)), with_selection(Mass(), "r0.0")
+    panel.context.shows_ids = False
+    count = model.fold.sequences["r0.0"].num_computed_tokens
+    attends(model, "r0.0", spread(count, at0=0.5), 3, 1, 30, 9)
+    for width, height in ((46, 14), (40, 8)):
+        shown = rows(panel, model, width, height)
+        assert len(shown) == height and "layer 3, head 1" in shown[1]
+        hidden = next(row for row in shown if row.startswith("…"))
+        share, number = re.match(r"… ([\d.]+)% on the (\d+) tokens before", hidden).groups()
+        assert float(share) == pytest.approx(
+            100 * sum(model.attention.weights[: int(number)]), abs=0.06
+        )
+        last = model.fold.token_pieces[model.fold.sequences["r0.0"].output_token_ids[-2]]
+        assert shown[-1].endswith(last.strip())
+
+
+def test_the_bars_are_of_the_same_layer_and_head_as_the_words(shared_prefix) -> None:
+    model = folded(shared_prefix.run(22))
+    count, size = model.fold.sequences["r0.0"].num_computed_tokens, model.header.block_size
+    weights = spread(count, at2=0.6)
+    attends(model, "r0.0", weights, 2, 4, 30, 9)
+    model.mass["r0.0"] = [1.0 / len(model.mass["r0.0"])] * len(model.mass["r0.0"])
+    bars = bars_of(model, "r0.0", 200)
+    assert bars[0].mass == pytest.approx(sum(weights[:size])) and bars[0].mass > 0.6
+
+
+def test_a_step_that_measured_only_blocks_or_another_sequence_draws_no_old_words(
+    shared_prefix,
+) -> None:
+    model, panel = folded(shared_prefix.run(22)), with_selection(Mass(), "r0.0")
+    count = model.fold.sequences["r0.0"].num_computed_tokens
+    attends(model, "r1.0", spread(model.fold.sequences["r1.0"].num_computed_tokens))
+    model.apply(ev.AttentionMass(model.fold.last_seq + 1, 22, 1.0, "r0.0", [1.0]))
+    assert "recorded for r1 only" in rows(panel, model, 80, 14)[-1]
+    attends(model, "r0.0", spread(count))
+    model.apply(ev.AttentionMass(model.fold.last_seq + 1, 22, 1.0, "r0.0", [1.0]))
+    assert "not recorded" in rows(panel, model, 80, 14)[-1]
 
 
 # ---- the kernel x-ray ----

@@ -1,21 +1,36 @@
-"""Attention mass: how much a sequence's newest token attends to each block, as bars.
+"""Attention: how much a sequence's newest token attends to each block, as bars, and to each word.
 
-It is recorded only on request (key M), because it needs extra computation in the model. After a
-preemption, the sequence has another block table, so its old attention mass is not drawn.
+    45% ┤ ███
+        ┤ ███       ▄▄▄
+     0% ┤ ███  ▁▁▁  ███
+    block  4    7    9
+
+It is recorded only on request (key M), because it needs extra computation in the model: the blocks'
+shares of every sequence, the words' shares of one. After a preemption, the sequence has another
+block table, so its old attention is not drawn.
 """
 
 from math import inf
 from typing import NamedTuple
 
+from minivllm.events.types import TokenAttention
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, first_that_fits
 from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.state.decisions import layer_and_head
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.attention_words import word_lines
 from minivllm.tui.widgets.frame.panel import Panel
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WIDEST = 5
 """Maximum width of a bar in columns, including the gap after it."""
+_AXIS = 7
+"""Columns left of the bars, for the axis."""
+_MOST_ROWS_BESIDE_WORDS = 5
+"""Rows of the bars if the words need room, too."""
+_LEAST_FOR_WORDS = 8
+"""Rows of the panel from which on the words are drawn."""
 
 
 class Bar(NamedTuple):
@@ -28,14 +43,15 @@ class Bar(NamedTuple):
 
 
 class Mass(Panel):
-    HELP_TITLE = "Attention mass"
+    HELP_TITLE = "Attention"
     HELP_TEXT = (
-        "How much attention the newest token of a sequence paid to each block of its"
-        " table, first entry on the left, averaged over layers and heads. The sequence is"
-        " the selected one, or else the first running one. M starts the recording; a high"
-        " first bar is the attention sink that most models have."
+        "How much attention the newest token of a sequence paid to each block of its table, first"
+        " entry on the left, and to each word. The sequence is the selected one, or else the first"
+        " running one. M starts the recording. All shares are means over layers and heads, unless"
+        " L and H choose one layer and one head. Of the words, the brightest have the largest"
+        " shares; a high share of the first token is the attention sink that most models have."
     )
-    KEYS = ("engine.mass",)
+    KEYS = ("engine.mass", "engine.layer", "engine.head")
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         seq_id = self._whose(model)
@@ -46,41 +62,59 @@ class Mass(Panel):
                 else "not recorded: M starts it at the next step"
             )
             return [Row(width).put(hint, "faint").line()]
-        bars = bars_of(model, seq_id, width)
+        event = _of_words(model, seq_id)
+        wide = max(width - _AXIS, 1)
+        bars = bars_of(model, seq_id, wide)
         letter = model.letter(seq_id)
         peak = max(bars, key=lambda bar: bar.mass)
-        head = (
-            Row(width)
-            .put(f"{letter or '-'} ", f"{model.hue(letter)}*")
-            .put(short_name(seq_id), "text*", target=sequence(seq_id))
+        who = (
+            (f"{letter or '-'} ", f"{model.hue(letter)}*"),
+            (short_name(seq_id), f"text*@{sequence(seq_id)}"),
+            (f" most on {_name(peak)}: ", "muted"),
+            (f"{peak.mass:.1%}", "text*"),
         )
-        head.put(f" most on {_name(peak)}: ", "muted").put(f"{peak.mass:.1%}", "text*")
-        head.put(f", newest {bars[-1].mass:.1%}", "muted")
-        if len(bars[0].blocks) > 1:
-            head.put(f", 1 bar = {len(bars[0].blocks)} blocks", "warn")
+        several = ((f", 1 bar = {len(bars[0].blocks)} blocks", "warn"),) * (len(bars[0].blocks) > 1)
+        newest = ((f", newest {bars[-1].mass:.1%}", "muted"),)
+        top = [first_that_fits(width, who + newest + several, who + several)]
+        if event is not None and height > 5:
+            top.append(Row(width).put(layer_and_head(event), "accent").line())
         labelled = height > 3
-        return [
-            head.line(),
-            *_draw(bars, peak.mass, model.hue(letter), width, height - 1 - labelled),
-            *[_labels(bars, width)] * labelled,
-        ][:height]
+        rows = height - len(top) - labelled
+        has_words = event is not None and self.context is not None and height >= _LEAST_FOR_WORDS
+        if has_words:
+            rows = min(max(height // 3, 2), _MOST_ROWS_BESIDE_WORDS)
+        elif height >= _LEAST_FOR_WORDS:
+            rows -= 1
+        drawn = [
+            *top,
+            *_draw(bars, peak.mass, model.hue(letter), wide, rows),
+            *[_labels(bars, wide)] * labelled,
+        ]
+        if has_words:
+            drawn += word_lines(model, self.context, event, width, height - len(drawn))
+        elif height >= _LEAST_FOR_WORDS:
+            drawn.append(_no_words(model, width))
+        return drawn[:height]
 
     def target_at(self, x: int, y: int) -> Target | None:
-        seq_id = None if self._model is None or y == 0 else self._whose(self._model)
-        if seq_id is None:
+        seq_id = None if self._model is None else self._whose(self._model)
+        if seq_id is None or super().target_at(x, y) is not None or not self._is_bar(y):
             return super().target_at(x, y)
-        bars = bars_of(self._model, seq_id, self.content_size.width)
-        number = x // _pitch(bars, self.content_size.width)
-        return _target(bars[number]) if number < len(bars) else None
+        wide = max(self.content_size.width - _AXIS, 1)
+        bars = bars_of(self._model, seq_id, wide)
+        number = (x - _AXIS) // _pitch(bars, wide)
+        return _target(bars[number]) if x >= _AXIS and number < len(bars) else None
+
+    def _is_bar(self, y: int) -> bool:
+        return 0 <= y < len(self._lines) and any("┤" in text for text, _ in self._lines[y])
 
     def targets(self) -> list[Target]:
         """The first block of every bar, including bars without a label."""
         seq_id = None if self._model is None else self._whose(self._model)
         if seq_id is None:
             return []
-        return [
-            _target(bar) for bar in bars_of(self._model, seq_id, max(self.content_size.width, 1))
-        ]
+        wide = max(self.content_size.width - _AXIS, 1)
+        return [_target(bar) for bar in bars_of(self._model, seq_id, wide)]
 
     def _whose(self, model: DashboardModel) -> str | None:
         """The selected sequence, or else the first running one; its mass must be known."""
@@ -98,8 +132,31 @@ def _is_known(model: DashboardModel, seq_id: str | None) -> bool:
     )
 
 
+def _of_words(model: DashboardModel, seq_id: str) -> TokenAttention | None:
+    """The shares of the sequence's words in the same step as those of its blocks, if recorded."""
+    event = model.attention
+    return event if event is not None and event.seq_id == seq_id else None
+
+
+def _no_words(model: DashboardModel, width: int) -> Line:
+    if model.attention is None:
+        hint = "The shares of the words were not recorded."
+    else:
+        hint = f"The shares of words were recorded for {short_name(model.attention.seq_id)} only."
+    return Row(width).put(hint, "faint").line()
+
+
+def shares_of(model: DashboardModel, seq_id: str) -> list[float]:
+    """The share of each block, of the layer and head that the words' shares are of."""
+    event = _of_words(model, seq_id)
+    if event is None:
+        return model.mass[seq_id]
+    size = model.header.block_size
+    return [sum(event.weights[at : at + size]) for at in range(0, len(event.weights), size)]
+
+
 def bars_of(model: DashboardModel, seq_id: str, width: int) -> list[Bar]:
-    mass, table = model.mass[seq_id], model.fold.sequences[seq_id].block_table
+    mass, table = shares_of(model, seq_id), model.fold.sequences[seq_id].block_table
     each = -(-len(mass) // max(width, 1))
     return [
         Bar(entry, table[entry : min(entry + each, len(mass))], sum(mass[entry : entry + each]))
@@ -122,23 +179,19 @@ def _draw(bars: list[Bar], peak: float, style: str, width: int, rows: int) -> li
     pitch = _pitch(bars, width)
     levels = [round(bar.mass / peak * rows * 8) if 0 < peak < inf else 0 for bar in bars]
     glyphs, gap = max(pitch - 1, 1), " " * (pitch > 1)
-    return [
-        # A row is a single span without targets, because `target_at` computes the targets.
-        (
-            (
-                gap.join(
-                    [_EIGHTHS[min(max(level - below * 8, 0), 8)] * glyphs for level in levels]
-                ),
-                style,
-            ),
-        )
-        for below in range(rows - 1, -1, -1)
-    ]
+    lines = []
+    for below in range(rows - 1, -1, -1):
+        mark = f"{peak:.0%}" if below == rows - 1 else "0%" if below == 0 else ""
+        bar = gap.join([_EIGHTHS[min(max(level - below * 8, 0), 8)] * glyphs for level in levels])
+        # The bars are a single span without targets, because `target_at` computes the targets.
+        lines.append(((f"{mark:>{_AXIS - 2}}┤ ", "muted"), (bar, style)))
+    return lines
 
 
 def _labels(bars: list[Bar], width: int) -> Line:
     """The number of each bar's first block; with little room, only some bars have a label."""
-    pitch, row, at = _pitch(bars, width), Row(width), 0
+    pitch, row, at = _pitch(bars, width), Row(width + _AXIS), 0
+    row.put(f"{'block':>{_AXIS - 1}} ", "muted")
     for number, bar in enumerate(bars):
         text = str(bar.blocks[0])
         if number * pitch >= at and number * pitch + len(text) <= width:

@@ -31,7 +31,7 @@ _LABELS = {
     "look.maximize": "Zoom",
     "look.next_panel": "Panel",
     "engine.add": "Ask",
-    "engine.mass": "Mass",
+    "engine.mass": "Attention",
     "engine.xray": "X-ray",
     "engine.tokens": "Why tokens",
 }
