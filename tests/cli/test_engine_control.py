@@ -182,7 +182,7 @@ def test_a_chat_model_gets_its_template_and_records_attention_and_kernels_on_req
     with controlled(engine) as watched:
         control = watched.control
         control.pause()
-        control.record_attention_mass(True)
+        control.record_attention_mass(True, "user-1.0", 1, 0)
         control.add_request("Hello")
         watched.settle()
         (arrived,) = watched.of(ev.RequestArrived)
@@ -197,6 +197,11 @@ def test_a_chat_model_gets_its_template_and_records_attention_and_kernels_on_req
         control.step()
         wait_for(lambda: watched.of(ev.TokenExplained))
         assert [event.step for event in watched.of(ev.AttentionMass)] == [1]
+        (words,) = watched.of(ev.TokenAttention)
+        assert (words.seq_id, words.layer, words.head) == ("user-1.0", 1, 0)
+        assert len(words.weights) == len(expected) and sum(words.weights) == pytest.approx(
+            1, abs=1e-4
+        )
         assert [event.step for event in watched.of(ev.TokenExplained)] == [2]
         (traced,) = watched.of(ev.KernelTraced)
         assert (traced.step, traced.seq_id, traced.problem) == (2, "user-1.0", None)

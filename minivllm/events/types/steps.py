@@ -85,7 +85,7 @@ class TokenAttention(Event, tag="attention.tokens"):
 
     seq_id: str
     weights: list[float]
-    """A value for each token, in order, to six decimals; the sum is 1. The last one is the share of
+    """A value for each token, in order, rounded to six decimals. The last one is the share of
     the token itself.
     """
     layer: int | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from textual.widgets import Input
 
+from minivllm.events import types as ev
 from minivllm.tui.answers.why import why
 from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.draw.theme import DARK, LIGHT
@@ -255,8 +256,45 @@ async def changes_an_option(seat: Seat, key: str) -> None:
 @of("engine.mass")
 async def records_attention_and_stops(seat: Seat, key: str) -> None:
     await seat.press(key)
-    await seat.press(key)
-    assert seat.control.calls == [("record_attention_mass", True), ("record_attention_mass", False)]
+    await seat.press("down")
+    await seat.press(key, "down")
+    asked = "record_attention_mass"
+    chosen = seat.app.context.selection.seq_id
+    assert chosen is not None
+    # While attention is recorded, its words follow the selection.
+    first = sequence_in_slot(seat, 0)
+    assert seat.control.calls == [
+        (asked, True, None, None, None), (asked, True, first, None, None), (asked, False)
+    ]  # fmt: skip
+
+
+def sequence_in_slot(seat: Seat, slot: int) -> str:
+    found = seat.app.model.fold.sequences.items()
+    return next(seq_id for seq_id, one in found if one.slot == slot)
+
+
+def goes_round(number: int) -> Check:
+    """Check a key that goes from the mean through each layer (3) or head (4) back to the mean.
+
+    number: index of the argument of `record_attention_mass`
+    """
+
+    async def check(seat: Seat, key: str) -> None:
+        remembered = seat.transport.recording.head.remembered
+        await seat.press(key)
+        assert seat.control.calls == [] and "M starts it" in told(seat.app)[-1]
+        await seat.press("M")
+        remembered.attention = ev.TokenAttention(1, 1, 0.0, seat.running, [1.0], None, None, 2, 2)
+        await seat.press(key, key, key, "M")
+        remembered.attention = None
+        recorded = [call[number] for call in seat.control.calls if len(call) > 2]
+        assert recorded == [None, 0, 1, None]
+
+    return check
+
+
+CHECKS["engine.layer"] = goes_round(3)
+CHECKS["engine.head"] = goes_round(4)
 
 
 # ---- the dashboard ----

@@ -222,16 +222,30 @@ def test_each_moment_shows_what_is_read_and_the_softmax_after_it(shared_prefix) 
         if not program.tiles:
             assert "reads no key" in shown[6]
             continue
-        facts = (f"KV head {program.kv_head}", f"tile {at.tile + 1}", len(program.tiles))
-        assert missing_from(shown[5], *facts) == []
-        assert shown[6] == " ".join(
-            sign_of(number, at.tile) + " ".join(f"{read.block_id}:0-7" for read in tile.reads)
+        assert missing_from(shown[5], f"reads KV head {program.kv_head}") == []
+        assert shown[6 : 6 + len(program.tiles)] == [
+            f"{sign_of(number, at.tile)} tile {number + 1} of {len(program.tiles)}: blocks "
+            + " ".join(str(read.block_id) for read in tile.reads)
             for number, tile in enumerate(program.tiles)
-        )
-        last = program.tiles[at.tile]
-        numbers = [f"{one:.2f}" for one in (*last.running_max, *last.running_sum)]
-        assert re.findall(r"-?\d+\.\d\d", shown[-1]) == numbers
-        assert len(shown) == 8 + at.tile
+        ]
+        heads = shown[-len(program.tiles[0].running_max) :]
+        for head, row in enumerate(heads):
+            tiles = program.tiles[max(at.tile - 1, 0) : at.tile + 1]
+            numbers = [tile.running_max[head] for tile in tiles]
+            numbers += [tile.running_sum[head] for tile in tiles]
+            assert re.findall(r"-?\d+\.\d\d", row) == [f"{one:.2f}" for one in numbers]
+            assert f"query head {2 * program.kv_head + head}: largest" in row and ", sum" in row
+        assert f"after tile {at.tile + 1}: largest score, sum of e^" in shown[-len(heads) - 1]
+        assert len(shown) == 6 + len(program.tiles) + 1 + len(heads)
+
+
+def test_a_block_that_was_read_in_part_is_shown_with_its_slots(shared_prefix) -> None:
+    model, panel = folded(shared_prefix.run(22)), XRay()
+    tile = Tile([Read(1, 0, 8), Read(3, 2, 4), Read(4, 0, 1)], [1.0], [2.0])
+    model.remembered.trace = trace_of([Program("decode", (0, 0, 0), 1, [tile])])
+    shown = rows(panel, model, 100, 20)
+    assert "▶ tile 1 of 1: blocks 1 3 (slots 2-5) 4 (slot 0)" in shown
+    assert shown[-1] == "query head 1: largest 1.00, sum 2.00"
 
 
 def test_a_key_stops_the_animation_and_a_new_trace_starts_it_again(shared_prefix) -> None:

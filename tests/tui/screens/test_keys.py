@@ -153,7 +153,7 @@ def test_the_footer_names_what_can_be_done_on_a_screen_and_fits(
         engine = {"Pause engine", "Ask", "Burst", "Engine step", "Option", "Abort"}
         assert engine <= shown["overview"] if steered else engine.isdisjoint(shown["overview"])
         assert "Inspect" in shown["blocks"] and "Inspect" not in shown["overview"]
-        assert ({"Mass", "X-ray"} <= shown["blocks"]) == steered
+        assert ({"Attention", "X-ray"} <= shown["blocks"]) == steered
         assert "Filter" in shown["events"]
 
     drive(app, script, (200, 50) if steered else (80, 24))

@@ -9,10 +9,10 @@ from bisect import bisect_right
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from minivllm.events.types.kernels import KernelTraced, TracedProgram, TracedTile
+from minivllm.events.types.kernels import KernelTraced, TracedProgram, TracedRead
 from minivllm.text import clean, short_name
 from minivllm.tui.draw.lines import Line, Row, first_that_fits
-from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.draw.selection import block, sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -45,10 +45,11 @@ def moment(trace: KernelTraced, counter: int) -> Moment:
 class XRay(Panel):
     HELP_TITLE = "Kernel x-ray"
     HELP_TEXT = (
-        "The attention kernel at one real token, replayed tile by tile: its programs; the"
-        " blocks that the current program has read (█), is reading (▶) and will read (·);"
-        " and the running maximum and sum of its softmax for each query head. Select a"
-        " running sequence and press X; ↑ and ↓ move between tiles. Where Triton is not"
+        "The attention kernel at one real token, replayed tile by tile: its programs; the blocks of"
+        " each tile that the current program has read (█), is reading (▶) and will read (·), with"
+        " the slots if it reads a part of a block; and its online softmax for each query head: the"
+        " largest score so far, and the sum of e^(score - largest), before → after the tile. Select"
+        " a running sequence and press X; ↑ and ↓ move between tiles. Where Triton is not"
         " installed, a recording from another machine is shown."
     )
     KEYS = ("engine.xray",)
@@ -102,6 +103,9 @@ class XRay(Panel):
                 self.counter, self.plays = 0, True
         super().show(model)
 
+    def title(self, model: DashboardModel, width: int) -> str:
+        return f"{self.HELP_TITLE}{'  █ done  ▶ now  · to come' if width >= 44 else ''}"
+
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         trace = model.trace
         if trace is None:
@@ -113,11 +117,15 @@ class XRay(Panel):
             ]
         at = moment(trace, self.counter)
         playing = trace.programs[at.program]
-        room = height - 3
+        softmax = _softmax(playing, at.tile, width)
         tiles = _tiles(
-            playing, at.tile, width, max(room // 2, 1), are_ours=trace.recorded != "another"
+            playing,
+            at.tile,
+            width,
+            max(height - 3 - len(softmax), 1),
+            model.header.block_size,
+            are_ours=trace.recorded != "another",
         )
-        softmax = _softmax(playing, at.tile, width, max(room - len(tiles) - 1, 1))
         grid = _grid(trace, at.program, width, max(height - 2 - len(tiles) - len(softmax), 1))
         return [_head(model, trace, width), *grid, _place(trace, at, width), *tiles, *softmax][
             :height
@@ -169,7 +177,9 @@ def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line
             row = Row(width)
             for sign, run in groupby(_sign(number, current) for number in part):
                 row.put(sign * len(list(run)), _SIGNS[sign])
-            drawn.append((current in part, row.put(f" {clean(kernel)}", "faint").line()))
+            drawn.append(
+                (current in part, row.put(f" programs of {clean(kernel)}", "faint").line())
+            )
     at = next(number for number, (here, _) in enumerate(drawn) if here)
     return _around([row for _, row in drawn], at, most)
 
@@ -189,71 +199,75 @@ def _around(rows: list[Line], at: int, most: int) -> list[Line]:
 
 def _place(trace: KernelTraced, at: Moment, width: int) -> Line:
     program = trace.programs[at.program]
-    grid = f" at ({', '.join(map(str, program.program))})"
-    head = "" if program.kv_head is None else f", KV head {program.kv_head}"
-    tile, tiles = at.tile + 1, len(program.tiles)
-    return first_that_fits(
-        width,
-        ((f"program {at.program + 1} of {len(trace.programs)}", "accent*"), (grid + head, "text"))
-        + ((f", tile {tile} of {tiles}", "text"),) * bool(tiles),
-        ((f"program {at.program + 1}/{len(trace.programs)}", "accent*"), (head, "text"))
-        + ((f", tile {tile}/{tiles}", "text"),) * bool(tiles),
-    )
+    number = (f"program {at.program + 1} of {len(trace.programs)}", "accent*")
+    grid = (f", grid index ({', '.join(map(str, program.program))})", "text")
+    head = ("" if program.kv_head is None else f", reads KV head {program.kv_head}", "text")
+    return first_that_fits(width, (number, grid, head), (number, head))
 
 
 def _tiles(
-    program: TracedProgram, current: int, width: int, most: int, *, are_ours: bool
+    program: TracedProgram, current: int, width: int, most: int, size: int, *, are_ours: bool
 ) -> list[Line]:
-    """The tiles with their blocks; if they do not fit, the tiles around the current one.
+    """A row for each tile with its blocks; if they do not fit, the tiles around the current one.
 
+    size: slots of a block
     are_ours: whether the blocks belong to this engine's pool
     """
     if not program.tiles:
         return [
             Row(width).put("reads no keys: combines the other programs' results", "muted").line()
         ]
-    rows, here = [Row(width)], 0
+    rows = []
     for number, tile in enumerate(program.tiles):
         sign = _sign(number, current)
-        texts = [_read(read) for read in tile.reads]
-        if sum(len(text) + 1 for text, _ in texts) + 2 > rows[-1].room and rows[-1].room < width:
-            rows.append(Row(width))
-        if number == current:
-            here = len(rows) - 1
-        rows[-1].put(sign, _SIGNS[sign])
-        for text, target in texts:
-            rows[-1].put(
-                text, _SIGNS[sign].removesuffix("!"), target=target if are_ours else None
-            ).put(" ")
-    return _around([row.line() for row in rows], here, most)
+        style = _SIGNS[sign].removesuffix("!")
+        row = Row(width).put(sign, _SIGNS[sign])
+        row.put(f" tile {number + 1} of {len(program.tiles)}: blocks ", "muted")
+        for read in tile.reads:
+            row.put(_read(read, size), style, target=block(read.block_id) if are_ours else None)
+            row.put(" ")
+        rows.append(row.line())
+    return _around(rows, current, most)
 
 
-def _read(read: object) -> tuple[str, Target]:
-    """A block with its slots, such as `9:4-11`."""
+def _read(read: TracedRead, size: int) -> str:
+    """A block, and the slots if only some were read: `9 (slots 4-11)`."""
+    if read.num_slots == size:
+        return str(read.block_id)
     last = read.first_slot + read.num_slots - 1
-    slots = f"{read.first_slot}-{last}" if last > read.first_slot else str(last)
-    return f"{read.block_id}:{slots}", block(read.block_id)
+    if last == read.first_slot:
+        return f"{read.block_id} (slot {last})"
+    return f"{read.block_id} (slots {read.first_slot}-{last})"
 
 
-def _softmax(program: TracedProgram, current: int, width: int, most: int) -> list[Line]:
-    """The running maximum and sum of each query head after each of the last tiles, newest last."""
+def _softmax(program: TracedProgram, current: int, width: int) -> list[Line]:
+    """For each query head, the largest score and the sum before and after the current tile."""
     if not program.tiles:
         return []
-    first = max(current + 1 - most, 0)
-    return [
-        _after(program.tiles[number], number, number == current, width)
-        for number in range(first, current + 1)
+    after = program.tiles[current]
+    before = program.tiles[current - 1] if current else None
+    group = len(after.running_max)
+    lines = [
+        first_that_fits(
+            width,
+            ((f"after tile {current + 1}: largest score, sum of e^(score - largest)", "muted"),),
+            ((f"after tile {current + 1}: largest score, sum of exp", "muted"),),
+        )
     ]
-
-
-def _after(tile: TracedTile, number: int, newest: bool, width: int) -> Line:
-    style = "text*" if newest else "muted"
-    largest = [f"{value:.2f}" for value in tile.running_max]
-    sums = [f"{value:.2f}" for value in tile.running_sum]
-    pairs = " ".join(f"{one}/{other}" for one, other in zip(largest, sums, strict=False))
-    label = (f"after tile {number + 1} max ", "muted")
-    return first_that_fits(
-        width,
-        (label, (" ".join(largest), style), (" sum ", "muted"), (" ".join(sums), style)),
-        ((f"{number + 1} max/sum ", "muted"), (pairs, style)),
-    )
+    for head, (largest, total) in enumerate(
+        zip(after.running_max, after.running_sum, strict=False)
+    ):
+        was = ("", "")
+        if before is not None:
+            was = f"{before.running_max[head]:.2f} → ", f"{before.running_sum[head]:.2f} → "
+        number = head if program.kv_head is None else program.kv_head * group + head
+        numbers = ((was[0], "muted"), (f"{largest:.2f}", "text*"))
+        sums = ((was[1], "muted"), (f"{total:.2f}", "text*"))
+        lines.append(
+            first_that_fits(
+                width,
+                ((f"query head {number}: largest ", "muted"), *numbers, (", sum ", "muted"), *sums),
+                ((f"head {number}: max ", "muted"), *numbers, (" sum ", "muted"), *sums),
+            )
+        )
+    return lines
