@@ -95,7 +95,7 @@ VIEWS: dict[PanelName, PanelPlace] = {
     "eventlog": PanelPlace("Recent events", "overview"),
     "inspector": PanelPlace("Block inspector", "blocks"),
     "prefix_tree": PanelPlace("Prefix cache", "blocks"),
-    "mass": PanelPlace("Attention mass", "blocks"),
+    "mass": PanelPlace("Attention", "blocks"),
     "xray": PanelPlace("Kernel x-ray", "blocks"),
     "timelines": PanelPlace("Requests", "requests"),
     "step_history": PanelPlace("Steps", "scheduler"),

@@ -27,10 +27,9 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
-from minivllm.engine.attention_recording import AttentionRecorder
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.isolation import Executed, IsolatingExecutor
-from minivllm.engine.kernel_tracing import KernelTracer
+from minivllm.engine.kernel_tracing import AttentionRecorder, KernelTracer
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
 from minivllm.engine.runner import Runner
