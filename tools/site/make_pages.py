@@ -5,6 +5,8 @@
     tools/site/make_pages.py --only reference/cli.md   # only this page; --only can be repeated
     tools/site/make_pages.py --out /tmp/pages          # in another folder than docs/
 
+Without --only, the events that the concept pages quote are taken again from the recordings.
+
 The pages are committed, and tests/docs/test_pages_are_fresh.py compares them with newly made pages.
 So the text of a page must not depend on the machine.
 """
@@ -21,6 +23,7 @@ import cli_reference
 import configuration_reference
 import events_reference
 import metrics_reference
+import quoted_events
 import ways
 
 from minivllm.tui.keys import commands
@@ -53,6 +56,8 @@ def main() -> None:
         path = args.out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(PAGES[name](), encoding="utf-8")
+    if not args.only:
+        quoted_events.refresh_pages(DOCS)
 
 
 if __name__ == "__main__":
