@@ -298,7 +298,7 @@ BEAMS = Scenario(
     ),
     waves=(
         (
-            _search("ada", "Why is the sky blue?", 56, width=4),
+            _search("ada", "Tell me a story about a robot.", 56, width=4),
             _ask("ben", "What is a rainbow?", 56),
         ),
         (_search("cleo", "What is a good title for a book about the sea?", 56, width=4),),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from minivllm.text import clean, plural, short_name, tail
+from minivllm.text import clean, fit, plural, short_name, tail
 from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.draw.wrap import wrap_tail
@@ -29,6 +29,7 @@ _LONGEST_INNER = 24
 _SHORTEST = 12
 """Cells that the text at the end of a row needs."""
 _STEM_ROWS = 3
+_MOST_ROWS_PER_TIP = 4
 _MARKS = {"pruned": (" × ", "bad*"), "complete": (" ✓ ", "good*")}
 
 
@@ -126,6 +127,18 @@ def _least_room(node: Node) -> int:
     return len("├─ ") + max(map(_least_room, node.below))
 
 
+def _both_ends(text: str, room: int) -> str:
+    """The words after the fork, which tell branches apart, and the newest words."""
+    if cell_len(text) <= room:
+        return text
+    begin = fit(text, (room + 1) // 2)
+    rest = max(room - cell_len(begin), 0)
+    end = text[len(text) - rest :]
+    while cell_len(end) > rest:
+        end = end[1:]
+    return begin + end
+
+
 class Drawing:
     """Draws one tree in a given width."""
 
@@ -138,7 +151,7 @@ class Drawing:
         self._room = max(width - notes, 1)
         """Cells for the tree, left of letters and scores."""
         scores = [tree.branches[at].score for at in tree.tips.values()]
-        self._leaf_rows = 1
+        self._tip_rows = 1
         self._best = max((one for one in scores if one is not None), default=None)
 
     def lines(self, height: int) -> list[Line]:
@@ -173,8 +186,8 @@ class Drawing:
             rows = self._below(root, self._room)
             if len(rows) <= height:
                 break
-        if not self._tree.is_search:  # the texts are long, and all of them stay
-            self._leaf_rows = max(height // len(rows), 1)
+        self._tip_rows = min(max(height // len(rows), 1), _MOST_ROWS_PER_TIP)
+        if self._tip_rows > 1:
             rows = self._below(root, self._room)
         return root, rows
 
@@ -217,13 +230,15 @@ class Drawing:
     def _block(self, node: Node, room: int) -> list[Tip]:
         """The rows of a branch and of everything that continues it."""
         style, text = self._style(node), clean(node.text).strip()
-        inner = tail(text, _LONGEST_INNER)
+        inner = _both_ends(text, _LONGEST_INNER)
         indent = cell_len(inner) + 2
         if not node.below:
-            texts = wrap_tail(text, max(room, 1), self._leaf_rows)
+            texts = [_both_ends(text, room)]
+            if self._tip_rows > 1:
+                texts = wrap_tail(text, max(room, 1), self._tip_rows)
             return [Tip(((one, style),), None if y else node.number) for y, one in enumerate(texts)]
         if indent + _least_room(node) > room:
-            return [Tip(((tail(text, max(room, 1)), style),), None), *self._below(node, room)]
+            return [Tip(((_both_ends(text, room), style),), None), *self._below(node, room)]
         first, *rows = self._below(node, room - indent)
         row = Tip(((inner, style), (" ─┬─ ", "faint"), *first.spans[1:]), first.number)
         gap = (" " * indent, "faint")
