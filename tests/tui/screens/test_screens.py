@@ -87,6 +87,7 @@ def test_every_panel_of_every_screen_has_its_place_at_every_size(
                 for position in (0, len(stage.events) // 2, len(stage.events)):
                     app.context.transport.to_position(position)
                     app.draw()
+                    await settle(pilot)  # a panel can appear or disappear with the moment
                     check_that_everything_has_its_place(app, size)
                     assert f"step {app.model.fold.step}" in drawn(app, "header")[0]
 
