@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
+from minivllm.text import format_memory
 from minivllm.tui.draw.lines import Line, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
@@ -84,7 +85,13 @@ class BlockMap(Panel):
 
     def title(self, model: DashboardModel, width: int) -> str:
         # Show nothing here that changes in each step: a new title repaints the whole panel.
-        return f"KV cache  {len(model.fold.blocks):,} blocks of {model.header.block_size} tokens"
+        blocks, header = len(model.fold.blocks), model.header
+        title = f"KV cache  {blocks:,} blocks of {header.block_size} tokens"
+        if not header.block_bytes:  # an old recording
+            return title
+        with_bytes = f"{title}, {format_memory(blocks * header.block_bytes)}"
+        with_weights = f"{with_bytes}; weights {format_memory(header.weight_bytes)}"
+        return next((one for one in (with_weights, with_bytes) if len(one) + 4 <= width), title)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
