@@ -1,6 +1,6 @@
 """The Requests screen: a timeline of every request, and all details of the selected one.
 
-If a sequence is watched, also why it got its newest token.
+In a tall terminal, also charts of the latency. If a sequence is watched, also why it got its newest token.
 """
 
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from minivllm.tui.widgets.frame.boxes import PanelColumn
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import Timelines
 from minivllm.tui.widgets.requests.why_token import WhyToken
+from minivllm.tui.widgets.steps.charts import LatencyCharts
 
 
 class RequestsScreen(DashboardScreen):
@@ -20,6 +21,7 @@ class RequestsScreen(DashboardScreen):
     def body(self) -> Iterable[Widget]:
         with PanelColumn(id="requests-body"):
             yield Timelines(id="timelines")
+            yield LatencyCharts(id="latency")
             yield RequestDetail(id="request-detail")
             yield WhyToken(id="why-token")
 
