@@ -89,27 +89,35 @@ def test_the_bars_on_the_screen_are_the_phases(
     model = folded(request.getfixturevalue(scenario).run(50))
     records = in_order(model)
     signs = {None: " ", **SIGNS}
-    # Bars are one row high, then two, then also four columns for each step.
-    for width, height, wide in ((118, len(records) + 1, 1), (118, 40, 1), (250, 40, 4)):
+    # Bars are one row high, then two, then with an empty row, then with four columns for each step.
+    num = len(records)
+    for width, height, pitch, wide in (
+        (118, num + 1, 1, 1), (118, 2 * num + 1, 2, 1), (118, 3 * num, 3, 1), (250, 90, 3, 4),
+    ):  # fmt: skip
         shown = rows(Timelines(), model, width, height)[1:]
-        high = len(shown) // len(records)
-        assert (high, len(shown)) == (1 if height < 40 else 2, high * len(records))
+        assert len(shown) == min(pitch * num, height - 1)
         for number, record in enumerate(records):
             cells = phase_cells(record, Axis(0, 1, 51), 50)
             bar = "".join(signs[phase] * wide for phase in cells).rstrip()
-            assert shown[number * high].endswith(bar.lstrip())
-            if high == 2:
-                under = shown[number * high + 1]
-                assert under.strip() == bar.replace(SIGNS["preempted"], " ").strip()
+            first, *others = shown[number * pitch : (number + 1) * pitch]
+            assert first.endswith(bar.lstrip())
+            if others:
+                assert others[0].strip() == bar.replace(SIGNS["preempted"], " ").strip()
+            assert not any(others[1:])
 
 
 def test_a_click_on_either_row_of_a_bar_selects_its_sequence(memory_pressure) -> None:
     model, panel = folded(memory_pressure.run(50)), Timelines()
-    panel._lines = panel.lines(model, 118, 40)
-    for number, record in enumerate(in_order(model)):
-        for y in (1 + 2 * number, 2 + 2 * number):
-            assert panel.target_at(100, y) == panel.target_at(2, y) == sequence(record.seq_id)
-    assert panel.target_at(100, 0) is None and panel.target_at(2, 39) is None
+    num = len(in_order(model))
+    for height, pitch in ((2 * num + 1, 2), (3 * num, 3)):
+        panel._lines = panel.lines(model, 118, height)
+        for number, record in enumerate(in_order(model)):
+            y = 1 + pitch * number
+            for x in (2, 100):
+                assert panel.target_at(x, y) == sequence(record.seq_id) == panel.target_at(x, y + 1)
+                if pitch == 3:
+                    assert panel.target_at(x, y + 2) is None
+        assert panel.target_at(100, 0) is None and panel.target_at(2, height) is None
 
 
 def test_times_and_states_are_those_of_the_events(shared_prefix) -> None:

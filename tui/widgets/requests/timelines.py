@@ -76,10 +76,9 @@ class Timelines(Panel):
 
     def target_at(self, x: int, y: int) -> Target | None:
         """The row's sequence. A bar has no target of its own: in reverse, it would look empty."""
-        for row in (y, y - 1):
-            if 0 <= row < len(self._lines) and (found := targets_of([self._lines[row]])):
-                return found[0]
-        return None
+        if not 0 <= y < len(self._lines) or not self._lines[y]:
+            return None
+        return next(iter(targets_of(self._lines[max(y - 1, 0) : y + 1])[::-1]), None)
 
     def title(self, model: DashboardModel, width: int) -> str:
         return "Requests  ░ queued  ▓ prefill  █ decode  ▁ preempted" if width >= 60 else "Requests"
@@ -105,6 +104,7 @@ class Timelines(Panel):
             for record in shown
         )
         is_high = head + 2 * len(records) <= height
+        is_apart = head + 3 * len(records) - 1 <= height
         steps = last - first + 1
         wide = next((size for size in (8, 4, 2) if is_high and steps * size <= bar_width), 1)
         axis = Axis.over(first, last, bar_width // wide)
@@ -120,6 +120,7 @@ class Timelines(Panel):
             if is_high:
                 under = [(text.replace(SIGNS["preempted"], " "), style) for text, style in bar]
                 lines.append(((" " * (width - bar_width), "text"), *under))
+            lines += [()] * is_apart
         return lines[:height]
 
 

@@ -170,8 +170,8 @@ class StepCharts(Charts):
         free = len(model.fold.blocks) * header.block_bytes - used
         parts = (
             (header.weight_bytes, "█", "muted", "weights"),
-            (used, "▓", "hue1", "blocks in use"),
-            (free, "░", "faint", "free blocks"),
+            (used, "▓", "hue1", "blocks"),
+            (free, "░", "faint", "free"),
         )
         words = [f" {sign} {name} {format_memory(size)}" for size, sign, _, name in parts]
         row = Row(width).put("memory ", "muted")

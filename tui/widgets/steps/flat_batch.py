@@ -1,8 +1,8 @@
 """Flat batch: the tokens of a step as the model gets them, one after another, without padding.
 
     row   pos     id word    slot
-      0 a  54   1248 dragon   198    token 54 of a; its keys and values go to block 12, offset 6
-      1 b  54    338 was      214
+      0 a  54   1248 dragon   198 = block 12 × 16 + 6
+      1 b  54    338 was      214 = block 13 × 16 + 6
 
 The runner's `InputBatch` makes the same arrays: `token_ids`, `positions` and `slot_mapping`.
 """
@@ -26,6 +26,8 @@ _SLOT = 7
 _ITEM = len(_HEAD) + _WORD + _SLOT
 """Columns of one token; wide panels have several tokens in a row."""
 _GAP = 3
+_EQUATION = 25
+"""Columns for a slot's block and place, where a row has room after its last token."""
 
 
 class InputToken(NamedTuple):
@@ -81,6 +83,9 @@ class FlatBatch(Panel):
             for number, token in enumerate(shown[y::num_rows]):
                 row.put(" " * _GAP if number else "")
                 _put(row, model, token)
+            if token.slot is not None and row.room >= _EQUATION:
+                block_id, place = divmod(token.slot, model.header.block_size)
+                row.put(f" = block {block_id:,} × {model.header.block_size} + {place}", "muted")
             lines.append(row.line())
         if hidden := total - len(shown):
             lines.append(Row(width).put(f"+ {plural(hidden, 'more token')}", "muted").line())
