@@ -1,6 +1,7 @@
 """The Scheduler screen: how steps spent their token budget, and why requests wait.
 
-In a tall terminal, also charts of the last steps, and the last step's tokens as the model gets them.
+Where there is room, also charts of the last steps, and the last step's tokens as the model gets
+them.
 """
 
 from collections.abc import Iterable

@@ -174,3 +174,15 @@ def test_no_more_steps_are_kept_than_the_history_has(stage, ask) -> None:
     model = folded(stage(asks).run())
     assert len(LatencyCharts().charts(model)[0].values) == STEPS_KEPT
     assert all(len(text_of(one)) <= 90 for one in LatencyCharts().lines(model, 90, 9))
+
+
+def test_in_a_narrow_panel_numbers_are_left_out_and_never_cut(memory_pressure) -> None:
+    memory_pressure.header = msgspec.structs.replace(
+        memory_pressure.header, weight_bytes=100 << 20, block_bytes=1 << 20
+    )
+    model = folded(memory_pressure.run(30))
+    for width in range(38, 120):
+        shown = rows(StepCharts(), model, width, 12)
+        assert not any("…" in row for row in shown), width
+        assert f"now {model.steps.records[-1].num_tokens}" in shown[0]
+    assert "at most" in shown[0] and "weights" in shown[-1]

@@ -118,7 +118,7 @@ def _chart(chart: Chart, width: int, height: int, chosen: int | None) -> list[Li
     row = Row(width).put(f"{chart.name}  ", "muted")
     when, value = ("now", shown[-1]) if chosen is None else ("chosen step", shown[chosen])
     row.put(f"{when} ", "muted").put("none" if value is None else chart.shown(value), "text*")
-    if known:
+    if known and len(f", at most {chart.shown(most)}") <= row.room:
         row.put(", at most ", "muted").put(chart.shown(most), "text")
     lines = [row.line()]
     wide = _wide(len(shown), width)
@@ -162,7 +162,7 @@ class StepCharts(Charts):
         return [*charts, Chart("blocks in use", "hue1", used, blocks, float(total))]
 
     def last_row(self, model: DashboardModel, width: int) -> list[Line]:
-        """Weights, used blocks and free blocks as one bar, with their sizes."""
+        """Weights, used blocks and free blocks as one bar, with their sizes, if they fit."""
         header, record = model.header, model.steps.records[-1]
         if not header.block_bytes or not header.weight_bytes:
             return []
@@ -176,6 +176,8 @@ class StepCharts(Charts):
         words = [f" {sign} {name} {format_memory(size)}" for size, sign, _, name in parts]
         row = Row(width).put("memory ", "muted")
         room, total = row.room - sum(map(len, words)), header.weight_bytes + used + free
+        if room < 0:
+            return []
         if room >= 10:
             ends = [0, header.weight_bytes, header.weight_bytes + used, total]
             cells = [end * room // total for end in ends]
