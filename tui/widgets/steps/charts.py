@@ -146,7 +146,7 @@ class StepCharts(Charts):
             per = [float(record.num_tokens) for record in records]
             charts = [Chart("output tokens per step", "good", per, _count)]
         else:
-            charts = [Chart("output tokens per second", "good", list(map(_rate, records)), _count)]
+            charts = [Chart("output tokens per second", "good", _rates(records), _count)]
         if any(any(record.seconds) for record in records):
             times = [sum(record.seconds) for record in records]
             charts.append(Chart("time of a step", "accent", times, duration))
@@ -188,10 +188,16 @@ class StepCharts(Charts):
         return [row.line()]
 
 
-def _rate(record: StepRecord) -> Value:
-    """Output tokens per second of the step's own time; None if the time is unknown."""
-    seconds = sum(record.seconds)
-    return record.num_tokens / seconds if seconds > 0 else None
+def _rates(records: list[StepRecord]) -> list[Value]:
+    """Output tokens per second since the end of the step before; None for the first step.
+
+    The pause between two steps counts, as in the top line.
+    """
+    rates: list[Value] = [None]
+    for before, record in pairwise(records):
+        seconds = record.t - before.t
+        rates.append(record.num_tokens / seconds if seconds > 0 else None)
+    return rates
 
 
 def _count(value: float) -> str:
