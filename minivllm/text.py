@@ -133,5 +133,13 @@ def _run(first: int, last: int) -> str:
     return f"{first} {last}" if abs(last - first) == 1 else f"{first}-{last}"
 
 
+def format_memory(num_bytes: int) -> str:
+    """Format a size in binary units, as memory is measured: 13_316_915 -> "12.7 MiB"."""
+    for shift, unit in ((30, "GiB"), (20, "MiB")):
+        if num_bytes >= 1 << shift:
+            return f"{num_bytes / (1 << shift):,.1f} {unit}"
+    return f"{num_bytes / (1 << 10):.0f} KiB"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

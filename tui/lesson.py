@@ -36,6 +36,8 @@ class Page:
     number: int
     """Starts at 1."""
     text: str
+    figure: tuple[str, ...] = ()
+    """Rows of a drawing below the text."""
     claims: tuple[str, ...] = ()
     """What the lesson has just checked on the engine."""
     choices: tuple[str, ...] = ()

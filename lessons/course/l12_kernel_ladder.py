@@ -2,7 +2,7 @@
 
 from minivllm.events import types as ev
 from minivllm.lessons.shown.kernel_reads import SPLITS, Look, Shape
-from minivllm.lessons.shown.measured import in_words, measured_kernels
+from minivllm.lessons.shown.measured import OPERATIONS_PER_BYTE, in_words, measured_kernels, points
 from minivllm.lessons.shown.recorded import (
     NOTICE,
     look_or_recorded,
@@ -10,16 +10,23 @@ from minivllm.lessons.shown.recorded import (
     triton_is_here,
     xray_next_step,
 )
-from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
+from minivllm.lessons.shown.roofline import (
+    H100,
+    Point,
+    operations_per_byte,
+    roofline,
+    weights_per_pass,
+)
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import DIARY
-from minivllm.lessons.teacher.script import Script, Teacher, lesson
+from minivllm.lessons.teacher.script import Say, Script, Teacher, lesson
 
 BF16 = 2
 """Bytes of a number in bfloat16."""
 LARGE_MODEL = 8_000_000_000
 CONTEXT = 128
 LONG_CONTEXT = 16_384
+BATCH = 512
 
 
 @lesson(
@@ -124,6 +131,7 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
             " worth so much. Beyond it a step is **compute-bound**, as a long prefill is."
         ),
     )
+    yield _roofline(L, engine)
     L.check(
         f"one sequence uses {operations_per_byte(1, BF16) / balance:.1%} of the arithmetic",
         operations_per_byte(1, BF16) < balance / 100,
@@ -143,6 +151,28 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
         because=(
             "That counts all sequences of a batch together: 64 of them reach it with a 64th each."
             " From then on attention dominates, so its kernel must not read twice."
+        ),
+    )
+
+
+def _roofline(L: Teacher, engine: LessonEngine) -> Say:
+    """This lesson's own two steps, on the bound that the data sheet allows."""
+    prompt, decode = (event.num_tokens for event in engine.events_of(ev.StepScheduled))
+    intensities = {
+        "d": operations_per_byte(decode, BF16),
+        "p": operations_per_byte(prompt, BF16),
+        "b": operations_per_byte(BATCH, BF16),
+    }
+    return L.say(
+        f"The **roofline** of an {H100.name}, computed from its data sheet: no step is above it."
+        f" `d` is ada's decode, `p` the step with her prompt of {prompt} tokens, `b` a batch of"
+        f" {BATCH} decodes. On the slope, memory is the limit; on the flat part, arithmetic.",
+        figure=roofline(
+            H100,
+            [
+                Point(sign, at, min(at * H100.bytes_per_second, H100.operations_per_second))
+                for sign, at in intensities.items()
+            ],
         ),
     )
 
@@ -240,6 +270,15 @@ def _more_programs(
         looks["split"].keys_read == looks["grouped"].keys_read,
     )
     L.check("the merged result is correct", looks["split"].right)
+    measured = measured_kernels()
+    if measured is not None:
+        yield L.say(
+            f"Measured on an {H100.name}, with one sequence of {measured.ladders[-1].context:,}"
+            " tokens, under the same roof: `1` is `naive`, `2` `grouped`, `3` `split`. All do"
+            f" {OPERATIONS_PER_BYTE:.0f} operations per byte. A better kernel does not move to the"
+            " right; it comes closer to the roof.",
+            figure=roofline(H100, points(measured)),
+        )
 
 
 def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Script:

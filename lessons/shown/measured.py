@@ -7,14 +7,22 @@ from importlib.resources import files
 
 import msgspec
 
+from minivllm.lessons.shown.roofline import Point
+
 FILE = "measured_kernels.json"
 MOST_SHOWN = 5
 """Maximum number of kernel versions on a page, which has room for few words."""
 
 
+NUM_POINTS = 3
+"""In the roofline; versions 4 and 5 would be at the same place as 3."""
+
+
 class MeasuredKernel(msgspec.Struct):
     name: str
     microseconds: float
+    gb_per_s: float
+    """Keys and values read, over the time."""
     share_of_copy: float
     """Memory speed of the kernel, as a fraction of the speed of a plain copy on the device."""
     microseconds_in_a_row: float
@@ -25,6 +33,10 @@ class MeasuredLadder(msgspec.Struct):
     batch: int
     context: int
     versions: list[MeasuredKernel]
+
+
+OPERATIONS_PER_BYTE = 2.0
+"""Two query heads share a key head there: 4 operations for each number of 2 bytes."""
 
 
 class MeasuredKernels(msgspec.Struct):
@@ -48,6 +60,14 @@ def in_words(measured: MeasuredKernels) -> str:
         f"On an {measured.device}, in microseconds. {ladders} {_best_share(measured)}"
         f" {_in_a_row(measured)}".rstrip()
     )
+
+
+def points(measured: MeasuredKernels) -> list[Point]:
+    """The first kernel versions at the last shape, numbered as in the lesson."""
+    return [
+        Point(str(number), OPERATIONS_PER_BYTE, OPERATIONS_PER_BYTE * version.gb_per_s * 1e9)
+        for number, version in enumerate(measured.ladders[-1].versions[:NUM_POINTS], 1)
+    ]
 
 
 def _shape(ladder: MeasuredLadder) -> str:

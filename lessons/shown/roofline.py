@@ -5,6 +5,8 @@ that is also the last layer (a tied table) counts once, because the last layer r
 """
 
 from dataclasses import dataclass
+from math import log2
+from typing import NamedTuple
 
 from minivllm.runtime.model.model_config import ModelConfig
 
@@ -44,3 +46,57 @@ def weights_per_pass(config: ModelConfig) -> int:
 def operations_per_byte(num_tokens: int, bytes_per_weight: int) -> float:
     """Operations per byte of weights, if one pass computes this many tokens."""
     return 2 * num_tokens / bytes_per_weight
+
+
+class Point(NamedTuple):
+    """A kernel or a step under the roof."""
+
+    sign: str
+    """One character."""
+    operations_per_byte: float
+    operations_per_second: float
+
+
+_ROWS, _COLUMNS_PER_OCTAVE = 10, 2
+_FIRST_X, _LAST_X = -1, 10
+_FIRST_Y, _LAST_Y = -4, 10
+"""The ends of the axes, as powers of 2: operations per byte, trillion operations per second."""
+
+
+def roofline(device: Device, points: list[Point]) -> tuple[str, ...]:
+    """A roofline as rows of text: the most operations per second at each arithmetic intensity.
+
+    Left of the ridge, memory is the limit: intensity times bandwidth. Right of it, arithmetic is.
+    Both axes are logarithmic.
+    """
+    width = (_LAST_X - _FIRST_X) * _COLUMNS_PER_OCTAVE + 1
+    cells = [[" "] * width for _ in range(_ROWS)]
+    for x in range(width):
+        bound = 2 ** (_FIRST_X + x / _COLUMNS_PER_OCTAVE) * device.bytes_per_second
+        cells[_row(min(bound, device.operations_per_second))][x] = "·"
+    for point in points:
+        x = round((log2(point.operations_per_byte) - _FIRST_X) * _COLUMNS_PER_OCTAVE)
+        cells[_row(point.operations_per_second)][min(max(x, 0), width - 1)] = point.sign
+    names = {_row(trillions * 1e12): str(trillions) for trillions in (1000, 100, 10, 1)}
+    names[_row(0.1e12)] = "0.1"
+    rows = [
+        f"{names.get(y, ''):>4} {'┤' if y in names else '│'}{''.join(cells[y])}".rstrip()
+        for y in range(_ROWS)
+    ]
+    ticks = [" "] * (width + 3)
+    for octave in range(0, _LAST_X + 1, 3):
+        at = (octave - _FIRST_X) * _COLUMNS_PER_OCTAVE
+        ticks[at : at + len(str(2**octave))] = str(2**octave)
+    return (
+        "trillion operations per second",
+        *rows,
+        f"     └{'─' * width}",
+        f"      {''.join(ticks)}".rstrip(),
+        "      operations per byte",
+    )
+
+
+def _row(operations_per_second: float) -> int:
+    """The row of a value; row 0 is the top."""
+    height = (log2(operations_per_second / 1e12) - _FIRST_Y) / (_LAST_Y - _FIRST_Y)
+    return min(max(round((1 - height) * (_ROWS - 1)), 0), _ROWS - 1)

@@ -77,7 +77,7 @@ class _Writer:
             if page.asks:
                 self.parts.append(self._question(page))
             else:
-                self.parts += [f"{to_markdown(page.text)}\n", *self._picture(page)]
+                self.parts += [f"{to_markdown(page.text)}\n", *_figure(page), *self._picture(page)]
                 player.pass_over()
         undrawn = [
             number
@@ -146,6 +146,10 @@ class _Writer:
 
     def _file(self, number: int) -> str:
         return f"{self._lesson.number:02}-{self._lesson.name}-{number:02}.svg"
+
+
+def _figure(page: Page) -> list[str]:
+    return ["\n".join(["```text", *page.figure, "```", ""])] if page.figure else []
 
 
 def _claims(page: Page) -> list[str]:

@@ -149,7 +149,7 @@ class LessonPlayer:
             self._question = chunk
             self._add_page(text=chunk.question, choices=chunk.choices, unit=chunk.unit, asks=True)
         else:
-            self._add_page(text=chunk.text)
+            self._add_page(text=chunk.text, figure=chunk.figure)
 
     def _resolve(self, given: Answer | None) -> None:
         truth = self._question.find_out()

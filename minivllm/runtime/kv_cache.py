@@ -14,6 +14,7 @@ import torch
 
 from minivllm.errors import ConfigError
 from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.text import format_memory
 
 GIB = 1 << 30
 DEFAULT_CPU_CACHE_BYTES = GIB
@@ -115,10 +116,3 @@ def _container_memory(root: Path) -> int | None:
         return None
     # The page cache counts as used, but the kernel drops it on demand.
     return None if limit == "max" else max(int(limit) - used + int(stats["inactive_file"]), 0)
-
-
-def format_memory(num_bytes: int) -> str:
-    """Format a size in binary units, as memory is measured."""
-    if num_bytes >= GIB:
-        return f"{num_bytes / GIB:.1f} GiB"
-    return f"{num_bytes / (1 << 20):.1f} MiB"

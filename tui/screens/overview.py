@@ -15,6 +15,7 @@ from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
 from minivllm.tui.widgets.steps.budget import Budget
+from minivllm.tui.widgets.steps.charts import StepCharts
 
 
 class Overview(DashboardScreen):
@@ -33,6 +34,7 @@ class Overview(DashboardScreen):
         with PanelRow(id="body"):
             with PanelColumn(id="memory"):
                 yield BlockMap(id="blockmap")
+                yield StepCharts(id="charts")
                 yield FreeQueue(id="freequeue")
                 yield Finished(id="finished")
             with PanelColumn(id="plan"):

@@ -1,7 +1,7 @@
 """The Requests screen: a timeline of every request, and all details of the selected one.
 
-If the request has several answers, also their tree; if a sequence is watched, why it got its newest
-token.
+In a tall terminal, also charts of the latency. If the request has several answers, also their tree;
+if a sequence is watched, why it got its newest token.
 """
 
 from collections.abc import Iterable
@@ -14,6 +14,7 @@ from minivllm.tui.widgets.requests.branches import BranchTree, shown_tree
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import Timelines
 from minivllm.tui.widgets.requests.why_token import WhyToken
+from minivllm.tui.widgets.steps.charts import LatencyCharts
 
 
 class RequestsScreen(DashboardScreen):
@@ -22,6 +23,7 @@ class RequestsScreen(DashboardScreen):
     def body(self) -> Iterable[Widget]:
         with PanelColumn(id="requests-body"):
             yield Timelines(id="timelines")
+            yield LatencyCharts(id="latency")
             with PanelRow(id="requests-chosen"):
                 yield RequestDetail(id="request-detail")
                 yield BranchTree(id="branches")

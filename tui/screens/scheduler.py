@@ -1,4 +1,8 @@
-"""The Scheduler screen: how steps spent their token budget, and why requests wait."""
+"""The Scheduler screen: how steps spent their token budget, and why requests wait.
+
+Where there is room, also charts of the last steps, and the last step's tokens as the model gets
+them.
+"""
 
 from collections.abc import Iterable
 
@@ -8,6 +12,8 @@ from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.steps.budget import Budget
+from minivllm.tui.widgets.steps.charts import StepCharts
+from minivllm.tui.widgets.steps.flat_batch import FlatBatch
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
 
@@ -16,9 +22,12 @@ class SchedulerScreen(DashboardScreen):
     NAME = "scheduler"
 
     def body(self) -> Iterable[Widget]:
-        yield Budget(id="step-budget")
+        with PanelRow(id="scheduler-top"):
+            yield Budget(id="step-budget")
+            yield StepCharts(id="step-charts")
         with PanelRow(id="scheduler-body"):
             yield StepHistory(id="step-history")
             with PanelColumn(id="scheduler-side"):
                 yield StepDetail(id="step-detail")
                 yield BatchOrder(id="batch-order")
+                yield FlatBatch(id="flat-batch")

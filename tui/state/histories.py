@@ -42,6 +42,14 @@ class StepRecord(msgspec.Struct, gc=False):
     """(seq_id, reason, need, free) of the last sequence that was not admitted."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """Seconds for (schedule, prepare, model, sample)."""
+    num_used_blocks: int = 0
+    """At the end of the step."""
+    num_tokens: int = 0
+    """Number of output tokens."""
+    first_token_wait: float | None = None
+    """Longest time to first token, of the sequences that got their first token; in seconds."""
+    token_wait: float | None = None
+    """Longest time since its last token, of the sequences that got another; in seconds."""
 
     @property
     def shares(self) -> list[Share]:
@@ -86,6 +94,16 @@ class PastSteps(msgspec.Struct):
     def _deferred(self, event: ev.RequestDeferred) -> None:
         if self.current is not None:
             self.current.deferred = (event.seq_id, event.reason, event.need, event.free)
+
+    def note_token(self, wait: float, is_first: bool) -> None:
+        """Count an output token, `wait` seconds after the last one or after the arrival."""
+        current = self.current
+        if current is not None:
+            current.num_tokens += 1
+            if is_first:
+                current.first_token_wait = max(wait, current.first_token_wait or 0.0)
+            else:
+                current.token_wait = max(wait, current.token_wait or 0.0)
 
     def _end(self, event: ev.StepEnd) -> None:
         current = self.current

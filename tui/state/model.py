@@ -155,9 +155,11 @@ class DashboardModel:
             (self.ages.APPLY, self.ages),
             ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
             ((ev.BlockHashed,), partial(_keep_tokens, self.fold, self.ages)),
+            ((ev.StepEnd,), partial(_note_used_blocks, self.fold, self.steps)),
             (TOLD_KINDS, self.remembered.tell),
             (self.steps.APPLY, self.steps),
-            (self.ledger.APPLY, self.ledger.apply),
+            (self.ledger.APPLY.keys() - {ev.TokenSampled}, self.ledger.apply),
+            ((ev.TokenSampled,), partial(_note_token, self.ledger, self.steps)),
             (self.lookups.APPLY, self.lookups),
         ):
             for kind in kinds:
@@ -261,6 +263,18 @@ def _keep_tokens(fold: Fold, ages: BlockAges, event: ev.BlockHashed) -> None:
     skipped = max(first - len(prompt), 0)
     output = sequence.output_token_ids[skipped : max(first + size - len(prompt), 0)]
     ages.keep_tokens(event.block_id, prompt[first : first + size] + output)
+
+
+def _note_used_blocks(fold: Fold, steps: PastSteps, event: ev.StepEnd) -> None:
+    if steps.current is not None:
+        steps.current.num_used_blocks = len(fold.blocks) - len(fold.free_queue)
+
+
+def _note_token(ledger: RequestLedger, steps: PastSteps, event: ev.TokenSampled) -> None:
+    record = ledger.sequences.get(event.seq_id)
+    if record is not None:
+        wait = ledger.sampled(event)
+        steps.note_token(event.t - record.arrived if wait is None else wait, wait is None)
 
 
 class _Head(msgspec.Struct):

@@ -1,5 +1,7 @@
 """The lesson screen, driven by keys: pages, guesses, the lit panel, and going back."""
 
+from types import SimpleNamespace
+
 import pytest
 from support.docs import small_lesson
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
@@ -11,6 +13,9 @@ from minivllm.errors import LessonError
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.tui.app import DashboardApp
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.lesson import Page
+from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 SMALL, LARGE = (80, 24), (200, 60)
 SHELF = ModelShelf("tiny-random")
@@ -150,3 +155,17 @@ def check_that_only(app, id: str) -> None:
     shown = [one for one in visible(app) if one.id.startswith("lesson-")]
     shown.remove(panel(app, "lesson-text"))
     assert len(shown) >= 2 and [one.id for one in shown if one.opacity == 1] == [id]
+
+
+def test_a_drawing_is_shown_whole_or_its_size_is_named():
+    figure = tuple("row" + "-" * number for number in range(20))
+    page = Page(number=1, text="A drawing.", figure=figure)
+    control = SimpleNamespace(title="A lesson", page=page, score=(0, 0), at_newest=True)
+    for width, height, missing in (
+        (40, 30, ""), (40, 20, "more rows"), (20, 40, "2 more columns"), (22, 40, ""),
+    ):  # fmt: skip
+        lines = [text_of(line) for line in LessonText(control).lines(None, width, height)]
+        is_whole = all(row in lines for row in figure)
+        assert is_whole == (not missing) and len(lines) <= height
+        assert missing in " ".join(" ".join(lines).split())
+        assert not any(row in lines for row in figure[:-1]) or is_whole

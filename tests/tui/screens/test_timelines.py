@@ -88,19 +88,43 @@ def test_the_bars_on_the_screen_are_the_phases(
 ) -> None:
     model = folded(request.getfixturevalue(scenario).run(50))
     records = in_order(model)
-    shown = rows(Timelines(), model, 118, 40)[1:]
-    assert len(shown) == len(records)
-    for record, row in zip(records, shown, strict=True):
-        cells = phase_cells(record, Axis(0, 1, 51), 50)
-        signs = {None: " ", **SIGNS}
-        letter = model.letter(record.seq_id) or "▄"
-        assert row.endswith("".join(signs.get(phase, letter) for phase in cells).strip())
+    signs = {None: " ", **SIGNS}
+    # Bars are one row high, then two, then with an empty row, then with four columns for each step.
+    num = len(records)
+    for width, height, pitch, wide in (
+        (118, num + 1, 1, 1), (118, 2 * num + 1, 2, 1), (118, 3 * num, 3, 1), (250, 90, 3, 4),
+    ):  # fmt: skip
+        shown = rows(Timelines(), model, width, height)[1:]
+        assert len(shown) == min(pitch * num, height - 1)
+        for number, record in enumerate(records):
+            cells = phase_cells(record, Axis(0, 1, 51), 50)
+            bar = "".join(signs[phase] * wide for phase in cells).rstrip()
+            first, *others = shown[number * pitch : (number + 1) * pitch]
+            assert first.endswith(bar.lstrip())
+            if others:
+                assert others[0].strip() == bar.replace(SIGNS["preempted"], " ").strip()
+            assert not any(others[1:])
+
+
+def test_a_click_on_either_row_of_a_bar_selects_its_sequence(memory_pressure) -> None:
+    model, panel = folded(memory_pressure.run(50)), Timelines()
+    num = len(in_order(model))
+    for height, pitch in ((2 * num + 1, 2), (3 * num, 3)):
+        panel._lines = panel.lines(model, 118, height)
+        for number, record in enumerate(in_order(model)):
+            y = 1 + pitch * number
+            for x in (2, 100):
+                assert panel.target_at(x, y) == sequence(record.seq_id) == panel.target_at(x, y + 1)
+                if pitch == 3:
+                    assert panel.target_at(x, y + 2) is None
+        assert panel.target_at(100, 0) is None and panel.target_at(2, height) is None
 
 
 def test_times_and_states_are_those_of_the_events(shared_prefix) -> None:
     model = folded(shared_prefix.run())
-    shown = rows(Timelines(), model, 118, 40)[1:]
-    for record, row in zip(in_order(model), shown, strict=True):
+    records = in_order(model)
+    shown = rows(Timelines(), model, 118, len(records) + 1)[1:]
+    for record, row in zip(records, shown, strict=True):
         of_it = [e for e in shared_prefix.events if getattr(e, "seq_id", None) == record.seq_id]
         arrived = next(e.t for e in of_it if isinstance(e, ev.RequestArrived))
         tokens = [e.t for e in of_it if isinstance(e, ev.TokenSampled)]
@@ -209,7 +233,7 @@ def test_a_beam_is_drawn_below_its_nearest_living_ancestor(stage, ask) -> None:
         if not isinstance(event, ev.StepEnd):
             continue
         records, above = model.ledger.sequences, []
-        for row in (text_of(line)[2:] for line in panel.lines(model, 120, 20)[1:]):
+        for row in (text_of(line)[2:] for line in panel.lines(model, 120, len(records) + 1)[1:]):
             depth = row.find("└") + 1
             name = row[depth:].split()[0]
             seq_id = name if "." in name else f"{name}.0"

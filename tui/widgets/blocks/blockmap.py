@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
+from minivllm.text import format_memory
 from minivllm.tui.draw.lines import Line, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
@@ -84,7 +85,13 @@ class BlockMap(Panel):
 
     def title(self, model: DashboardModel, width: int) -> str:
         # Show nothing here that changes in each step: a new title repaints the whole panel.
-        return f"KV cache  {len(model.fold.blocks):,} blocks of {model.header.block_size} tokens"
+        blocks, header = len(model.fold.blocks), model.header
+        title = f"KV cache  {blocks:,} blocks of {header.block_size} tokens"
+        if not header.block_bytes:  # an old recording
+            return title
+        with_bytes = f"{title}, {format_memory(blocks * header.block_bytes)}"
+        with_weights = f"{with_bytes}; weights {format_memory(header.weight_bytes)}"
+        return next((one for one in (with_weights, with_bytes) if len(one) + 4 <= width), title)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
@@ -135,6 +142,8 @@ class BlockMap(Panel):
 
 # (numbered, glyphs, gap) from the widest to the densest.
 _SIZES = (
+    (True, 8, 3),
+    (True, 6, 3),
     (True, 5, 3),
     (True, 4, 3),
     (True, 3, 3),
@@ -151,6 +160,7 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
     """The most legible grid that holds all blocks in `width` x `height`."""
     digits = len(str(max(num_blocks - 1, 0)))
     label = digits + 1
+    fitting = []
     for numbered, glyphs, gap in _SIZES:
         cell_width = glyphs + 1 + gap + (label if numbered else 0)
         per_row = _round_down((width + gap - (0 if numbered else label)) // cell_width)
@@ -158,7 +168,11 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
         spread = rows * 2 - 1 <= height
         # Use wide glyphs only with empty rows in between, and with at least 8 cells per row.
         if rows <= height and (glyphs == 1 or (spread and per_row >= 8)):
-            return Grid(1, per_row, glyphs, gap, numbered, spread, digits)
+            fitting.append(Grid(1, per_row, glyphs, gap, numbered, spread, digits))
+    if fitting:
+        # Rows of 16 with empty rows in between fill a wide panel better than dense rows of 8.
+        wide = (grid for grid in fitting if grid.numbered and grid.spread and grid.per_row >= 16)
+        return fitting[0] if fitting[0].spread else next(wide, fitting[0])
     per_row = _round_down((width - label) // 2)
     blocks_per_cell = 2
     while -(-num_blocks // (blocks_per_cell * per_row)) > height:

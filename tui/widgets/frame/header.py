@@ -2,7 +2,7 @@
 
 from rich.cells import cell_len
 
-from minivllm.text import clean, plural
+from minivllm.text import clean, format_memory, plural
 from minivllm.tui.draw.lines import Line, Row, Span
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
@@ -26,7 +26,7 @@ class Header(Panel, can_focus=False):
         " virtual clock, as in lessons), and the share of all prompt tokens that came from"
         " the prefix cache. PICTURE PAUSED: the engine goes on, and space plays the picture."
         " ENGINE PAUSED: the engine waits, and p resumes it. Blocks are in use, cached (free,"
-        " but a prompt can still hit them) or empty."
+        " but a prompt can still hit them) or empty; at the end, the memory of those in use."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -131,6 +131,11 @@ class Header(Panel, can_focus=False):
             facts.append([("hits ", "muted"), (f"{hits:.0%}", "text*")])
         facts.append(_count(counters.num_preemptions, "preempted"))
         facts.append(_count(counters.evicted_blocks, "evicted"))
+        if block_bytes := model.header.block_bytes:
+            total = format_memory(len(model.fold.blocks) * block_bytes)
+            facts.append(
+                [(format_memory(use.used * block_bytes), "text*"), (f" of {total}", "muted")]
+            )
         return facts
 
 

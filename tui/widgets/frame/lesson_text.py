@@ -49,6 +49,8 @@ class LessonText(Panel):
         ]
         if claims:
             claims.append(())
+        if page.figure:
+            said += _figure(page, width, height - len(head) - len(said) - len(keys) - 2)
         room = height - len(said) - len(keys) - 1
         above = [*head, *claims]
         if len(above) > room:
@@ -84,6 +86,17 @@ def _head(title: str, page: Page, width: int) -> list[Line]:
     if page.engine:
         rows += _hanging("engine: ", page.engine, "muted", "accent", width)
     return [*rows, ()]
+
+
+def _figure(page: Page, width: int, room: int) -> list[Line]:
+    """The figure, or how much larger the terminal must be for it: half a figure says nothing."""
+    rows, columns = len(page.figure) - room, max(map(cell_len, page.figure)) - width
+    if rows <= 0 and columns <= 0:
+        return [(), *(Row(width).put(row, "accent").line() for row in page.figure)]
+    missing = f"{rows} more rows" if rows > 0 else f"{columns} more columns"
+    return _hanging(
+        "", f"There is a drawing here, in a terminal with {missing}.", "warn", "warn", width
+    )
 
 
 def _said(page: Page, width: int) -> list[Line]:

@@ -1,6 +1,9 @@
 """Timelines: one row per sequence, from arrival to end, over the steps of the engine.
 
-    ░░▓▓aaaa××▓aaa     queued, prefill, decode (its letter), preempted, ...
+    ░░▓▓████▁▁▓███     queued, prefill, decode, preempted (a gap), ...
+
+Prefill and decode have the sequence's hue. If there is room, a bar is two rows high, and a step
+takes several cells.
 
 The axis is in steps: on an axis in seconds, a slow step would look like a long wait. If a cell
 stands for several steps, it shows the rarest phase: otherwise one queued step would vanish behind a
@@ -15,16 +18,18 @@ from rich.cells import cell_len
 
 from minivllm.events.ledger import SequencePhase, SequenceRecord
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, Span, targets_of
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.finished import REASONS
 
-SIGNS: dict[SequencePhase, str] = {"queued": "░", "prefill": "▓", "preempted": "×"}
-"""Signs of the phases. A decode is drawn as the sequence's letter, or as ▄ without a letter."""
-_STYLES: dict[SequencePhase, str] = {"queued": "muted", "prefill": "accent", "preempted": "bad*"}
+SIGNS: dict[SequencePhase, str] = {
+    "queued": "░", "prefill": "▓", "decode": "█", "preempted": "▁",
+}  # fmt: skip
+_STYLES: dict[SequencePhase, str] = {"queued": "muted", "preempted": "bad*"}
+"""The other phases have the sequence's hue."""
 _PAINTED: tuple[SequencePhase, ...] = ("decode", "queued", "prefill", "preempted")
 """The order of painting: later phases in this list are painted over earlier ones."""
 _DEEPEST = 4
@@ -56,10 +61,10 @@ class Axis(NamedTuple):
 class Timelines(Panel):
     HELP_TITLE = "Requests"
     HELP_TEXT = (
-        "One row per request, one cell for one or more steps: ░ waits in the queue, ▓"
-        " prefill, its letter for decode, × preempted. Then its state, the time to its first"
-        " token and the time between tokens. A sample or beam is indented under its parent;"
-        " when the parent is pruned, it loses one indentation."
+        "One bar per request, one or more steps per cell or cells per step: ░ waits in the"
+        " queue, ▓ prefill, █ decode, and a gap with ▁ while it is preempted. Before the bar:"
+        " its state, the time to its first token and the time between tokens. A sample or beam"
+        " is indented under its parent; when the parent is pruned, it loses one indentation."
     )
     KEYS = ("engine.tokens", "engine.abort")
 
@@ -69,8 +74,14 @@ class Timelines(Panel):
             return []
         return [to_sequence(record.seq_id) for record in in_order(self._model)]
 
+    def target_at(self, x: int, y: int) -> Target | None:
+        """The row's sequence. A bar has no target of its own: in reverse, it would look empty."""
+        if not 0 <= y < len(self._lines) or not self._lines[y]:
+            return None
+        return next(iter(targets_of(self._lines[max(y - 1, 0) : y + 1])[::-1]), None)
+
     def title(self, model: DashboardModel, width: int) -> str:
-        return "Requests  ░ queued  ▓ prefill  a decode  × preempted" if width >= 60 else "Requests"
+        return "Requests  ░ queued  ▓ prefill  █ decode  ▁ preempted" if width >= 60 else "Requests"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = in_order(model)
@@ -92,7 +103,11 @@ class Timelines(Panel):
             record.end.step if record.end else max(model.fold.step, record.phases[-1].step)
             for record in shown
         )
-        axis = Axis.over(first, last, bar_width)
+        is_high = head + 2 * len(records) <= height
+        is_apart = head + 3 * len(records) - 1 <= height
+        steps = last - first + 1
+        wide = next((size for size in (8, 4, 2) if is_high and steps * size <= bar_width), 1)
+        axis = Axis.over(first, last, bar_width // wide)
         part = (
             f"{start + 1:,}-{start + len(shown):,} of {len(records):,} ↑↓"
             if len(shown) < len(records)
@@ -100,8 +115,12 @@ class Timelines(Panel):
         )
         lines = [_head(model, axis, last, part, width - bar_width, width)] if head else []
         for record, row in zip(shown, rows, strict=True):
-            _put_bar(row, model, record, axis)
-            lines.append(row.line())
+            bar = _bar(model, record, axis, wide)
+            lines.append((*row.line(), *bar))
+            if is_high:
+                under = [(text.replace(SIGNS["preempted"], " "), style) for text, style in bar]
+                lines.append(((" " * (width - bar_width), "text"), *under))
+            lines += [()] * is_apart
         return lines[:height]
 
 
@@ -199,16 +218,13 @@ def _head(model: DashboardModel, axis: Axis, last: int, part: str, indent: int, 
     return row.put(f"steps {axis.first:,} to {last:,}{scale}; now {seconds:,.2f} s", "muted").line()
 
 
-def _put_bar(row: Row, model: DashboardModel, record: SequenceRecord, axis: Axis) -> None:
-    letter, target = model.letter(record.seq_id), to_sequence(record.seq_id)
-    for phase, run in groupby(phase_cells(record, axis, model.fold.step)):
-        length = len(list(run))
-        if phase is None:
-            row.put(" " * length)
-        elif phase == "decode":
-            row.put((letter or "▄") * length, f"{model.hue(letter)}*", target=target)
-        else:
-            row.put(SIGNS[phase] * length, _STYLES[phase], target=target)
+def _bar(model: DashboardModel, record: SequenceRecord, axis: Axis, wide: int) -> list[Span]:
+    """The bar's parts. wide: how many columns of the screen a cell of the axis has."""
+    hue = model.hue(model.letter(record.seq_id))
+    return [
+        (SIGNS.get(phase, " ") * len(list(run)) * wide, _STYLES.get(phase, hue))
+        for phase, run in groupby(phase_cells(record, axis, model.fold.step))
+    ]
 
 
 def phase_cells(record: SequenceRecord, axis: Axis, now: int) -> Iterator[SequencePhase | None]:

@@ -1,0 +1,191 @@
+"""The charts of the last steps: each column equals a plain reading of the events."""
+
+from collections import defaultdict
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.tui.shown import SCENARIOS, missing_from, rows
+
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import step
+from minivllm.tui.state.histories import STEPS_KEPT
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts, columns
+
+GLYPHS = " ▁▂▃▄▅▆▇█"
+
+
+def reference(header: ev.LogHeader, events: list[ev.Event]) -> dict[str, dict[int, float]]:
+    """Name of a chart -> step -> value, from events and a fold of them."""
+    fold, last = Fold(header), {}
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for event in events:
+        fold.apply(event)
+        if isinstance(event, ev.RequestArrived):
+            last[event.seq_id] = ("time to first token", event.t)
+        elif isinstance(event, ev.RequestForked):
+            last[event.seq_id] = last[event.parent]
+        elif isinstance(event, ev.TokenSampled):
+            name, since = last[event.seq_id]
+            longest = max(event.t - since, found[name].get(event.step, 0.0))
+            found[name][event.step] = longest
+            last[event.seq_id] = ("time between tokens", event.t)
+            count = found["output tokens per step"]
+            count[event.step] = count.get(event.step, 0) + 1
+        elif isinstance(event, ev.StepEnd):
+            used = sum(block.ref_cnt > 0 for block in fold.blocks)
+            found["blocks in use"][event.step] = used
+            found["output tokens per step"].setdefault(event.step, 0)
+    return found
+
+
+def check_charts(model: DashboardModel, events: list[ev.Event]) -> None:
+    expected = reference(model.header, events)
+    charts = [*StepCharts().charts(model), *LatencyCharts().charts(model)]
+    assert [chart.name for chart in charts] == [
+        "output tokens per step", "blocks in use", "time to first token", "time between tokens",
+    ]  # fmt: skip
+    for chart in charts:
+        by_step = {
+            record.step: value
+            for record, value in zip(model.steps.records, chart.values, strict=True)
+            if value is not None
+        }
+        assert by_step == expected[chart.name], chart.name
+
+
+def heights(lines: list[str], width: int) -> list[int]:
+    """Read the columns back from the screen, in eighths of a cell."""
+    padded = [line.ljust(width) for line in lines]
+    return [sum(GLYPHS.index(line[x]) for line in padded) for x in range(width)]
+
+
+@RUNS
+@given(REQUESTS, OPTIONS)
+def test_the_values_of_each_step_match_a_reference(stage, ask, requests, options) -> None:
+    run = run_of(stage, ask, requests, options)
+    check_charts(folded(run), run.events)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_columns_on_the_screen_are_the_values(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
+    run = request.getfixturevalue(scenario).run(30)
+    model = folded(run)
+    check_charts(model, run.events)
+    expected = reference(model.header, run.events)["blocks in use"]
+    shown = rows(StepCharts(), model, 30, 12)[7:]
+    total = len(model.fold.blocks)
+    assert heights(shown, 30) == [
+        max(round(used * 5 * 8 / total), 1) if used else 0 for used in expected.values()
+    ]
+
+
+@given(
+    st.lists(st.none() | st.floats(0, 1e6), max_size=50),
+    st.floats(0, 1e6),
+    st.integers(1, 9),
+)
+def test_every_value_above_zero_is_visible_and_none_is_higher_than_its_chart(
+    values: list[float | None], full: float, height: int
+) -> None:
+    shown = heights(columns(values, full, height), len(values))
+    for value, eighths in zip(values, shown, strict=True):
+        assert 0 <= eighths <= 8 * height
+        assert bool(eighths) == bool(value and full)
+        if value and full and value <= full:
+            assert abs(eighths - value * 8 * height / full) <= 1
+
+
+def test_the_newest_steps_are_shown_and_few_steps_are_drawn_wider(shared_prefix) -> None:
+    model = folded(shared_prefix.run(60))
+    blocks = [record.num_used_blocks for record in model.steps.records]
+    for width, wide in ((40, 1), (60, 1), (120, 2), (240, 4), (600, 8)):
+        shown = heights(rows(StepCharts(), model, width, 12)[7:], width)
+        kept = blocks[-width:]
+        assert [shown[x * wide] for x in range(len(kept))] == [
+            max(round(used * 5 * 8 / len(model.fold.blocks)), 1) for used in kept
+        ]
+        assert set(shown[len(kept) * wide :]) <= {0}
+
+
+def test_a_selected_step_has_its_numbers_in_words(memory_pressure) -> None:
+    model, panel = folded(memory_pressure.run(60)), StepCharts()
+    for record in model.steps.records[::7]:
+        panel.context = context_with(step(record.step))
+        shown = rows(panel, model, 120, 12)
+        facts = missing_from(shown[6], "chosen step", f"{record.num_used_blocks} of 24")
+        assert facts == [] and missing_from(shown[0], record.num_tokens) == []
+
+
+def test_a_chart_is_computed_once_per_step(shared_prefix) -> None:
+    events, panel = shared_prefix.run(20).events, StepCharts()
+    model, drawn = DashboardModel(shared_prefix.header), []
+    for event in events:
+        model.apply(event)
+        lines = panel.lines(model, 80, 12)
+        if not any(lines is one for one in drawn):
+            drawn.append(lines)
+    assert len([lines for lines in drawn if len(lines) > 1]) == 20
+
+
+def test_bytes_are_shown_if_the_header_has_them_and_steps_if_it_does_not(shared_prefix) -> None:
+    shared_prefix.run(9)
+    assert "iB" not in "".join(rows(StepCharts(), folded(shared_prefix), 120, 12))
+    shared_prefix.header = msgspec.structs.replace(
+        shared_prefix.header, weight_bytes=100 << 20, block_bytes=1 << 20
+    )
+    model = folded(shared_prefix)
+    used, free = model.pool_use().used, len(model.fold.free_queue)
+    shown = rows(StepCharts(), model, 120, 12)
+    assert f"now {used} of 64, {used}.0 MiB" in "".join(shown)
+    bar = shown[-1]
+    assert missing_from(bar, "weights 100.0 MiB", f"{used}.0 MiB", f"{free}.0 MiB") == []
+    # Each size has its share of the bar, and one cell of its own in the words.
+    counts = [bar.count(sign) - 1 for sign in "█▓░"]
+    assert [count / sum(counts) for count in counts] == pytest.approx(
+        [size / 164 for size in (100, used, free)], abs=0.05
+    )
+
+
+def test_measured_steps_have_a_chart_of_their_time_and_tokens_per_second(shared_prefix) -> None:
+    shared_prefix.run(9)
+    shared_prefix.header = msgspec.structs.replace(shared_prefix.header, clock="monotonic")
+    times = {"t_schedule": 0.001, "t_prepare": 0.002, "t_model": 0.016, "t_sample": 0.001}
+    shared_prefix.events = [
+        msgspec.structs.replace(event, **times) if isinstance(event, ev.StepEnd) else event
+        for event in shared_prefix.events
+    ]
+    model = folded(shared_prefix)
+    rates, seconds, _ = StepCharts().charts(model)
+    assert seconds.values == pytest.approx([0.02] * 9) and seconds.shown(0.02) == "20ms"
+    counts = [record.num_tokens for record in model.steps.records]
+    # The stage's clock moves 0.04 seconds per step, and the top line has the same rate.
+    assert rates.values[0] is None and counts[-1] == 4
+    assert rates.values[1:] == pytest.approx([count / 0.04 for count in counts[1:]])
+    assert model.tokens_per_second() == pytest.approx(sum(rates.values[1:]) / 8)
+
+
+def test_no_more_steps_are_kept_than_the_history_has(stage, ask) -> None:
+    asks = [ask("r0", "a question", " ".join(f"w{i}" for i in range(300)), max_tokens=300)]
+    model = folded(stage(asks).run())
+    assert len(LatencyCharts().charts(model)[0].values) == STEPS_KEPT
+    assert all(len(text_of(one)) <= 90 for one in LatencyCharts().lines(model, 90, 9))
+
+
+def test_in_a_narrow_panel_numbers_are_left_out_and_never_cut(memory_pressure) -> None:
+    memory_pressure.header = msgspec.structs.replace(
+        memory_pressure.header, weight_bytes=100 << 20, block_bytes=1 << 20
+    )
+    model = folded(memory_pressure.run(30))
+    for width in range(38, 120):
+        shown = rows(StepCharts(), model, width, 12)
+        assert not any("…" in row for row in shown), width
+        assert f"now {model.steps.records[-1].num_tokens}" in shown[0]
+    assert "at most" in shown[0] and "weights" in shown[-1]

@@ -1,0 +1,128 @@
+"""The flat batch on the screen is what the runner's `InputBatch` makes of the same plan."""
+
+import pytest
+from hypothesis import given
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.tui.shown import SCENARIOS, rows
+
+from minivllm.core.block_math import NOT_WRITTEN
+from minivllm.events import types as ev
+from minivllm.runtime.input_batch import InputBatch
+from minivllm.runtime.step_result import StepResult
+from minivllm.tui.draw.lines import target_of
+from minivllm.tui.draw.selection import block, sequence
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.steps.flat_batch import FlatBatch, InputToken, input_tokens
+
+
+class Watched:
+    """A stage whose runner also keeps what a model would get in each step."""
+
+    def __init__(self, stage) -> None:
+        self.stage, self.steps = stage, {}
+        header = stage.header
+        self._batch = InputBatch(header.max_num_seqs, header.max_model_len, header.block_size)
+        stage.engine._stepper.runner.execute_model = self._execute
+
+    def _execute(self, plan, watch=None) -> StepResult:
+        inputs = self._batch.prepare(plan)
+        slots = [
+            None if slot == NOT_WRITTEN else int(slot) for slot in inputs.attention.slot_mapping
+        ]
+        self.steps[self.stage.events[-1].step] = list(
+            zip(inputs.positions.tolist(), inputs.token_ids.tolist(), slots, strict=True)
+        )
+        return StepResult(logits=None)
+
+
+def check_all_steps(stage, model: DashboardModel, steps: dict[int, list[tuple]]) -> None:
+    """Before the tokens of a step, all rows are known; after it, those of unfinished sequences."""
+    checked = 0
+    for event, after in zip(stage.events, [*stage.events[1:], None], strict=True):
+        model.apply(event)
+        is_planned = isinstance(event, ev.StepScheduled | ev.BlockHashed)
+        if isinstance(event, ev.StepEnd) or (is_planned and isinstance(after, ev.TokenSampled)):
+            shown = list(input_tokens(model, 0, 10_000))
+            assert [token.row for token in shown] == list(range(len(shown)))
+            truth = steps[event.step]
+            assert len(shown) == len(truth)
+            for token, (position, token_id, slot) in zip(shown, truth, strict=True):
+                is_gone = token.seq_id not in model.fold.sequences
+                assert not (is_gone and is_planned)
+                expected = (None, None) if is_gone else (token_id, slot)
+                assert (token.position, token.token_id, token.slot) == (position, *expected)
+            checked += 1
+    assert checked >= len(steps)
+
+
+@RUNS
+@given(REQUESTS, OPTIONS)
+def test_the_tokens_positions_and_slots_are_those_that_the_model_gets(
+    stage, ask, requests, options
+) -> None:
+    # No request runs yet: the stage has not taken a step.
+    made = {}
+
+    def watching(*arguments, **named):
+        made["watched"] = Watched(stage(*arguments, **named))
+        return made["watched"].stage
+
+    run = run_of(watching, ask, requests, options)
+    check_all_steps(run, DashboardModel(run.header), made["watched"].steps)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_chunks_resumed_sequences_copies_and_hits_are_those_that_the_model_gets(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
+    watched = Watched(request.getfixturevalue(scenario))
+    run = watched.stage.run(60)
+    check_all_steps(run, DashboardModel(run.header), watched.steps)
+
+
+def test_a_row_has_the_token_s_word_and_a_click_on_its_slot_finds_the_block(shared_prefix) -> None:
+    model, panel = folded(shared_prefix.run(1)), FlatBatch()
+    tokens = list(input_tokens(model, 0, 10_000))
+    assert len(tokens) > 40
+    lines = panel.lines(model, 42, 80)
+    assert len(lines) == len(tokens) + 1
+    for line, token in zip(lines[1:], tokens, strict=True):
+        row = "".join(text for text, _ in line)
+        word = model.fold.token_pieces[token.token_id].replace(" ", "·")
+        assert row.split()[:2] == [str(token.row), model.letter(token.seq_id)]
+        assert [str(token.position), str(token.token_id)] == row.split()[2:4]
+        assert row.split()[4] == (word if len(word) < 14 else word[:12] + "…")
+        assert target_of(line[-1][1]) == block(token.slot // model.header.block_size)
+
+
+def test_if_not_all_tokens_fit_those_of_the_selected_sequence_come_first(shared_prefix) -> None:
+    model, panel = folded(shared_prefix.run(1)), FlatBatch()
+    last = model.fold.scheduled[-1]
+    total = sum(item.num_tokens for item in model.fold.scheduled)
+    assert rows(panel, model, 45, 8)[-1] == f"+ {total - 6} more tokens"
+    assert rows(panel, model, 45, 8)[1].split()[0] == "0"
+    panel.context = context_with(sequence(last.seq_id))
+    shown = rows(panel, model, 45, 8)
+    first = total - max(last.num_tokens, 6)
+    assert shown[1].split()[:2] == [str(first), model.letter(last.seq_id)]
+    # In a wide panel, the rows continue in a second column.
+    both = rows(panel, model, 90, 8)[1].split()
+    assert both[0] == str(total - 12) and str(total - 6) in both[5:]
+
+
+def test_a_sequence_that_has_ended_keeps_its_rows_but_not_its_tokens(stage, ask) -> None:
+    run = stage([ask("r0", "a b c", "d")]).run()
+    model = folded(run)
+    (token,) = input_tokens(model, 0, 9)
+    assert token == InputToken(0, "r0.0", 3, None, None)
+    assert "r0 has ended" in rows(FlatBatch(), model, 60, 9)[1]
+
+
+def test_a_new_sequence_with_the_name_of_an_ended_one_does_not_lend_it_its_tokens(
+    stage, ask
+) -> None:
+    run = stage([ask("r0", "a b c", "d")])
+    run.step(), run.step()
+    run.engine.add_request("r0", "e", ask("r0", "e", "f").params)
+    (token,) = input_tokens(folded(run), 0, 9)
+    assert token.token_id is None and token.slot is None

@@ -1,0 +1,224 @@
+"""Charts of the last steps: one column per step, in eighths of a cell. Few steps are drawn wider.
+
+    tokens per step  now 4, at most 64
+    █
+    █▁▁▁▁▁▁▁▁▁▁▁
+
+A chart is computed once per step, not once per frame. A step where the value is unknown, or where
+nothing was measured, has an empty column.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+from minivllm.text import format_memory
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import Target
+from minivllm.tui.draw.selection import step as to_step
+from minivllm.tui.state.histories import StepRecord
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.timelines import duration
+
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+
+Value = float | None
+"""What a step has in a chart; None for an empty column."""
+
+
+class Chart(NamedTuple):
+    name: str
+    style: str
+    values: list[Value]
+    """One for each step in memory, oldest first."""
+    shown: Callable[[float], str]
+    """A value in words."""
+    full: float | None = None
+    """The value of a full column; None for the largest value that is visible."""
+
+
+def columns(values: list[Value], full: float, height: int) -> list[str]:
+    """The columns as `height` rows of text, top row first. Each value above 0 is visible."""
+    eighths = [
+        max(round(min(value / full, 1.0) * height * 8), 1) if value and full > 0 else 0
+        for value in values
+    ]
+    return [
+        "".join([_EIGHTHS[min(max(number - 8 * row, 0), 8)] for number in eighths])
+        for row in reversed(range(height))
+    ]
+
+
+class Charts(Panel):
+    """A subclass says which charts it has."""
+
+    NEWEST_LAST = True
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._drawn_for: tuple[StepRecord | None, object] = (None, None)
+        self._drawn: list[Line] = []
+
+    def charts(self, model: DashboardModel) -> list[Chart]:
+        raise NotImplementedError
+
+    def last_row(self, model: DashboardModel, width: int) -> list[Line]:
+        """At most one row below the charts."""
+        return []
+
+    def targets(self) -> list[Target]:
+        """All steps in memory, even those left of the charts."""
+        records = [] if self._model is None else self._model.steps.records
+        return [to_step(record.step) for record in records]
+
+    def target_at(self, x: int, y: int) -> Target | None:
+        """The step of a column; no target in each span, which would cut the rows into cells."""
+        width, _ = self.content_size
+        shown = [] if self._model is None else self._model.steps.records[-width:]
+        at = x // _wide(len(shown), width) if y >= 0 else -1
+        return to_step(shown[at].step) if 0 <= at < len(shown) else None
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        records = model.steps.records
+        if not records:
+            return [Row(width).put("no step has ended yet", "faint").line()]
+        chosen = None if self.context is None else self.context.selection.step
+        # A seek or another recording has other records; so the newest record itself is compared.
+        drawn_for, key = self._drawn_for
+        if drawn_for is not records[-1] or key != (width, height, chosen):
+            self._drawn_for = records[-1], (width, height, chosen)
+            self._drawn = self._draw(model, width, height, chosen)
+        return self._drawn
+
+    def _draw(
+        self, model: DashboardModel, width: int, height: int, chosen: int | None
+    ) -> list[Line]:
+        charts = self.charts(model)
+        below = self.last_row(model, width) if height > 2 * len(charts) else []
+        shown = model.steps.records[-width:]
+        at = next((x for x, record in enumerate(shown) if record.step == chosen), None)
+        room, lines = height - len(below), []
+        for number, chart in enumerate(charts):
+            rows = max(room // len(charts) + (number < room % len(charts)), 1)
+            lines += _chart(chart, width, rows, at)
+        return [*lines[:room], *below]
+
+
+def _wide(num_steps: int, width: int) -> int:
+    """How many columns of the screen a step takes; powers of 2, so that it seldom changes."""
+    return next((size for size in (8, 4, 2) if num_steps * size <= width), 1)
+
+
+def _chart(chart: Chart, width: int, height: int, chosen: int | None) -> list[Line]:
+    """A row of words above the columns. chosen: the column of the selected step."""
+    shown = chart.values[-width:]
+    known = [value for value in shown if value is not None]
+    most = max(known, default=0.0)
+    row = Row(width).put(f"{chart.name}  ", "muted")
+    when, value = ("now", shown[-1]) if chosen is None else ("chosen step", shown[chosen])
+    row.put(f"{when} ", "muted").put("none" if value is None else chart.shown(value), "text*")
+    if known and len(f", at most {chart.shown(most)}") <= row.room:
+        row.put(", at most ", "muted").put(chart.shown(most), "text")
+    lines = [row.line()]
+    wide = _wide(len(shown), width)
+    for row_of_columns in columns(shown, chart.full or most, height - 1):
+        cells = [cell * wide for cell in row_of_columns]
+        cut = len(cells) if chosen is None else chosen
+        bars = Row(width).put("".join(cells[:cut]), chart.style)
+        bars.put("".join(cells[cut : cut + 1]), "text*").put("".join(cells[cut + 1 :]), chart.style)
+        lines.append(bars.line())
+    return lines
+
+
+class StepCharts(Charts):
+    HELP_TITLE = "Last steps"
+    HELP_TEXT = (
+        "One column per step: output tokens per second, or per step on the virtual clock; the"
+        " time of the step, if it was measured; the blocks in use, where a full column is the"
+        " whole pool. A click selects a step. Below: the memory of the model's weights beside"
+        " the KV cache."
+    )
+
+    def charts(self, model: DashboardModel) -> list[Chart]:
+        records, header = model.steps.records, model.header
+        if header.clock == "virtual":
+            per = [float(record.num_tokens) for record in records]
+            charts = [Chart("output tokens per step", "good", per, _count)]
+        else:
+            charts = [Chart("output tokens per second", "good", _rates(records), _count)]
+        if any(any(record.seconds) for record in records):
+            times = [sum(record.seconds) for record in records]
+            charts.append(Chart("time of a step", "accent", times, duration))
+        total = len(model.fold.blocks)
+
+        def blocks(value: float) -> str:
+            used = f"{value:.0f} of {total:,}"
+            if not header.block_bytes:
+                return used
+            return f"{used}, {format_memory(int(value) * header.block_bytes)}"
+
+        used = [float(record.num_used_blocks) for record in records]
+        return [*charts, Chart("blocks in use", "hue1", used, blocks, float(total))]
+
+    def last_row(self, model: DashboardModel, width: int) -> list[Line]:
+        """Weights, used blocks and free blocks as one bar, with their sizes, if they fit."""
+        header, record = model.header, model.steps.records[-1]
+        if not header.block_bytes or not header.weight_bytes:
+            return []
+        used = record.num_used_blocks * header.block_bytes
+        free = len(model.fold.blocks) * header.block_bytes - used
+        parts = (
+            (header.weight_bytes, "█", "muted", "weights"),
+            (used, "▓", "hue1", "blocks"),
+            (free, "░", "faint", "free"),
+        )
+        words = [f" {sign} {name} {format_memory(size)}" for size, sign, _, name in parts]
+        row = Row(width).put("memory ", "muted")
+        room, total = row.room - sum(map(len, words)), header.weight_bytes + used + free
+        if room < 0:
+            return []
+        if room >= 10:
+            ends = [0, header.weight_bytes, header.weight_bytes + used, total]
+            cells = [end * room // total for end in ends]
+            for (_, sign, style, _), (first, last) in zip(parts, pairwise(cells), strict=True):
+                row.put(sign * (last - first), style)
+        for (_, _, style, _), word in zip(parts, words, strict=True):
+            row.put(word[:3], style).put(word[3:], "muted")
+        return [row.line()]
+
+
+def _rates(records: list[StepRecord]) -> list[Value]:
+    """Output tokens per second since the end of the step before; None for the first step.
+
+    The pause between two steps counts, as in the top line.
+    """
+    rates: list[Value] = [None]
+    for before, record in pairwise(records):
+        seconds = record.t - before.t
+        rates.append(record.num_tokens / seconds if seconds > 0 else None)
+    return rates
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+class LatencyCharts(Charts):
+    HELP_TITLE = "Latency"
+    HELP_TEXT = (
+        "One column per step. Time to first token: how long the request had waited that got its"
+        " first token in this step, from its arrival on. Time between tokens: how long after its"
+        " last token a sequence got the next one; a high column is a step with a long prefill, or"
+        " a sequence that was preempted. If there are several, the longest counts. A click"
+        " selects a step."
+    )
+
+    def charts(self, model: DashboardModel) -> list[Chart]:
+        records = model.steps.records
+        first = [record.first_token_wait for record in records]
+        later = [record.token_wait for record in records]
+        return [
+            Chart("time to first token", "accent", first, duration),
+            Chart("time between tokens", "good", later, duration),
+        ]
