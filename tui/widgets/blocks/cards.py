@@ -10,14 +10,13 @@ If not all blocks with text fit, the selected block and those in which something
 
 from collections.abc import Iterator
 from heapq import nsmallest
-from itertools import count, groupby
-from operator import itemgetter
+from itertools import count
 from typing import NamedTuple
 
 from rich.cells import cell_len
 
 from minivllm.text import clean, plural
-from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.lines import Line, Row, Span, joined
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.block_words import Contents, contents
 from minivllm.tui.state.chains import PrefixIndex
@@ -167,11 +166,4 @@ def _body(words: Iterator[Span], width: int) -> list[Line]:
     rows += [Row(width) for _ in range(_ROWS_OF_TEXT - len(rows))]
     if hidden:
         rows[-1].put("…", ground)
-    return [_joined(row.put("", ground or "text=", width=row.room).line()) for row in rows]
-
-
-def _joined(line: Line) -> Line:
-    """The line with neighbours of equal style in one span, which is cheaper to paint."""
-    return tuple(
-        ("".join(text for text, _ in run), style) for style, run in groupby(line, key=itemgetter(1))
-    )
+    return [joined(row.put("", ground or "text=", width=row.room).line()) for row in rows]

@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, flow
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import event as to_event
 from minivllm.tui.draw.selection import sequence as to_sequence
@@ -24,14 +24,17 @@ class EventLog(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         decisions = model.log.decisions
-        lines = []
+        lines: list[Line] = []
         for decision in islice(decisions, max(len(decisions) - height, 0), None):
-            target = to_event(decision.seq)
-            row = Row(width).put(f"{decision.step:>4} ", "faint")
+            spans = [(f"{decision.step:>4} ", "faint")]
             if decision.name:
-                row.put(f"{decision.letter or ' '} ", f"{model.hue(decision.letter)}*")
-                row.put(decision.name, "text", target=to_sequence(decision.owner)).put(" ")
-            for text, style in decision.spans():
-                row.put(text, style, target=target)
-            lines.append(row.line())
-        return lines
+                name = f"text@{to_sequence(decision.owner)}"
+                spans += [
+                    (f"{decision.letter or ' '} ", f"{model.hue(decision.letter)}*"),
+                    (decision.name, name),
+                    (" ", "text"),
+                ]
+            target = to_event(decision.seq)
+            spans += [(text, f"{style}@{target}") for text, style in decision.spans() if text]
+            lines += flow(tuple(spans), width, indent=7)
+        return lines[max(len(lines) - height, 0) :]
