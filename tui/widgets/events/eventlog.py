@@ -1,8 +1,6 @@
 """Panel for recent decisions: what the engine did and why, one sentence per line, newest last."""
 
-from itertools import islice
-
-from minivllm.tui.draw.lines import Line, flow
+from minivllm.tui.draw.lines import Line, flow, line
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import event as to_event
 from minivllm.tui.draw.selection import sequence as to_sequence
@@ -23,9 +21,10 @@ class EventLog(Panel):
         return [target for target in super().targets() if target.kind == "event"]
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        decisions = model.log.decisions
         lines: list[Line] = []
-        for decision in islice(decisions, max(len(decisions) - height, 0), None):
+        for decision in reversed(model.log.decisions):
+            if len(lines) >= height:
+                break
             spans = [(f"{decision.step:>4} ", "faint")]
             if decision.name:
                 name = f"text@{to_sequence(decision.owner)}"
@@ -36,5 +35,8 @@ class EventLog(Panel):
                 ]
             target = to_event(decision.seq)
             spans += [(text, f"{style}@{target}") for text, style in decision.spans() if text]
-            lines += flow(tuple(spans), width, indent=7)
-        return lines[max(len(lines) - height, 0) :]
+            rows = flow(tuple(spans), width, indent=7)
+            # The oldest visible decision may be cut, but it begins with its first words.
+            has_room = len(lines) + len(rows) <= height
+            lines += reversed(rows) if has_room else [line(width, *spans)]
+        return lines[::-1]
