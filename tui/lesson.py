@@ -69,6 +69,8 @@ class LessonControl(Protocol):
     """A running lesson. One call at a time."""
 
     title: str
+    num_pages: int
+    """0 if it is unknown."""
 
     @property
     def page(self) -> Page: ...

@@ -80,4 +80,7 @@ class BlocksScreen(DashboardScreen):
         elif model.mass and not self._had_mass:
             self._open(Mass)
         self._trace_seq, self._had_mass = trace_seq, bool(model.mass)
+        _, mass, xray = self._folding
+        mass.set_class(bool(model.mass), "-filled")
+        xray.set_class(trace_seq is not None, "-filled")
         super().draw()
