@@ -14,12 +14,15 @@ from minivllm.tui.state.model import DashboardModel
 
 _LONGEST_TEMPLATE = 128
 """A chat template adds at most this many characters after the user's prompt."""
+_HELD_BACK = 16
+"""At most this many characters of a text wait for their last byte, or for a stop string."""
 
 
 def put_text(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
     """Append the newest part of the text."""
-    first = sequence.num_prompt_tokens
-    _put(row, model, sequence, tail(sequence.text, row.room), first, sequence.output_token_ids)
+    text, first = tail(sequence.text, row.room), sequence.num_prompt_tokens
+    token_ids = sequence.output_token_ids
+    _put(row, text, _ending(model, first, token_ids, len(text) + _HELD_BACK), sequence, "text")
 
 
 def put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
@@ -27,44 +30,59 @@ def put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None
     request = model.fold.requests[sequence.request_id]
     if request.prompt is not None and row.room > 12:
         row.put("prompt ", "faint")
-        text = tail(request.prompt, row.room)
-        _put(row, model, sequence, text, 0, request.prompt_token_ids, style="muted")
+        text, token_ids = tail(request.prompt, row.room), request.prompt_token_ids
+        _put(
+            row,
+            text,
+            _ending(model, 0, token_ids, len(text) + _LONGEST_TEMPLATE),
+            sequence,
+            "muted",
+        )
+
+
+def _ending(
+    model: DashboardModel, first: int, token_ids: Sequence[int], length: int
+) -> list[tuple[int, str]]:
+    """(entry, words) of the last entries, with `length` characters or more.
+
+    first: the position of the first token
+    """
+    size, pieces = model.header.block_size, model.fold.token_pieces
+    parts: list[tuple[int, str]] = []
+    entry = (first + len(token_ids) - 1) // size
+    while length > 0 and (entry + 1) * size > first:
+        ids = token_ids[max(entry * size - first, 0) : (entry + 1) * size - first]
+        words = "".join([pieces.get(token_id, "") for token_id in ids])
+        parts.append((entry, words))
+        length -= len(words)
+        entry -= 1
+    return parts[::-1]
 
 
 def _put(
-    row: Row,
-    model: DashboardModel,
-    sequence: SequenceState,
-    text: str,
-    first: int,
-    token_ids: Sequence[int],
-    style: str = "text",
+    row: Row, text: str, parts: list[tuple[int, str]], sequence: SequenceState, style: str
 ) -> None:
-    """Append `text`, the end of the words of `token_ids`; `first` is the first one's position."""
-    size, pieces = model.header.block_size, model.fold.token_pieces
-    wanted = len(text) + _LONGEST_TEMPLATE
-    words, ends, entry = "", [], (first + len(token_ids) - 1) // size
-    while len(words) < wanted and (entry + 1) * size > first:
-        ids = token_ids[max(entry * size - first, 0) : (entry + 1) * size - first]
-        held = "".join([pieces.get(token_id, "") for token_id in ids])
-        words, ends = held + words, [*ends, (entry, len(words))]
-        entry -= 1
+    """Append `text`, which ends in the words of `parts`."""
+    words = "".join([part for _, part in parts])
     shown = clean(words)
-    start, plain = _find(text.removeprefix("…"), shown)
-    at = len(text) - plain
+    start, found = _find(text.removeprefix("…"), shown)
+    at, stop = len(text) - found, 0
     row.put(text[:at], style)
-    for entry, behind in reversed(ends):
-        # Clean the beginning as a part of the whole: a line break swallows the spaces after it.
-        stop = at + len(clean(words[: len(words) - behind])) - start
-        part = text[at : max(stop, at)]
+    for entry, part in parts:
+        stop += len(part)
+        # Clean the words so far as one text: a line break swallows the spaces after it.
+        ends = stop if len(shown) == len(words) else len(clean(words[:stop]))
+        if ends <= start:
+            continue
+        piece = text[at : at + ends - start]
         # The newest token has no block before its keys and values are computed.
         has_block = entry < len(sequence.block_table)
-        row.put(part, style, target=block(sequence.block_table[entry]) if has_block else None)
-        start, at = start + len(part), at + len(part)
+        row.put(piece, style, target=block(sequence.block_table[entry]) if has_block else None)
+        start, at = ends, at + len(piece)
 
 
 def _find(text: str, words: str) -> tuple[int, int]:
-    """Where the end of `text` is in `words`, and how much of it: its second half may differ.
+    """Where the end of `text` is in `words`, and how much of it: the beginning may differ.
 
     A character whose bytes are in two tokens is in the text, but in neither piece.
     """
