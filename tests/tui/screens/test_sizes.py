@@ -66,7 +66,7 @@ def test_every_screen_is_complete_at_the_smallest_and_the_largest_size(memory_pr
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "scenario"),
-    zip(("plain", "ascii", "no colour", "no words"), reversed(SCENARIOS), strict=True),
+    list(zip(("plain", "ascii", "no colour", "no words"), reversed(SCENARIOS), strict=True)),
 )
 def test_every_screen_is_complete_at_any_size(
     kind: str, scenario: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
