@@ -13,6 +13,8 @@ def why_token(model: DashboardModel, event: ev.TokenExplained) -> str:
     """The sentence, without a full stop."""
     if event.beams:
         return _why_beams(model, event)
+    if event.token_id is None:
+        return _before_the_draw(model, event)
     chosen, second = event.chosen, event.second
     if chosen is None:
         return f"{piece_of(model.fold, event.token_id)} was chosen for an unknown reason"
@@ -35,6 +37,19 @@ def why_token(model: DashboardModel, event: ev.TokenExplained) -> str:
             f" ({second.final_probability:.1%}) at {second.arrival:.2f}"
         )
     return said + _preferred(model, event, chosen)
+
+
+def _before_the_draw(model: DashboardModel, event: ev.TokenExplained) -> str:
+    best = max(event.candidates, key=lambda one: one.final_probability, default=None)
+    if best is None:
+        return "the next token is about to be chosen"
+    token = piece_of(model.fold, best.token_id)
+    if event.temperature == 0.0:
+        return f"{token} is the most likely token, and is about to be taken without a draw"
+    return (
+        f"the draw is about to begin{_left(event)}; {token} wins with probability"
+        f" {best.final_probability:.1%}"
+    )
 
 
 def cut_words(cut: ev.SamplingCut) -> str:
