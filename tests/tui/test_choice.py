@@ -261,8 +261,9 @@ def test_the_words_in_the_slots_are_coloured_by_the_probability_of_each(run) -> 
     coloured = slots.lines(model, 110, 4)[row]
     assert "".join(text for text, _ in plain) == "".join(text for text, _ in coloured)
     pieces = model.fold.token_pieces
-    for event, (text, style) in zip(explained_in(run.events)[:-6:-1], coloured[::-1], strict=False):
-        assert text == clean(pieces[event.token_id])
+    words = [(text, style) for text, style in coloured[::-1] if text.strip()]
+    for event, (text, style) in zip(explained_in(run.events)[:-6:-1], words, strict=False):
+        assert text.strip() == clean(pieces[event.token_id]).strip()
         percent = round(100 * probability_of(event.position))
         assert style.partition("@")[0] == confidence_style(percent)
     # Other sequences keep their colour.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.text import clean, visible
-from minivllm.tui.draw.confidence import confidence_style
+from minivllm.tui.draw.confidence import confidence_style, put_word
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, token
 from minivllm.tui.state.explanations import TOKENS_KEPT
@@ -40,7 +40,7 @@ def sentence(
     for packed in rows[first : first + height]:
         row = Row(width)
         for one in packed:
-            row.put(one.text, one.style, target=one.target)
+            put_word(row, one.text, one.style, one.target)
         lines.append(row.line())
     return lines
 

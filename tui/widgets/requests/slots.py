@@ -8,7 +8,7 @@ from textual.geometry import Size
 
 from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.text import clean, id_ranges, plural, short_name, tail
-from minivllm.tui.draw.confidence import confidence_style
+from minivllm.tui.draw.confidence import confidence_style, put_word
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.draw.selection import sequence as to_sequence
@@ -185,7 +185,7 @@ def _put_text(row: Row, model: DashboardModel, seq_id: str, confidence: bool) ->
         # The newest token has no block before its keys and values are computed.
         entry, table = at // size, sequence.block_table
         target = block(table[entry]) if entry < len(table) else None
-        row.put(words, confidence_style(percents.get(at)), target=target)
+        put_word(row, words, confidence_style(percents.get(at)), target)
 
 
 def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
