@@ -90,6 +90,23 @@ def test_a_cut_token_is_struck_out_and_its_row_has_the_cause(run) -> None:
         assert "2.25" in "".join(text for line in lines for text, _ in line)  # the second arrives
 
 
+def test_a_greedy_choice_has_the_models_probabilities_and_no_race(run) -> None:
+    last = explained_in(run.events)[-1]
+    share = probability_of(last.position)
+    found = tuple(
+        msgspec.structs.replace(one, final_probability=float(index == 0), cut_by=None, draw=None)
+        for index, one in enumerate(last.candidates[:2])
+    )
+    greedy = msgspec.structs.replace(last, temperature=0.0, candidates=found, cuts=(), num_left=1)
+    run.events[run.events.index(last)] = greedy
+    shown = choice_at(run, len(run.events))
+    for width in (44, 80, 130):
+        text = rows(shown, shown.context.transport.view, width, 12)
+        winner = next(row for row in text if "▶" in row)
+        assert f"{share:.1%}" in winner and "100.0%" not in winner
+        assert not any("race" in row or "arrives" in row or "cuts" in row for row in text)
+
+
 def test_the_winner_is_shown_even_where_there_is_room_for_one_candidate(run) -> None:
     last = explained_in(run.events)[-1]
     found = candidates(last.token_id, last.position)
@@ -124,7 +141,7 @@ def test_before_the_draw_there_are_candidates_and_no_winner(run) -> None:
     del run.events[index + 1 :]
     shown = choice_at(run, index + 1)
     model = shown.context.transport.view
-    assert "before the draw" in shown.title(model, 130)
+    assert "before sample" in shown.title(model, 130)
     for size in ((130, 20), (60, 8), (44, 5)):
         text = "\n".join(rows(shown, model, *size))
         assert " ?\n" in text and "▶" not in text and "60.0%" in text

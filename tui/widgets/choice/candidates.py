@@ -19,8 +19,9 @@ from minivllm.tui.state.model import DashboardModel
 _WIDE, _MEDIUM = 96, 56
 """Columns for a bar of each stage; for one bar and the model's probability."""
 _PERCENT, _CAUSE = 7, 11
-_LANE = 22
+_LANE, _LONGEST_LANE = 22, 60
 """Columns for the race."""
+_LONGEST_BAR = 28
 _RACE_LIMIT = 6.0
 """A token that arrives this many times later than the winner is not on the track."""
 _MASKED = {"min_tokens": "masked", "rounding": "rounded"}
@@ -67,24 +68,25 @@ def _narrow_rows(
     width: int,
     ascii: bool,
 ) -> list[Line]:
-    races = event.temperature > 0.0 and event.token_id is not None
+    draws = event.temperature > 0.0
+    races, most = draws and event.token_id is not None, _most(shown, draws)
     word_width, model_width = min(max(width // 4, 8), 18), 8 if width >= _MEDIUM else 0
     bar_width = max(width - 2 - word_width - model_width - 1 - _CAUSE - (8 if races else 0), 3)
     heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
     heading.put("model  ".rjust(model_width), "muted", model_width)
     heading.put("probability", "muted", bar_width + 1)
-    heading.put("final".rjust(_PERCENT), "muted", _CAUSE).put("arrives" if races else "", "muted")
+    heading.put("final".rjust(_PERCENT) if draws else "", "muted", _CAUSE)
+    heading.put("arrives" if races else "", "muted")
     lines = [heading.line()]
     for one in shown:
         look = _look(event, one)
         row = Row(width).put(look.mark, look.style, 2)
         row.put(_word(model, one, ascii), look.word, word_width - 1).put(" ")
         row.put(f"{_percent(one.probability)} ".rjust(model_width), look.style, model_width)
-        share = one.tempered_probability if one.cut_by else one.final_probability
-        row.put(
-            _bar(share / _most(shown), bar_width, one.cut_by is not None), look.style, bar_width
-        ).put(" ")
-        row.put(_final(event, one), look.style, _CAUSE)
+        is_cut = one.cut_by is not None
+        share = one.final_probability if draws and not is_cut else one.tempered_probability
+        row.put(_bar(share / most, bar_width, is_cut), look.style, bar_width).put(" ")
+        row.put(_cause(event, one) if is_cut else _percent(share), look.style, _CAUSE)
         if races and one.arrival is not None:
             row.put(f"{one.arrival:>7.2f}", look.style)
         lines.append(row.line())
@@ -100,61 +102,65 @@ def _wide_rows(
 ) -> list[Line]:
     draws = event.temperature > 0.0
     changed = any(one.processed_logit != one.logit for one in shown)
+    stages = ["the model's"]
+    if draws:
+        stages += [f"temperature {event.temperature:g}", "after the cuts"]
+    elif changed:
+        stages.append("after penalties")
     word_width, logit_width = 18, 15 if changed else 8
-    room = width - 2 - word_width - logit_width - 3 * (_PERCENT + 2) - (8 if draws else 0)
-    bar_width = max(min((room - _LANE) // 3 if draws else room // 3, 28), 4)
-    lane = room - 3 * bar_width
-    stage = f"temperature {event.temperature:g}" if draws else "after penalties"
+    room = width - 2 - word_width - logit_width - len(stages) * (_PERCENT + 2)
+    room -= _LANE + 8 if draws else 0
+    bar_width = max(min(room // len(stages), _LONGEST_BAR), 4)
     heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
     heading.put("logit", "muted", logit_width)
-    for name in ("the model's", stage, "after the cuts"):
+    for name in stages:
         heading.put(f"  {name}", "muted", bar_width + _PERCENT + 2)
     if draws:
         title = "race: shortest wins" if event.token_id is not None else "race: next"
         heading.put("random".rjust(7), "muted").put(" ").put(title, "muted")
     lines = [heading.line()]
-    limit, most = _race_limit(event, shown), _most(shown)
+    limit, most = _race_limit(shown), _most(shown, draws)
     for one in shown:
         look = _look(event, one)
         row = Row(width).put(look.mark, look.style, 2)
         row.put(_word(model, one, ascii), look.word, word_width - 1).put(" ")
         row.put(_logit(one), look.style, logit_width)
-        for share in (one.probability, one.tempered_probability):
+        shares = (one.probability, one.tempered_probability, one.final_probability)
+        for number, share in enumerate(shares[: len(stages)]):
+            if number == 2 and one.cut_by is not None:
+                cut_by = "" if one.cut_by in _MASKED else "cut by "
+                row.put(cut_by + _cause(event, one), "warn", bar_width + _PERCENT + 2)
+                continue
+            bar = "muted" if draws and number < 2 and not look.mark else look.style
             row.put(_percent(share), look.style).put(" ")
-            style = look.style if look.mark else "muted"
-            row.put(_bar(share / most, bar_width), style, bar_width).put(" ")
-        if one.cut_by is None:
-            row.put(_percent(one.final_probability), look.style).put(" ")
-            bar = _bar(one.final_probability / most, bar_width)
-            row.put(bar, look.style, bar_width).put(" ")
-        else:
-            row.put(f"cut by {_final(event, one).strip()}", "warn", bar_width + _PERCENT + 2)
+            row.put(_bar(share / most, bar_width), bar, bar_width).put(" ")
         if one.arrival is not None:
             row.put(f"{one.draw:>7.2f}", look.style).put(" ")
-            _put_lane(row, one.arrival, limit, min(lane, row.room), look.style)
+            _put_lane(row, one.arrival, limit, look.style)
         lines.append(row.line())
     return lines
 
 
-def _put_lane(row: Row, arrival: float, limit: float, width: int, style: str) -> None:
+def _put_lane(row: Row, arrival: float, limit: float, style: str) -> None:
     """The way of a token to its arrival time; an arrow if it is still on its way at the end."""
     figure = f" {arrival:.2f}"
-    track = max(width - 8, 1)
+    track = max(min(row.room, _LONGEST_LANE) - 8, 1)
     way = round(min(arrival / limit, 1.0) * (track - 1))
     row.put("─" * way + ("●" if arrival <= limit else "→"), style).put(figure, style)
 
 
-def _race_limit(event: ev.TokenExplained, shown: list[ev.TokenCandidate]) -> float:
+def _race_limit(shown: list[ev.TokenCandidate]) -> float:
     arrivals = [one.arrival for one in shown if one.arrival is not None]
     if not arrivals:
         return 1.0
     return max(min(max(arrivals), _RACE_LIMIT * min(arrivals)), 1e-9)
 
 
-def _most(shown: list[ev.TokenCandidate]) -> float:
+def _most(shown: list[ev.TokenCandidate], draws: bool) -> float:
     """The largest probability of any stage: it has the longest bar."""
-    shares = [(one.probability, one.tempered_probability, one.final_probability) for one in shown]
-    return max((max(one) for one in shares), default=0.0) or 1.0
+    shares = [max(one.probability, one.tempered_probability) for one in shown]
+    shares += [one.final_probability for one in shown if draws]
+    return max(shares, default=0.0) or 1.0
 
 
 def _look(event: ev.TokenExplained, one: ev.TokenCandidate) -> _Look:
@@ -169,10 +175,8 @@ def _word(model: DashboardModel, one: ev.TokenCandidate, ascii: bool) -> str:
     return visible(model.fold.token_pieces.get(one.token_id, ""), ascii) or f"token {one.token_id}"
 
 
-def _final(event: ev.TokenExplained, one: ev.TokenCandidate) -> str:
-    """The final probability, or what removed the token."""
-    if one.cut_by is None:
-        return _percent(one.final_probability)
+def _cause(event: ev.TokenExplained, one: ev.TokenCandidate) -> str:
+    """What removed the token."""
     if one.cut_by in _MASKED:
         return _MASKED[one.cut_by]
     cut = next((cut for cut in event.cuts if cut.name == one.cut_by), None)

@@ -46,7 +46,7 @@ class Choice(Panel):
         if event is None:
             return self.HELP_TITLE
         if event.token_id is None:
-            return f"{self.HELP_TITLE}  before the draw of token {event.position:,}"
+            return f"{self.HELP_TITLE}  before sample: token {event.position:,}"
         return f"{self.HELP_TITLE}  token {event.position:,}, step {event.step:,}"
 
     def targets(self) -> list[Target]:
