@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,7 +28,9 @@ from minivllm.errors import InvalidRequestError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
-from minivllm.runtime.sampling.explanation import NUM_BEST, CandidateStages, Explanation
+
+if TYPE_CHECKING:
+    from minivllm.runtime.sampling.explanation import CandidateStages, Explanation
 
 _MAX_DROPPED = 8
 """How many of the candidates that a beam search drops are in an event."""
@@ -86,6 +89,8 @@ class TokenExplainer:
 
         tokens: what the draw is going to give; only what is known without the draw is emitted
         """
+        from minivllm.runtime.sampling.explanation import NUM_BEST  # late, because of torch
+
         for sequence, token in tokens:
             if isinstance(token, SamplingError) or token.explanation is None:
                 continue

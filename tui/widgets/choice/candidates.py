@@ -16,7 +16,7 @@ from minivllm.tui.answers.why_tokens import cut_words
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.state.model import DashboardModel
 
-_WIDE, _MEDIUM = 96, 56
+_WIDE, _MEDIUM = 110, 56
 """Columns for a bar of each stage; for one bar and the model's probability."""
 _PERCENT, _CAUSE = 7, 11
 _LANE, _LONGEST_LANE = 22, 60
@@ -74,7 +74,7 @@ def _narrow_rows(
     bar_width = max(width - 2 - word_width - model_width - 1 - _CAUSE - (8 if races else 0), 3)
     heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
     heading.put("model  ".rjust(model_width), "muted", model_width)
-    heading.put("probability", "muted", bar_width + 1)
+    heading.put("probability" if bar_width > 10 else "prob.", "muted", bar_width + 1)
     heading.put("final".rjust(_PERCENT) if draws else "", "muted", _CAUSE)
     heading.put("arrives" if races else "", "muted")
     lines = [heading.line()]
