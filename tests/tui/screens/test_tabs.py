@@ -25,7 +25,7 @@ def check_places(app: DashboardApp) -> None:
     shown, header = [tab.region for tab in tabs(app)], panel(app, "header").region
     assert all(one.height == 1 and not one.overlaps(header) for one in shown)
     assert all(one.right <= other.x for one, other in pairwise(shown))
-    assert shown[-1].right <= app.size.width and header.width >= 19
+    assert shown[-1].right <= app.size.width and header.width >= 17
 
 
 @pytest.mark.parametrize("size", [(40, 12), (59, 40), (80, 24), (120, 36), (200, 50), (300, 24)])
