@@ -242,6 +242,19 @@ def test_a_selected_sequence_is_watched_once_and_only_until_w_stops_it(shared_pr
     drive(app, look)
 
 
+def test_the_choice_screen_watches_the_first_sequence_if_none_is_selected(shared_prefix) -> None:
+    app = app_for(shared_prefix.run(22), control=(control := FakeControl()))
+
+    async def look(pilot) -> None:
+        await show_screen(pilot, "choice")
+        first = app.model.fold.running[0]
+        assert ("explain_tokens", first, True) in control.calls
+        assert app.context.selection.seq_id == first
+        assert "its next one is" in " ".join(drawn(app, "choice"))
+
+    drive(app, look)
+
+
 def test_without_explanations_one_sentence_says_how_to_get_them(shared_prefix) -> None:
     stage = shared_prefix.run(22)
     context = context_of(stage)
