@@ -1,6 +1,6 @@
 """The Requests screen: a timeline of every request, and all details of the selected one.
 
-In a tall terminal, also charts of the latency. If a sequence is watched, also why it got its newest token.
+In a tall terminal, also charts of the latency; if a sequence is watched, the choice of its token.
 """
 
 from collections.abc import Iterable
