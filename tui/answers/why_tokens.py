@@ -59,8 +59,8 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
             " minivllm demo --explain-tokens --record run.jsonl"
         )
     return (
-        f"This engine has not explained {whose}, and a dashboard cannot ask it to, because the engine"
-        " is in another process. Start the engine with --explain-tokens, such as: minivllm serve"
+        f"This engine has not explained {whose}, and a dashboard cannot ask it to, because the"
+        " engine is in another process. Start the engine with --explain-tokens, such as: minivllm serve"
         f" {model.header.model} --events --explain-tokens"
     )
 

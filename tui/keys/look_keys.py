@@ -83,8 +83,8 @@ class LookKeys:
             app.tell("The words in the slots have one colour again.")
         elif app.model.explanations.judged:
             app.tell(
-                "Words are coloured by the model's probability of them: green from 60 %, yellow from"
-                " 30 %; underlined below that, and red below 10 %. Words of unwatched sequences"
+                "Words are coloured by the model's probability of them: green from 60 %, yellow"
+                " from 30 %; underlined below that, and red below 10 %. Words of unwatched sequences"
                 " keep their colour."
             )
         else:
