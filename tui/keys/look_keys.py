@@ -84,8 +84,8 @@ class LookKeys:
         elif app.model.explanations.judged:
             app.tell(
                 "Words are coloured by the model's probability of them: green from 60 %, yellow"
-                " from 30 %; underlined below that, and red below 10 %. Words of unwatched sequences"
-                " keep their colour."
+                " from 30 %; underlined below that, and red below 10 %. Words of unwatched"
+                " sequences keep their colour."
             )
         else:
             app.tell(how_to_explain(context, app.model, context.selection.seq_id))
