@@ -60,8 +60,8 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
         )
     return (
         f"This engine has not explained {whose}, and a dashboard cannot ask it to, because the"
-        " engine is in another process. Start the engine with --explain-tokens, such as: minivllm serve"
-        f" {model.header.model} --events --explain-tokens"
+        " engine is in another process. Start the engine with --explain-tokens, such as:"
+        f" minivllm serve {model.header.model} --events --explain-tokens"
     )
 
 
