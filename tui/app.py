@@ -53,8 +53,9 @@ SCREENS = {
     "requests": "RequestsScreen",
     "events": "EventsScreen",
     "compare": "CompareScreen",
+    "choice": "ChoiceScreen",
 }
-"""Screen name (and its module in `screens`) -> class name; in the order of the keys 1 to 6."""
+"""Screen name (and its module in `screens`) -> class name; in the order of the keys 1 to 7."""
 
 
 class DashboardApp(App[str]):
@@ -255,6 +256,8 @@ class DashboardApp(App[str]):
 
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
         self.context.selection.choose(message.target)
+        if message.target.kind == "sequence":
+            self.engine_keys.watch_selected()
         self.draw()
         if message.opened:
             await self.look_keys.open()

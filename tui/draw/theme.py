@@ -98,13 +98,18 @@ class Palette:
         self._styles: dict[str, Style] = {}
 
     def style(self, name: str) -> Style:
-        """The style for `name`: a colour, then `=` for a chip, `*` for bold, `!` for reverse."""
+        """The style for `name`: a colour, then flags.
+
+        `=` is a chip, `_` underlined, `~` struck out, `*` bold and `!` reverse.
+        """
         style = self._styles.get(name)
         if style is None:
-            colour = _COLOURS[name.rstrip("=*!")][self._column]
+            colour = _COLOURS[name.rstrip("=_~*!")][self._column]
             style = Style(
                 color=Color.parse(colour),
                 bgcolor=Color.parse(_CHIP[self._column]) if "=" in name else None,
+                underline="_" in name or None,
+                strike="~" in name or None,
                 bold="*" in name or None,
                 reverse="!" in name or None,
             )

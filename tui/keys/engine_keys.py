@@ -5,6 +5,7 @@ from collections.abc import Callable
 from textual.screen import Screen
 
 from minivllm.text import short_name
+from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl, Question
 from minivllm.tui.keys.time_keys import TimeKeys
@@ -23,7 +24,8 @@ class EngineKeys:
         self._context = context
         self._tell, self._time_keys, self._open_window = tell, time_keys, open_window
         self._records_mass = False
-        self._explained: set[str] = set()
+        self._explained: dict[str, bool] = {}
+        """Sequence -> whether its tokens are explained, if the user selected it or pressed W."""
 
     def _control(self) -> EngineControl | None:
         if self._context.control is None:
@@ -108,17 +110,27 @@ class EngineKeys:
                 )
 
     def tokens(self) -> None:
-        if control := self._control():
+        if self._context.control is None:
+            view = self._context.transport.view
+            self._tell(how_to_explain(self._context, view, self._context.selection.seq_id))
+        elif control := self._control():
             seq_id = self._context.selection.seq_id
             if seq_id not in self._context.transport.view.fold.sequences:
                 self._tell("Select a running or waiting sequence first (tab, then ↑ and ↓).")
                 return
-            self._explained ^= {seq_id}
-            on = seq_id in self._explained
+            on = self._explained[seq_id] = not self._explained.get(seq_id, False)
             control.explain_tokens(seq_id, on)
             name = short_name(seq_id)
             self._tell(
-                f"The next tokens of {name} are explained on the Requests screen (4)."
+                f"The next tokens of {name} are explained on the Choice screen (7)."
                 if on
                 else f"The tokens of {name} are no longer explained."
             )
+
+    def watch_selected(self) -> None:
+        """Explain the selected sequence's next tokens, unless the user has stopped that."""
+        control, seq_id = self._context.control, self._context.selection.seq_id
+        live = self._context.transport.recording.head.fold.sequences
+        if control is not None and seq_id in live and seq_id not in self._explained:
+            self._explained[seq_id] = True
+            control.explain_tokens(seq_id, True)

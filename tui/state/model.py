@@ -134,6 +134,7 @@ class DashboardModel:
             (_MASS_CHANGES, self.remembered.keep_mass),
             ((ev.KernelTraced,), self.remembered.keep_trace),
             ((ev.TokenExplained,), self.remembered.explanations.keep),
+            ((ev.TokenSampled,), partial(self.remembered.explanations.keep_logprob, self.fold)),
             (self.ages.APPLY, self.ages),
             ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
             ((ev.BlockHashed,), partial(_keep_tokens, self.fold, self.ages)),

@@ -27,7 +27,8 @@ class Slots(Panel):
         "One row per running sequence, including each sample or beam of a request (ada,"
         " ada.1): its slot and letter, PREFILL with computed and known tokens or DECODE"
         " with output tokens, the block table, and its text. ↺2 means that it was preempted"
-        " twice and had to recompute its tokens. A click on a word selects its block."
+        " twice and had to recompute its tokens. A click on a word selects its block. c"
+        " colours the words of watched sequences by the model's probability of them."
     )
     KEYS = ("engine.tokens", "engine.abort")
 
@@ -79,7 +80,8 @@ class Slots(Panel):
         scheduled = {item.seq_id: item for item in fold.scheduled}
         name_width = max((len(short_name(seq_id)) for seq_id in fold.running), default=0)
         name_width = min(max(name_width, 3), 8 if width < 100 else 14)
-        gone = self._is_gone()
+        gone, context = self._is_gone(), self.context
+        confidence = context is not None and context.shows_confidence
         lines: list[Line] = []
         for slot in shown:
             seq_id = by_slot.get(slot)
@@ -87,7 +89,11 @@ class Slots(Panel):
                 lines.append(Row(width).put(f"{slot:>2} ", "faint").put("·  free", "faint").line())
                 lines.extend([()] if tall else [])
                 continue
-            lines.extend(_slot(model, seq_id, scheduled.get(seq_id), width, name_width, tall, gone))
+            lines.extend(
+                _slot(
+                    model, seq_id, scheduled.get(seq_id), width, name_width, tall, gone, confidence
+                )
+            )
         if len(shown) < len(slots):
             lines.append(_more(model, [by_slot[slot] for slot in slots[room - 1 :]], width))
         return lines
@@ -108,6 +114,7 @@ def _slot(
     name_width: int,
     tall: bool,
     gone: bool,
+    confidence: bool,
 ) -> list[Line]:
     sequence = model.fold.sequences[seq_id]
     letter = model.letter(seq_id)
@@ -136,12 +143,12 @@ def _slot(
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
         put_prompt(row, model, sequence)
         under = Row(width).put("     ")
-        put_text(under, model, sequence)
+        put_text(under, model, seq_id, confidence)
         return [row.line(), under.line()]
     blocks_width = 13 if width < 100 else 22
     row.put(" ").put(_newest(blocks, blocks_width), "muted", blocks_width).put("  ")
     if sequence.text:
-        put_text(row, model, sequence)
+        put_text(row, model, seq_id, confidence)
     else:
         put_prompt(row, model, sequence)
     return [row.line()]
