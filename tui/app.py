@@ -53,8 +53,9 @@ SCREENS = {
     "requests": "RequestsScreen",
     "events": "EventsScreen",
     "compare": "CompareScreen",
+    "choice": "ChoiceScreen",
 }
-"""Screen name (and its module in `screens`) -> class name; in the order of the keys 1 to 6."""
+"""Screen name (and its module in `screens`) -> class name; in the order of the keys 1 to 7."""
 
 
 class DashboardApp(App[str]):
@@ -257,6 +258,7 @@ class DashboardApp(App[str]):
         self.context.selection.choose(message.target)
         if message.target.kind == "sequence":
             self.engine_keys.follow()
+            self.engine_keys.watch_selected()
         self.draw()
         if message.opened:
             await self.look_keys.open()

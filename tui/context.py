@@ -40,6 +40,8 @@ class Context:
     """Without colours or animations: no sign on a block stays longer than its step."""
     shows_ids: bool = False
     """Show a block's tokens as ids and not as words."""
+    shows_confidence: bool = False
+    """Colour the words of texts by the model's probability of them."""
     watch: str = ""
     suggests: bool = False
     """Suggest what to try until the first request arrives."""

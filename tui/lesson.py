@@ -16,7 +16,7 @@ from minivllm.tui.state.model import DashboardModel
 PanelName = Literal[
     "slots", "blockmap", "budget", "waiting", "freequeue", "eventlog", "inspector", "prefix_tree",
     "mass", "xray", "timelines", "request_detail", "step_history", "batch_order", "finished",
-    "why_token", "branches",
+    "choice", "branches",
 ]  # fmt: skip
 """Panels that a lesson can highlight."""
 PANEL_NAMES: tuple[PanelName, ...] = get_args(PanelName)
@@ -69,6 +69,8 @@ class LessonControl(Protocol):
     """A running lesson. One call at a time."""
 
     title: str
+    num_pages: int
+    """0 if it is unknown."""
 
     @property
     def page(self) -> Page: ...

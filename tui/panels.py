@@ -23,7 +23,7 @@ _CLASSES: dict[PanelName, tuple[str, str]] = {
     "step_history": ("steps", "StepHistory"),
     "batch_order": ("requests", "BatchOrder"),
     "finished": ("requests", "Finished"),
-    "why_token": ("requests", "WhyToken"),
+    "choice": ("choice", "Choice"),
     "branches": ("requests", "BranchTree"),
 }
 """Panel name (and its module) -> (folder in `widgets`, class name)."""

@@ -9,7 +9,7 @@ SHOWN = 9
 """The most tokens that a verdict lists."""
 
 
-@lesson(1, "tokens", "Tokens, and the loop that writes one at a time", minutes=7)
+@lesson(1, "tokens", "Tokens, and the loop that writes one at a time", minutes=7, pages=16)
 def run(L: Teacher) -> Script:
     engine = L.engine(
         num_blocks=32,

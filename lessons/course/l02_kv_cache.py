@@ -8,7 +8,14 @@ PROMPT = 12
 WANTED = 8
 
 
-@lesson(2, "kv-cache", "The KV cache: what it saves and how it grows", minutes=9, needs=("tokens",))
+@lesson(
+    2,
+    "kv-cache",
+    "The KV cache: what it saves and how it grows",
+    minutes=9,
+    pages=17,
+    needs=("tokens",),
+)
 def run(L: Teacher) -> Script:
     engine = L.engine(
         "with a KV cache",

@@ -25,6 +25,7 @@ MEMORY = {
     "naive-serving",
     "Naive serving: reserved, wasted, fragmented",
     minutes=9,
+    pages=17,
     needs=("kv-cache",),
 )
 def run(L: Teacher) -> Script:

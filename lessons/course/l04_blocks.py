@@ -9,7 +9,7 @@ WISH = 10
 """Tokens of an answer: enough to need a fourth block."""
 
 
-@lesson(4, "block-tables", "Blocks and block tables", minutes=9, needs=("naive-serving",))
+@lesson(4, "block-tables", "Blocks and block tables", minutes=9, pages=17, needs=("naive-serving",))
 def run(L: Teacher) -> Script:
     engine = L.engine(
         num_blocks=12,

@@ -12,7 +12,7 @@ MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefi
 
 
 @lesson(
-    5, "paged-attention", "The paged attention kernel, seen from inside", minutes=10,
+    5, "paged-attention", "The paged attention kernel, seen from inside", minutes=10, pages=16,
     needs=("block-tables",), watches_kernels=True,
 )  # fmt: skip
 def run(L: Teacher) -> Script:

@@ -17,7 +17,14 @@ TITLES = {
 }
 
 
-@lesson(6, "batching", "Static against continuous batching", minutes=8, needs=("block-tables",))
+@lesson(
+    6,
+    "batching",
+    "Static against continuous batching",
+    minutes=8,
+    pages=22,
+    needs=("block-tables",),
+)
 def run(L: Teacher) -> Script:
     alone, static = _engine(L, "sequential"), _engine(L, "static")
     yield from _one_after_another(L, alone)

@@ -17,6 +17,7 @@ ROOM = 64
     "token-budget",
     "The token budget, prefill and decode, chunked prefill",
     minutes=9,
+    pages=21,
     needs=("batching",),
 )
 def run(L: Teacher) -> Script:

@@ -18,6 +18,7 @@ SHARED_BLOCKS = SHARED // SIZE
     "prefix-sharing",
     "Prefix sharing: the hash chain, freeing and evicting",
     minutes=11,
+    pages=25,
     needs=("block-tables",),
 )
 def run(L: Teacher) -> Script:

@@ -20,6 +20,7 @@ LONG_SAMPLES = 4
     "copy-on-write",
     "Copy-on-write: parallel samples and beams",
     minutes=9,
+    pages=24,
     needs=("prefix-sharing",),
 )
 def run(L: Teacher) -> Script:

@@ -20,6 +20,7 @@ FULL_NEED = -(-(PROMPT + WISH - 1) // SIZE)
     "preemption",
     "Preemption and tail latency",
     minutes=9,
+    pages=24,
     needs=("token-budget", "prefix-sharing"),
 )
 def run(L: Teacher) -> Script:

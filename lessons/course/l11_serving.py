@@ -17,7 +17,12 @@ RATES = (3, 4, 5)
 
 
 @lesson(
-    11, "serving", "Serving: from a curl to events and metrics", minutes=10, needs=("preemption",)
+    11,
+    "serving",
+    "Serving: from a curl to events and metrics",
+    minutes=10,
+    pages=23,
+    needs=("preemption",),
 )
 def run(L: Teacher) -> Script:
     yield from _one_request(L)

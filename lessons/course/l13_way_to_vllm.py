@@ -18,7 +18,9 @@ GUESSES = 3
 HEADS, GPUS = 8, 4
 
 
-@lesson(13, "way-to-vllm", "The way to vLLM", minutes=10, needs=("serving", "kernel-ladder"))
+@lesson(
+    13, "way-to-vllm", "The way to vLLM", minutes=10, pages=23, needs=("serving", "kernel-ladder")
+)
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(

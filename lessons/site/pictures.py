@@ -36,6 +36,7 @@ class _Still:
     """A `LessonControl` that stays at one page."""
 
     title = ""
+    num_pages = 0
     at_newest = False
     """If False, the screen jumps to the page's position and does not play the steps before it."""
     score = (0, 0)

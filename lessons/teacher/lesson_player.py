@@ -33,6 +33,7 @@ class LessonPlayer:
         resume: the page from which to continue, with the earlier answers
         """
         self.title = f"{lesson.number}. {lesson.title}"
+        self.num_pages = lesson.pages
         self._lesson = lesson
         self._progress: Progress | None = None
         self._stages: dict[LessonEngine, Stage] = {}

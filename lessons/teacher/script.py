@@ -184,6 +184,8 @@ class Lesson:
     name: str
     title: str
     minutes: int
+    pages: int
+    """Number of pages; 0 if it is not stated."""
     needs: tuple[str, ...]
     """Names of lessons to take before this one."""
     watches_kernels: bool
@@ -197,13 +199,14 @@ def lesson(
     title: str,
     *,
     minutes: int,
+    pages: int = 0,
     needs: tuple[str, ...] = (),
     watches_kernels: bool = False,
 ) -> Callable[[Callable[[Teacher], Script]], Lesson]:
     """Decorator: make a `Lesson` of the generator function `run` in a module `l<number>_....py`."""
 
     def make(run: Callable[[Teacher], Script]) -> Lesson:
-        return Lesson(number, name, title, minutes, needs, watches_kernels, run)
+        return Lesson(number, name, title, minutes, pages, needs, watches_kernels, run)
 
     return make
 

@@ -6,6 +6,8 @@ import sys
 import termios
 from typing import TYPE_CHECKING
 
+from minivllm.cli.terminal import has_utf8
+
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
 
@@ -22,7 +24,7 @@ def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--ascii",
         action="store_true",
-        help="draw with ASCII characters only, for terminals without others",
+        help="draw with ASCII characters only (the default in a locale without UTF-8)",
     )
     group.add_argument(
         "--light", action="store_true", help="start with the light theme (t switches it)"
@@ -40,7 +42,8 @@ def make_app(args: argparse.Namespace, source: object, **options: object) -> "Da
     from minivllm.tui.draw.theme import LIGHT
     from minivllm.tui.keys.keymap import load_keymap
 
-    app = DashboardApp(source, ascii=args.ascii, keymap=load_keymap(args.keys), **options)
+    ascii = args.ascii or not has_utf8()
+    app = DashboardApp(source, ascii=ascii, keymap=load_keymap(args.keys), **options)
     if args.light:
         app.theme = LIGHT.name
     return app

@@ -23,6 +23,11 @@ def terminal_attached() -> bool:
     return in_browser or (sys.stdin.isatty() and sys.stdout.isatty())
 
 
+def has_utf8() -> bool:
+    """Whether the locale's encoding can represent everything that is drawn."""
+    return "utf" in (sys.stdout.encoding or "utf").lower()
+
+
 def require_terminal(instead: str) -> None:
     """Raise `TerminalError` if there is no terminal. instead: what works without a terminal"""
     if not terminal_attached():

@@ -204,7 +204,7 @@ class LLMEngine:
         If a single request fails, its output has an `error` and nothing is raised. If the model is
         broken, `step` raises the model's exception, and every later step raises `EngineDeadError`.
         """
-        while (outputs := self.step_phase()) is None:
+        while (outputs := self._run_phase(previews=False)) is None:
             pass
         return outputs
 
@@ -213,12 +213,16 @@ class LLMEngine:
 
         Between two phases, requests may be added, and `inspect()` agrees with the events. Aborts
         and changes of options must wait for the end of the step. Raises the same errors as `step`.
+        The candidates of watched sequences are emitted before the phase `sample`, too.
         """
+        return self._run_phase(previews=True)
+
+    def _run_phase(self, *, previews: bool) -> list[RequestOutput] | None:
         self._raise_if_dead()
         if self.next_phase == "schedule" and not self.has_unfinished_requests():
             return []
         try:
-            return self._stepper.run_phase()
+            return self._stepper.run_phase(previews=previews)
         except BaseException as error:
             self._dead_because = error
             raise

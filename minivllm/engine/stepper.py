@@ -93,12 +93,17 @@ class Stepper:
         self._executor = IsolatingExecutor(runner, scheduler.kv_cache_manager.block_size)
         self._limits = limits
         self._checks_invariants = check_invariants
+        self._previews = False
         self._step: Generator[ev.Phase, None, list[RequestOutput]] | None = None
 
     # ---- one step ----
 
-    def run_phase(self) -> list[RequestOutput] | None:
-        """Run the next phase. Returns the outputs if the step ends with this phase, else None."""
+    def run_phase(self, *, previews: bool = False) -> list[RequestOutput] | None:
+        """Run the next phase. Returns the outputs if the step ends with this phase, else None.
+
+        previews: show the candidates of watched sequences before the phase `sample`
+        """
+        self._previews = previews
         if self._step is None:
             self._step = self._run_step()
         try:
@@ -116,6 +121,8 @@ class Stepper:
             return self._end_idle_step(seconds)
         yield "execute"
         executed = self._execute(plan, seconds)
+        if self._previews and self.explainer.active:
+            self._preview(executed)
         yield "sample"
         return self._sample(plan, executed, seconds)
 
@@ -171,6 +178,17 @@ class Stepper:
         self.clock.idle()
         self.clock.end_step()
         return []
+
+    def _preview(self, executed: Executed) -> None:
+        """Emit the candidates of watched sequences. A draw has no state, so it can run twice."""
+        for part in executed.parts:
+            sequences = part.plan.sampling_sequences()
+            watched = self.explainer.watched(sequences)
+            rows = [row for row, sequence in enumerate(sequences) if sequence in watched]
+            if rows:
+                own = [sequences[row] for row in rows]
+                drawn = self.runner.sample_tokens(own, part.result.logits[rows], watched)
+                self.explainer.preview(list(zip(own, drawn, strict=True)))
 
     # ---- the sample phase ----
 

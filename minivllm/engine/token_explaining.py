@@ -6,13 +6,18 @@
 The draw is over when a token is explained, so explaining cannot change it. While nothing is
 watched, a step costs two attribute tests.
 
+If the engine runs phase by phase, there is another event before the draw: the candidates, without
+random numbers and without a winner.
+
 A beam search is watched as a whole, because its beams compete. The request's event then has the
 candidates of all beams.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,6 +28,9 @@ from minivllm.errors import InvalidRequestError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
+
+if TYPE_CHECKING:
+    from minivllm.runtime.sampling.explanation import CandidateStages, Explanation
 
 _MAX_DROPPED = 8
 """How many of the candidates that a beam search drops are in an event."""
@@ -73,21 +81,45 @@ class TokenExplainer:
             if isinstance(token, SamplingError) or token.explanation is None:
                 continue
             found = token.explanation
-            self._names.name([one.token_id for one in found.candidates])
-            self._bus.emit(
-                ev.TokenExplained,
-                sequence.seq_id,
-                sequence.num_tokens,
-                token.token_id,
-                sequence.request.params.temperature,
-                found.vocab_size,
-                found.num_left,
-                msgspec.convert(
-                    found.candidates, tuple[ev.TokenCandidate, ...], from_attributes=True
-                ),
-                msgspec.convert(found.cuts, tuple[ev.SamplingCut, ...], from_attributes=True),
-            )
+            self._emit(sequence, token.token_id, found, found.candidates)
         self._forget_ended()
+
+    def preview(self, tokens: list[tuple[Sequence, SampledToken | SamplingError]]) -> None:
+        """Emit the candidates of a draw that is still to come.
+
+        tokens: what the draw is going to give; only what is known without the draw is emitted
+        """
+        from minivllm.runtime.sampling.explanation import NUM_BEST  # late, because of torch
+
+        for sequence, token in tokens:
+            if isinstance(token, SamplingError) or token.explanation is None:
+                continue
+            found = token.explanation
+            # Behind the most likely tokens come the winner and the second; a masked one is neither.
+            known = found.candidates[:NUM_BEST]
+            known += [one for one in found.candidates[NUM_BEST:] if one.processed_logit is None]
+            known = [dataclasses.replace(one, draw=None) for one in known]
+            self._emit(sequence, None, found, known)
+
+    def _emit(
+        self,
+        sequence: Sequence,
+        token_id: int | None,
+        found: Explanation,
+        candidates: list[CandidateStages],
+    ) -> None:
+        self._names.name([one.token_id for one in candidates])
+        self._bus.emit(
+            ev.TokenExplained,
+            sequence.seq_id,
+            sequence.num_tokens,
+            token_id,
+            sequence.request.params.temperature,
+            found.vocab_size,
+            found.num_left,
+            msgspec.convert(candidates, tuple[ev.TokenCandidate, ...], from_attributes=True),
+            msgspec.convert(found.cuts, tuple[ev.SamplingCut, ...], from_attributes=True),
+        )
 
     def watches_search(self, request: Request) -> bool:
         """Whether the next step of this beam search must be explained."""

@@ -68,10 +68,15 @@ class Run:
         return [event for event in self.events if isinstance(event, kind)]
 
 
+def explained_by(run):
+    """The explanations, without the candidates before each draw."""
+    return [event for event in run.of(ev.TokenExplained) if event.token_id is not None]
+
+
 def test_explaining_every_token_changes_no_token(model):
     plain = Run(model, listens=False).finish()
     explained = Run(model, explain_tokens=True).finish()
-    assert explained.of(ev.TokenExplained)
+    assert explained_by(explained)
     assert explained.tokens == plain.tokens
     assert Run(model, listens=False, explain_tokens=True).finish().tokens == plain.tokens
 
@@ -82,7 +87,7 @@ def test_every_sampled_token_has_its_explanation_just_before_it(model):
     lengths = {}
     pending = {}
     for event in run.events:
-        if isinstance(event, ev.TokenExplained) and not event.beams:
+        if isinstance(event, ev.TokenExplained) and event.token_id is not None and not event.beams:
             pending[event.seq_id] = event
         elif isinstance(event, ev.TokenSampled) and event.seq_id not in beams:
             why = pending.pop(event.seq_id)
@@ -95,7 +100,7 @@ def test_every_sampled_token_has_its_explanation_just_before_it(model):
 
 def test_the_chosen_token_arrives_first_or_is_the_most_likely(model):
     run = Run(model, explain_tokens=True).finish()
-    drawn = [event for event in run.of(ev.TokenExplained) if event.candidates]
+    drawn = [event for event in explained_by(run) if event.candidates]
     for event in drawn:
         chosen, second = event.chosen, event.second
         if event.temperature:
@@ -118,7 +123,7 @@ def test_only_the_watched_sequence_is_explained_and_only_while_it_is_watched(mod
     run.step()
     run.engine.explain_tokens("several.1", on=False)
     run.finish()
-    found = run.of(ev.TokenExplained)
+    found = explained_by(run)
     assert [(event.seq_id, event.step, event.position) for event in found] == [
         ("several.1", 2, 6), ("several.1", 3, 7)
     ]  # fmt: skip
@@ -128,10 +133,10 @@ def test_a_later_request_of_the_same_name_is_not_watched(model):
     run = Run(model, {"a": {"temperature": 0.0, "max_tokens": 2}})
     run.engine.explain_tokens("a.0")
     run.finish()
-    assert len(run.of(ev.TokenExplained)) == 2
+    assert len(explained_by(run)) == 2
     run.engine.add_request("a", {"prompt_token_ids": [4, 5]}, SamplingParams(max_tokens=3))
     run.finish()
-    assert len(run.of(ev.TokenExplained)) == 2
+    assert len(explained_by(run)) == 2
 
 
 @pytest.mark.parametrize("seq_id", ["nobody.0", "greedy.7", "greedy", ""])
@@ -168,7 +173,7 @@ def test_a_watch_ends_with_its_sequence(model):
 
 def test_every_candidate_of_an_explanation_has_its_text(model):
     run = Run(model, {"a": BATCH["nucleus"]}, explain_tokens=True).finish()
-    candidates = [token for event in run.of(ev.TokenExplained) for token in event.candidates]
+    candidates = [token for event in explained_by(run) for token in event.candidates]
     assert {token.token_id for token in candidates} <= run.fold.token_pieces.keys()
 
 
@@ -186,7 +191,7 @@ def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
     run.step()
     run.engine.explain_tokens("b.0")
     run.finish()
-    found = run.of(ev.TokenExplained)
+    found = explained_by(run)
     assert [event.step for event in found] == [2, 3, 4, 5, 6]
     for event in found[:-1]:
         scores = [one.score for one in event.beams]
@@ -209,7 +214,7 @@ def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
 
 def test_an_explanation_survives_a_recording(model):
     run = Run(model, explain_tokens=True).finish()
-    for event in run.of(ev.TokenExplained):
+    for event in explained_by(run):
         assert decode_line(encode_event(event))[1] == event
 
 
@@ -232,3 +237,29 @@ def test_the_defaults_of_the_event_s_parameters_are_those_of_sampling_params():
     assert own >= set(SamplingParams.__dataclass_fields__) - {
         "n", "max_tokens", "skip_special_tokens", "output_kind"
     }  # fmt: skip
+
+
+def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_winner(model):
+    phases = Run(model, explain_tokens=True).finish()
+    found = {}
+    for event in phases.of(ev.TokenExplained):
+        if event.token_id is None:
+            found[event.seq_id, event.position] = event
+        elif event.candidates:
+            before = found.pop((event.seq_id, event.position))
+            assert before.chosen is None and before.step == event.step
+            assert (before.num_left, before.cuts) == (event.num_left, event.cuts)
+            assert all(one.draw is None for one in before.candidates)
+            after = {one.token_id: one for one in event.candidates}
+            for one in before.candidates:
+                assert one.final_probability == after[one.token_id].final_probability
+            # Only the winner and the second are added by the draw.
+            assert len(after) - len(before.candidates) <= 2
+    assert found == {}
+
+
+def test_whole_steps_have_no_event_before_the_draw(model):
+    run = Run(model, explain_tokens=True)
+    while run.engine.has_unfinished_requests():
+        run.engine.step()
+    assert all(event.token_id is not None for event in run.of(ev.TokenExplained))

@@ -24,7 +24,7 @@ LARGEST = 520_000
 
 def test_each_scenario_has_a_recording_and_there_is_no_other_file():
     assert {path.name for path in RECORDINGS.iterdir()} == {
-        "gpu", "kernels", "policies", *(f"{name}.jsonl" for name in SCENARIOS)
+        "gpu", "kernels", "policies", "choice.jsonl", *(f"{name}.jsonl" for name in SCENARIOS)
     }  # fmt: skip
     assert {path.name for path in POLICIES.iterdir()} == {
         "static+contiguous.jsonl",
@@ -84,11 +84,11 @@ def test_the_same_scenario_gives_the_same_bytes_again(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*SCENARIOS, "policies", "x-ray"])
+@pytest.mark.parametrize("name", [*SCENARIOS, "policies", "x-ray", "choice"])
 def test_a_committed_recording_is_what_the_engine_does_today(name: str, tmp_path: Path):
     """If a change is intended, run tools/pictures/make_recordings.py.
 
-    In `beams` and `x-ray`, another processor may round the last digits differently.
+    In `beams`, `x-ray` and `choice`, another processor may round the last digits differently.
     """
     command = [sys.executable, MAKE_RECORDINGS, "--out", tmp_path, "--scenario", name]
     subprocess.run(command, check=True, capture_output=True)

@@ -27,6 +27,7 @@ class OnePage:
 
     page: Page
     title: str = "12. A title of the usual length, in two rows"
+    num_pages: int = 0
     at_newest: bool = True
     score: tuple[int, int] = (0, 1)
 
@@ -64,6 +65,12 @@ def play(lesson: Lesson, shelf: ModelShelf) -> Run:
 @pytest.fixture(scope="module", params=lessons(), ids=lambda lesson: lesson.name)
 def run(request, lesson_shelf) -> Run:
     return play(request.param, lesson_shelf)
+
+
+def test_a_lesson_has_as_many_pages_as_its_title_bar_says(run):
+    assert len(run.pages) == run.lesson.pages
+    text = LessonText(OnePage(run.pages[2], num_pages=run.lesson.pages))
+    assert text.title(None, 40).startswith(f"Page 3 of {len(run.pages)}")
 
 
 def test_every_four_pages_have_a_question_with_a_misconception(run):

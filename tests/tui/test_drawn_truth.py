@@ -168,7 +168,7 @@ def reason_in_words(truth: Fold, sequence) -> str:
         return f"needs {need} {unit}{'s' if need > 1 else ''}, {free} free"
     return {
         "token_budget": "token budget used",
-        "preempted_this_step": "no admission after a preemption",
+        "preempted_this_step": "preemption this step",
     }[reason]
 
 

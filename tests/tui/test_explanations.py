@@ -1,21 +1,20 @@
-"""The panel "Why this token", the sentence of `w`, and what the dashboard remembers of them."""
+"""Why a token was chosen: the sentence of `w`, and what the dashboard remembers of explanations."""
 
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from support.engine.random_runs import folded
-from support.tui.driven_app import app_for, drawn, drive, panel, put, show_screen, until
-from support.tui.shown import missing_from, rows
+from support.tui.shown import rows
 
 from minivllm.events import types as ev
 from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_tokens import why_token
 from minivllm.tui.draw.selection import Selection, sequence
 from minivllm.tui.state.decisions import sampling_words, sentence_of
-from minivllm.tui.state.explanations import KEPT, piece_of
+from minivllm.tui.state.explanations import KEPT, TOKENS_KEPT, JudgedToken, piece_of
 from minivllm.tui.state.model import MODELS, DashboardModel
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
-from minivllm.tui.widgets.requests.why_token import WhyToken
 
 DRAWN = (
     ev.TokenCandidate(7, 5.5, 5.5, 0.41, 0.5, 0.625, None, 0.5),
@@ -46,12 +45,6 @@ def model(shared_prefix) -> DashboardModel:
     model = folded(shared_prefix.run(22))
     model.fold.token_pieces.clear()  # as in an old recording
     return model
-
-
-def shown(model: DashboardModel, seq_id: str | None, width: int = 90) -> list[str]:
-    drawn_panel = WhyToken()
-    drawn_panel.context = SimpleNamespace(selection=Selection(seq_id=seq_id), ascii=False)
-    return rows(drawn_panel, model, width, 20)
 
 
 def test_the_sentence_says_who_won_against_whom_and_what_was_cut(model) -> None:
@@ -85,24 +78,20 @@ def test_a_search_is_explained_by_the_scores_of_its_beams(model) -> None:
     model.apply(event)
     # One explanation for all beams of the request.
     assert model.explanations.of("r0.2") == event and model.explanations.of("r1.0") is None
-    text = "\n".join(shown(model, "r0.2"))
-    assert missing_from(text, "goes on", "ends", "dropped", "-2.25", "-2.50", "-3.75") == []
 
 
-def test_the_panel_lists_each_candidate_with_its_numbers_and_marks_the_winner(model) -> None:
-    model.apply(explained(model))
-    lines = shown(model, "r0.0")
-    table = lines[next(i for i, row in enumerate(lines) if "arrives" in row) :]
-    assert [row.split() for row in table] == [
-        ["token", "logit", "model", "temp.", "final", "draw", "arrives"],
-        [">", "token", "7", "5.50", "41.0%", "50.0%", "62.5%", "0.50", "0.80"],
-        ["token", "8", "5.00", "25.0%", "30.0%", "37.5%", "0.90", "2.40"],
-        ["token", "9", "4.00", "9.0%", "10.0%", "top-p"],
-        ["token", "3", "masked", "20.0%", "0.0%", "masked"],
-    ]
-    assert "temperature 0.8, top-p 0.9 leaves 2 of 2,048 tokens" in lines[0]
-    assert "W explains its next tokens" in shown(model, "r1.0")[0]
-    assert shown(model, None) == lines  # without a selection, the newest explanation
+def test_before_the_draw_the_sentence_names_no_winner(model) -> None:
+    undrawn = tuple(msgspec.structs.replace(one, draw=None) for one in DRAWN)
+    before = msgspec.structs.replace(explained(model), token_id=None, candidates=undrawn)
+    assert why_token(model, before) == (
+        "the draw is about to begin after top-p 0.9 cut 2,046 of 2,048 tokens; token 7 wins with"
+        " probability 62.5%"
+    )
+    greedy = msgspec.structs.replace(before, temperature=0.0)
+    assert "about to be taken without a draw" in why_token(model, greedy)
+    empty = msgspec.structs.replace(before, candidates=())
+    assert why_token(model, empty) == "the next token is about to be chosen"
+    assert "r0 is about to draw: 2 tokens of 2,048 left" in sentence_of(before)
 
 
 def test_w_explains_the_newest_token_only(model) -> None:
@@ -122,7 +111,7 @@ def test_a_damaged_explanation_still_has_a_sentence(model) -> None:
         explained(model, candidates=(), beams=BEAMS[2:]),
     ):
         model.apply(event)
-        assert why_token(model, event) and shown(model, "r0.0") and sentence_of(event)
+        assert why_token(model, event) and sentence_of(event)
 
 
 def test_only_the_newest_explanations_are_kept_and_a_keyframe_has_them(model) -> None:
@@ -134,6 +123,29 @@ def test_only_the_newest_explanations_are_kept_and_a_keyframe_has_them(model) ->
     assert model.explanations.last.seq_id == f"other-{KEPT + 8}.0"
     restored = MODELS.restore(model.header, MODELS.pack(model), model)
     assert restored.explanations == model.explanations
+
+
+def test_the_last_tokens_of_a_sequence_are_kept_with_the_models_probability(model) -> None:
+    kept = model.explanations
+    for position in range(5, TOKENS_KEPT + 9):
+        kept.keep(explained(model, position=position))
+    tokens = kept.judged["r0.0"]
+    assert [one.position for one in tokens] == list(range(9, TOKENS_KEPT + 9))
+    assert {one.percent for one in tokens} == {41}
+    kept.keep(explained(model, position=5))  # a new request with this name
+    assert [one.position for one in kept.judged["r0.0"]] == [5]
+    kept.keep(msgspec.structs.replace(explained(model, position=6), token_id=None))
+    assert [one.position for one in kept.judged["r0.0"]] == [5]
+
+
+def test_a_log_probability_is_enough_to_judge_a_word_but_not_to_explain_it(model) -> None:
+    end, position = model.fold.last_seq + 1, model.fold.sequences["r0.0"].num_tokens
+    model.apply(ev.TokenSampled(end, model.fold.step, 1.0, "r0.0", 7, " a", -0.5))
+    assert model.explanations.judged["r0.0"] == [JudgedToken(position, 7, 61, None)]
+    # Of an explained token, the explanation counts.
+    model.apply(explained(model, position=position + 1))
+    model.apply(ev.TokenSampled(end + 2, model.fold.step, 1.0, "r0.0", 7, " b", -9.0))
+    assert [one.percent for one in model.explanations.judged["r0.0"]] == [61, 41]
 
 
 def test_a_token_without_a_text_is_named_by_its_id(model) -> None:
@@ -149,16 +161,3 @@ def test_a_request_shows_how_it_is_sampled(model) -> None:
     detail = RequestDetail()
     detail.context = SimpleNamespace(selection=Selection(seq_id="r0.0"), ascii=False)
     assert "temperature 0" in "\n".join(rows(detail, model, 120, 20))
-
-
-def test_the_panel_appears_on_the_requests_screen_with_the_first_explanation(shared_prefix) -> None:
-    app = app_for(shared_prefix.run(22))
-
-    async def look(pilot) -> None:
-        await show_screen(pilot, "requests")
-        assert not panel(app, "why-token").display
-        put(app, explained(app.model))
-        await until(pilot, lambda: panel(app, "why-token").display)
-        await until(pilot, lambda: "won the draw" in "\n".join(drawn(app, "why-token")))
-
-    drive(app, look)

@@ -42,11 +42,37 @@ def test_live_sequences_have_different_letters_and_colours_while_they_last(
     letters = Letters()
     for comes, name, index in turns:
         seq_id, before = f"{name}.{index}", {letters.hue(letters.of(one)) for one in letters.live}
+        siblings = {letters.hue(letters.of(one)) for one in letters.live if one[0] == name}
         is_new = comes and seq_id not in letters.live
         letters.assign(seq_id) if comes else letters.release(seq_id)
         if is_new and len(before) < NUM_HUES and letters.of(seq_id) != NO_LETTER:
-            assert letters.hue(letters.of(seq_id)) not in before
+            assert letters.hue(letters.of(seq_id)) not in before - siblings
         held = [letter for one in letters.live if (letter := letters.of(one)) != NO_LETTER]
         assert None not in held and len(held) == len(set(held))
         assert letters.num_free == len(ALPHABET) - len(held)
     assert letters.hue(NO_LETTER) == "muted"
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=60, max_size=200))
+def test_the_beams_of_four_users_never_have_a_colour_of_another_user(choices: list[int]) -> None:
+    letters = Letters()
+    beams = {user: [f"{user}.0"] for user in ("ada", "ben", "cleo", "dan")}
+    for user in beams:
+        letters.assign(f"{user}.0")
+    for number, choice in enumerate(choices, 1):
+        user = tuple(beams)[choice % 4]
+        if len(beams[user]) == 8:
+            letters.release(beams[user].pop(choice // 4 % 8))
+        beams[user].append(f"{user}.{number}")
+        letters.assign(beams[user][-1])
+        colours = [{letters.hue(letters.of(one)) for one in live} for live in beams.values()]
+        assert sum(map(len, colours)) == len(set().union(*colours))
+
+
+def test_few_sequences_have_a_colour_each_and_a_new_one_takes_the_colour_unused_longest() -> None:
+    letters = Letters()
+    for number in range(3 * NUM_HUES):
+        letters.assign(f"user{number}.0")
+        recent = [f"user{one}.0" for one in range(max(number - NUM_HUES + 1, 0), number + 1)]
+        assert len({letters.hue(letters.of(one)) for one in recent}) == len(recent)
+        letters.release(f"user{number}.0")

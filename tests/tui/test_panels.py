@@ -12,7 +12,7 @@ from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState
-from minivllm.tui.draw.lines import target_of, targets_of
+from minivllm.tui.draw.lines import Row, target_of, targets_of, text_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
@@ -20,6 +20,7 @@ from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.requests.finished import Finished
+from minivllm.tui.widgets.requests.slot_words import put_prompt
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
 from minivllm.tui.widgets.steps.budget import Budget, bar_cells
@@ -85,11 +86,42 @@ def test_each_word_of_a_slot_leads_to_the_block_that_holds_it(
                 held = "".join(
                     fold.token_pieces[token_id] for token_id in state.output_token_ids[first:last]
                 )
-                assert held.endswith(text)
+                assert text in held
                 assert entry * size < position
                 position = entry * size
                 num_seen += 1
     assert num_seen > 50
+
+
+def test_each_word_of_a_prompt_leads_to_its_block_also_inside_a_chat_template(
+    shared_prefix,
+) -> None:
+    model, size = folded(shared_prefix.run(22)), shared_prefix.header.block_size
+    for request in model.fold.requests.values():
+        # The user's message without the words that a template would put around it.
+        request.prompt = " ".join(request.prompt.split(" ")[5:-1])
+    for seq_id in model.fold.running:
+        state = model.fold.sequences[seq_id]
+        tokens = model.fold.requests[state.request_id].prompt_token_ids
+        row, prompt = Row(60), model.fold.requests[state.request_id].prompt
+        put_prompt(row, model, state)
+        _, *parts = row.line()
+        assert prompt.endswith("".join(text for text, _ in parts).lstrip("…"))
+        held = [(text, target_of(style)) for text, style in parts if text != "…"]
+        assert len(held) > 1 and all(target is not None for _, target in held)
+        for text, target in held:
+            first = state.block_table.index(int(target.key)) * size
+            pieces = [model.fold.token_pieces[one] for one in tokens[first : first + size]]
+            assert text in "".join(pieces)
+
+
+def test_words_whose_pieces_are_unknown_are_drawn_without_a_target(shared_prefix) -> None:
+    model = folded(shared_prefix.run(22))
+    model.fold.token_pieces.clear()
+    lines = Slots().lines(model, 110, 8)
+    assert text_of(lines[0]).endswith("Why is the sky blue ?")
+    targets = {target_of(style).kind for line in lines for _, style in line if "@" in style}
+    assert targets == {"sequence"}
 
 
 def test_slots_follow_a_limit_that_changes_during_the_run(shared_prefix) -> None:

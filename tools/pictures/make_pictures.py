@@ -44,6 +44,7 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",
             "--step", "100", "--screen", "compare",
         ),
+        "choice": ("choice.jsonl", "--step", "15", "--screen", "choice", "--choose", "ada"),
         # for the pages of docs/concepts
         "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
         "freed": (

@@ -11,10 +11,12 @@
         # one scenario under two policies, for `replay --with`
     tools/pictures/make_recordings.py --scenario x-ray
         # one decode under the kernel x-ray
+    tools/pictures/make_recordings.py --scenario choice
+        # a story whose words are explained
 
 All settings that depend on the machine are fixed: virtual clock, CPU, float32, one thread. So each
-run writes the same bytes, and a test checks this. Only in `beams` and `x-ray`, the last digits may
-differ on another kind of processor.
+run writes the same bytes, and a test checks this. Only in `beams`, `x-ray` and `choice`, the last
+digits may differ on another kind of processor.
 """
 
 import argparse
@@ -49,6 +51,7 @@ POLICIES_SCENARIO = "burst"
 XRAY_SCENARIO = "shared-prefix"
 """The first request of this scenario is long enough for two tiles of keys."""
 XRAY_STEPS = 4
+CHOICE_SCENARIO, CHOICE_TOKENS = "shared-prefix", 60
 
 
 def record(scenario: Scenario, model: str, path: Path) -> None:
@@ -112,6 +115,27 @@ def record_xray(model: str, path: Path) -> None:
         engine.step()
 
 
+def record_choice(model: str, path: Path) -> None:
+    """Record a story at temperature 1.5, with an explanation of each token, beside a greedy one."""
+    scenario = for_the_house_model(SCENARIOS[CHOICE_SCENARIO])
+    config = EngineConfig(**{**scenario.options, **FIXED, "model": model})
+    engine = LLMEngine.from_config(config, clock=VirtualClock())
+    drawn = {"temperature": 1.5, "top_k": 6, "top_p": 0.9, "seed": 7}
+    with LogWriter(path, engine.log_header()) as writer:
+        engine.subscribe(writer.write)
+        for request, options in zip(scenario.arrivals, (drawn, {}), strict=False):
+            messages = list(request.messages)
+            prompt = {
+                "prompt_token_ids": engine.tokenizer.apply_chat_template(messages),
+                "prompt": messages[-1]["content"],
+            }
+            params = replace(request.params, max_tokens=CHOICE_TOKENS, **options)
+            engine.add_request(request.request_id, prompt, params)
+        engine.explain_tokens(f"{scenario.arrivals[0].request_id}.0")
+        while engine.has_unfinished_requests():
+            engine.step()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description="Record the demo's scenarios; the bytes are the same each time."
@@ -124,7 +148,7 @@ def main() -> None:
         metavar="FOLDER",
         help="(default: docs/assets/recordings)",
     )
-    choices = (*SCENARIOS, "policies", "x-ray")
+    choices = (*SCENARIOS, "policies", "x-ray", "choice")
     parser.add_argument(
         "--scenario", choices=choices, action="append", help="(default: all of them)"
     )
@@ -137,6 +161,9 @@ def main() -> None:
         elif name == "x-ray":
             paths = [args.out / "kernels" / f"{name}.jsonl"]
             record_xray(args.model, *paths)
+        elif name == "choice":
+            paths = [args.out / f"{name}.jsonl"]
+            record_choice(args.model, *paths)
         else:
             paths = [args.out / f"{name}.jsonl"]
             record(SCENARIOS[name], args.model, *paths)

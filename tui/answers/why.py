@@ -24,6 +24,8 @@ def why(model: DashboardModel, selection: Selection) -> str:
     match target.kind:
         case "sequence":
             return why_sequence(model, target.key)
+        case "token":
+            return why_sequence(model, selection.seq_id)
         case "block":
             return why_block(model, int(target.key))
         case "step":

@@ -184,12 +184,12 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
 
 
 def _newest_token(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str:
-    """Why the sequence got its newest token, if that was explained."""
+    """Why the sequence got its newest token, or what its next one can be, if explained."""
     event = model.explanations.of(seq_id)
     if event is None or event.position < sequence.num_tokens - 1:
         return ""
-    said = why_token(model, event)
-    return f" Its newest token: {said}."
+    which = "newest" if event.token_id is not None else "next"
+    return f" Its {which} token: {why_token(model, event)}."
 
 
 def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, left: int) -> str:

@@ -1,10 +1,12 @@
 """Why a sequence got its newest token: one sentence, for `why` and for the panel.
 
 The numbers are from the event `token.explained`, so there is a sentence only for watched sequences.
+For others, `how_to_explain` says how to get one.
 """
 
 from minivllm.events import types as ev
 from minivllm.text import plural, short_name
+from minivllm.tui.context import Context
 from minivllm.tui.state.explanations import piece_of
 from minivllm.tui.state.model import DashboardModel
 
@@ -13,6 +15,8 @@ def why_token(model: DashboardModel, event: ev.TokenExplained) -> str:
     """The sentence, without a full stop."""
     if event.beams:
         return _why_beams(model, event)
+    if event.token_id is None:
+        return _before_the_draw(model, event)
     chosen, second = event.chosen, event.second
     if chosen is None:
         return f"{piece_of(model.fold, event.token_id)} was chosen for an unknown reason"
@@ -35,6 +39,43 @@ def why_token(model: DashboardModel, event: ev.TokenExplained) -> str:
             f" ({second.final_probability:.1%}) at {second.arrival:.2f}"
         )
     return said + _preferred(model, event, chosen)
+
+
+def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) -> str:
+    """What to do for an explanation of this sequence's tokens, or of any sequence's."""
+    name = "" if seq_id is None else short_name(seq_id)
+    if context.control is not None:
+        if seq_id is None:
+            return "No token is explained yet: select a sequence (tab, then ↑ and ↓)."
+        if seq_id not in context.transport.recording.head.fold.sequences:
+            return (
+                f"{name} has ended, and its tokens were not explained: select a running sequence."
+            )
+        return f"No token of {name} is explained yet: its next one is, unless W has stopped it."
+    whose = f"the tokens of {name}" if seq_id is not None else "any token"
+    if context.transport.source.status.state in ("recording", "indexing"):
+        return (
+            f"This recording does not explain {whose} up to here. To record explanations:"
+            " minivllm demo --explain-tokens --record run.jsonl"
+        )
+    return (
+        f"This engine has not explained {whose}, and a dashboard cannot ask it to, because the"
+        " engine is in another process. Start the engine with --explain-tokens, such as:"
+        f" minivllm serve {model.header.model} --events --explain-tokens"
+    )
+
+
+def _before_the_draw(model: DashboardModel, event: ev.TokenExplained) -> str:
+    best = max(event.candidates, key=lambda one: one.final_probability, default=None)
+    if best is None:
+        return "the next token is about to be chosen"
+    token = piece_of(model.fold, best.token_id)
+    if event.temperature == 0.0:
+        return f"{token} is the most likely token, and is about to be taken without a draw"
+    return (
+        f"the draw is about to begin{_left(event)}; {token} wins with probability"
+        f" {best.final_probability:.1%}"
+    )
 
 
 def cut_words(cut: ev.SamplingCut) -> str:

@@ -5,6 +5,10 @@
 A line is a tuple of such spans. Style names are not colours: a line works in every theme.
 """
 
+from itertools import groupby
+from operator import itemgetter
+from re import compile as compile_pattern
+
 from rich.cells import cell_len
 
 from minivllm.text import fit
@@ -56,6 +60,31 @@ def first_that_fits(width: int, *choices: Line) -> Line:
         if cell_len(text_of(choice)) <= width:
             return choice
     return line(width, *choices[-1])
+
+
+def flow(a_line: Line, width: int, indent: int) -> list[Line]:
+    """The line in as many rows as it needs, broken at spaces; further rows are indented."""
+    if cell_len(text_of(a_line)) <= width:
+        return [a_line]
+    rows = [Row(width)]
+    for text, style in a_line:
+        for word in _WORDS.findall(text):
+            if cell_len(word) > rows[-1].room:
+                rows.append(Row(width).put("", width=min(indent, width // 2)))
+                word = word.lstrip(" ")
+            rows[-1].put(word, style)
+    return [joined(row.line()) for row in rows]
+
+
+_WORDS = compile_pattern(" *[^ ]+| +$")
+
+
+def joined(a_line: Line) -> Line:
+    """The line with neighbours of equal style in one span, which is cheaper to paint."""
+    return tuple(
+        ("".join(text for text, _ in run), style)
+        for style, run in groupby(a_line, key=itemgetter(1))
+    )
 
 
 def target_of(style: str) -> Target | None:

@@ -7,7 +7,7 @@ there. Only the first colon of a target's text separates: ids from outside can c
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-TargetKind = Literal["sequence", "block", "step", "event"]
+TargetKind = Literal["sequence", "block", "step", "event", "token"]
 
 
 class Target(NamedTuple):
@@ -40,6 +40,11 @@ def event(seq: int) -> Target:
     return Target("event", str(seq))
 
 
+def token(seq_id: str, position: int) -> Target:
+    """A token of a sequence, by its index in the sequence; choosing it selects the sequence."""
+    return Target("token", f"{position}:{seq_id}")
+
+
 @dataclass(slots=True)
 class Selection:
     """At most one target of each kind."""
@@ -48,12 +53,16 @@ class Selection:
     block_id: int | None = None
     step: int | None = None
     event_seq: int | None = None
+    position: int | None = None
+    """Of a token in the selected sequence; None for its newest token."""
     last: Target | None = None
 
     def choose(self, target: Target) -> None:
         self.last = target
         match target.kind:
             case "sequence":
+                if self.seq_id != target.key:
+                    self.position = None
                 self.seq_id = target.key
             case "block":
                 self.block_id = int(target.key)
@@ -61,9 +70,13 @@ class Selection:
                 self.step = int(target.key)
             case "event":
                 self.event_seq = int(target.key)
+            case "token":
+                position, _, self.seq_id = target.key.partition(":")
+                self.position = int(position)
 
     def clear(self) -> None:
-        self.seq_id = self.block_id = self.step = self.event_seq = self.last = None
+        self.seq_id = self.block_id = self.step = self.event_seq = None
+        self.position = self.last = None
 
     def holds(self, target: Target) -> bool:
         match target.kind:
@@ -75,3 +88,5 @@ class Selection:
                 return str(self.step) == target.key
             case "event":
                 return str(self.event_seq) == target.key
+            case "token":
+                return f"{self.position}:{self.seq_id}" == target.key

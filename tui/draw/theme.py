@@ -60,7 +60,7 @@ def plain(theme: Theme) -> Theme:
 
 
 # Style name -> (colour in the dark theme, colour in the light theme). Colour-blind readers can
-# distinguish the hues.
+# distinguish the first eight hues; the letters distinguish all.
 _COLOURS = {
     "text": ("#d5dce8", "#1d2430"),
     "muted": ("#8b9bb0", "#5a6678"),
@@ -79,6 +79,10 @@ _COLOURS = {
     "hue5": ("#ff8a6b", "#bf3b15"),
     "hue6": ("#b3a6ff", "#5b45c2"),
     "hue7": ("#a4d65e", "#4a7512"),
+    "hue8": ("#46d9e6", "#006d80"),
+    "hue9": ("#d977f2", "#8a1fa8"),
+    "hue10": ("#c79a6b", "#7a4a1c"),
+    "hue11": ("#ff6f9f", "#c2185b"),
 }
 
 

@@ -7,6 +7,7 @@ from textual.screen import Screen
 
 from minivllm.events.types import TokenAttention
 from minivllm.text import short_name
+from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl, Question
 from minivllm.tui.keys.time_keys import TimeKeys
@@ -28,7 +29,8 @@ class EngineKeys:
         self._records_mass = False
         self._layer: int | None = None
         self._head: int | None = None
-        self._explained: set[str] = set()
+        self._explained: dict[str, bool] = {}
+        """Sequence -> whether its tokens are explained, if the user selected it or pressed W."""
 
     def _control(self) -> EngineControl | None:
         if self._context.control is None:
@@ -148,20 +150,30 @@ class EngineKeys:
                 )
 
     def tokens(self) -> None:
-        if control := self._control():
+        if self._context.control is None:
+            view = self._context.transport.view
+            self._tell(how_to_explain(self._context, view, self._context.selection.seq_id))
+        elif control := self._control():
             seq_id = self._context.selection.seq_id
             if seq_id not in self._context.transport.view.fold.sequences:
                 self._tell("Select a running or waiting sequence first (tab, then ↑ and ↓).")
                 return
-            self._explained ^= {seq_id}
-            on = seq_id in self._explained
+            on = self._explained[seq_id] = not self._explained.get(seq_id, False)
             control.explain_tokens(seq_id, on)
             name = short_name(seq_id)
             self._tell(
-                f"The next tokens of {name} are explained on the Requests screen (4)."
+                f"The next tokens of {name} are explained on the Choice screen (7)."
                 if on
                 else f"The tokens of {name} are no longer explained."
             )
+
+    def watch_selected(self) -> None:
+        """Explain the selected sequence's next tokens, unless the user has stopped that."""
+        control, seq_id = self._context.control, self._context.selection.seq_id
+        live = self._context.transport.recording.head.fold.sequences
+        if control is not None and seq_id in live and seq_id not in self._explained:
+            self._explained[seq_id] = True
+            control.explain_tokens(seq_id, True)
 
 
 def _next(number: int | None, count: int) -> int | None:

@@ -116,6 +116,7 @@ class Windows:
                 # A sample or beam does not arrive: for it, the picture stays at this moment.
                 transport.to_request(target.key.removesuffix(".0"))
             self._context.selection.choose(target)
+            self._app.engine_keys.watch_selected()
             await self._app.look_keys.open()
         self._app.time_keys.draw_here()
 

@@ -1,6 +1,6 @@
 """The Blocks screen: memory, block by block.
 
-Left: the map, the text of blocks (in a tall terminal) and the free queue. Right: the selected
+Left: the map, the text of blocks (if there is room) and the free queue. Right: the selected
 block, the prefix cache, attention mass and the kernel x-ray. If the panels in `_folding` do not
 all fit, one is open, and the others show only their titles until they get the focus. A folded panel
 is never drawn, so `on_mount` sets its title.
@@ -8,7 +8,7 @@ is never drawn, so `on_mount` sets its title.
 
 from collections.abc import Iterable
 
-from textual.events import DescendantFocus
+from textual.events import DescendantFocus, Resize
 from textual.widget import Widget
 
 from minivllm.tui.context import Context
@@ -24,6 +24,9 @@ from minivllm.tui.widgets.blocks.xray import XRay
 from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.frame.panel import Panel
 
+_FEW_BLOCKS = 128
+"""Up to this many blocks, the map stays legible above cards in a terminal of 32 rows."""
+
 
 class BlocksScreen(DashboardScreen):
     NAME = "blocks"
@@ -37,7 +40,7 @@ class BlocksScreen(DashboardScreen):
         index = PrefixIndex()
         with PanelRow(id="body"):
             with PanelColumn(id="blocks-left"):
-                yield BlockMap(id="blocks-map")
+                yield BlockMap(shows_words=False, id="blocks-map")
                 yield BlockCards(index, id="blocks-cards")
                 yield FreeQueue(id="blocks-queue")
             with PanelColumn(id="blocks-right"):
@@ -54,6 +57,11 @@ class BlocksScreen(DashboardScreen):
         for panel in self.panels():
             panel.border_title = panel.border_title or f" {panel.HELP_TITLE} "
         self._open(PrefixTree)
+
+    def on_resize(self, event: Resize) -> None:
+        super().on_resize(event)
+        num_blocks = self.context.transport.view.header.num_blocks
+        self.set_class(num_blocks <= _FEW_BLOCKS, "-few-blocks")
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         if event.widget in self._folding:
@@ -72,4 +80,7 @@ class BlocksScreen(DashboardScreen):
         elif model.mass and not self._had_mass:
             self._open(Mass)
         self._trace_seq, self._had_mass = trace_seq, bool(model.mass)
+        _, mass, xray = self._folding
+        mass.set_class(bool(model.mass), "-filled")
+        xray.set_class(trace_seq is not None, "-filled")
         super().draw()

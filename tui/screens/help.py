@@ -25,7 +25,8 @@ _LETTERS = (
     (
         "A sequence gets a letter when it first enters the batch, and keeps it until it ends. The"
         " letter is the initial of its name if that is free. Capital and small letters are"
-        " different sequences. A server's request is named by the first digits of its id."
+        " different sequences. If colours run out, samples or beams of one request share them. A"
+        " server's request is named by the first digits of its id."
     ),
 )
 

@@ -7,6 +7,7 @@ from textual.widget import Widget
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
+from minivllm.tui.widgets.choice.choice import Choice, shows_choice
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.frame.sentences import Summary, WatchSentence
@@ -41,9 +42,13 @@ class Overview(DashboardScreen):
                 yield Budget(id="budget")
                 yield Waiting(id="waiting")
                 yield EventLog(id="eventlog")
+                yield Choice(id="overview-choice")
 
     def draw(self) -> None:
-        """Show the suggestions before the run, and the summary after it while live."""
+        """Show the suggestions before the run, and the summary after it while live.
+
+        The choice of a token has its place while the selected or first sequence is explained.
+        """
         transport, summary, slots = self.context.transport, self._summary, self._slots
         summary_lines = self.context.finished if transport.state == "live" else None
         newest = transport.recording.head.fold
@@ -56,4 +61,5 @@ class Overview(DashboardScreen):
         summary.set_class(summary_lines is None, "-away")
         is_over = summary_lines is not None and not transport.view.fold.running
         slots.set_class(begins or is_over, "-away")
+        self.set_class(shows_choice(transport.view, self.context.selection), "-explains")
         super().draw()

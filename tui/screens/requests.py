@@ -1,7 +1,7 @@
 """The Requests screen: a timeline of every request, and all details of the selected one.
 
 In a tall terminal, also charts of the latency. If the request has several answers, also their tree;
-if a sequence is watched, why it got its newest token.
+if a sequence is watched, the choice of its token.
 """
 
 from collections.abc import Iterable
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.widgets.choice.choice import Choice
 from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.requests.branches import BranchTree, shown_tree
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import Timelines
-from minivllm.tui.widgets.requests.why_token import WhyToken
 from minivllm.tui.widgets.steps.charts import LatencyCharts
 
 
@@ -27,7 +27,7 @@ class RequestsScreen(DashboardScreen):
             with PanelRow(id="requests-chosen"):
                 yield RequestDetail(id="request-detail")
                 yield BranchTree(id="branches")
-            yield WhyToken(id="why-token")
+            yield Choice(id="requests-choice")
 
     def draw(self) -> None:
         """Show the last panel as soon as a token is explained, and the tree of a request that has

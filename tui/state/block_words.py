@@ -13,6 +13,9 @@ from minivllm.tui.context import Context
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.state.model import DashboardModel
 
+UNKNOWN_WORDS = "older than the recording: words unknown"
+"""Said of a block that was cached before the recording began."""
+
 
 class Contents(NamedTuple):
     token_ids: Sequence[int]

@@ -122,9 +122,9 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
                 else f"all {plural(max_num_seqs, 'slot')} taken"
             )
         case "preempted_this_step":
-            return "no admission after a preemption"
+            return "preemption this step"
         case "no_contiguous_run":
-            return f"needs {plural(need, 'contiguous block')}, the longest free run has {free}"
+            return f"needs {plural(need, 'contiguous block')}, longest run {free}"
         case "static_batch":
             return f"the previous batch has {plural(need, 'sequence')} left"
         case "batch_delay":
@@ -237,7 +237,7 @@ TOLD_KINDS = frozenset(_SENTENCES)
 
 
 def _seconds(e: ev.StepEnd) -> str:
-    """The parts of the step's time, longest first, because the end of a long row is cut."""
+    """The step's time and its parts, longest first, because the end of a long row is cut."""
     parts = (
         (e.t_schedule, "schedule"),
         (e.t_prepare, "prepare"),
@@ -273,6 +273,11 @@ def _explained(e: ev.TokenExplained) -> str:
             f"{short_name(e.seq_id)} and its siblings: {plural(num_going_on, 'candidate')} go on,"
             f" the best is token {e.token_id} with score {e.beams[0].score:.2f}"
         )
+    if e.token_id is None:
+        return (
+            f"{short_name(e.seq_id)} is about to draw: {plural(e.num_left, 'token')} of"
+            f" {e.vocab_size:,} left"
+        )
     chosen = e.chosen
     likely = "" if chosen is None else f" with probability {chosen.final_probability:.1%}"
     return (
@@ -285,10 +290,10 @@ def _explained(e: ev.TokenExplained) -> str:
 _NUMBERS = {
     ev.StepBegin: lambda e: f"step {e.step} begins: budget {plural(e.budget, 'token')}",
     ev.StepScheduled: lambda e: (
-        f"{short_name(e.seq_id)} gets {plural(e.num_tokens, f'{clean(e.kind)} token')} from"
-        f" position {e.num_computed_tokens}"
+        f"{short_name(e.seq_id)}: {plural(e.num_tokens, f'{clean(e.kind)} token')} at position"
+        f" {e.num_computed_tokens}"
     ),
-    ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')}{_seconds(e)}",
+    ev.StepEnd: lambda e: f"{plural(e.used, 'token')}{_seconds(e)}",
     ev.TokensNamed: lambda e: (
         f"{plural(len(e.pieces), 'token id')} named: "
         + " ".join(f"{one} “{visible(text)}”" for one, text in islice(e.pieces.items(), 12))

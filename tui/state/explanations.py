@@ -1,8 +1,13 @@
-"""`Explanations`: the last explained token of each watched sequence, and its tokens as text.
+"""`Explanations`: the newest explained token of each watched sequence, and its tokens before that.
 
-Explanations come only for watched sequences (key W, `--explain-tokens`). A beam search has one
-explanation for all its beams.
+Explanations come only for watched sequences (a selected one, key W, `--explain-tokens`). A beam
+search has one explanation for all its beams.
+
+A whole explanation takes 1.5 kB, so only the newest one of a sequence is kept. An older token has
+the number of its event, which the recording still has.
 """
+
+import math
 
 import msgspec
 
@@ -11,13 +16,29 @@ from minivllm.events.fold import Fold
 from minivllm.text import fit, visible
 
 KEPT = 32
-"""How many sequences have an explanation; every keyframe contains them all."""
+"""How many sequences have explanations; every keyframe contains them all."""
+TOKENS_KEPT = 256
+"""How many of a sequence's last tokens are kept."""
 _LONGEST_PIECE = 24
+
+
+class JudgedToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A token of a text, and how sure the model was of it."""
+
+    position: int
+    """In the sequence, prompt included, from 0."""
+    token_id: int
+    percent: int
+    """The model's own probability, before temperature and cuts, in whole percent."""
+    event_seq: int | None = None
+    """The number of the event that explains it; None if only its log-probability is known."""
 
 
 class Explanations(msgspec.Struct):
     by_name: dict[str, ev.TokenExplained] = {}
     """Sequence, or request with `.*` for all its beams -> the newest explanation; newest last."""
+    judged: dict[str, list[JudgedToken]] = {}
+    """Sequence -> its last tokens whose probability is known, oldest first."""
 
     def keep(self, event: ev.TokenExplained) -> None:
         name = _beams_of(event.seq_id) if event.beams else event.seq_id
@@ -25,6 +46,29 @@ class Explanations(msgspec.Struct):
         self.by_name[name] = event
         if len(self.by_name) > KEPT:
             del self.by_name[next(iter(self.by_name))]
+        if (chosen := event.chosen) is not None:
+            percent = round(100 * chosen.probability)
+            token = JudgedToken(event.position, chosen.token_id, percent, event.seq)
+            self._judge(event.seq_id, token)
+
+    def keep_logprob(self, fold: Fold, event: ev.TokenSampled) -> None:
+        """A token that is not explained can still have a probability. fold: without the token"""
+        if event.logprob is None:
+            return
+        position, tokens = fold.sequences[event.seq_id].num_tokens, self.judged.get(event.seq_id)
+        if not tokens or tokens[-1].position != position:
+            percent = round(100 * math.exp(min(event.logprob, 0.0)))
+            self._judge(event.seq_id, JudgedToken(position, event.token_id, percent))
+
+    def _judge(self, seq_id: str, token: JudgedToken) -> None:
+        tokens = self.judged.pop(seq_id, [])
+        if tokens and tokens[-1].position >= token.position:
+            tokens = []  # a new request with the name of an old one
+        tokens.append(token)
+        del tokens[:-TOKENS_KEPT]
+        self.judged[seq_id] = tokens
+        if len(self.judged) > KEPT:
+            del self.judged[next(iter(self.judged))]
 
     @property
     def last(self) -> ev.TokenExplained | None:

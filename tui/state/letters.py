@@ -4,8 +4,9 @@ A sequence gets its letter when it first enters the batch and keeps the letter u
 letter is the initial of the sequence's name (ada: a, her second sample: A) if that letter was never
 used, else the next unused letter.
 
-Cached blocks keep the letter of their last owner, so a letter is reused as late as possible. If
-possible, no two live sequences have the same colour.
+Cached blocks keep the letter of their last owner, so letters and colours are reused as late as
+possible. No two live sequences have the same colour while colours are free. When few are, siblings
+(samples, beams) share colours, so that a colour still means one request.
 """
 
 from collections import Counter
@@ -16,7 +17,11 @@ import msgspec
 ALPHABET = ascii_lowercase + ascii_uppercase
 NO_LETTER = "*"
 """Drawn for further sequences while 52 others have a letter."""
-NUM_HUES = 8
+NUM_HUES = 12
+_HUES_FOR_OTHERS = 4
+"""If fewer colours are free, a request with several sequences leaves them to other requests."""
+_MOST_OF_ONE = NUM_HUES // 4
+"""A request may always have this many colours."""
 
 
 class Letters(msgspec.Struct):
@@ -25,7 +30,7 @@ class Letters(msgspec.Struct):
     holders: dict[str, str] = {}
     """letter -> its sequence, in the order of giving"""
     hues: dict[str, int] = {}
-    """letter -> the colour of its sequence"""
+    """letter -> the colour of its sequence; the newest last"""
     live: set[str] = set()
     num_free: int = len(ALPHABET)
     """Number of letters that no live sequence has."""
@@ -37,7 +42,7 @@ class Letters(msgspec.Struct):
             if is_new:  # a new request with the name of an old one
                 self.num_free -= 1
                 letter = self.given[seq_id]
-                self.hues[letter] = self._free_hue(self.hues[letter], but=seq_id)
+                self._colour(letter, seq_id, wanted=self.hues[letter])
             return
         # No letter is free. Return now: a search for each event of such a sequence would be slow.
         if self.num_free == 0:
@@ -45,7 +50,7 @@ class Letters(msgspec.Struct):
         self.num_free -= 1
         letter = self._fresh(seq_id) or self._oldest()
         self.given.pop(self.holders.pop(letter, None), None)
-        self.hues[letter] = self._free_hue(ALPHABET.index(letter) % NUM_HUES)
+        self._colour(letter, seq_id, wanted=ALPHABET.index(letter) % NUM_HUES)
         self.given[seq_id], self.holders[letter] = letter, seq_id
 
     def _fresh(self, seq_id: str) -> str | None:
@@ -65,12 +70,31 @@ class Letters(msgspec.Struct):
         """The letter of an ended sequence that was given longest ago."""
         return next(letter for letter, holder in self.holders.items() if holder not in self.live)
 
-    def _free_hue(self, wanted: int, but: str | None = None) -> int:
-        """The colour that the fewest live sequences except `but` have, preferably `wanted`."""
-        used = Counter(
-            self.hues[self.given[one]] for one in self.live if one in self.given and one != but
-        )
-        return min(((wanted + by) % NUM_HUES for by in range(NUM_HUES)), key=lambda hue: used[hue])
+    def _colour(self, letter: str, seq_id: str, wanted: int) -> None:
+        self.hues.pop(letter, None)
+        self.hues[letter] = self._choose_hue(seq_id, wanted)
+
+    def _choose_hue(self, seq_id: str, wanted: int) -> int:
+        """A colour that no live sequence has, preferably `wanted` or else the one unused longest.
+
+        If few are free: one that a sibling has; if none is: one that the fewest live ones have.
+        """
+        request, live = seq_id.rpartition(".")[0], Counter[int]()
+        siblings = Counter[int]()
+        for one in self.live:
+            if one in self.given and one != seq_id:
+                hue = self.hues[self.given[one]]
+                live[hue] += 1
+                siblings[hue] += one.rpartition(".")[0] == request
+        siblings = +siblings
+        # Old letters keep their colours on the screen, so a colour is reused late.
+        newest = {hue: number for number, hue in enumerate(self.hues.values())}
+        order = [(wanted + by) % NUM_HUES for by in range(NUM_HUES)]
+        order.sort(key=lambda hue: newest.get(hue, -1))
+        free = [hue for hue in order if not live[hue]]
+        if free and (len(free) > _HUES_FOR_OTHERS or len(siblings) < _MOST_OF_ONE):
+            return free[0]
+        return min(siblings or order, key=lambda hue: (live[hue], newest.get(hue, -1)))
 
     def release(self, seq_id: str) -> None:
         """The sequence has ended: its letter can be reused."""

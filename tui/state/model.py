@@ -152,6 +152,7 @@ class DashboardModel:
             ((ev.TokenSampled, ev.TextFlushed), self.branches.extend),
             ((ev.BeamsFound,), self.branches.find),
             (_END_A_SEQUENCE, self.branches.end),
+            ((ev.TokenSampled,), partial(self.remembered.explanations.keep_logprob, self.fold)),
             (self.ages.APPLY, self.ages),
             ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
             ((ev.BlockHashed,), partial(_keep_tokens, self.fold, self.ages)),

@@ -5,6 +5,7 @@ import shutil
 import sys
 
 from minivllm.cli.doctor.finding import Finding, advice, ok
+from minivllm.cli.terminal import has_utf8
 
 COLUMNS, ROWS = 120, 36
 """The size that the dashboard is designed for (docs/start/index.md)."""
@@ -23,8 +24,10 @@ def check_terminal() -> Finding:
             f"{found}, but the dashboard is made for {COLUMNS} and {ROWS}: enlarge the window or"
             " shrink the font",
         )
-    if "utf" not in (sys.stdout.encoding or "").lower():
-        return advice("terminal", f"{found}, without UTF-8: use --ascii, or set LANG=C.UTF-8")
+    if not has_utf8():
+        return advice(
+            "terminal", f"{found}, without UTF-8: the dashboard uses ASCII; set LANG=C.UTF-8"
+        )
     return ok("terminal", found)
 
 

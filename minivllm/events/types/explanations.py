@@ -68,9 +68,10 @@ class BeamCandidate(msgspec.Struct, frozen=True, gc=False):
 
 
 class TokenExplained(Event, tag="token.explained"):
-    """Why a watched sequence gets the token `token_id`.
+    """Why a watched sequence gets the token `token_id`, or the candidates before the draw.
 
-    Emitted before the tokens of the step. A token was drawn in a race: each token that was left
+    Emitted before the tokens of the step; if the engine runs phase by phase, also before the phase
+    `sample`, without `token_id` and random numbers. A token was drawn in a race: each token that was left
     arrived at draw / final_probability, and the earliest won. With `temperature` 0, the most likely
     token won without a draw. In a beam search there are `beams` in place of `candidates`, one event
     for all beams of the request.
@@ -80,8 +81,8 @@ class TokenExplained(Event, tag="token.explained"):
     """The sequence; in a beam search, the best beam that continues."""
     position: int
     """Index of the token in the sequence, prompt included, from 0."""
-    token_id: int
-    """The chosen token; in a beam search, the token of the best beam."""
+    token_id: int | None
+    """The chosen token; in a beam search, the token of the best beam; None before the draw."""
     temperature: float
     """The request's temperature; 0 for greedy sampling."""
     vocab_size: int
@@ -95,11 +96,11 @@ class TokenExplained(Event, tag="token.explained"):
     beams: tuple[BeamCandidate, ...] = ()
     """Beam search: the candidates that continue or end, and the best of those dropped, best first.
     """
-    rule: ClassVar[str] = "minivllm.engine.token_explaining:TokenExplainer.explain"
+    rule: ClassVar[str] = "minivllm.engine.token_explaining:TokenExplainer._emit"
 
     @property
     def chosen(self) -> TokenCandidate | None:
-        """The candidate that was chosen; None in a beam search."""
+        """The candidate that was chosen; None before the draw and in a beam search."""
         return next((one for one in self.candidates if one.token_id == self.token_id), None)
 
     @property

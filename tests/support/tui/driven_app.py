@@ -14,7 +14,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 from support.patience import SOON
 
 SIZES = [(80, 24), (120, 36), (200, 60)]
-SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare")
+SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 FRAME = 0.15
 """Seconds in which at least one frame is drawn."""
 CONTROL_CHARACTERS = {

@@ -30,7 +30,9 @@ async def shows_the_screen(seat: Seat, key: str) -> None:
     assert f"step {MIDDLE}" in all_drawn(seat.app)
     # A folded panel is only its title.
     filled = [one for one in visible(seat.app) if one.content_size.height and one.id != "watch"]
-    assert len(filled) >= 4 and all("\n".join(drawn(seat.app, one.id)).strip() for one in filled)
+    assert len(filled) >= (2 if SCREENS[int(key) - 1] == "choice" else 4) and all(
+        "\n".join(drawn(seat.app, one.id)).strip() for one in filled
+    )
 
 
 CHECKS |= {f"screen.{name}": shows_the_screen for name in SCREENS}
@@ -164,6 +166,24 @@ async def switches_a_blocks_tokens_between_words_and_ids(seat: Seat, key: str) -
         await seat.press(key)
         assert seat.app.context.shows_ids == (shown == "ids")
         assert told(seat.app)[-1] == f"The block inspector shows tokens as {shown}."
+
+
+async def says_what_to_do_without_explanations(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    assert "explain" in told(seat.app)[-1]
+    assert seat.app.context.selection.position is None
+
+
+for _command in ("look.word_back", "look.word"):
+    CHECKS[_command] = says_what_to_do_without_explanations
+
+
+@of("look.confidence")
+async def colours_the_words_by_confidence(seat: Seat, key: str) -> None:
+    await says_what_to_do_without_explanations(seat, key)
+    assert seat.app.context.shows_confidence
+    await seat.press(key)
+    assert not seat.app.context.shows_confidence
 
 
 @of("look.maximize")

@@ -37,28 +37,31 @@ _RESTORED = {
 
 
 class Program:
-    def __init__(self, *command: str | Path, size: tuple[int, int] = (120, 36)) -> None:
+    def __init__(
+        self, *command: str | Path, size: tuple[int, int] = (120, 36), **environment: str
+    ) -> None:
+        """environment: further variables for the program"""
         self._ours, self._its = pty.openpty()
         self._ends = [self._ours, self._its]
         fcntl.ioctl(self._its, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self._stty_before = termios.tcgetattr(self._its)
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm-256color"}
-        for name in ("COLUMNS", "LINES", "NO_COLOR", "TEXTUAL_DRIVER"):
-            environment.pop(name, None)
+        inherited = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm-256color"}
+        for name in ("COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "TEXTUAL_DRIVER"):
+            inherited.pop(name, None)
         self.process = subprocess.Popen(
             [str(word) for word in command],
             stdin=self._its,
             stdout=self._its,
             stderr=self._its,
-            env=environment,
+            env=inherited | environment,
             preexec_fn=lambda: os.login_tty(0),
         )
         self.written = b""
         self._looked_at = 0
 
     @classmethod
-    def minivllm(cls, *arguments: str | Path) -> "Program":
-        return cls(sys.executable, "-m", "minivllm", *arguments)
+    def minivllm(cls, *arguments: str | Path, **environment: str) -> "Program":
+        return cls(sys.executable, "-m", "minivllm", *arguments, **environment)
 
     def __enter__(self) -> "Program":
         return self

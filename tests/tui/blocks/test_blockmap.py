@@ -202,7 +202,7 @@ def test_only_the_selected_cell_and_its_number_are_bright_and_the_map_stays_read
         "there is no such block"
     )
     for chosen in (0, 11, num_blocks - 1):
-        lines = choosing(BlockMap(), chosen).lines(model, width, height)
+        lines = choosing(BlockMap(shows_words=False), chosen).lines(model, width, height)
         assert read_cells(lines, num_blocks, width, height) == cells
         assert [y for y in range(height) if lines[y] != plain[y]] == [grid.origin(chosen)[1]]
         lit = [text for text, style in lines[grid.origin(chosen)[1]] if style.startswith("text*")]

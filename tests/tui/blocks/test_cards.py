@@ -1,5 +1,7 @@
 """Block cards: which blocks get one, what this step wrote, and selection from a card."""
 
+import re
+
 import pytest
 from support.engine.random_runs import folded
 from support.tui.driven_app import (
@@ -16,11 +18,15 @@ from support.tui.shown import rows
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
+from minivllm.events.fold import Fold
 from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import Line, target_of, text_of
 from minivllm.tui.draw.selection import Selection, block
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.cards import BlockCards
+from minivllm.tui.widgets.blocks.inspector import Inspector
+from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
 
 def cards(block_id: int | None = None) -> BlockCards:
@@ -111,7 +117,9 @@ def test_an_old_recording_shows_ids_on_cards(shared_prefix) -> None:
     assert rows(cards(), model, 40, 90)[1] == f"▌▌▌▌ {ids}"
 
 
-@pytest.mark.parametrize(("size", "is_shown"), [((200, 50), True), ((120, 36), False)])
+@pytest.mark.parametrize(
+    ("size", "is_shown"), [((200, 50), True), ((120, 36), True), ((120, 30), False)]
+)
 def test_a_click_on_a_card_selects_its_block_where_there_is_room_for_cards(
     size: tuple[int, int], is_shown: bool, shared_prefix, no_footer
 ) -> None:
@@ -123,10 +131,11 @@ def test_a_click_on_a_card_selects_its_block_where_there_is_room_for_cards(
         assert shown.display == is_shown
         if is_shown:
             await until(pilot, lambda: any("▌▌▌▌" in row for row in drawn(app, shown.id)))
+            first = int(re.search(r"▌▌▌▌(\d+) abcd", " ".join(drawn(app, shown.id)))[1])
             await pilot.click(shown, offset=(shown.gutter.left + 8, shown.gutter.top + 1))
             await settle(pilot)
-            assert app.context.selection.block_id == 0
-            assert "block   0 in use, shared by 4" in all_drawn(app)
+            assert app.context.selection.block_id == first
+            assert f"block   {first} in use, shared by 4" in all_drawn(app)
 
     drive(app, script, size)
 
@@ -150,3 +159,32 @@ def test_a_word_in_a_slot_shows_its_block_and_the_block_shows_its_words(
         assert [target_of(style) for style in lit] == [block(app.context.selection.block_id)]
 
     drive(app, script, (120, 36))
+
+
+def test_the_map_draws_the_words_of_the_selected_block_if_there_is_room(shared_prefix) -> None:
+    model, shown = folded(shared_prefix.run(26)), BlockMap()
+    shown.context = Context(None, selection=Selection(block_id=1))
+    alone = BlockMap().lines(model, 68, 14)
+    lines = shown.lines(model, 68, 14)
+    assert text_of(lines[-4]).startswith("▌▌▌▌1 abcd")
+    request = next(iter(model.fold.requests.values()))
+    held = [model.fold.token_pieces[one] for one in request.prompt_token_ids[8:16]]
+    drawn_words = " ".join(text_of(line).removeprefix("▌▌▌▌") for line in lines[-3:-1])
+    assert drawn_words.split() == "".join(held).split()
+    assert lines[-1] == alone[-1] and len(lines) == len(alone)
+    # The panel keeps its map: without a free row, there are no words.
+    low = BlockMap()
+    low.context = shown.context
+    assert len(low.lines(model, 68, 5)) == 5
+
+
+def test_a_block_cached_before_the_recording_says_that_its_words_are_unknown(
+    shared_prefix,
+) -> None:
+    engine = shared_prefix.run().engine
+    model = DashboardModel(shared_prefix.header, Fold(shared_prefix.header, engine.inspect()))
+    cached = [one for one in model.fold.free_queue if model.fold.blocks[one].hash is not None]
+    assert rows(cards(), model)[0].startswith(f"+ {len(cached)} cached blocks, older than")
+    for panel_with_words in (Inspector(), BlockMap(), PrefixTree()):
+        panel_with_words.context = Context(None, selection=Selection(block_id=cached[0]))
+        assert "words unknown" in " ".join(rows(panel_with_words, model, 68, 20))

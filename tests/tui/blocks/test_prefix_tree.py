@@ -115,9 +115,11 @@ def test_the_page_with_the_chosen_block_is_drawn_and_the_cursor_reaches_every_ch
 ) -> None:
     model = cache(stage, ask, *(chr(code) + chr(code + 1) for code in range(0x4E00, 0x4EC8, 2)))
     shown = rows(tree(), model, 60, 10)
-    assert len(shown) == 10 and shown[1] == "░0 1 free" and shown[-1] == "+ 92 more chains"
+    assert (
+        len(shown) == 10 and shown[1].startswith("░0 1 free ") and shown[-1] == "+ 92 more chains"
+    )
     shown = rows(tree(block_id=151), model, 60, 10)
-    assert shown[1:3] == ["+ 75 chains above", "░150 151 free"]
+    assert shown[1] == "+ 75 chains above" and shown[2].startswith("░150 151 free ")
     assert shown[-1] == "+ 18 more chains"
     panel = tree(block_id=151)
     panel._model = model

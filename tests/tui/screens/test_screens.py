@@ -4,7 +4,6 @@ import html
 import re
 
 import pytest
-from rich.cells import cell_len
 from support.tui.driven_app import (
     CONTROL_CHARACTERS,
     SCREENS,
@@ -20,16 +19,12 @@ from support.tui.driven_app import (
     source_of,
     told,
     until,
-    visible,
 )
+from support.tui.places import check_that_everything_has_its_place
 from support.tui.shown import missing_from
-from textual.geometry import Region
 from textual.pilot import Pilot
-from textual.widgets import Footer
 
 from minivllm.events import types as ev
-from minivllm.tui.app import DashboardApp
-from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.widgets.blocks.blockmap import lay_out
 
@@ -40,33 +35,6 @@ def SLOW(value: object):
 
 
 WATCH = "The first blocks are computed once and shared."
-
-
-def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]) -> None:
-    screen, shown = Region(0, 0, *size), visible(app)
-    # In a terminal lower than every layout, the container cuts off the rest.
-    is_cut = size[1] < 24
-    place = {
-        one: app.screen.find_widget(one).visible_region if is_cut else one.region for one in shown
-    }
-    shown = [one for one in shown if place[one].area]
-    assert {one.id for one in shown} >= {"header", "timeline"}
-    panels = [one for one in app.dashboard_screen.panels() if one.display]
-    assert {one.id for one in panels if not one.region.area} <= {"watch"}
-    for number, one in enumerate(shown):
-        assert screen.contains_region(place[one]), one
-        assert not any(place[one].overlaps(place[other]) for other in shown[number + 1 :]), one
-        width, height = one.content_size
-        # A folded panel is only its title.
-        assert is_cut or (width >= 10 and height >= 1) or str(one.border_title).strip(), one
-        for row in range(height):
-            assert one.render_line(row).cell_length == width, one
-        lines = one.lines(one._model, width, height)
-        assert len(lines) <= max(height, 1), one
-        assert all(cell_len(text_of(line)) <= width for line in lines), (one, lines)
-    footer = app.dashboard_screen.query_one(Footer).region
-    assert (footer.bottom, footer.width) == (size[1], size[0])
-    assert not any(footer.overlaps(place[one]) for one in shown)
 
 
 @pytest.mark.parametrize(

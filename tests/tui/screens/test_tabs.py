@@ -9,7 +9,7 @@ from textual.widgets import Tab
 
 from minivllm.tui.app import DashboardApp
 
-NAMES = ["Overview", "Blocks", "Scheduler", "Requests", "Events", "Compare"]
+NAMES = ["Overview", "Blocks", "Scheduler", "Requests", "Events", "Compare", "Choice"]
 
 
 def tabs(app: DashboardApp) -> list[Tab]:
@@ -25,7 +25,7 @@ def check_places(app: DashboardApp) -> None:
     shown, header = [tab.region for tab in tabs(app)], panel(app, "header").region
     assert all(one.height == 1 and not one.overlaps(header) for one in shown)
     assert all(one.right <= other.x for one, other in pairwise(shown))
-    assert shown[-1].right <= app.size.width and header.width >= 20
+    assert shown[-1].right <= app.size.width and header.width >= 17
 
 
 @pytest.mark.parametrize("size", [(40, 12), (59, 40), (80, 24), (120, 36), (200, 50), (300, 24)])
@@ -45,7 +45,7 @@ def test_the_tabs_name_the_screens_where_there_is_room_and_mark_the_current_one(
             check_places(app)
             # Reverse, and so also visible without colours.
             styles = [bool(tab.styles.text_style.reverse) for tab in tabs(app)]
-            assert styles == [number == current for number in range(6)]
+            assert styles == [number == current for number in range(len(NAMES))]
 
     drive(app, script, size)
 
@@ -66,7 +66,7 @@ def test_a_click_on_a_tab_opens_its_screen_and_escape_returns(
         assert app.focused is None, "a tab is never in the way of a panel's keys"
         await pilot.press("escape")
         await settle(pilot)
-        assert app.current_mode == "compare"
+        assert app.current_mode == SCREENS[-1]
 
     drive(app, script, size)
 
@@ -77,7 +77,7 @@ def test_the_tabs_fit_again_after_a_resize_and_stay_beside_an_enlarged_panel(
     app = app_for(memory_pressure.run(20))
 
     async def script(pilot: Pilot) -> None:
-        for size, last in (((80, 24), "6"), ((80, 40), "6 Compare"), ((40, 12), "6")):
+        for size, last in (((80, 24), "7"), ((80, 40), "7 Choice"), ((40, 12), "7")):
             await pilot.resize_terminal(*size)
             await settle(pilot)
             assert labels(app)[-1] == last

@@ -61,3 +61,15 @@ def test_a_key_or_signal_that_ends_it_restores_the_terminal(sent: signal.Signals
         assert replay.wait_for_end() == (0 if sent == signal.SIGINT else 128 + sent)
         replay.check_it_is_restored()
         assert "Traceback" not in replay.after_the_screen()
+
+
+def test_a_terminal_with_few_colours_and_without_utf8_gets_only_those_and_ascii() -> None:
+    with Program.minivllm(
+        "replay", RECORDINGS / "burst.jsonl", TERM="xterm", PYTHONIOENCODING="latin-1"
+    ) as replay:
+        replay.wait_for(r"Batch slots")
+        replay.wait_for(r"ada +(DECODE|PREFILL)")
+        replay.press(b"q")
+        assert replay.wait_for_end() == 0
+        assert replay.written.isascii()
+        assert b"[38;2;" not in replay.written and b";38;2;" not in replay.written

@@ -18,6 +18,7 @@ from minivllm.text import format_memory
 from minivllm.tui.draw.lines import Line, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.cards import card
 from minivllm.tui.widgets.blocks.cells import (
     CACHED,
     EMPTY,
@@ -26,8 +27,11 @@ from minivllm.tui.widgets.blocks.cells import (
     block_cells,
     group_cells,
     regroup,
+    signs,
 )
 from minivllm.tui.widgets.frame.panel import Panel
+
+_ROWS_OF_WORDS = 2
 
 
 class Grid(NamedTuple):
@@ -74,10 +78,13 @@ class BlockMap(Panel):
         " tokens into the block, or took, found, copied, freed or evicted it. A sign before"
         " the cell says more, and fades in the next two steps: ● found by a lookup, → copied"
         " to ←, × evicted. Where cells have no numbers, the letter has the sign's colour."
+        " If there is room, the words of the selected block are drawn under the map."
     )
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *, shows_words: bool = True, id: str | None = None) -> None:
+        """shows_words: draw the selected block as a card under the map if there is room"""
         super().__init__(id=id)
+        self._shows_words = shows_words
         self._blocks: list[Cell] = []
         """The cells from which `_groups` were made."""
         self._groups: list[Cell] = []
@@ -102,10 +109,26 @@ class BlockMap(Panel):
             x, y = grid.origin(chosen // grid.blocks_per_cell)
             if y < len(lines):
                 lines[y] = _marked(lines[y], x, grid, width)
+            if self._shows_words:
+                lines += self._words(model, chosen, width, map_height - len(lines))
         lines.extend([()] * (height - 1 - len(lines)))
         if height > 1:
             lines.append(_legend(grid.blocks_per_cell, width))
         return lines
+
+    def _words(self, model: DashboardModel, block_id: int, width: int, room: int) -> list[Line]:
+        """The card of the selected block, at the bottom of the free rows under the map."""
+        num_rows = min(room - 1, _ROWS_OF_WORDS)
+        if num_rows < 1:
+            return []
+        happened = signs(model, fades=not self.context.still)
+        holders = [seq_id for seq_id, _ in model.owners(block_id)]
+        lines = card(model, block_id, holders, (width, num_rows), happened, self.context)
+        # Without its target: the selected block's words would all be in reverse.
+        plain = [
+            tuple((text, style.partition("@block")[0]) for text, style in one) for one in lines
+        ]
+        return [*[()] * (room - len(plain)), *plain]
 
     def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
         """One cell per `size` blocks. Groups of unchanged cells are reused from the last frame."""
@@ -137,7 +160,9 @@ class BlockMap(Panel):
         grid = lay_out(num_blocks, width, height - 1)
         cell = grid.cell_at(x, y)
         block_id = None if cell is None else cell * grid.blocks_per_cell
-        return block(block_id) if block_id is not None and block_id < num_blocks else None
+        if block_id is None or block_id >= num_blocks:
+            return super().target_at(x, y)
+        return block(block_id)
 
 
 # (numbered, glyphs, gap) from the widest to the densest.

@@ -8,18 +8,18 @@ If not all blocks with text fit, the selected block and those in which something
 (`_choose`). Cards are in the order of block ids, so that they move as little as possible.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
-from itertools import count, groupby
-from operator import itemgetter
+from itertools import count
 from typing import NamedTuple
 
 from rich.cells import cell_len
 
 from minivllm.text import clean, plural
-from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.context import Context
+from minivllm.tui.draw.lines import Line, Row, Span, joined
 from minivllm.tui.draw.selection import Target, block, sequence
-from minivllm.tui.state.block_words import Contents, contents
+from minivllm.tui.state.block_words import UNKNOWN_WORDS, Contents, contents
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cells import CACHED, signs
@@ -53,7 +53,8 @@ class BlockCards(Panel):
         index = self._index.of(model)
         ranks = _ranks(model, None if self.context is None else self.context.selection.block_id)
         if not ranks:
-            return [Row(width).put("no block holds text yet", "faint").line()]
+            words = _unknown(model) or "no block holds text yet"
+            return [Row(width).put(words, "faint").line()]
         grid = _lay_out(width, height)
         if len(ranks) > grid.capacity:
             grid = _lay_out(width, height - 1)
@@ -62,7 +63,14 @@ class BlockCards(Panel):
         lines: list[Line] = []
         for start in range(0, len(shown), grid.per_row):
             cards = [
-                self._card(model, index, block_id, grid.width, happened)
+                card(
+                    model,
+                    block_id,
+                    index.holders.get(block_id, ()),
+                    (grid.width, _ROWS_OF_TEXT),
+                    happened,
+                    self.context,
+                )
                 for block_id in shown[start : start + grid.per_row]
             ]
             for parts in zip(*cards, strict=True):
@@ -70,55 +78,77 @@ class BlockCards(Panel):
         if len(shown) < len(ranks):
             more = f"+ {plural(len(ranks) - len(shown), 'more block')} with text"
             lines.append(Row(width).put(more, "faint").line())
+        elif len(lines) < height:
+            lines.append(Row(width).put(_unknown(model), "faint").line())
         return lines[:height]
 
     def targets(self) -> list[Target]:
         """Every block with text, even off the screen: the selected block always has a card."""
         return [] if self._model is None else list(map(block, sorted(_ranks(self._model, None))))
 
-    def _card(
-        self,
-        model: DashboardModel,
-        index: PrefixIndex,
-        block_id: int,
-        width: int,
-        happened: dict[int, Span],
-    ) -> list[Line]:
-        owners = [
-            (seq_id, model.fold.sequences[seq_id].block_table.index(block_id))
-            for seq_id in index.holders.get(block_id, ())
-        ]
-        letters = [(seq_id, model.letter(seq_id) or "?") for seq_id, _ in owners]
-        stripes = [("▌", model.hue(letter)) for _, letter in letters[:_MOST_STRIPES]]
-        stripes = stripes or [(CACHED, "cached")]
-        held, size = contents(model, block_id, owners), model.header.block_size
-        head = Row(width - len(stripes))
-        head.put(f"{block_id} ", "text*", target=block(block_id))
-        for seq_id, letter in letters:
-            head.put(letter, f"{model.hue(letter)}*", target=sequence(seq_id))
-        head.put(" cached" if not owners else "", "cached")
-        if len(held.token_ids) < size and owners:
-            head.put(f" {len(held.token_ids)} of {size}", "muted")
-        if block_id in happened:
-            sign, style = happened[block_id]
-            head.put(f" {sign}", style)
-        head.put("", width=head.room)
-        body = _body(self._words(model, block_id, held, bool(owners)), width - len(stripes))
-        return [(*stripes, *line) for line in (head.line(), *body)]
 
-    def _words(
-        self, model: DashboardModel, block_id: int, held: Contents, owned: bool
-    ) -> Iterator[Span]:
-        """The block's tokens and empty slots, as spans that select it."""
-        shows_ids = self.context is not None and self.context.shows_ids
-        pieces = {} if shows_ids else model.fold.token_pieces
-        target = block(block_id)
-        for at, token_id in enumerate(held.token_ids):
-            style = "cached=" if not owned else "text=" if at < held.num_prompt else "good="
-            new = "!" if at in held.new else ""
-            yield clean(pieces.get(token_id, f" {token_id}")), f"{style}{new}@{target}"
-        for _ in range(model.header.block_size - len(held.token_ids)):
-            yield "╴", f"faint=@{target}"
+def card(
+    model: DashboardModel,
+    block_id: int,
+    holders: Iterable[str],
+    size: tuple[int, int],
+    happened: dict[int, Span],
+    context: Context | None,
+) -> list[Line]:
+    """A block's card.
+
+    holders: the sequences that hold the block
+    size: columns, and rows of text
+    happened: the signs for what happened to blocks in the last steps
+    """
+    width, rows = size
+    owners = [
+        (seq_id, model.fold.sequences[seq_id].block_table.index(block_id)) for seq_id in holders
+    ]
+    letters = [(seq_id, model.letter(seq_id) or "?") for seq_id, _ in owners]
+    stripes = [("▌", model.hue(letter)) for _, letter in letters[:_MOST_STRIPES]]
+    stripes = stripes or [(CACHED, "cached")]
+    held = contents(model, block_id, owners)
+    head = Row(width - len(stripes))
+    head.put(f"{block_id} ", "text*", target=block(block_id))
+    for seq_id, letter in letters:
+        head.put(letter, f"{model.hue(letter)}*", target=sequence(seq_id))
+    if not owners:
+        head.put(" cached" if model.fold.blocks[block_id].hash is not None else " empty", "cached")
+    elif len(held.token_ids) < model.header.block_size:
+        head.put(f" {len(held.token_ids)} of {model.header.block_size}", "muted")
+    if block_id in happened:
+        sign, style = happened[block_id]
+        head.put(f" {sign}", style)
+    head.put("", width=head.room)
+    shows_ids = context is not None and context.shows_ids
+    body = _body(_words(model, block_id, held, bool(owners), shows_ids), width - len(stripes), rows)
+    return [(*stripes, *line) for line in (head.line(), *body)]
+
+
+def _words(
+    model: DashboardModel, block_id: int, held: Contents, owned: bool, shows_ids: bool
+) -> Iterator[Span]:
+    """The block's tokens and empty slots, as spans that select it."""
+    pieces = {} if shows_ids else model.fold.token_pieces
+    target = block(block_id)
+    if not held.token_ids and model.fold.blocks[block_id].hash is not None:
+        yield from ((f"{word} ", f"faint@{target}") for word in UNKNOWN_WORDS.split())
+        return
+    for at, token_id in enumerate(held.token_ids):
+        style = "cached=" if not owned else "text=" if at < held.num_prompt else "good="
+        new = "!" if at in held.new else ""
+        yield clean(pieces.get(token_id, f" {token_id}")), f"{style}{new}@{target}"
+    for _ in range(model.header.block_size - len(held.token_ids)):
+        yield "╴", f"faint=@{target}"
+
+
+def _unknown(model: DashboardModel) -> str:
+    """How many cached blocks have no card; empty if all have."""
+    ages, blocks = model.ages, model.fold.blocks
+    cached = (one for one in model.fold.free_queue if blocks[one].hash is not None)
+    count = sum(not ages.has_tokens(block_id) for block_id in cached)
+    return f"+ {plural(count, 'cached block')}, {UNKNOWN_WORDS}" if count else ""
 
 
 def _lay_out(width: int, height: int) -> _Grid:
@@ -149,7 +179,7 @@ def _choose(ranks: dict[int, int], capacity: int) -> list[int]:
     return sorted(nsmallest(capacity, ranks, key=ranks.__getitem__))
 
 
-def _body(words: Iterator[Span], width: int) -> list[Line]:
+def _body(words: Iterator[Span], width: int, num_rows: int) -> list[Line]:
     """The words in rows of one card; if not all fit, the rows around the newest word."""
     rows, newest, ground = [Row(width)], 0, ""
     for text, style in words:
@@ -161,17 +191,10 @@ def _body(words: Iterator[Span], width: int) -> list[Line]:
             newest = len(rows) - 1
         else:
             ground = style
-    first = max(newest - _ROWS_OF_TEXT + 1, 0)
-    hidden = len(rows) > first + _ROWS_OF_TEXT
-    rows = rows[first : first + _ROWS_OF_TEXT]
-    rows += [Row(width) for _ in range(_ROWS_OF_TEXT - len(rows))]
+    first = max(newest - num_rows + 1, 0)
+    hidden = len(rows) > first + num_rows
+    rows = rows[first : first + num_rows]
+    rows += [Row(width) for _ in range(num_rows - len(rows))]
     if hidden:
         rows[-1].put("…", ground)
-    return [_joined(row.put("", ground or "text=", width=row.room).line()) for row in rows]
-
-
-def _joined(line: Line) -> Line:
-    """The line with neighbours of equal style in one span, which is cheaper to paint."""
-    return tuple(
-        ("".join(text for text, _ in run), style) for style, run in groupby(line, key=itemgetter(1))
-    )
+    return [joined(row.put("", ground or "text=", width=row.room).line()) for row in rows]

@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 from minivllm.tui.context import Context
 from minivllm.tui.draw.selection import Target, block
-from minivllm.tui.state.block_words import Contents, contents, neighbours, words
+from minivllm.tui.state.block_words import (
+    UNKNOWN_WORDS,
+    Contents,
+    contents,
+    neighbours,
+    words,
+)
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.state.model import DashboardModel
 
@@ -42,7 +48,8 @@ def chips(
     """The block's tokens with the edges to its neighbours; nothing for a block without tokens."""
     held = contents(model, block_id, owners)
     if not held.token_ids:
-        return []
+        is_cached = not owners and model.fold.blocks[block_id].hash is not None
+        return [_sentence(UNKNOWN_WORDS)] if is_cached else []
     before, after = neighbours(model, index, block_id, owners)
     facts = _own(model, held, bool(owners), context)
     if before is not None:
@@ -60,8 +67,12 @@ def chips(
     for number, beside in enumerate(branches.values()):
         facts[-1].items.extend([*[Item("or", "muted")] * (number > 0), *beside])
     if not model.fold.token_pieces and not context.shows_ids:
-        facts.insert(0, Fact("words", [Item(word, "muted") for word in _NO_WORDS.split()]))
+        facts.insert(0, _sentence(_NO_WORDS))
     return facts
+
+
+def _sentence(text: str) -> Fact:
+    return Fact("words", [Item(word, "muted") for word in text.split()])
 
 
 def _own(model: DashboardModel, held: Contents, owned: bool, context: Context) -> list[Fact]:

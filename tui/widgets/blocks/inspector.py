@@ -13,11 +13,16 @@ from minivllm.text import clean, plural, short_name
 from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import block, sequence
+from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.chips import Fact, Item, chips
 from minivllm.tui.widgets.frame.panel import Panel
 
+_HINT = (
+    "No block is selected.\nClick on one, or tab to a panel and use ↑ ↓; g, then b12, goes to"
+    " block 12."
+)
 _HASH_SHOWN = 12
 _LABEL_WIDTH = 8
 _MOST_RELATIVES = 24
@@ -49,12 +54,7 @@ class Inspector(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         block_id = None if self.context is None else self.context.selection.block_id
         if block_id is None:
-            hints = (
-                "No block is selected.",
-                "Click on one, or tab to a panel and use ↑ ↓;",
-                "g, then b12, goes to block 12.",
-            )
-            return [Row(width).put(hint, "faint").line() for hint in hints][:height]
+            return [Row(width).put(row, "faint").line() for row in wrap(_HINT, width)][:height]
         if block_id >= len(model.fold.blocks):
             return [Row(width).put(f"There is no block {block_id} in this run.", "warn").line()]
         facts = facts_of(model, self._index.of(model), block_id, self.context)

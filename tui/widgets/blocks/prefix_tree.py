@@ -15,7 +15,7 @@ from minivllm.text import clean, id_ranges, plural, short_name, tail
 from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.block_histories import Lookup
-from minivllm.tui.state.block_words import cached_tokens, num_shared
+from minivllm.tui.state.block_words import UNKNOWN_WORDS, cached_tokens, num_shared
 from minivllm.tui.state.chains import Node, PrefixIndex
 from minivllm.tui.state.decisions import miss
 from minivllm.tui.state.model import DashboardModel
@@ -92,6 +92,8 @@ class PrefixTree(Panel):
         shows_ids = self.context is not None and self.context.shows_ids
         pieces = {} if shows_ids else model.fold.token_pieces
         shared = _num_shared(model, index, node)
+        if not any(cached_tokens(model, index, block_id) for block_id in node.copies[0]):
+            row.put(UNKNOWN_WORDS, "faint")
         for block_id in node.copies[0]:
             texts = [
                 clean(pieces.get(token_id, f" {token_id}"))

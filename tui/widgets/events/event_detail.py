@@ -2,13 +2,14 @@
 
 import textwrap
 from itertools import islice
+from re import compile as compile_pattern
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 
 from minivllm.events import types as ev
 from minivllm.text import clean, visible
 from minivllm.tui.answers.code import Rule, SourceLines, meaning_of, source_of
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, flow
 from minivllm.tui.draw.selection import Target, block, sequence, step
 from minivllm.tui.state.decisions import sampling_words, sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
@@ -18,6 +19,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 _LONGEST_VALUE = 400
 _MOST_NUMBERS = 100
 _FEWEST_SOURCE_ROWS = 6
+_BREAKABLE = compile_pattern(r"\.?[^ (\[,.]*[ (\[,]*")
 
 
 class EventDetail(Panel):
@@ -45,26 +47,21 @@ class EventDetail(Panel):
         ]
         top += [
             Row(width).put(text, style_of(event)).line()
-            for text in _wrap(sentence_of(event), width)[:2]
+            for text in _wrap(sentence_of(event), width)[:3]
         ]
         meaning = [
             Row(width).put(text, "text").line() for text in _wrap(meaning_of(type(event)), width)
         ]
         where, _, function = event.rule.partition(":")
-        rule = (
-            Row(width)
-            .put("emitted by ", "faint")
-            .put(function, "muted")
-            .put(f" in {where}", "faint")
-            .line()
-        )
+        names = ("emitted by ", "faint"), (function, "muted"), (f" in {where}", "faint")
+        rule = flow(names, width, indent=2)
         # Draw one field per line, or several if there is no room. Omit fields only after that.
         fields = _fields(event, width)
-        if len(top) + len(fields) + len(meaning) + 1 > height:
+        if len(top) + len(fields) + len(meaning) + len(rule) > height:
             fields = _flowing_fields(event, width)
-        lines = [*top, *fields, *meaning, rule]
+        lines = [*top, *fields, *meaning, *rule]
         if len(lines) + 3 <= height:
-            lines = [*top, (), *fields, (), *meaning, (), rule]
+            lines = [*top, (), *fields, (), *meaning, (), *rule]
         return [*lines, *self._source(event, width, height - len(lines))][:height]
 
     def _source(self, event: ev.Event, width: int, height: int) -> list[Line]:
@@ -74,20 +71,47 @@ class EventDetail(Panel):
         if rule not in self._sources:
             self._sources[rule] = source_of(rule)
         found = self._sources[rule]
-        code = textwrap.dedent(found.code).splitlines()
         at = min(found.marked, default=found.first_line) - found.first_line
-        start = max(min(at - height // 2, len(code) - height + 1), 0)
-        lines: list[Line] = [()]
-        for number, text in enumerate(code[start : start + height - 1], found.first_line + start):
-            here = number in found.marked
-            row = Row(width).put(f"{number:>4} ", "accent*" if here else "faint")
-            lines.append(row.put(clean(text), "text*" if here else "muted").line())
-        return lines
+        return [(), *_code(found, at, width, height - 1)]
+
+
+def _code(found: SourceLines, at: int, width: int, height: int) -> list[Line]:
+    """The code around line `at`, without the indentation that all these lines share.
+
+    Long lines continue in the next row, so that nothing is cut.
+    """
+    code = found.code.splitlines()
+    start = max(min(at - height // 2, len(code) - height), 0)
+    shown = textwrap.dedent("\n".join(code[start : start + height])).splitlines()
+    lines: list[Line] = []
+    first, digits = 0, len(str(found.first_line + len(code)))
+    for number, text in enumerate(shown, found.first_line + start):
+        here = number in found.marked
+        if number == found.first_line + at:
+            first = len(lines)
+        label = f"{number:>{digits}} "
+        for part in _continued(clean(text), width - len(label)):
+            row = Row(width).put(label, "accent*" if here else "faint")
+            lines.append(row.put(part, "text*" if here else "muted").line())
+            label = " " * len(label)
+    above = max(min(first - height // 3, len(lines) - height), 0)
+    return lines[above : above + height]
+
+
+def _continued(text: str, width: int) -> list[str]:
+    """A line of code in rows, broken before dots, and after spaces, brackets and commas."""
+    indent = " " * min(len(text) - len(text.lstrip()) + 2, width // 2)
+    rows = [""]
+    for part in _BREAKABLE.findall(text):
+        if rows[-1].strip() and cell_len(rows[-1] + part.rstrip()) > width:
+            rows.append(indent)
+        rows[-1] += part
+    return [piece for row in rows for piece in chop_cells(row.rstrip(), max(width, 2))]
 
 
 def _fields(event: ev.Event, width: int) -> list[Line]:
     names = _names(event)
-    label_width = min(max(map(len, names)) + 2, 22, max(width // 2, 1))
+    label_width = min(max(map(len, names)) + 2, 22, max(width - 12, width // 2, 1))
     lines: list[Line] = []
     for name in names:
         texts = _wrap(_text_of(getattr(event, name)), width - label_width)

@@ -6,7 +6,10 @@ of events per frame (`event_search`) and requests the next frame itself, because
 screen changes meanwhile.
 """
 
+from typing import NamedTuple
+
 from minivllm.events import types as ev
+from minivllm.events.recording.recording import Recording
 from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import event as event_target
@@ -17,6 +20,8 @@ from minivllm.tui.time.event_search import EventCache, EventFilter, EventSearch
 from minivllm.tui.widgets.frame.panel import Panel
 
 SECONDS_BETWEEN_LOOKS = 1 / 15
+_TIME, _KIND = 9, 19
+"""Widths of these columns."""
 
 
 class EventList(Panel):
@@ -48,7 +53,8 @@ class EventList(Panel):
             return []
         transport = self.context.transport
         wanted = EventFilter.parse(self.context.event_filter)
-        head = [_heading(width)] if height > 3 else []
+        columns = _Columns.of(transport.recording, width)
+        head = [columns.heading()] if height > 3 else []
         if wanted is not None and height > 1:
             head.insert(0, ())  # replaced below, after the search
         room = height - len(head)
@@ -64,13 +70,8 @@ class EventList(Panel):
         for index, event in found:
             letter = model.letter(self._owners.owner(index, event))
             rows.append(
-                _row(
-                    model,
-                    event,
-                    letter,
-                    width,
-                    here=index == now,
-                    to_come=index >= transport.position,
+                columns.row(
+                    model, event, letter, here=index == now, to_come=index >= transport.position
                 )
             )
         return [*head, *rows]
@@ -128,48 +129,63 @@ class EventList(Panel):
 # ---- rows ----
 
 
-class _Columns:
-    """Widths of the columns; they fit the numbers of long runs."""
+class _Columns(NamedTuple):
+    """The widths of the columns: no wider than the longest number, so that descriptions fit."""
 
-    SEQ, STEP, TIME, KIND = 7, 6, 9, 19
+    width: int
+    seq: int
+    step: int
 
+    @classmethod
+    def of(cls, recording: Recording, width: int) -> "_Columns":
+        seq, step = (max(len(str(one)), 5) for one in (len(recording), recording.last_step))
+        return cls(width, seq, step)
 
-def _heading(width: int) -> Line:
-    row = Row(width).put("  ")
-    if width >= 60:
-        row.put(f"{'event':>{_Columns.SEQ}} ", "faint").put(f"{'step':>{_Columns.STEP}} ", "faint")
-    if width >= 90:
-        row.put(f"{'seconds':>{_Columns.TIME}} ", "faint")
-    row.put("   ").put(f"{'kind':<{_Columns.KIND}} ", "faint")
-    return row.put("description", "faint").line()
+    @property
+    def has_numbers(self) -> bool:
+        return self.width >= 60
 
+    @property
+    def has_time(self) -> bool:
+        return self.width >= 90
 
-def _row(
-    model: DashboardModel,
-    event: ev.Event,
-    letter: str | None,
-    width: int,
-    *,
-    here: bool,
-    to_come: bool,
-) -> Line:
-    target = event_target(event.seq)
-    number = "faint" if to_come else "muted"
-    row = Row(width).put("▶ " if here else "  ", "accent*", target=target)
-    if width >= 60:
-        row.put(f"{event.seq:>{_Columns.SEQ}} ", number, target=target)
-        row.put(f"{event.step:>{_Columns.STEP}} ", number, target=target)
-    if width >= 90:
-        row.put(f"{event.t - model.header.mono:>{_Columns.TIME}.3f} ", number, target=target)
-    row.put(f" {letter or ' '} ", "faint" if to_come else f"{model.hue(letter)}*", target=target)
-    kind = event.__struct_config__.tag
-    row.put(
-        f"{kind:<{_Columns.KIND}} ",
-        "faint" if to_come else "accent*" if here else "muted",
-        target=target,
-    )
-    style = "faint" if to_come else style_of(event)
-    return row.put(sentence_of(event), style, row.room, target=target).line()
+    def heading(self) -> Line:
+        row = Row(self.width).put("  ")
+        if self.has_numbers:
+            row.put(f"{'event':>{self.seq}} {'step':>{self.step}} ", "faint")
+        if self.has_time:
+            row.put(f"{'seconds':>{_TIME}} ", "faint")
+        row.put("   ").put(f"{'kind':<{_KIND}} ", "faint")
+        return row.put("description", "faint").line()
+
+    def row(
+        self,
+        model: DashboardModel,
+        event: ev.Event,
+        letter: str | None,
+        *,
+        here: bool,
+        to_come: bool,
+    ) -> Line:
+        target = event_target(event.seq)
+        number = "faint" if to_come else "muted"
+        row = Row(self.width).put("▶ " if here else "  ", "accent*", target=target)
+        if self.has_numbers:
+            numbers = f"{event.seq:>{self.seq}} {event.step:>{self.step}} "
+            row.put(numbers, number, target=target)
+        if self.has_time:
+            row.put(f"{event.t - model.header.mono:>{_TIME}.3f} ", number, target=target)
+        row.put(
+            f" {letter or ' '} ", "faint" if to_come else f"{model.hue(letter)}*", target=target
+        )
+        kind = event.__struct_config__.tag
+        row.put(
+            f"{kind:<{_KIND}} ",
+            "faint" if to_come else "accent*" if here else "muted",
+            target=target,
+        )
+        style = "faint" if to_come else style_of(event)
+        return row.put(sentence_of(event), style, row.room, target=target).line()
 
 
 def _search_note(text: str, search: EventSearch, total: int, width: int) -> Line:

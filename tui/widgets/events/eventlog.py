@@ -1,8 +1,6 @@
 """Panel for recent decisions: what the engine did and why, one sentence per line, newest last."""
 
-from itertools import islice
-
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, flow, line
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import event as to_event
 from minivllm.tui.draw.selection import sequence as to_sequence
@@ -23,15 +21,22 @@ class EventLog(Panel):
         return [target for target in super().targets() if target.kind == "event"]
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        decisions = model.log.decisions
-        lines = []
-        for decision in islice(decisions, max(len(decisions) - height, 0), None):
-            target = to_event(decision.seq)
-            row = Row(width).put(f"{decision.step:>4} ", "faint")
+        lines: list[Line] = []
+        for decision in reversed(model.log.decisions):
+            if len(lines) >= height:
+                break
+            spans = [(f"{decision.step:>4} ", "faint")]
             if decision.name:
-                row.put(f"{decision.letter or ' '} ", f"{model.hue(decision.letter)}*")
-                row.put(decision.name, "text", target=to_sequence(decision.owner)).put(" ")
-            for text, style in decision.spans():
-                row.put(text, style, target=target)
-            lines.append(row.line())
-        return lines
+                name = f"text@{to_sequence(decision.owner)}"
+                spans += [
+                    (f"{decision.letter or ' '} ", f"{model.hue(decision.letter)}*"),
+                    (decision.name, name),
+                    (" ", "text"),
+                ]
+            target = to_event(decision.seq)
+            spans += [(text, f"{style}@{target}") for text, style in decision.spans() if text]
+            rows = flow(tuple(spans), width, indent=7)
+            # The oldest visible decision may be cut, but it begins with its first words.
+            has_room = len(lines) + len(rows) <= height
+            lines += reversed(rows) if has_room else [line(width, *spans)]
+        return lines[::-1]

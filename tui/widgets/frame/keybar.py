@@ -18,12 +18,16 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _ALWAYS = ("app.help", "app.quit")
 _HERE = {
+    "overview": ("look.word_back", "look.confidence"),
     "blocks": ("look.open", "engine.mass", "engine.xray"),
     "requests": ("look.open", "engine.tokens", "engine.abort"),
     "events": ("look.filter",),
     "lesson": ("lesson.next", "lesson.back"),
+    "choice": ("look.word_back", "look.word", "engine.tokens", "look.confidence"),
 }
 """Screen name -> commands that only this screen shows."""
+_OF_WORDS = ("look.word_back", "look.word", "look.confidence")
+"""Only while words are explained."""
 _STEERED = ("engine.step", "engine.burst", "engine.option", "engine.abort")
 _LAST = ("time.notable", "time.goto", "look.maximize", "look.next_panel", "app.palette")
 _LABELS = {
@@ -138,6 +142,8 @@ class KeyBar(Footer):
             yield from map(Wanted, ("time.faster", "time.slower"))
         others = ["engine.add", *([] if self.screen.focused else ["look.next_panel"])]
         others += (*_HERE.get(screen, ()), *_STEERED)
+        if not context.transport.view.explanations.judged:
+            others = [one for one in others if one not in _OF_WORDS]
         yield from map(Wanted, (one for one in others if context.control or "engine" not in one))
         if context.transport.marks:
             yield from map(Wanted, ("time.previous_mark", "time.diff"))

@@ -38,7 +38,9 @@ class LessonText(Panel):
     def title(self, model: DashboardModel, width: int) -> str:
         right, answered = self._lesson.score
         score = f"  {right} of {answered} right" if answered else ""
-        return f"Page {self._lesson.page.number}{score}"
+        number, num_pages = self._lesson.page.number, self._lesson.num_pages
+        total = f" of {num_pages}" if number <= num_pages else ""
+        return f"Page {number}{total}{score}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         page = self._lesson.page

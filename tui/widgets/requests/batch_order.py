@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from minivllm.events.state import ScheduledState
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, Row, line, text_of
+from minivllm.tui.draw.lines import Line, Row, flow, line, text_of
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
@@ -52,8 +52,9 @@ class BatchOrder(Panel):
         ]
         if top and bottom and height > top + bottom:
             lines.append(Row(width).put("─" * width, "faint").line())
-        lines += _waiting_rows(model, _window(waiting, chosen, bottom), width)
         hidden = len(running) + len(waiting) - top - bottom
+        has_spare = len(lines) + bottom + (hidden > 0) < height
+        lines += _waiting_rows(model, _window(waiting, chosen, bottom), width, wraps=has_spare)
         if hidden and height > len(lines):
             lines.append(Row(width).put(f"+ {hidden:,} more", "muted").line())
         return lines[:height]
@@ -95,12 +96,18 @@ def _running_row(
     return row.put(" computed" if row.room >= 9 else "", "muted").line()
 
 
-def _waiting_rows(model: DashboardModel, positions: range, width: int) -> list[Line]:
-    """Rows of the queue, with the most detail for which every reason still fits."""
+def _waiting_rows(
+    model: DashboardModel, positions: range, width: int, *, wraps: bool
+) -> list[Line]:
+    """Rows of the queue, with the most detail for which every reason still fits.
+
+    wraps: whether a long reason of the first sequence may continue in a second row
+    """
     for detail in (2, 1, 0):
         rows = [
             waiting_row(model, position, 14 if width >= 48 else 8, detail) for position in positions
         ]
         if all(cell_len(text_of(row)) <= width for row in rows):
             break
-    return [line(width, *row) for row in rows]
+    lines = [line(width, *row) for row in rows]
+    return [*flow(rows[0], width, indent=2), *lines[1:]] if wraps and rows else lines

@@ -6,13 +6,14 @@ or other known tokens, and DECODE means that the step computed only the newest t
 
 from textual.geometry import Size
 
-from minivllm.events.state import ScheduledState, SequenceState
-from minivllm.text import clean, id_ranges, plural, short_name, tail
+from minivllm.events.state import ScheduledState
+from minivllm.text import id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Line, Row
-from minivllm.tui.draw.selection import Target, block
+from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.slot_words import put_prompt, put_text
 
 _LONGEST_TABLE = 128
 """Maximum number of blocks of a table to format, so that a frame stays cheap."""
@@ -26,7 +27,8 @@ class Slots(Panel):
         "One row per running sequence, including each sample or beam of a request (ada,"
         " ada.1): its slot and letter, PREFILL with computed and known tokens or DECODE"
         " with output tokens, the block table, and its text. ↺2 means that it was preempted"
-        " twice and had to recompute its tokens. A click on a word selects its block."
+        " twice and had to recompute its tokens. A click on a word selects its block. c"
+        " colours the words of watched sequences by the model's probability of them."
     )
     KEYS = ("engine.tokens", "engine.abort")
 
@@ -78,7 +80,8 @@ class Slots(Panel):
         scheduled = {item.seq_id: item for item in fold.scheduled}
         name_width = max((len(short_name(seq_id)) for seq_id in fold.running), default=0)
         name_width = min(max(name_width, 3), 8 if width < 100 else 14)
-        gone = self._is_gone()
+        gone, context = self._is_gone(), self.context
+        confidence = context is not None and context.shows_confidence
         lines: list[Line] = []
         for slot in shown:
             seq_id = by_slot.get(slot)
@@ -86,7 +89,11 @@ class Slots(Panel):
                 lines.append(Row(width).put(f"{slot:>2} ", "faint").put("·  free", "faint").line())
                 lines.extend([()] if tall else [])
                 continue
-            lines.extend(_slot(model, seq_id, scheduled.get(seq_id), width, name_width, tall, gone))
+            lines.extend(
+                _slot(
+                    model, seq_id, scheduled.get(seq_id), width, name_width, tall, gone, confidence
+                )
+            )
         if len(shown) < len(slots):
             lines.append(_more(model, [by_slot[slot] for slot in slots[room - 1 :]], width))
         return lines
@@ -107,6 +114,7 @@ def _slot(
     name_width: int,
     tall: bool,
     gone: bool,
+    confidence: bool,
 ) -> list[Line]:
     sequence = model.fold.sequences[seq_id]
     letter = model.letter(seq_id)
@@ -133,49 +141,17 @@ def _slot(
     blocks = _newest_blocks(sequence.block_table)
     if tall:
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
-        _put_prompt(row, model, sequence)
+        put_prompt(row, model, sequence)
         under = Row(width).put("     ")
-        _put_text(under, model, sequence)
+        put_text(under, model, seq_id, confidence)
         return [row.line(), under.line()]
     blocks_width = 13 if width < 100 else 22
     row.put(" ").put(_newest(blocks, blocks_width), "muted", blocks_width).put("  ")
     if sequence.text:
-        _put_text(row, model, sequence)
+        put_text(row, model, seq_id, confidence)
     else:
-        _put_prompt(row, model, sequence)
+        put_prompt(row, model, sequence)
     return [row.line()]
-
-
-def _put_text(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
-    """Append the newest text; a click on a word selects its block."""
-    text = tail(sequence.text, row.room)
-    rest, parts = text.removeprefix("…"), []
-    size, num_prompt = model.header.block_size, sequence.num_prompt_tokens
-    entry = (sequence.num_tokens - 1) // size
-    while rest and (entry + 1) * size > num_prompt:
-        first = max(entry * size - num_prompt, 0)
-        token_ids = sequence.output_token_ids[first : (entry + 1) * size - num_prompt]
-        words = clean("".join(model.fold.token_pieces.get(token_id, "") for token_id in token_ids))
-        # An old recording has no words, and half a character is not in the text yet.
-        if not words or not (rest.endswith(words) or words.endswith(rest)):
-            break
-        words = words[-len(rest) :]
-        parts.append((words, entry))
-        rest = rest[: len(rest) - len(words)]
-        entry -= 1
-    row.put(text[: len(text) - sum(len(words) for words, _ in parts)], "text")
-    for words, at in reversed(parts):
-        # The newest token has no block before its keys and values are computed.
-        has_block = at < len(sequence.block_table)
-        row.put(words, "text", target=block(sequence.block_table[at]) if has_block else None)
-
-
-def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
-    """Append the end of the prompt: prompts often begin alike, and the question is at the end."""
-    prompt = model.fold.requests[sequence.request_id].prompt
-    if prompt is not None and row.room > 12:
-        row.put("prompt ", "faint")
-        row.put(tail(prompt, row.room), "muted")
 
 
 def _newest_blocks(block_table: list[int]) -> str:

@@ -3,7 +3,7 @@
 from rich.cells import cell_len
 
 from minivllm.text import fit, short_name
-from minivllm.tui.draw.lines import Line, Row, line, text_of
+from minivllm.tui.draw.lines import Line, Row, flow, line, text_of
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
@@ -36,11 +36,13 @@ class Waiting(Panel):
             if all(cell_len(text_of(row)) <= width for row in rows):
                 break
         lines = [line(width, *row) for row in rows]
-        if len(lines) < min(height, len(waiting)):
+        if len(lines) < height:
+            lines[:1] = flow(rows[0], width, indent=2)
+        if len(lines) < height and len(shown) < len(waiting):
             lines.append(
                 Row(width).put(f"+ {len(waiting) - len(shown):,} more behind", "muted").line()
             )
-        return lines
+        return lines[:height]
 
 
 def waiting_row(model: DashboardModel, position: int, name_width: int, detail: int) -> Line:

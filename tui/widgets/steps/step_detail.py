@@ -5,7 +5,7 @@ For old steps only sums are known; the panel says so.
 
 from minivllm.events.types import RequestPreempted
 from minivllm.text import plural, short_name
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, flow
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.decisions import cause_of_preemption, deferral
 from minivllm.tui.state.histories import SHARES_KEPT, StepRecord
@@ -35,12 +35,15 @@ class StepDetail(Panel):
                 else f"step {chosen:,} is not in memory at this moment"
             )
             return [Row(width).put(words, "faint").line()]
-        lines = [_sums(model, record, width), *_left_over(model, record, width)]
-        lines += [_preempted(model, preemption, width) for preemption in record.preempted]
+        # The times come early: a low panel leaves out the last lines.
+        lines = [_sums(model, record, width)]
+        if any(record.seconds):
+            lines += _times(record, width)
+        lines += _left_over(model, record, width)
+        for preemption in record.preempted:
+            lines += flow(_preempted(model, preemption), width, indent=2)
         if record.num_hits or record.num_evicted:
             lines.append(_blocks(record, width))
-        if any(record.seconds):
-            lines.append(_times(record, width))
         return (lines + _shares(model, record, width, height - len(lines)))[:height]
 
 
@@ -67,31 +70,32 @@ def _sums(model: DashboardModel, record: StepRecord, width: int) -> Line:
 
 def _left_over(model: DashboardModel, record: StepRecord, width: int) -> list[Line]:
     unused = record.budget - record.used
-    row = Row(width)
     if record.deferred is None:
         words = f"{unused:,} left over: none waiting" if unused else "all used, none waiting"
-        return [row.put(words, "muted").line()]
+        return [Row(width).put(words, "muted").line()]
     seq_id, reason, need, free = record.deferred
-    why = f": {deferral(reason, need, free, model.max_num_seqs)}"
-    row.put(f"{unused:,} left over, " if unused else "all used, ", "text")
-    row.put(f"{short_name(seq_id)} waits", "warn*", target=to_sequence(seq_id))
-    if len(why) <= row.room:
-        return [row.put(why, "warn").line()]
-    return [row.line(), Row(width).put(f"  {why[2:]}", "warn").line()]
-
-
-def _preempted(model: DashboardModel, preemption: RequestPreempted, width: int) -> Line:
-    letter = model.letter(preemption.seq_id)
-    row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*")
-    row.put(short_name(preemption.seq_id), "bad*", target=to_sequence(preemption.seq_id)).put(
-        " preempted for ", "bad"
+    spans = (
+        (f"{unused:,} left over, " if unused else "all used, ", "text"),
+        (f"{short_name(seq_id)} waits", f"warn*@{to_sequence(seq_id)}"),
+        (f": {deferral(reason, need, free, model.max_num_seqs)}", "warn"),
     )
+    return flow(spans, width, indent=2)
+
+
+def _preempted(model: DashboardModel, preemption: RequestPreempted) -> Line:
+    """A line of any width."""
+    letter = model.letter(preemption.seq_id)
     whom = (
         "itself" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
     )
-    row.put(whom, "bad", target=to_sequence(preemption.victim_of))
     cause = cause_of_preemption(preemption.need, preemption.free)
-    return row.put(f", which {cause}", "bad").line()
+    return (
+        (f"{letter or '?'} ", f"{model.hue(letter)}*"),
+        (short_name(preemption.seq_id), f"bad*@{to_sequence(preemption.seq_id)}"),
+        (" preempted for ", "bad"),
+        (whom, f"bad@{to_sequence(preemption.victim_of)}"),
+        (f", which {cause}", "bad"),
+    )
 
 
 def _blocks(record: StepRecord, width: int) -> Line:
@@ -103,14 +107,16 @@ def _blocks(record: StepRecord, width: int) -> Line:
     ).line()
 
 
-def _times(record: StepRecord, width: int) -> Line:
-    """The step's total time, then its parts, longest first. Parts that do not fit are left out."""
-    row = Row(width).put(f"{sum(record.seconds) * 1000:,.1f} ms", "text*")
+def _times(record: StepRecord, width: int) -> list[Line]:
+    """The step's total time, then its parts, longest first, in as many rows as they need."""
+    total = f"{sum(record.seconds) * 1000:,.1f} ms"
+    rows = [Row(width).put(total, "text*")]
     for seconds, name in sorted(zip(record.seconds, _PHASES, strict=True), reverse=True):
         number = f"{seconds * 1000:,.1f}"
-        if len(name) + len(number) + 3 <= row.room:
-            row.put(f"  {name} ", "muted").put(number, "text")
-    return row.line()
+        if len(name) + len(number) + 3 > rows[-1].room:
+            rows.append(Row(width).put("", width=len(total)))
+        rows[-1].put(f"  {name} ", "muted").put(number, "text")
+    return [row.line() for row in rows]
 
 
 def _shares(model: DashboardModel, record: StepRecord, width: int, height: int) -> list[Line]:

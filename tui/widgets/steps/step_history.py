@@ -143,6 +143,4 @@ def why_left_over(model: DashboardModel, record: StepRecord) -> tuple[str, str]:
     if record.deferred is None:
         return "none waiting", "faint"
     seq_id, reason, need, free = record.deferred
-    if reason == "preempted_this_step":
-        return f"{short_name(seq_id)}: after a preemption", "warn"
     return f"{short_name(seq_id)}: {deferral(reason, need, free, model.max_num_seqs)}", "warn"

@@ -1,0 +1,228 @@
+"""The candidates for a token as rows of bars, stage by stage.
+
+    token     model           temp 0.8        final           random  race: the shortest way wins
+  > ·cat      ████▌    41.0%  █████    52.1%  ██████   62.5%    0.50  ───●           0.80
+    ·dog      ██▌      25.0%  ███      30.0%  ███▌     37.5%    0.90  ─────────●     2.40
+    ·bird     █         9.0%  █        10.0%  top-p 0.9
+
+A narrow panel has one bar and the arrival time. A token that was cut is struck out.
+"""
+
+from typing import NamedTuple
+
+from minivllm.events import types as ev
+from minivllm.text import short_name, visible
+from minivllm.tui.answers.why_tokens import cut_words
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.state.model import DashboardModel
+
+_WIDE, _MEDIUM = 110, 56
+"""Columns for a bar of each stage; for one bar and the model's probability."""
+_PERCENT, _CAUSE = 7, 11
+_LANE, _LONGEST_LANE = 22, 60
+"""Columns for the race."""
+_LONGEST_BAR = 28
+_RACE_LIMIT = 6.0
+"""A token that arrives this many times later than the winner is not on the track."""
+_MASKED = {"min_tokens": "masked", "rounding": "rounded"}
+
+
+class _Look(NamedTuple):
+    style: str
+    word: str
+    """Style of the word; struck out if the token was cut."""
+    mark: str
+
+
+def candidate_lines(
+    model: DashboardModel, event: ev.TokenExplained, width: int, height: int, *, ascii: bool = False
+) -> list[Line]:
+    """At most `height` rows with a heading; the winner and the second of the race are shown."""
+    if height <= 0:
+        return []
+    if event.beams:
+        return [_beams_heading(width), *_beams(model, event, width)][:height]
+    shown = _shown(event, max(height - 1, 1))
+    make = _wide_rows if width >= _WIDE else _narrow_rows
+    return make(model, event, shown, width, ascii)[-height:]
+
+
+def _shown(event: ev.TokenExplained, count: int) -> list[ev.TokenCandidate]:
+    """The most likely candidates, and in the last rows those that must not be missing."""
+    shown = list(event.candidates[:count])
+    needed = [one for one in (event.chosen, event.second) if one is not None][:count]
+    missing = [one for one in needed if one not in shown]
+    spare = [one for one in shown if one not in needed]
+    for one in spare[len(spare) - len(missing) :] if missing else ():
+        shown.remove(one)
+    return shown + missing
+
+
+# ---- rows ----
+
+
+def _narrow_rows(
+    model: DashboardModel,
+    event: ev.TokenExplained,
+    shown: list[ev.TokenCandidate],
+    width: int,
+    ascii: bool,
+) -> list[Line]:
+    draws = event.temperature > 0.0
+    races, most = draws and event.token_id is not None, _most(shown, draws)
+    word_width, model_width = min(max(width // 4, 8), 18), 8 if width >= _MEDIUM else 0
+    bar_width = max(width - 2 - word_width - model_width - 1 - _CAUSE - (8 if races else 0), 3)
+    heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
+    heading.put("model  ".rjust(model_width), "muted", model_width)
+    heading.put("probability" if bar_width > 10 else "prob.", "muted", bar_width + 1)
+    heading.put("final".rjust(_PERCENT) if draws else "", "muted", _CAUSE)
+    heading.put("arrives" if races else "", "muted")
+    lines = [heading.line()]
+    for one in shown:
+        look = _look(event, one)
+        row = Row(width).put(look.mark, look.style, 2)
+        row.put(_word(model, one, ascii), look.word, word_width - 1).put(" ")
+        row.put(f"{_percent(one.probability)} ".rjust(model_width), look.style, model_width)
+        is_cut = one.cut_by is not None
+        share = one.final_probability if draws and not is_cut else one.tempered_probability
+        row.put(_bar(share / most, bar_width, is_cut), look.style, bar_width).put(" ")
+        row.put(_cause(event, one) if is_cut else _percent(share), look.style, _CAUSE)
+        if races and one.arrival is not None:
+            row.put(f"{one.arrival:>7.2f}", look.style)
+        lines.append(row.line())
+    return lines
+
+
+def _wide_rows(
+    model: DashboardModel,
+    event: ev.TokenExplained,
+    shown: list[ev.TokenCandidate],
+    width: int,
+    ascii: bool,
+) -> list[Line]:
+    draws = event.temperature > 0.0
+    changed = any(one.processed_logit != one.logit for one in shown)
+    stages = ["the model's"]
+    if draws:
+        stages += [f"temperature {event.temperature:g}", "after the cuts"]
+    elif changed:
+        stages.append("after penalties")
+    word_width, logit_width = 18, 15 if changed else 8
+    room = width - 2 - word_width - logit_width - len(stages) * (_PERCENT + 2)
+    room -= _LANE + 8 if draws else 0
+    bar_width = max(min(room // len(stages), _LONGEST_BAR), 4)
+    heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
+    heading.put("logit", "muted", logit_width)
+    for name in stages:
+        heading.put(f"  {name}", "muted", bar_width + _PERCENT + 2)
+    if draws:
+        title = "race: shortest wins" if event.token_id is not None else "race: next"
+        heading.put("random".rjust(7), "muted").put(" ").put(title, "muted")
+    lines = [heading.line()]
+    limit, most = _race_limit(shown), _most(shown, draws)
+    for one in shown:
+        look = _look(event, one)
+        row = Row(width).put(look.mark, look.style, 2)
+        row.put(_word(model, one, ascii), look.word, word_width - 1).put(" ")
+        row.put(_logit(one), look.style, logit_width)
+        shares = (one.probability, one.tempered_probability, one.final_probability)
+        for number, share in enumerate(shares[: len(stages)]):
+            if number == 2 and one.cut_by is not None:
+                cut_by = "" if one.cut_by in _MASKED else "cut by "
+                row.put(cut_by + _cause(event, one), "warn", bar_width + _PERCENT + 2)
+                continue
+            bar = "muted" if draws and number < 2 and not look.mark else look.style
+            row.put(_percent(share), look.style).put(" ")
+            row.put(_bar(share / most, bar_width), bar, bar_width).put(" ")
+        if one.arrival is not None:
+            row.put(f"{one.draw:>7.2f}", look.style).put(" ")
+            _put_lane(row, one.arrival, limit, look.style)
+        lines.append(row.line())
+    return lines
+
+
+def _put_lane(row: Row, arrival: float, limit: float, style: str) -> None:
+    """The way of a token to its arrival time; an arrow if it is still on its way at the end."""
+    figure = f" {arrival:.2f}"
+    track = max(min(row.room, _LONGEST_LANE) - 8, 1)
+    way = round(min(arrival / limit, 1.0) * (track - 1))
+    row.put("─" * way + ("●" if arrival <= limit else "→"), style).put(figure, style)
+
+
+def _race_limit(shown: list[ev.TokenCandidate]) -> float:
+    arrivals = [one.arrival for one in shown if one.arrival is not None]
+    if not arrivals:
+        return 1.0
+    return max(min(max(arrivals), _RACE_LIMIT * min(arrivals)), 1e-9)
+
+
+def _most(shown: list[ev.TokenCandidate], draws: bool) -> float:
+    """The largest probability of any stage: it has the longest bar."""
+    shares = [max(one.probability, one.tempered_probability) for one in shown]
+    shares += [one.final_probability for one in shown if draws]
+    return max(shares, default=0.0) or 1.0
+
+
+def _look(event: ev.TokenExplained, one: ev.TokenCandidate) -> _Look:
+    if one.token_id == event.token_id:
+        return _Look("good*", "good*", "▶")
+    if one.cut_by is not None:
+        return _Look("faint", "faint~", "×")
+    return _Look("text", "text", "")
+
+
+def _word(model: DashboardModel, one: ev.TokenCandidate, ascii: bool) -> str:
+    return visible(model.fold.token_pieces.get(one.token_id, ""), ascii) or f"token {one.token_id}"
+
+
+def _cause(event: ev.TokenExplained, one: ev.TokenCandidate) -> str:
+    """What removed the token."""
+    if one.cut_by in _MASKED:
+        return _MASKED[one.cut_by]
+    cut = next((cut for cut in event.cuts if cut.name == one.cut_by), None)
+    return one.cut_by.replace("_", "-") if cut is None else cut_words(cut)
+
+
+def _percent(share: float) -> str:
+    said = f"{share:.1%}" if share >= 0.0005 or not share else "<0.1%"
+    return said.rjust(_PERCENT)
+
+
+def _logit(one: ev.TokenCandidate) -> str:
+    if one.processed_logit is None:
+        return f"{one.logit:.2f}→masked"
+    changed = f"→{one.processed_logit:.2f}" if one.processed_logit != one.logit else ""
+    return f"{one.logit:.2f}{changed}"
+
+
+def _bar(share: float, width: int, is_cut: bool = False) -> str:
+    halves = round(min(max(share, 0.0), 1.0) * 2 * width)
+    if is_cut:
+        return "░" * max(halves // 2, 1)
+    return "█" * (halves // 2) + "▌" * (halves % 2) or "│"
+
+
+# ---- beam search ----
+
+
+def _beams_heading(width: int) -> Line:
+    return _beam_row("", "token", ["logprob", "score", "", "beam"], "muted", width)
+
+
+def _beams(model: DashboardModel, event: ev.TokenExplained, width: int) -> list[Line]:
+    lines = []
+    for one in event.beams:
+        fate = {"continues": "goes on"}.get(one.fate, one.fate)
+        values = [f"{one.logprob:.2f}", f"{one.score:.2f}", fate, short_name(one.seq_id)]
+        style = {"continues": "good*", "ends": "accent"}.get(one.fate, "muted")
+        mark = "▶" if one.fate == "continues" else ""
+        piece = visible(model.fold.token_pieces.get(one.token_id, "")) or f"token {one.token_id}"
+        lines.append(_beam_row(mark, piece, values, style, width))
+    return lines
+
+
+def _beam_row(mark: str, token: str, values: list[str], style: str, width: int) -> Line:
+    row = Row(width).put(mark, style, 2).put(token, style, 14 if width < 60 else 18)
+    for value in values:
+        row.put(value.rjust(8), style, max(8, len(value) + 1))
+    return row.line()

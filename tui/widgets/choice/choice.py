@@ -1,0 +1,137 @@
+"""Panel "The choice": how a watched sequence got its newest token, or the selected one.
+
+Shows the selected sequence, or else the first running one that is explained. Before the draw, in
+phase stepping, the candidates are shown without a winner.
+"""
+
+from minivllm.events import types as ev
+from minivllm.text import plural, short_name
+from minivllm.tui.answers.why_tokens import cut_words, how_to_explain, why_token
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import Selection, Target, sequence
+from minivllm.tui.draw.wrap import wrap
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.event_search import index_of
+from minivllm.tui.widgets.choice.candidates import candidate_lines
+from minivllm.tui.widgets.choice.sentence import filmstrip, sentence
+from minivllm.tui.widgets.frame.panel import Panel
+
+_ROWS_FOR_HEAD, _ROWS_FOR_REASON, _ROWS_FOR_WORDS = 8, 10, 5
+
+
+class Choice(Panel):
+    HELP_TITLE = "The choice"
+    HELP_TEXT = (
+        "How a sequence got its newest token, while it is watched: in demo and live a selected"
+        " sequence is, and W starts and stops it. The text is coloured by the model's own"
+        " probability of each word; below 30 % it is underlined. < and > walk to the words"
+        " before and after, and a click selects one. Then the candidates: the model's"
+        " probability, the one after penalties and temperature, and the final one, or the cut"
+        " that removed the token. The draw is a race: each token has a random number, and"
+        " arrives at this number divided by its final probability. The earliest token wins."
+        " Key N stops before the draw."
+    )
+    KEYS = ("look.word_back", "look.word", "engine.tokens")
+    RULE = "minivllm.runtime.sampling.sampler:Sampler._race"
+    NEWEST_LAST = True
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._read: tuple[object, int | None, ev.TokenExplained | None] = (None, None, None)
+        """The event of a selected word: (recording, number, event)."""
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        seq_id = self._sequence(model)
+        event = None if seq_id is None else self._event(model, seq_id)
+        if event is None:
+            return self.HELP_TITLE
+        if event.token_id is None:
+            return f"{self.HELP_TITLE}  before sample: token {event.position:,}"
+        return f"{self.HELP_TITLE}  token {event.position:,}, step {event.step:,}"
+
+    def targets(self) -> list[Target]:
+        return [target for target in super().targets() if target.kind == "token"]
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        seq_id = self._sequence(model)
+        event = None if seq_id is None else self._event(model, seq_id)
+        if event is None:
+            hint = how_to_explain(self.context, model, seq_id)
+            return [Row(width).put(row, "muted").line() for row in wrap(hint, width)][:height]
+        has_head = height >= _ROWS_FOR_HEAD
+        letter = model.letter(seq_id)
+        head = Row(width).put(f"{letter or '-'} ", f"{model.hue(letter)}*")
+        head.put(short_name(seq_id), "text*", target=sequence(seq_id)).put(" ")
+        if has_head:
+            top = [head.put(_settings(event), "muted").line()]
+            top += _sentence(model, seq_id, event, width, min(max((height - 4) // 5, 1), 4))
+        else:
+            words = _sentence(model, seq_id, event, head.room, 1)
+            top = [(*head.line(), *(words[0] if words else ()))]
+        if height >= _ROWS_FOR_REASON:
+            reason = wrap(why_token(model, event) + ".", width)[: height // 5]
+            top += [Row(width).put(row, "text").line() for row in reason]
+        room = height - len(top)
+        ascii = self.context is not None and self.context.ascii
+        lines = top + candidate_lines(model, event, width, room, ascii=ascii)
+        if height - len(lines) >= _ROWS_FOR_WORDS:
+            lines += [(), Row(width).put("how likely each word was for the model", "muted").line()]
+            lines += filmstrip(model, seq_id, event.position, width, height - len(lines))
+        return lines[:height]
+
+    def _sequence(self, model: DashboardModel) -> str | None:
+        return chosen_sequence(model, None if self.context is None else self.context.selection)
+
+    def _event(self, model: DashboardModel, seq_id: str) -> ev.TokenExplained | None:
+        """The explanation of the selected word, or of the newest one."""
+        newest = model.explanations.of(seq_id)
+        position = None if self.context is None else self.context.selection.position
+        if position is None or (newest is not None and newest.position == position):
+            return newest
+        judged = model.explanations.judged.get(seq_id, ())
+        number = next((one.event_seq for one in judged if one.position == position), None)
+        if number is None:
+            return newest
+        recording = self.context.transport.recording
+        if self._read[:2] != (recording, number):
+            index = index_of(recording, number)
+            found = None if index is None else next(recording.events(index, index + 1))
+            self._read = recording, number, found
+        return self._read[2] or newest
+
+
+def chosen_sequence(model: DashboardModel, selection: Selection | None) -> str | None:
+    """The selected sequence, or else the first running one that is explained, or the last one."""
+    if selection is not None and selection.seq_id is not None:
+        return selection.seq_id
+    explanations = model.explanations
+    for seq_id in model.fold.running:
+        if explanations.of(seq_id) is not None:
+            return seq_id
+    return None if explanations.last is None else explanations.last.seq_id
+
+
+def shows_choice(model: DashboardModel, selection: Selection) -> bool:
+    seq_id = chosen_sequence(model, selection)
+    return seq_id is not None and model.explanations.of(seq_id) is not None
+
+
+def _sentence(
+    model: DashboardModel, seq_id: str, event: ev.TokenExplained, width: int, height: int
+) -> list[Line]:
+    own = model.fold.sequences.get(seq_id)
+    is_new = own is not None and event.position >= own.num_tokens
+    return sentence(
+        model, seq_id, event.position, event.token_id if is_new else None, width, height
+    )
+
+
+def _settings(event: ev.TokenExplained) -> str:
+    if event.beams:
+        return "beam search"
+    cuts = [f", {cut_words(cut)} leaves {cut.num_left:,}" for cut in event.cuts]
+    if event.temperature == 0.0:
+        return "greedy: the largest logit wins" + "".join(cuts)
+    return (
+        f"temperature {event.temperature:g}{''.join(cuts)} of {plural(event.vocab_size, 'token')}"
+    )
