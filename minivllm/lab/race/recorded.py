@@ -21,6 +21,7 @@ from minivllm.events.recording.recording import Recording
 from minivllm.lab.bench.step.points import StepPoint
 from minivllm.lab.simulate.fit import Fit, fit_step_times
 from minivllm.lab.simulate.step_times import read_step_times
+from minivllm.text import plural
 
 _ENDS = (ev.RequestFinished, ev.RequestAborted, ev.BeamPruned)
 
@@ -99,9 +100,11 @@ class _Reader:
                 self._keep(event.seq_id)
         fold.apply(event)
 
-    def keep_unfinished(self) -> None:
-        for seq_id in list(self.fold.sequences):
+    def keep_unfinished(self) -> int:
+        """Keep the tokens so far of requests that have not ended; return how many there are."""
+        for seq_id in self.fold.sequences:
             self._keep(seq_id)
+        return len(self.fold.requests)
 
     def _keep(self, seq_id: str) -> None:
         sequence = self.fold.sequences[seq_id]
@@ -116,7 +119,7 @@ def read_recorded_run(path: Path) -> RecordedRun:
     reader.note_requests_of_state()
     for event in recording.events(0, len(recording)):
         reader.apply(event)
-    reader.keep_unfinished()
+    num_unfinished = reader.keep_unfinished()
     header, fold = recording.header, reader.fold
     recording.close()
     kept = {name: one for name, one in reader.arrived.items() if reader.outputs.get(name)}
@@ -125,8 +128,12 @@ def read_recorded_run(path: Path) -> RecordedRun:
             "No request of this recording has got a token yet, so there is nothing to race."
         )
     notes = []
+    if num_unfinished:
+        notes.append(f"{plural(num_unfinished, 'request')} had not ended: the tokens so far count.")
     if missing := len(reader.arrived) - len(kept):
-        notes.append(f"{missing} requests that never got a token are left out.")
+        notes.append(
+            f"{plural(missing, 'request')} without a token {'is' if missing == 1 else 'are'} left out."
+        )
     step_times, seconds = _step_times(reader.points, notes)
     work = [0.0, *accumulate(seconds)]
     began = min(work[one[0]] for one in kept.values())

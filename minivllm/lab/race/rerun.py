@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
@@ -161,8 +163,8 @@ def longest_that_fits(run: RecordedRun, notes: list[str]) -> int:
     return min(header.max_model_len, room)
 
 
-def rerun(run: RecordedRun, side: Side, path: Path, report: Callable[[int], None]) -> None:
-    """Serve all requests and record it.
+def rerun(run: RecordedRun, side: Side, path: Path, report: Callable[[int], None]) -> float:
+    """Serve all requests and record it. Return the seconds that it took.
 
     report: called after each step with the number of tokens that it computed
     """
@@ -174,11 +176,18 @@ def rerun(run: RecordedRun, side: Side, path: Path, report: Callable[[int], None
         RecordedPieces(run.pieces, side.requests),
         clock=clock,
     )
-    engine.weights = run.header.weights
-    with LogWriter(path, engine.log_header()) as writer:
+    old = run.header
+    header = structs.replace(
+        engine.log_header(),
+        weights=old.weights,
+        weight_bytes=old.weight_bytes,
+        block_bytes=old.block_bytes,
+    )
+    with LogWriter(path, header) as writer:
         engine.subscribe(writer.write)
         engine.subscribe(lambda event: report(event.used) if type(event) is StepEnd else None)
         _play(engine, clock, side.requests)
+    return clock.now()
 
 
 def _play(engine: LLMEngine, clock: EstimatedClock, requests: Seq[RecordedRequest]) -> None:

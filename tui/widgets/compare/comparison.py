@@ -17,6 +17,7 @@ from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.frame.panel import Panel
 
 SECONDS_BETWEEN_LOOKS = 1 / 15
+_ROOM_FOR_PLANS = 10
 _RATIO = 7
 """Width of the ratio, in terminal cells."""
 
@@ -60,7 +61,9 @@ class Comparison(Panel):
             self._plans = PlanSearch(first.recording, second.recording)
         if self._plans.has_more or self._plans.parting is None:
             self._plans.look(_has_ended(first), _has_ended(second))
-        lines = [*_parting(self._plans, width), *self._request(first.view, second.view, width)]
+        lines = self._request(first.view, second.view, width)
+        if height >= _ROOM_FOR_PLANS:
+            lines = [*_parting(self._plans, width), *lines]
         figures = self._figures(first, second)
         if height > len(lines) + len(figures) + 1:
             lines.append(())

@@ -1,0 +1,60 @@
+"""The line over both sides: the progress of a race, then its clock, and how it was run."""
+
+from typing import TYPE_CHECKING
+
+from minivllm.text import clean
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.follow import seconds_at
+from minivllm.tui.widgets.frame.keybar import bound_commands
+from minivllm.tui.widgets.frame.panel import Panel
+
+if TYPE_CHECKING:
+    from minivllm.tui.race import Race
+
+_WIDEST_BAR = 30
+
+
+class RaceLine(Panel, can_focus=False):
+    HELP_TITLE = "Race"
+    HELP_TEXT = (
+        "R serves the requests of this run again, with two configurations and equal memory. Both"
+        " sides use the real scheduler and the real memory management. The model does not run:"
+        " each token is the recording's, and each step takes as long as the recording's steps"
+        " suggest. Pauses between steps are left out. c switches the clock: the same second shows"
+        " who is faster, the same step shows the decisions side by side."
+    )
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        context, row = self.context, Row(width).put(" ")
+        race = context.race
+        if race is not None and race.state == "running":
+            return [_progress(race, row, self._key("race.cancel"))]
+        if context.second is None:
+            words = "" if race is None else f"{clean(race.sentence)} "
+            row.put(words, "warn").put(f"{self._key('race.start')} ", "accent*")
+            return [
+                row.put("races two configurations on the requests of this run.", "muted").line()
+            ]
+        if context.same == "second":
+            row.put("Same second: ", "accent*").put(
+                f"{seconds_at(context.transport):,.2f} s", "text*"
+            )
+        else:
+            row.put("Same step: ", "accent*").put(f"{context.transport.view.fold.step:,}", "text*")
+        other = "step" if context.same == "second" else "second"
+        row.put(f"  {self._key('race.clock')} ", "accent*").put(f"same {other}", "muted")
+        if context.behind is not None and race is not None:
+            row.put(f"   {clean(race.sentence)}", "muted")
+        return [row.line()]
+
+    def _key(self, command_id: str) -> str:
+        return self.app.get_key_display(bound_commands(self.screen)[command_id])
+
+
+def _progress(race: "Race", row: Row, key: str) -> Line:
+    bar = min(_WIDEST_BAR, max(row.room // 4, 1))
+    done = round(bar * race.part)
+    row.put("Race: ", "accent*").put("█" * done, "accent").put("░" * (bar - done), "faint")
+    row.put(f" {race.part:.0%}", "text*").put(f"  {key} ", "accent*").put("cancels   ", "muted")
+    return row.put(clean(f"{race.names.a} beside {race.names.b}"), "text").line()
