@@ -7,6 +7,7 @@ the context. So all keys of time, the time bar and the top line work on the race
 from typing import TYPE_CHECKING
 
 from minivllm.errors import EventLogError
+from minivllm.text import clean
 from minivllm.tui.context import Context
 from minivllm.tui.control import Entry
 from minivllm.tui.screens.dialogs import RaceScreen
@@ -72,7 +73,9 @@ class RaceKeys:
         race = self._context.race
         if race is None or not race.poll():
             return False
-        if race.state == "over":
+        if race.state == "failed":
+            self._app.tell(clean(race.sentence))
+        elif race.state == "over":
             race.start_playing()
             self._context.same = "second"
             if self._app.current_mode == "compare":

@@ -84,7 +84,8 @@ def waiting(model: DashboardModel, width: int) -> list[Line]:
     """Who waits, and for what the first one waits: always two lines."""
     fold, names = model.fold, Row(width)
     if not fold.waiting:
-        return [names.put("nobody waits", "muted").line(), ()]
+        words = "nobody waits" if fold.running else "nobody runs or waits"
+        return [names.put(words, "muted").line(), ()]
     names.put(f"{len(fold.waiting)} {'waits' if len(fold.waiting) == 1 else 'wait'}: ", "warn*")
     for number, seq_id in enumerate(fold.waiting):
         names.put(", " if number else "", "muted")

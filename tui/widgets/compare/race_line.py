@@ -31,11 +31,9 @@ class RaceLine(Panel, can_focus=False):
         if race is not None and race.state == "running":
             return [_progress(race, row, self._key("race.cancel"))]
         if context.second is None:
-            words = "" if race is None else f"{clean(race.sentence)} "
-            row.put(words, "warn").put(f"{self._key('race.start')} ", "accent*")
-            return [
-                row.put("races two configurations on the requests of this run.", "muted").line()
-            ]
+            row.put(f"{self._key('race.start')} ", "accent*")
+            row.put("races two configurations on the requests of this run.", "muted")
+            return [row.put("" if race is None else f"  {clean(race.sentence)}", "warn").line()]
         if context.same == "second":
             row.put("Same second: ", "accent*").put(
                 f"{seconds_at(context.transport):,.2f} s", "text*"
