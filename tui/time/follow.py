@@ -10,6 +10,8 @@ from minivllm.events.recording.recording import Recording
 from minivllm.tui.time.transport import Transport
 
 SameMoment = Literal["step", "second"]
+_NEAR = 200
+"""Read up to this many events one by one; for more events, a binary search is faster."""
 
 
 def follow(first: Transport, second: Transport, same: SameMoment) -> None:
@@ -17,7 +19,7 @@ def follow(first: Transport, second: Transport, same: SameMoment) -> None:
         if second.view.fold.step != first.view.fold.step:
             second.to_step(first.view.fold.step)
         return
-    position = _position_at(second.recording, seconds_at(first))
+    position = _position_at(second.recording, seconds_at(first), second.position)
     if second.position != position:
         second.to_position(position)
 
@@ -30,11 +32,17 @@ def seconds_at(transport: Transport) -> float:
     return _time_of(recording, transport.position - 1) - _time_of(recording, 0)
 
 
-def _position_at(recording: Recording, seconds: float) -> int:
-    """How many events have happened in the first `seconds`."""
+def _position_at(recording: Recording, seconds: float, near: int) -> int:
+    """How many events have happened in the first `seconds`. Searches after `near` first."""
     if not len(recording):
         return 0
     moment = _time_of(recording, 0) + seconds
+    if near and _time_of(recording, near - 1) <= moment:
+        for index, event in enumerate(recording.events(near, near + _NEAR), near):
+            if event.t > moment:
+                return index
+        if near + _NEAR >= len(recording):
+            return len(recording)
     return bisect_right(range(len(recording)), moment, key=lambda at: _time_of(recording, at))
 
 

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from textual.binding import Binding
+
 from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.state.model import DashboardModel
@@ -25,6 +27,10 @@ class RaceLine(Panel, can_focus=False):
         " who is faster, the same step shows the decisions side by side."
     )
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._bound: dict[str, Binding] = {}
+
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         context, row = self.context, Row(width).put(" ")
         race = context.race
@@ -47,7 +53,9 @@ class RaceLine(Panel, can_focus=False):
         return [row.line()]
 
     def _key(self, command_id: str) -> str:
-        return self.app.get_key_display(bound_commands(self.screen)[command_id])
+        if not self._bound:  # finding them takes a good part of a frame's time
+            self._bound = bound_commands(self.screen)
+        return self.app.get_key_display(self._bound[command_id])
 
 
 def _progress(race: "Race", row: Row, key: str) -> Line:
