@@ -30,6 +30,7 @@ from minivllm.tui.screens.dialogs import RaceScreen
 from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.time.follow import follow, seconds_at
+from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.compare import figures
 from minivllm.tui.widgets.compare.side import Side
 
@@ -124,6 +125,16 @@ def test_in_ascii_and_with_known_block_sizes_the_figures_are_plain(memory_pressu
 
 def test_the_dialog_names_every_part_of_a_configuration() -> None:
     assert [part for part in PARTS if part not in RaceScreen(Entry())._hint] == []
+
+
+def test_a_side_forgets_the_recording_that_a_race_replaces(memory_pressure, samples) -> None:
+    contexts = [context_of(run.run(), other=run) for run in (memory_pressure, samples)]
+    follower = UsageFollower()
+    for context in (*contexts, *reversed(contexts)):
+        for step in (3, 9):
+            context.transport.to_step(step)
+            expected = UsageFollower().usage_at(context.transport)
+            assert follower.usage_at(context.transport) == expected
 
 
 async def start(pilot: Pilot, *names: str) -> None:
