@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from minivllm.errors import EventLogError
 from minivllm.tui.control import Entry
@@ -27,6 +27,12 @@ _SECONDS_TO_END = 2.0
 _SECONDS_PER_LOOK = 0.01
 
 
+class Result(NamedTuple):
+    seconds: float
+    waste: float
+    """Mean over the steps, from 0 to 1."""
+
+
 class Race:
     """Starts at once. Call `poll` often and `close` at the end."""
 
@@ -40,6 +46,8 @@ class Race:
         """While it runs: nothing. Then notes on the runs, or why there is no race."""
         self.sides: tuple[Transport, Transport] | None = None
         """The recordings of both runs; the side that takes longer is first."""
+        self.results: list[Result] = []
+        """Of the whole run of each side, in the order of `sides`."""
         self._folder = tempfile.TemporaryDirectory(prefix="minivllm-race-")
         try:
             command = [sys.executable, "-m", "minivllm.lab.race", self._log(source)]
@@ -92,8 +100,11 @@ class Race:
         if "error" in report:
             self._fail(report["error"])
         elif "notes" in report:
-            slower, faster = sorted("ab", key=lambda side: -report["seconds"]["ab".index(side)])
-            self.names = Entry(*(self.names["ab".index(side)] for side in (slower, faster)))
+            results = [Result(*result) for result in report["results"]]
+            order = sorted(range(2), key=lambda number: -results[number].seconds)
+            self.names = Entry(*(self.names[number] for number in order))
+            self.results = [results[number] for number in order]
+            slower, faster = ("ab"[number] for number in order)
             self._opened = self._open(slower), self._open(faster)
             self.sentence = " ".join(report["notes"])
 

@@ -101,7 +101,7 @@ def test_what_is_wasted_and_who_waits_is_that_of_the_events(
         assert (f"{names.partition(',')[0]} is next: " in shown) == is_deferred
     else:
         assert ("nobody waits" if fold.running else "nobody runs or waits") in shown
-    if height >= 15:
+    if height >= 14:
         speed = fold.counters.generation_tokens / seconds_at(context.transport)
         large = digits_in([row.replace("%", " ") for row in rows[:3]])
         assert large.split() == [f"{100 * usage.waste:.0f}", f"{speed:.0f}"]
@@ -176,6 +176,9 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
             await both_sides_are_those_of_their_events(pilot)
             assert second.view.fold.step == min(step, second.recording.last_step)
             await pilot.press("c")
+        await settle(pilot)
+        seconds = [round(seconds_of(one), 1) for one in (first, second)]
+        assert f"A took {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
         await pilot.press("escape")
         await settle(pilot)
         assert app.context.transport is own and own.view.fold.step == 9

@@ -58,11 +58,11 @@ def _race(args: argparse.Namespace) -> None:
     max_model_len = longest_that_fits(run, notes)
     sides = [plan_side(run, name, max_model_len) for name in (args.a, args.b)]
     progress = _Progress(sum(side.num_tokens for side in sides))
-    seconds = [
+    results = [
         rerun(run, side, args.folder / f"{letter}.jsonl", progress.advance)
         for letter, side in zip("ab", sides, strict=True)
     ]
-    _say(part=1.0, seconds=seconds, notes=notes)
+    _say(part=1.0, results=results, notes=notes)
 
 
 def _say(**fields: object) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -20,6 +20,7 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SimulationError
+from minivllm.events.kv_usage import KVUsageMeter, mean
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import StepEnd
 from minivllm.lab.bench.step.points import point_of
@@ -163,8 +164,14 @@ def longest_that_fits(run: RecordedRun, notes: list[str]) -> int:
     return min(header.max_model_len, room)
 
 
-def rerun(run: RecordedRun, side: Side, path: Path, report: Callable[[int], None]) -> float:
-    """Serve all requests and record it. Return the seconds that it took.
+class Result(NamedTuple):
+    seconds: float
+    waste: float
+    """Mean over the steps, from 0 to 1."""
+
+
+def rerun(run: RecordedRun, side: Side, path: Path, report: Callable[[int], None]) -> Result:
+    """Serve all requests and record it.
 
     report: called after each step with the number of tokens that it computed
     """
@@ -183,11 +190,13 @@ def rerun(run: RecordedRun, side: Side, path: Path, report: Callable[[int], None
         weight_bytes=old.weight_bytes,
         block_bytes=old.block_bytes,
     )
+    meter = KVUsageMeter(header)
     with LogWriter(path, header) as writer:
         engine.subscribe(writer.write)
+        engine.subscribe(meter.apply)
         engine.subscribe(lambda event: report(event.used) if type(event) is StepEnd else None)
         _play(engine, clock, side.requests)
-    return clock.now()
+    return Result(clock.now(), mean([sample.waste for sample in meter.samples]))
 
 
 def _play(engine: LLMEngine, clock: EstimatedClock, requests: Seq[RecordedRequest]) -> None:

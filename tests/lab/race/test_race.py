@@ -15,6 +15,7 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
+from minivllm.lab.compare.measure import measure_recording
 from minivllm.lab.race.recorded import RecordedRun, read_recorded_run
 from minivllm.lab.race.rerun import longest_that_fits, plan_side, rerun
 
@@ -208,10 +209,12 @@ def test_the_process_reports_progress_and_ends_with_its_notes_or_an_error(tmp_pa
     *progress, last = reports("--a", SIDES[0], "--b", SIDES[1])
     parts = [report["part"] for report in progress]
     assert parts == sorted(parts) and all(0 <= part <= 1 for part in parts)
-    assert last["notes"] and len(last["seconds"]) == 2
-    for side, seconds in zip("ab", last["seconds"], strict=True):
+    assert last["notes"] and len(last["results"]) == 2
+    for side, (seconds, waste) in zip("ab", last["results"], strict=True):
         recording = Recording(tmp_path / f"{side}.jsonl")
         last_event = next(iter(recording.events(len(recording) - 1, len(recording))))
         assert last_event.t == seconds
+        measured = measure_recording(side, tmp_path / f"{side}.jsonl")
+        assert waste == pytest.approx(measured.as_json()["kv_waste"])
     (only,) = reports("--a", "static+", "--b", SIDES[1])
     assert "unknown part ''" in only["error"]

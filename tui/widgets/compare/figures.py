@@ -25,6 +25,8 @@ _WHOLE = 10
 
 class Figure(NamedTuple):
     caption: str
+    short: str
+    """A caption for narrow columns."""
     digits: str
     unit: str = ""
     style: str = "accent*"
@@ -39,26 +41,31 @@ def large_figures(figures: list[Figure], width: int, *, ascii: bool) -> list[Lin
         digits = [_DIGITS[digit] for digit in figure.digits]
         large = [figure.digits] if ascii else [" ".join(part) for part in zip(*digits, strict=True)]
         large[-1] += f" {figure.unit}"
+        caption = figure.caption if len(figure.caption) < column else figure.short
         for row, text, style in zip(
-            rows, (*large, figure.caption), (*[figure.style] * height, "muted"), strict=True
+            rows, (*large, caption), (*[figure.style] * height, "muted"), strict=True
         ):
             row.put(text, style, column)
     return [row.line() for row in rows]
 
 
 def waste_figure(usage: KVUsage | None) -> Figure:
-    caption = "of allocated memory wasted"
+    captions = "of allocated memory wasted", "of memory wasted"
     if usage is None:
-        return Figure(caption, "-")
+        return Figure(*captions, "-")
     style = "bad*" if usage.waste >= _MUCH else "warn*" if usage.waste >= _SOME else "good*"
-    return Figure(caption, f"{100 * usage.waste:.0f}", "%", style)
+    return Figure(*captions, f"{100 * usage.waste:.0f}", "%", style)
 
 
 def speed_figure(model: DashboardModel, seconds: float) -> Figure:
     tokens = model.fold.counters.generation_tokens
     speed = tokens / seconds if seconds else 0.0
     decimals = 0 if speed >= _WHOLE or not speed else 1
-    return Figure("output tokens per second", f"{speed:,.{decimals}f}" if seconds else "-")
+    return Figure(
+        "output tokens per second",
+        "tokens per second",
+        f"{speed:,.{decimals}f}" if seconds else "-",
+    )
 
 
 def wasted(usage: KVUsage | None, header: LogHeader, width: int) -> Line:

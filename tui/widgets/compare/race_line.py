@@ -49,13 +49,24 @@ class RaceLine(Panel, can_focus=False):
         other = "step" if context.same == "second" else "second"
         row.put(f"  {self._key('race.clock')} ", "accent*").put(f"same {other}", "muted")
         if context.behind is not None and race is not None:
-            row.put(f"   {clean(race.sentence)}", "muted")
+            over = context.transport.at_end
+            row.put("   ").put(
+                verdict(race) if over else clean(race.sentence), "text*" if over else "muted"
+            )
         return [row.line()]
 
     def _key(self, command_id: str) -> str:
         if not self._bound:  # finding them takes a good part of a frame's time
             self._bound = bound_commands(self.screen)
         return self.app.get_key_display(self._bound[command_id])
+
+
+def verdict(race: "Race") -> str:
+    a, b = race.results
+    return (
+        f"A took {a.seconds:,.1f} s, B {b.seconds:,.1f} s, {a.seconds / b.seconds:.1f} times as"
+        f" fast. Wasted on average: A {a.waste:.0%}, B {b.waste:.0%}."
+    )
 
 
 def _progress(race: "Race", row: Row, key: str) -> Line:

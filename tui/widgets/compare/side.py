@@ -37,7 +37,7 @@ _NO_SECOND = (
 )
 
 
-_ROOM_FOR_WORDS, _ROOM_FOR_LARGE = 12, 15
+_ROOM_FOR_WORDS, _ROOM_FOR_LARGE = 12, 14
 """Rows of a side from which it has sentences, and large figures."""
 _MOST_FACTS = 3
 
