@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -149,12 +148,3 @@ class Race:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
-
-
-def run_to_the_end(race: Race, wait: Callable[[], None]) -> None:
-    """Wait until the race is over, for a picture. Raises `EventLogError` if there is none."""
-    while race.state == "running":
-        race.poll()
-        wait()
-    if race.sides is None:
-        raise EventLogError(race.sentence)

@@ -172,6 +172,25 @@ def test_requests_that_had_not_ended_keep_the_tokens_so_far(tmp_path: Path) -> N
     assert "1 request without a token is left out." in run.notes
 
 
+def test_a_recording_that_begins_in_the_middle_of_a_run_is_raced_from_there(tmp_path: Path) -> None:
+    engine = WatchedEngine(num_blocks=60, max_model_len=50)
+    engine.add("r0", prompt(8), max_tokens=20)
+    for _ in range(5):
+        engine.step()
+    state, start = engine.engine.inspect(), len(engine.events)
+    header = structs.replace(engine.engine.log_header(), first_seq=start)
+    engine.add("r1", prompt(9), max_tokens=4)
+    engine.run()
+    with LogWriter(tmp_path / "log.jsonl", header, state) as writer:
+        for event in engine.events[start:]:
+            writer.write(event)
+    run = read_recorded_run(tmp_path / "log.jsonl")
+    lengths = {request.request_id: len(request.outputs[0]) for request in run.requests}
+    assert lengths == {"r0": 20, "r1": 4}
+    fold, _ = ran(run, SIDES[0], tmp_path / "side.jsonl")
+    assert fold.counters.finished_requests == 2
+
+
 def test_contiguous_memory_that_is_too_small_shortens_the_longest_sequence(tmp_path: Path) -> None:
     engine = WatchedEngine(num_blocks=10, max_model_len=100)
     engine.add("r0", prompt(20), max_tokens=5)

@@ -40,19 +40,18 @@ class RaceLine(Panel, can_focus=False):
             row.put(f"{self._key('race.start')} ", "accent*")
             row.put("races two configurations on the requests of this run.", "muted")
             return [row.put("" if race is None else f"  {clean(race.sentence)}", "warn").line()]
+        own_race = race if context.behind is not None else None
+        if own_race is not None and context.transport.at_end:
+            row.put(f"{verdict(own_race)}  ", "text*")
         if context.same == "second":
-            row.put("Same second: ", "accent*").put(
-                f"{seconds_at(context.transport):,.2f} s", "text*"
-            )
+            row.put("Same second: ", "accent*")
+            row.put(f"{seconds_at(context.transport):,.2f} s", "text*")
         else:
             row.put("Same step: ", "accent*").put(f"{context.transport.view.fold.step:,}", "text*")
         other = "step" if context.same == "second" else "second"
         row.put(f"  {self._key('race.clock')} ", "accent*").put(f"same {other}", "muted")
-        if context.behind is not None and race is not None:
-            over = context.transport.at_end
-            row.put("   ").put(
-                verdict(race) if over else clean(race.sentence), "text*" if over else "muted"
-            )
+        if own_race is not None:
+            row.put(f"   {clean(own_race.sentence)}", "muted")
         return [row.line()]
 
     def _key(self, command_id: str) -> str:
