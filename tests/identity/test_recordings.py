@@ -72,6 +72,7 @@ def test_two_policies_answer_the_same_requests_with_the_same_tokens():
     folds = [side.view_at_event(len(side)) for side in sides]
     texts = [{one.seq_id: one.text for one in fold.history} for fold in folds]
     assert texts[0] == texts[1] and len(texts[0]) == 12
+    assert {one.reason for one in folds[0].history} == {"stop"}, "no text runs on past its end"
     assert folds[0].step > 2 * folds[1].step, "the point of the comparison"
 
 
