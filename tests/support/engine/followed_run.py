@@ -16,13 +16,14 @@ class FollowedRun:
 
     def __init__(self, model: LoadedModel, listens: bool = True, **options: object) -> None:
         given = {
-            "model": "tiny-random", "dtype": "float32", "device": "cpu", "max_model_len": 128,
+            "model": model.name, "dtype": "float32", "device": "cpu", "max_model_len": 128,
             "attention_backend": "torch", "block_size": 8, "num_gpu_blocks_override": 64,
         }  # fmt: skip
         config = EngineConfig(**{**given, "check_invariants": True, **options})
         self.engine = LLMEngine.from_model(config, model, clock=VirtualClock())
         self.events: list[Event] = []
-        self.fold = Fold(self.engine.log_header())
+        self.header = self.engine.log_header()
+        self.fold = Fold(self.header)
         self.outputs: dict[str, list[list[int]]] = {}
         """Request -> the tokens of each of its answers."""
         self._listens = listens
