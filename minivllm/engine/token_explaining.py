@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.engine.token_names import TokenNames
@@ -82,10 +80,8 @@ class TokenExplainer:
                 sequence.request.params.temperature,
                 found.vocab_size,
                 found.num_left,
-                msgspec.convert(
-                    found.candidates, tuple[ev.TokenCandidate, ...], from_attributes=True
-                ),
-                msgspec.convert(found.cuts, tuple[ev.SamplingCut, ...], from_attributes=True),
+                tuple(ev.TokenCandidate(*one) for one in found.candidates),
+                tuple(ev.SamplingCut(*one) for one in found.cuts),
             )
         self._forget_ended()
 
