@@ -23,7 +23,7 @@ class RaceLine(Panel, can_focus=False):
         "R serves the requests of this run again, with two configurations and equal memory. Both"
         " sides use the real scheduler and the real memory management. The model does not run:"
         " each token is the recording's, and each step takes as long as the recording's steps"
-        " suggest. Pauses between steps are left out. c switches the clock: the same second shows"
+        " suggest. Pauses between steps are left out. S switches the clock: the same second shows"
         " who is faster, the same step shows the decisions side by side."
     )
 
