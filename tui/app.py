@@ -22,13 +22,14 @@ from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.answers.notices import Notices
 from minivllm.tui.context import Context, RunSummary
-from minivllm.tui.control import EngineControl
+from minivllm.tui.control import EngineControl, Entry
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.theme import DARK, LIGHT, plain
 from minivllm.tui.keys.commands import COMMANDS, bindings, run_command
 from minivllm.tui.keys.engine_keys import EngineKeys
 from minivllm.tui.keys.look_keys import LookKeys
 from minivllm.tui.keys.palette import CommandList
+from minivllm.tui.keys.race_keys import RaceKeys
 from minivllm.tui.keys.signals import leave_on_signals
 from minivllm.tui.keys.time_keys import TimeKeys
 from minivllm.tui.keys.windows import Windows
@@ -84,6 +85,7 @@ class DashboardApp(App[str]):
         recorder: LogWriter | None = None,
         screen: str = "overview",
         suggests: bool = False,
+        race: Entry | None = None,
     ) -> None:
         """watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
@@ -96,6 +98,7 @@ class DashboardApp(App[str]):
         lesson: adds the lesson screen and opens it first; `source` must be its first page's source
         recorder: writes this run into a file; the top line reports gaps in the file
         suggests: until the first request arrives, suggest what to try
+        race: start with a race of these configurations; `source` must be complete
         """
         super().__init__()
         # Register before mounting: the style sheet uses variables that the themes define.
@@ -110,6 +113,7 @@ class DashboardApp(App[str]):
 
         self.time_keys = TimeKeys(self.context, self.tell, self.draw)
         self.look_keys = LookKeys(self)
+        self.race_keys = RaceKeys(self)
         self.engine_keys = EngineKeys(self.context, self.tell, self.time_keys, self.push_screen)
         self.windows = Windows(self)
         self._notices = Notices(self.context, self.tell)
@@ -119,6 +123,7 @@ class DashboardApp(App[str]):
             self.add_mode(name, partial(self._make_screen, name))
         if lesson is not None:
             self.bind("0", "screen('lesson')", description="Lesson", show=False)
+        self._race = race
         self._summary: RunSummary | None = None
         self._first_step = first_step
         self._has_next = has_next
@@ -154,30 +159,36 @@ class DashboardApp(App[str]):
         self.draw()
         if self._notice:
             self.tell(self._notice)
+        if self._race is not None:
+            await self.race_keys.start(self._race)
         self.set_interval(1 / FRAMES_PER_SECOND, self._frame)
 
     def on_unmount(self) -> None:
+        self.race_keys.close()
         self.context.transport.source.close()
         if self.context.second is not None:
             self.context.second.source.close()
 
     def _frame(self) -> None:
         now = time.monotonic()
-        changed = self.context.transport.tick(now, SECONDS_OF_EVENTS)
+        changed = self.race_keys.tick()
+        changed |= self.context.own.tick(now, SECONDS_OF_EVENTS)
+        if self.context.behind is not None:
+            changed |= self.context.transport.tick(now, SECONDS_OF_EVENTS)
         if self._first_step and self._go_to_first_step():
             changed = True
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
         if (
             self._follows
-            and self.context.transport.state == "live"
-            and self.context.transport.source.status.replaced
+            and self.context.own.state == "live"
+            and self.context.own.source.status.replaced
         ):
             self.exit("next")  # a recording has only one engine: the new one needs a new recording
             return
         self._notices.look()
         summary = self._summary
-        holds = summary is not None and summary.holds(self.context.transport.recording.head)
+        holds = summary is not None and summary.holds(self.context.own.recording.head)
         if self.context.finished is not None and not holds:
             self.context.finished, changed = None, True
         if changed or self._badge_may_change():
@@ -185,7 +196,7 @@ class DashboardApp(App[str]):
         elif (
             holds
             and self.context.finished is not summary.lines
-            and self.context.transport.state == "live"
+            and self.context.own.state == "live"
         ):
             self.context.finished = summary.lines
             if self.current_mode != "overview":

@@ -4,14 +4,18 @@ The model is the engine's state at the current moment. Panels may change only th
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.control import EngineControl
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.follow import SameMoment
 from minivllm.tui.time.transport import Transport
+
+if TYPE_CHECKING:
+    from minivllm.tui.race import Race
 
 
 class RunSummary(NamedTuple):
@@ -29,10 +33,15 @@ class Context:
     control: EngineControl | None = None
     """None if the engine is not in this process."""
     second: Transport | None = None
-    """The second recording, for the Compare screen; kept at the same step as the first."""
+    """The second recording, for the Compare screen; kept at the same moment as the first."""
     recorder: LogWriter | None = None
     """Writes this run into a file. The dashboard reads only `loss`."""
     lesson: LessonControl | None = None
+    race: "Race | None" = None
+    behind: tuple[Transport, Transport | None] | None = None
+    """The dashboard's own recordings, while the Compare screen shows a race in their place."""
+    same: SameMoment = "step"
+    """Whether two compared recordings are at the same step or at the same second."""
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
     """Draw with printable ASCII only."""
@@ -49,3 +58,8 @@ class Context:
     """The results of the run; None until the run is over."""
     event_filter: str = ""
     """For the Events screen: `word` shows events with the word, `!word` events without it."""
+
+    @property
+    def own(self) -> Transport:
+        """The recording that the dashboard was opened for, even behind a race."""
+        return self.transport if self.behind is None else self.behind[0]

@@ -25,6 +25,13 @@ class Question(NamedTuple):
     n: int = 1
 
 
+class Entry(NamedTuple):
+    """The two sides of a race: short names of configurations, as in `minivllm compare`."""
+
+    a: str = "static+contiguous"
+    b: str = "continuous+paged"
+
+
 class ControlState(NamedTuple):
     paused: bool
     next_phase: Phase

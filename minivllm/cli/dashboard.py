@@ -10,6 +10,7 @@ from minivllm.cli.terminal import has_utf8
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
+    from minivllm.tui.control import Entry
 
 _COLLECT_EVERY = 20_000
 """Number of new objects between two runs of the garbage collector."""
@@ -34,6 +35,29 @@ def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="your own key table (default: minivllm/keys.toml in your configuration folder)",
     )
+
+
+def add_race_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--race",
+        nargs="?",
+        type=_entry,
+        const="static+contiguous,continuous+paged",
+        metavar="A,B",
+        help=(
+            "serve the recording's requests again with two configurations, side by side (default:"
+            " %(const)s; the names are those of compare)"
+        ),
+    )
+
+
+def _entry(text: str) -> "Entry":
+    from minivllm.tui.control import Entry
+
+    names = text.split(",")
+    if len(names) != 2:
+        raise argparse.ArgumentTypeError(f"two configurations with a comma between; got {text!r}")
+    return Entry(*names)
 
 
 def make_app(args: argparse.Namespace, source: object, **options: object) -> "DashboardApp":

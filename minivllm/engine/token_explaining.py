@@ -15,11 +15,8 @@ candidates of all beams.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
 from minivllm.core.request import Request, Sequence
@@ -98,7 +95,7 @@ class TokenExplainer:
             # Behind the most likely tokens come the winner and the second; a masked one is neither.
             known = found.candidates[:NUM_BEST]
             known += [one for one in found.candidates[NUM_BEST:] if one.processed_logit is None]
-            known = [dataclasses.replace(one, draw=None) for one in known]
+            known = [one._replace(draw=None) for one in known]
             self._emit(sequence, None, found, known)
 
     def _emit(
@@ -117,8 +114,8 @@ class TokenExplainer:
             sequence.request.params.temperature,
             found.vocab_size,
             found.num_left,
-            msgspec.convert(candidates, tuple[ev.TokenCandidate, ...], from_attributes=True),
-            msgspec.convert(found.cuts, tuple[ev.SamplingCut, ...], from_attributes=True),
+            tuple(ev.TokenCandidate(*one) for one in candidates),
+            tuple(ev.SamplingCut(*one) for one in found.cuts),
         )
 
     def watches_search(self, request: Request) -> bool:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from support.patience import SOON
@@ -26,9 +25,7 @@ from minivllm.cli import main
         ("generate x --min-tokens 9 --max-tokens 3", "minivllm: min_tokens is 9 but max_tokens"),
     ],
 )
-def test_wrong_usage_is_status_2_with_what_is_wrong_on_standard_error(
-    command: str, words: str, capsys: pytest.CaptureFixture
-):
+def test_wrong_usage_is_status_2_with_what_is_wrong_on_standard_error(command, words, capsys):
     assert main(command.split()) == 2
     captured = capsys.readouterr()
     assert words in captured.err
@@ -36,9 +33,7 @@ def test_wrong_usage_is_status_2_with_what_is_wrong_on_standard_error(
 
 
 @pytest.mark.parametrize("command", ["generate Hello --model", "demo --model", "model path"])
-def test_an_unknown_model_is_status_1_with_one_sentence(
-    command: str, capsys: pytest.CaptureFixture, monkeypatch
-):
+def test_an_unknown_model_is_status_1_with_one_sentence(command, capsys, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert main([*command.split(), "no-such-model.gguf"]) == 1
     captured = capsys.readouterr()
@@ -46,7 +41,7 @@ def test_an_unknown_model_is_status_1_with_one_sentence(
     assert captured.err.count("\n") == 1 and captured.out == ""
 
 
-def test_ctrl_c_is_status_130_without_a_traceback(capsys: pytest.CaptureFixture, monkeypatch):
+def test_ctrl_c_is_status_130_without_a_traceback(capsys, monkeypatch):
     def interrupted(model: str) -> None:
         raise KeyboardInterrupt
 
@@ -78,7 +73,7 @@ def test_terminal_escapes_in_text_are_shown_and_not_executed():
 # ---- in a process of its own ----
 
 
-def test_help_and_wrong_usage_load_neither_torch_nor_textual(tmp_path: Path):
+def test_help_and_wrong_usage_load_neither_torch_nor_textual(tmp_path):
     code = (
         "import json, sys; from minivllm.cli import main; status = [main(a.split()) for a in"
         " ('--help', 'demo --help', 'compare --help', 'bench throughput --help', 'model --help',"
@@ -91,7 +86,7 @@ def test_help_and_wrong_usage_load_neither_torch_nor_textual(tmp_path: Path):
     assert json.loads(result.stdout.splitlines()[-1]) == [[0, 0, 0, 0, 0, 2], []], result.stderr
 
 
-def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path):
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
     read_end, write_end = os.pipe()
     os.close(read_end)  # closed before the first word
     command = [sys.executable, "-m", "minivllm", "model", "list"]

@@ -29,7 +29,7 @@ def an_hour_at_each_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_configurations_run_the_same_trace_in_processor_time_and_appear_side_by_side(
-    capsys, tmp_path: Path, an_hour_at_each_reading: None
+    capsys, tmp_path, an_hour_at_each_reading
 ):
     sides = ("--a", "static+contiguous", "--b", "continuous+paged")
     result, table = compare(capsys, *sides, "--scenario", "burst", "--record", str(tmp_path))
@@ -57,7 +57,7 @@ def test_the_same_memory_in_bytes_becomes_the_same_blocks(capsys):
     assert all(Recording(result[side]["recording"]).header.num_blocks == 128 for side in "ab")
 
 
-def test_a_plot_shows_both_sides(capsys, tmp_path: Path):
+def test_a_plot_shows_both_sides(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "compare.svg"
     compare(capsys, "--scenario", "burst", "--plot", str(picture))
@@ -77,7 +77,7 @@ def test_a_plot_shows_both_sides(capsys, tmp_path: Path):
     ],
 )
 def test_a_side_that_cannot_run_is_refused_before_the_other_has_run(
-    capsys, tmp_path: Path, arguments: str, sentence: str
+    capsys, tmp_path, arguments, sentence
 ):
     record = ("--record", str(tmp_path / "folder"))
     assert cli.main(["compare", "--model", "tiny-random", *arguments.split(), *record]) > 0

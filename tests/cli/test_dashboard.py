@@ -50,9 +50,7 @@ def shoot(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> Shoot:
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_a_screen_is_drawn_as_it_is_in_a_terminal_of_this_size_at_this_step(
-    screen: str, shoot: Shoot
-) -> None:
+def test_a_screen_is_drawn_as_it_is_in_a_terminal_of_this_size_at_this_step(screen, shoot):
     recording = Recording(LOG)
     events = recording.events(0, len(recording))
     step = next(one.step for one in events if isinstance(one, RequestPreempted))
@@ -62,9 +60,7 @@ def test_a_screen_is_drawn_as_it_is_in_a_terminal_of_this_size_at_this_step(
     assert "PAUSED" in rows[0] and "Play" in rows[-1]
 
 
-def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(
-    shoot: Shoot, tmp_path: Path
-) -> None:
+def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(shoot, tmp_path):
     log = tmp_path / "a<b>&\x1b[31m'\".jsonl"
     log.write_bytes(LOG.read_bytes())
     svg = shoot(log=log)
@@ -74,7 +70,7 @@ def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(
     assert f"step {LAST}" in rows_of(svg)[1], "without --step, the end of the recording"
 
 
-def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: Path) -> None:
+def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot, tmp_path):
     log = tmp_path / "damaged.jsonl"
     lines = LOG.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:200], b"?\n", *lines[200:]]))
@@ -85,7 +81,7 @@ def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: 
     assert re.search(r"LOG DAMAGED .* step 1\d\b", rows_of(shoot(log=log, warning=warning))[1])
 
 
-def test_shot_and_replay_do_not_import_torch() -> None:
+def test_shot_and_replay_do_not_import_torch():
     code = (
         "import sys; from minivllm.cli import main; main(['shot', sys.argv[1], '-o', sys.argv[2]]);"
         " main(['replay', sys.argv[1]]); print(sorted(sys.modules))"
@@ -119,8 +115,8 @@ def test_shot_and_replay_do_not_import_torch() -> None:
     ],
 )
 def test_wrong_usage_of_shot_is_one_sentence_and_status_2(
-    arguments: str, sentence: str, tmp_path: Path, capsys, monkeypatch
-) -> None:
+    arguments, sentence, tmp_path, capsys, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     Path("run.jsonl").write_bytes(LOG.read_bytes())
     assert main(["shot", "run.jsonl", "-o", "x.svg", *arguments.split()]) == 2
@@ -147,8 +143,8 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("command", "source", "sentence"), UNREADABLE)
 def test_a_source_that_cannot_be_opened_gives_one_sentence_and_status_1(
-    command: str, source: str, sentence: str, tmp_path: Path, capsys, monkeypatch
-) -> None:
+    command, source, sentence, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr("minivllm.cli.terminal.terminal_attached", lambda: True)
     monkeypatch.setattr("minivllm.tui.app.DashboardApp.run", lambda self: pytest.fail("it opened"))
     for patient in (TailSource, HttpSource):
@@ -174,8 +170,8 @@ def test_a_source_that_cannot_be_opened_gives_one_sentence_and_status_1(
     ],
 )
 def test_without_a_terminal_a_command_says_what_works_instead(
-    command: list[str], instead: str, capsys: pytest.CaptureFixture, monkeypatch
-) -> None:
+    command, instead, capsys, monkeypatch
+):
     monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
     assert main(command) == 1
     captured = capsys.readouterr()
@@ -184,9 +180,7 @@ def test_without_a_terminal_a_command_says_what_works_instead(
     assert instead in captured.err
 
 
-def test_replay_reports_a_missing_file_before_a_missing_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
-) -> None:
+def test_replay_reports_a_missing_file_before_a_missing_terminal(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
     missing = tmp_path / "missing.jsonl"
     assert main(["replay", str(missing)]) == 1

@@ -47,9 +47,7 @@ COUNTERS = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_demo_ends_with_its_counts_in_one_line_of_json(
-    name: str, capsys: pytest.CaptureFixture, tmp_path: Path
-):
+def test_a_demo_ends_with_its_counts_in_one_line_of_json(name, capsys, tmp_path):
     log = tmp_path / "run.jsonl"
     assert main([*DEMO, "--scenario", name, "--json", "--record", str(log)]) == 0
     captured = capsys.readouterr()
@@ -92,9 +90,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_a_chat_model_the_house_model_tells_eight_stories(
-    empty_home: Path, capsys: pytest.CaptureFixture
-):
+def test_without_a_chat_model_the_house_model_tells_eight_stories(empty_home, capsys):
     assert main(["demo", "--headless"]) == 0
     captured = capsys.readouterr()
     advice = [line for line in captured.err.splitlines() if "minivllm model fetch smollm2" in line]
@@ -109,9 +105,7 @@ def test_without_a_chat_model_the_house_model_tells_eight_stories(
     assert sorted(path.name for path in empty_home.iterdir()) == []
 
 
-def test_the_chat_model_answers_if_it_is_here(
-    empty_home: Path, tiny_random_path: Path, capsys: pytest.CaptureFixture
-):
+def test_the_chat_model_answers_if_it_is_here(empty_home, tiny_random_path, capsys):
     shutil.copytree(tiny_random_path, empty_home / "MINIVLLM_CACHE" / "models" / "smollm2-v1")
     assert main(["demo", "--headless", "--json", "--scenario", "burst"]) == 0
     captured = capsys.readouterr()
@@ -120,7 +114,7 @@ def test_the_chat_model_answers_if_it_is_here(
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
-def test_the_first_story_begins_within_three_seconds_of_processor_time(empty_home: Path):
+def test_the_first_story_begins_within_three_seconds_of_processor_time(empty_home):
     process = subprocess.Popen(
         [sys.executable, "-m", "minivllm", "demo", "--headless", "--model", "house"],
         stdout=subprocess.DEVNULL,
@@ -138,9 +132,7 @@ def test_the_first_story_begins_within_three_seconds_of_processor_time(empty_hom
     assert ticks / os.sysconf("SC_CLK_TCK") < 3.0
 
 
-def test_the_house_model_plays_the_scenario_with_the_longest_prompt(
-    capsys: pytest.CaptureFixture,
-):
+def test_the_house_model_plays_the_scenario_with_the_longest_prompt(capsys):
     command = ["demo", "--headless", "--model", "house", "--scenario", LONG_AND_SHORT.name]
     assert main([*command, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -148,7 +140,7 @@ def test_the_house_model_plays_the_scenario_with_the_longest_prompt(
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_house_model_gets_each_scenario_without_a_penalty(name: str):
+def test_the_house_model_gets_each_scenario_without_a_penalty(name):
     adapted = for_the_house_model(SCENARIOS[name])
     assert [one.request_id for one in adapted.arrivals] == [
         one.request_id for one in SCENARIOS[name].arrivals
@@ -158,9 +150,7 @@ def test_the_house_model_gets_each_scenario_without_a_penalty(name: str):
     assert systems == [one.messages[:-1] for one in SCENARIOS[name].arrivals]
 
 
-def test_a_violated_invariant_is_counted_reported_and_a_failure(
-    capsys: pytest.CaptureFixture, monkeypatch
-):
+def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys, monkeypatch):
     calls = []
 
     def violated_once(scheduler, plan):
@@ -203,9 +193,7 @@ def dashboards(monkeypatch) -> list[PretendedDashboard]:
     return PretendedDashboard.shown
 
 
-def test_headless_opens_no_dashboard_and_options_override_the_scenario(
-    dashboards, capsys: pytest.CaptureFixture
-):
+def test_headless_opens_no_dashboard_and_options_override_the_scenario(dashboards, capsys):
     options = ["--num-gpu-blocks-override", "200", "--no-enable-prefix-caching"]
     assert main([*DEMO, "--scenario", "memory-pressure", "--json", *options]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -214,9 +202,7 @@ def test_headless_opens_no_dashboard_and_options_override_the_scenario(
     assert dashboards == []
 
 
-def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(
-    dashboards, capsys: pytest.CaptureFixture, tmp_path
-):
+def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, capsys, tmp_path):
     log = tmp_path / "run.jsonl"
     options = ["--slow", "0", "--json", "--record", str(log)]
     assert main(["demo", "--model", "tiny-random", *options]) == 0
@@ -230,7 +216,7 @@ def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(
     assert dashboard.summary == json.loads(capsys.readouterr().out)["what_happened"]
 
 
-def test_ctrl_c_ends_the_run_and_leaves_a_readable_recording(tmp_path: Path):
+def test_ctrl_c_ends_the_run_and_leaves_a_readable_recording(tmp_path):
     log = tmp_path / "run.jsonl"
     options = ["--slow", "0.05", "--json", "--record", str(log)]
     process = subprocess.Popen(
@@ -276,7 +262,7 @@ def read_terminal(terminal: int, until: bytes | None) -> bytes:
     return seen
 
 
-def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(tmp_path: Path):
+def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(tmp_path):
     log = tmp_path / "run.jsonl"
     command = f"minivllm demo --model tiny-random --scenario burst --json --record {log}"
     pid, terminal = pty.fork()

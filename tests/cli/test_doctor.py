@@ -26,9 +26,7 @@ def run_with(findings: list, monkeypatch: pytest.MonkeyPatch) -> int:
 # ---- the command ----
 
 
-def test_every_check_prints_one_line_and_this_machine_can_run_the_course(
-    capsys: pytest.CaptureFixture,
-) -> None:
+def test_every_check_prints_one_line_and_this_machine_can_run_the_course(capsys):
     assert main(["doctor"]) == 0
     *lines, empty, conclusion = capsys.readouterr().out.splitlines()
     names = [name for name, _ in doctor.CHECKS]
@@ -36,9 +34,7 @@ def test_every_check_prints_one_line_and_this_machine_can_run_the_course(
     assert empty == "" and conclusion.startswith("The course can be done on this machine.")
 
 
-def test_a_note_is_no_obstacle_and_a_bad_finding_is_status_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_note_is_no_obstacle_and_a_bad_finding_is_status_1(monkeypatch, capsys):
     assert run_with([ok("a", "fine"), advice("b", "less")], monkeypatch) == 0
     assert run_with([ok("a", "fine"), bad("b", "broken: mend it")], monkeypatch) == 1
     said = capsys.readouterr().out
@@ -46,17 +42,13 @@ def test_a_note_is_no_obstacle_and_a_bad_finding_is_status_1(
     assert said.endswith("Mend 1 thing first (bad), then run minivllm doctor again.\n")
 
 
-def test_a_check_that_fails_in_an_unknown_way_is_a_finding(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_check_that_fails_in_an_unknown_way_is_a_finding(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "CHECKS", (("x", lambda: 1 / 0), ("y", lambda: ok("y", "fine"))))
     assert main(["doctor"]) == 1
     assert "ZeroDivisionError" in (said := capsys.readouterr().out) and "ok    y" in said
 
 
-def test_lines_are_coloured_only_on_a_terminal_that_wants_colours(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_lines_are_coloured_only_on_a_terminal_that_wants_colours(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -72,7 +64,7 @@ def test_lines_are_coloured_only_on_a_terminal_that_wants_colours(
 
 
 @pytest.mark.parametrize("missing", ["torch", "numpy", "tokenizers"])
-def test_without_a_library_the_doctor_says_so_and_does_all_other_checks(missing: str) -> None:
+def test_without_a_library_the_doctor_says_so_and_does_all_other_checks(missing):
     code = (
         f"import sys; sys.modules[{missing!r}] = None; from minivllm.cli import main;"
         " from minivllm.cli.doctor import libraries; real = libraries.version;"
@@ -89,7 +81,7 @@ def test_without_a_library_the_doctor_says_so_and_does_all_other_checks(missing:
     assert any(line.startswith("bad") and missing in line and ": " in line for line in lines)
 
 
-def test_loading_the_doctor_loads_no_torch() -> None:
+def test_loading_the_doctor_loads_no_torch():
     code = "import sys, minivllm.cli.doctor.doctor; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout == "False\n", run.stderr
@@ -101,15 +93,13 @@ def test_loading_the_doctor_loads_no_torch() -> None:
 @pytest.mark.parametrize(
     ("version", "state"), [((3, 10, 9), "bad"), ((3, 11, 0), "ok"), ((3, 14, 0), "bad")]
 )
-def test_python_must_be_3_11_to_3_13(version: tuple[int, ...], state: str) -> None:
+def test_python_must_be_3_11_to_3_13(version, state):
     finding = libraries.check_python(version)
     assert finding.state == state
     assert (state == "ok") is ("make PYTHON=" not in finding.text)
 
 
-def test_a_missing_package_is_named_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(libraries, "_is_installed", lambda name: name not in ("rich", "gguf"))
     finding = libraries.check_packages()
     assert finding.state == "bad"
@@ -120,9 +110,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     )
 
 
-def test_a_damaged_torch_is_bad_and_a_missing_triton_is_a_note(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_damaged_torch_is_bad_and_a_missing_triton_is_a_note(monkeypatch):
     def broken(name: str) -> None:
         raise OSError(f"lib{name}.so: cannot open shared object file\nmore")
 
@@ -138,7 +126,7 @@ def test_a_damaged_torch_is_bad_and_a_missing_triton_is_a_note(
 # ---- the machine ----
 
 
-def test_a_failed_compiler_is_a_note_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_compiler_is_a_note_with_its_reason(monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     finding = machine.check_compiler()
     assert finding.state == "note"
@@ -155,18 +143,14 @@ def memory_of(root: Path, kilobytes: int) -> Path:
 @pytest.mark.parametrize(
     ("kilobytes", "state"), [(500_000, "bad"), (2_000_000, "note"), (8_000_000, "ok")]
 )
-def test_little_memory_is_a_note_and_too_little_is_bad(
-    kilobytes: int, state: str, tmp_path: Path
-) -> None:
+def test_little_memory_is_a_note_and_too_little_is_bad(kilobytes, state, tmp_path):
     assert machine.check_memory(memory_of(tmp_path, kilobytes)).state == state
 
 
 @pytest.mark.parametrize(
     ("free", "state"), [(10_000_000, "bad"), (500_000_000, "note"), (9_000_000_000, "ok")]
 )
-def test_a_full_disk_is_bad_and_a_small_one_a_note(
-    free: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_bad_and_a_small_one_a_note(free, state, tmp_path, monkeypatch):
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: usage(free))
     finding = machine.check_disk(tmp_path / "not" / "there" / "yet")
@@ -179,7 +163,7 @@ def test_a_full_disk_is_bad_and_a_small_one_a_note(
 # ---- the sandbox ----
 
 
-def test_a_sandbox_that_cannot_run_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_that_cannot_run_is_bad(monkeypatch):
     monkeypatch.setattr(Session, "start", lambda self: Failure("died", "its process was ended"))
     assert sandbox.check_sandbox() == bad("sandbox", "exercises cannot run: its process was ended")
 
@@ -190,9 +174,7 @@ def test_a_sandbox_that_cannot_run_is_bad(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("columns", "rows", "state"), [(120, 36, "ok"), (119, 36, "note"), (120, 35, "note")]
 )
-def test_a_small_terminal_is_a_note(
-    columns: int, rows: int, state: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_terminal_is_a_note(columns, rows, state, monkeypatch):
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -210,9 +192,7 @@ def test_a_small_terminal_is_a_note(
         ({}, "note", "not set"),
     ],
 )
-def test_colours_are_counted_from_the_environment(
-    environment: dict[str, str], state: str, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_colours_are_counted_from_the_environment(environment, state, text, monkeypatch):
     for name in ("TERM", "COLORTERM", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -224,9 +204,7 @@ def test_colours_are_counted_from_the_environment(
 # ---- models ----
 
 
-def test_a_damaged_house_model_is_bad_and_an_absent_chat_model_a_note(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_house_model_is_bad_and_an_absent_chat_model_a_note(tmp_path, monkeypatch):
     def damaged() -> Path:
         raise ModelIntegrityError("The house model is damaged: install minivllm again.")
 

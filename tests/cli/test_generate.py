@@ -8,7 +8,6 @@ import re
 import select
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
@@ -36,7 +35,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
 
 
-def test_one_prompt_is_shown_token_by_token(capsys: pytest.CaptureFixture, monkeypatch):
+def test_one_prompt_is_shown_token_by_token(capsys, monkeypatch):
     shown = []
     monkeypatch.setattr("minivllm.cli.serving.generate.show", lambda text: shown.append(text))
     assert main(["generate", "Hello", *TINY, "--max-tokens", "20"]) == 0
@@ -49,15 +48,13 @@ def printed(texts: list[str]) -> str:
     return "".join(f"[{number}] {text}\n" for number, text in enumerate(shown, start=1))
 
 
-def test_many_prompts_are_answered_together_and_printed_in_their_order(
-    llm: LLM, capsys: pytest.CaptureFixture
-):
+def test_many_prompts_are_answered_together_and_printed_in_their_order(llm, capsys):
     prompts = ["Hello", "What", "One two three"]
     assert main(["generate", *prompts, *TINY, "--max-tokens", "24"]) == 0
     assert capsys.readouterr().out == printed(texts(llm, prompts, 24))
 
 
-def test_json_is_the_last_line_with_every_output(llm: LLM, capsys: pytest.CaptureFixture):
+def test_json_is_the_last_line_with_every_output(llm, capsys):
     options = ["--max-tokens", "6", "--logprobs", "2", "--json"]
     assert main(["generate", "Hello", "What", *TINY, *options]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -69,9 +66,7 @@ def test_json_is_the_last_line_with_every_output(llm: LLM, capsys: pytest.Captur
         assert str(output["token_ids"][0]) in output["logprobs"][0]
 
 
-def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(
-    llm: LLM, capsys: pytest.CaptureFixture
-):
+def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm, capsys):
     (expected,) = llm.beam_search("Hello", beam_width=4, max_tokens=12)
     best = [output.text for output in expected.outputs]
     arguments = ["generate", "Hello", *TINY, "--max-tokens", "12", "--beam-width", "4"]
@@ -93,7 +88,7 @@ def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(
 
 
 def test_prompts_come_from_a_file_or_from_standard_input_one_a_line(
-    llm: LLM, capsys: pytest.CaptureFixture, monkeypatch, tmp_path: Path
+    llm, capsys, monkeypatch, tmp_path
 ):
     (tmp_path / "prompts.txt").write_text("Hello\n\nWhat is über?\n", encoding="utf-8")
     options = [*TINY, "--max-tokens", "5", "--json"]
@@ -107,7 +102,7 @@ def test_prompts_come_from_a_file_or_from_standard_input_one_a_line(
     assert [output["text"] for output in from_file] == texts(llm, ["Hello", "What is über?"], 5)
 
 
-def test_a_prompt_that_is_refused_does_not_stop_the_others(llm: LLM, capsys: pytest.CaptureFixture):
+def test_a_prompt_that_is_refused_does_not_stop_the_others(llm, capsys):
     prompts = ["Hello", "x" * 100, "What"]
     assert main(["generate", *prompts, *TINY, "--max-model-len", "64", "--max-tokens", "6"]) == 1
     captured = capsys.readouterr()
@@ -124,9 +119,7 @@ def test_a_prompt_that_is_refused_does_not_stop_the_others(llm: LLM, capsys: pyt
     [([""], 1), (["\udc80"], 1), ([], 2)],
     ids=["empty", "no Unicode", "none"],
 )
-def test_without_a_usable_prompt_it_ends_with_one_sentence(
-    prompts: list[str], status: int, capsys: pytest.CaptureFixture, monkeypatch
-):
+def test_without_a_usable_prompt_it_ends_with_one_sentence(prompts, status, capsys, monkeypatch):
     stdin(monkeypatch, b"\n")
     assert main(["generate", *prompts, *TINY]) == status
     captured = capsys.readouterr()
@@ -137,7 +130,7 @@ def test_without_a_usable_prompt_it_ends_with_one_sentence(
 # ---- chat ----
 
 
-def test_chat_applies_the_models_template(llm: LLM, capsys: pytest.CaptureFixture):
+def test_chat_applies_the_models_template(llm, capsys):
     assert main(["generate", "--chat", "Hello", *TINY, "--max-tokens", "8", "--json"]) == 0
     (output,) = json.loads(capsys.readouterr().out)["outputs"]
     message = {"role": "user", "content": "Hello"}
@@ -153,9 +146,7 @@ def cached_of(err: str) -> list[tuple[int, int]]:
     ]
 
 
-def test_each_turn_of_a_chat_finds_the_turns_before_in_the_cache(
-    capsys: pytest.CaptureFixture, monkeypatch
-):
+def test_each_turn_of_a_chat_finds_the_turns_before_in_the_cache(capsys, monkeypatch):
     hello = b"Hello there, how are you?\n"
     stdin(monkeypatch, hello + b"And what else can you say?\n/reset\n" + hello)
     assert main(["chat", *TINY, "--max-tokens", "20", "--system", "Be brief."]) == 0
@@ -168,9 +159,7 @@ def test_each_turn_of_a_chat_finds_the_turns_before_in_the_cache(
     assert (third, third_total) == (first_total // 16 * 16, first_total)
 
 
-def test_a_message_that_is_too_long_is_refused_and_the_chat_goes_on(
-    capsys: pytest.CaptureFixture, monkeypatch
-):
+def test_a_message_that_is_too_long_is_refused_and_the_chat_goes_on(capsys, monkeypatch):
     stdin(monkeypatch, b"x" * 200 + b"\nHello\n/nonsense\n/help\n/exit\nnever read\n")
     assert main(["chat", *TINY, "--max-model-len", "96", "--max-tokens", "5"]) == 1
     captured = capsys.readouterr()

@@ -19,9 +19,7 @@ LAST = Recording(LOG).last_step
 
 
 @pytest.mark.parametrize("step", [0, 90, None])
-def test_once_prints_the_folded_state_as_one_line_of_json(
-    step: int | None, capsys: pytest.CaptureFixture
-):
+def test_once_prints_the_folded_state_as_one_line_of_json(step, capsys):
     assert main(["once", str(LOG), "--json", *(() if step is None else ("--step", str(step)))]) == 0
     told = json.loads(capsys.readouterr().out)
     recording = Recording(LOG)
@@ -41,9 +39,7 @@ def when_two_were_preempted() -> int:
     return steps[1] + 1
 
 
-def test_once_prints_the_words_of_tokens_and_none_of_an_old_recording(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-):
+def test_once_prints_the_words_of_tokens_and_none_of_an_old_recording(tmp_path, capsys):
     path, watched = tmp_path / "run.jsonl", WatchedEngine()
     with LogWriter(path, watched.engine.log_header()) as log:
         watched.engine.subscribe(log.write)
@@ -57,7 +53,7 @@ def test_once_prints_the_words_of_tokens_and_none_of_an_old_recording(
     assert told["token_pieces"] == {} and told["requests"]["a"]["prompt_token_ids"] == [84, 79, 0]
 
 
-def test_once_prints_running_and_waiting_requests_with_reasons(capsys: pytest.CaptureFixture):
+def test_once_prints_running_and_waiting_requests_with_reasons(capsys):
     step = when_two_were_preempted()
     assert main(["once", str(LOG), "--step", str(step)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -76,9 +72,7 @@ def test_once_prints_running_and_waiting_requests_with_reasons(capsys: pytest.Ca
     ]
 
 
-def test_once_escapes_terminal_codes_from_the_recording(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-):
+def test_once_escapes_terminal_codes_from_the_recording(tmp_path, capsys):
     evil, data = tmp_path / "evil.jsonl", LOG.read_bytes()
     data = data.replace(b'"model":"house"', b'"model":"\\u001b[2Jhouse"', 1)
     evil.write_bytes(data.replace(b'"cleo.0"', b'"c\\u0007leo.0"'))
@@ -87,7 +81,7 @@ def test_once_escapes_terminal_codes_from_the_recording(
     assert "cleo" in out and not any(ord(character) < 32 and character != "\n" for character in out)
 
 
-def test_once_reports_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture):
+def test_once_reports_lost_events(tmp_path, capsys):
     lines = LOG.read_bytes().splitlines(keepends=True)
     gapped = tmp_path / "gapped.jsonl"
     last_lost = json.loads(lines[100])
@@ -112,7 +106,7 @@ def test_once_reports_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture)
     ],
 )
 def test_a_failure_is_status_1_with_one_sentence(
-    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
+    arguments, sentence, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 1
@@ -121,9 +115,7 @@ def test_a_failure_is_status_1_with_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_export_writes_a_trace_and_never_overwrites_the_recording(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-):
+def test_export_writes_a_trace_and_never_overwrites_the_recording(tmp_path, capsys):
     log, trace = tmp_path / "run.jsonl", tmp_path / "x.json"
     log.write_bytes(LOG.read_bytes())
     assert main(["export", str(log), "--perfetto", str(trace)]) == 0

@@ -10,8 +10,6 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from minivllm.cli import main
 from minivllm.lessons.course.library import lessons
 
-TINY = ["--model", "tiny-random"]
-
 
 @pytest.fixture(autouse=True)
 def progress(tmp_path, monkeypatch):
@@ -27,11 +25,11 @@ def test_without_a_number_the_course_is_listed(capsys):
 
 
 def test_the_list_shows_completed_lessons_but_not_printed_ones(capsys, progress, monkeypatch):
-    assert main(["lesson", "naive-serving", "--plain", "--auto", *TINY]) == 0
+    assert main(["lesson", "naive-serving", "--plain", "--auto"]) == 0
     assert "This is the end of" in capsys.readouterr().out
     assert not progress.exists()
     monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115 - as long as the test
-    assert main(["lesson", "1", "--plain", *TINY]) == 0
+    assert main(["lesson", "1", "--plain"]) == 0
     assert progress.is_file()
     capsys.readouterr()
     assert main(["lesson"]) == 0
@@ -56,7 +54,7 @@ def give(monkeypatch, capsys):
     def give(typed: str, *options: str) -> str:
         monkeypatch.setattr(sys, "stdin", Keyboard(typed))
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        assert main(["lesson", "4", "--plain", *TINY, *options]) == 0
+        assert main(["lesson", "4", "--plain", *options]) == 0
         return capsys.readouterr().out
 
     return give
@@ -83,7 +81,7 @@ def test_an_interrupted_lesson_continues_with_its_answers(give, capsys):
     ],
 )
 def test_a_bad_argument_gives_one_sentence(capsys, arguments, words):
-    assert main(["lesson", *arguments.split(), *TINY]) == 1
+    assert main(["lesson", *arguments.split()]) == 1
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1

@@ -65,7 +65,7 @@ FIELDS = [
 
 
 @pytest.mark.parametrize(("cls", "field"), FIELDS, ids=lambda value: getattr(value, "name", ""))
-def test_every_field_is_an_option_in_vllms_spelling(cls: type, field: dataclasses.Field):
+def test_every_field_is_an_option_in_vllms_spelling(cls, field):
     parser = argparse.ArgumentParser()
     add_options, read = {
         EngineConfig: (add_engine_options, engine_config),
@@ -101,7 +101,7 @@ def test_help_is_written_for_the_fields_that_exist_and_for_no_others():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_option_of_every_command_has_help(command: str):
+def test_every_option_of_every_command_has_help(command):
     silent = [
         f"{parser.prog} {action.option_strings or action.dest}"
         for parser in all_parsers(build_parser(command))

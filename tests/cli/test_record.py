@@ -23,9 +23,7 @@ RECORDING_COMMANDS = {
 
 
 @pytest.mark.parametrize("name", RECORDING_COMMANDS)
-def test_a_command_fails_when_the_disk_is_full_and_says_from_which_step_on(
-    name: str, tmp_path: Path, capsys
-):
+def test_a_command_fails_when_the_disk_is_full_and_says_from_which_step_on(name, tmp_path, capsys):
     file = tmp_path / ("run.jsonl" if name != "compare" else "a.jsonl")
     places = {"FILE": str(file), "FOLDER": str(tmp_path)}
     with files_no_larger_than(ROOM):
@@ -53,9 +51,7 @@ def test_a_command_fails_when_the_disk_is_full_and_says_from_which_step_on(
         "lesson 2 --model tiny-random --transcript",
     ],
 )
-def test_a_file_that_does_not_fit_is_a_failure_and_the_old_file_stays(
-    command, tmp_path: Path, capsys
-):
+def test_a_file_that_does_not_fit_is_a_failure_and_the_old_file_stays(command, tmp_path, capsys):
     file = tmp_path / "written.svg"
     file.write_text("a good one")
     with files_no_larger_than(2000):
@@ -64,7 +60,7 @@ def test_a_file_that_does_not_fit_is_a_failure_and_the_old_file_stays(
     assert file.read_text() == "a good one" and list(tmp_path.iterdir()) == [file]
 
 
-def test_a_file_keeps_its_rights_and_a_link_stays_a_link(tmp_path: Path):
+def test_a_file_keeps_its_rights_and_a_link_stays_a_link(tmp_path):
     file, link = tmp_path / "real", tmp_path / "link"
     file.write_text("old")
     file.chmod(0o600)

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -68,7 +67,7 @@ def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
         process.communicate()
 
 
-def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success() -> None:
+def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success():
     with serve_process() as (process, url):
         body = {"prompt": "x", "max_tokens": 400, "ignore_eos": True, "stream": True}
         with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=SOON) as answer:
@@ -83,9 +82,7 @@ def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success() -> None
         assert lines[-1]["message"] == "ended"
 
 
-def test_an_address_in_use_is_reported_before_the_model_is_loaded(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_address_in_use_is_reported_before_the_model_is_loaded(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["serve", "no-such-model", "--port", str(taken.getsockname()[1])]) == 1
     assert "cannot serve on 127.0.0.1" in capsys.readouterr().err
@@ -104,15 +101,13 @@ def test_an_address_in_use_is_reported_before_the_model_is_loaded(
         ),
     ],
 )
-def test_bad_server_options_are_refused_in_one_sentence(
-    options: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_server_options_are_refused_in_one_sentence(options, words, capsys):
     assert main(["serve", "--port", "0", *options]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert words in last and last.startswith("minivllm: ")
 
 
-def test_without_its_extra_serve_says_what_to_install() -> None:
+def test_without_its_extra_serve_says_what_to_install():
     code = (
         "import sys; sys.modules['fastapi'] = None\nfrom minivllm.cli import"
         " main\nsys.exit(main(['serve', 'tiny-random']))"
@@ -123,9 +118,7 @@ def test_without_its_extra_serve_says_what_to_install() -> None:
     assert (ended.returncode, ended.stderr) == (2, said)
 
 
-def test_a_key_from_the_environment_and_kv_events_by_vllms_own_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_from_the_environment_and_kv_events_by_vllms_own_option(tmp_path, monkeypatch):
     monkeypatch.setenv("VLLM_API_KEY", "sk-1")
     config = {"enable_kv_cache_events": True, "publisher": "zmq", "topic": "kv"}
     config["endpoint"] = f"ipc://{tmp_path}/kv"

@@ -1,7 +1,6 @@
 """`minivllm simulate`: answers, recording and refusals."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -42,7 +41,7 @@ def test_every_combination_of_listed_options_has_a_row(capsys):
     assert len({one["total_input_tokens"] for one in result["configurations"]}) == 1
 
 
-def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path: Path):
+def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path):
     file = tmp_path / "sim.jsonl"
     result, shown = answer(capsys, *SMALL, "--record", str(file))
     assert f"minivllm replay {file}" in shown
@@ -51,7 +50,7 @@ def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path: Pa
     assert result["record"] == str(file)
 
 
-def test_a_file_of_arrivals_sets_the_requests_and_their_times(capsys, tmp_path: Path):
+def test_a_file_of_arrivals_sets_the_requests_and_their_times(capsys, tmp_path):
     file = tmp_path / "arrivals.csv"
     file.write_text("arrival,prompt_tokens,output_tokens\n5,16,4\n7,16,4\n1000,16,4\n")
     result, shown = answer(capsys, "--arrival", str(file))

@@ -74,7 +74,7 @@ class TestBatchDelay:
     """The clock of these engines shows 0.01 s times the steps taken."""
 
     @pytest.mark.parametrize("watched", [False, True])
-    def test_the_arrival_time_is_the_same_with_and_without_a_watcher(self, watched: bool):
+    def test_the_arrival_time_is_the_same_with_and_without_a_watcher(self, watched):
         clock = SimulatedClock()
         bus = EventBus(clock)
         if watched:

@@ -157,9 +157,7 @@ BROKEN: dict[str, list[Callable[[Scene], object]]] = {
 @pytest.mark.parametrize(
     ("name", "change"), [(name, one) for name, changes in BROKEN.items() for one in changes]
 )
-def test_an_invariant_that_is_broken_is_reported_by_its_name(
-    name: str, change: Callable[[Scene], object], scene: Scene
-):
+def test_an_invariant_that_is_broken_is_reported_by_its_name(name, change, scene):
     change(scene)
     assert name in scene.violated()
 
@@ -172,9 +170,7 @@ def test_an_invariant_that_is_broken_is_reported_by_its_name(
     ],
     ids=["a preemption", "a batch delay"],
 )
-def test_a_step_may_schedule_nothing_when_that_is_progress_or_intended(
-    change: Callable[[Scene], object], scene: Scene
-):
+def test_a_step_may_schedule_nothing_when_that_is_progress_or_intended(change, scene):
     scene.plan.scheduled.clear()
     scene.plan.total_num_scheduled_tokens = 0
     assert scene.violated() == {"a step with work schedules something"}
@@ -182,13 +178,13 @@ def test_a_step_may_schedule_nothing_when_that_is_progress_or_intended(
     assert scene.violated() == set()
 
 
-def test_running_sequences_may_stay_when_the_limit_is_lowered(scene: Scene):
+def test_running_sequences_may_stay_when_the_limit_is_lowered(scene):
     scene.scheduler.slots.limit = 2
     for item in scene.plan.scheduled:
         item.starts_fresh = False
     assert scene.violated() == set()
 
 
-def test_without_a_plan_only_rules_that_always_hold_are_checked(scene: Scene):
+def test_without_a_plan_only_rules_that_always_hold_are_checked(scene):
     scene.plan.scheduled.append(scene.plan.scheduled[0])
     assert check_invariants(scene.scheduler) == []

@@ -6,7 +6,6 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from mkdocstrings import Inventory
@@ -56,7 +55,7 @@ def is_named(name: str, doc: str) -> bool:
 
 
 @pytest.mark.parametrize("cls", public_classes())
-def test_a_public_method_names_its_parameters_and_its_errors(cls: type) -> None:
+def test_a_public_method_names_its_parameters_and_its_errors(cls):
     for name, function in functions_of(cls):
         doc = inspect.getdoc(function)
         assert doc, f"{cls.__name__}.{name} has no docstring"
@@ -65,7 +64,7 @@ def test_a_public_method_names_its_parameters_and_its_errors(cls: type) -> None:
             assert re.search(rf"[Rr]aises? .*`{error}`", doc, re.DOTALL), (name, error)
 
 
-def test_the_built_reference_shows_every_public_name_and_member(site: Path) -> None:
+def test_the_built_reference_shows_every_public_name_and_member(site):
     with open(site / "objects.inv", "rb") as file:
         inventory = Inventory.parse_sphinx(file)
     page = (site / "reference/api.html").read_text(encoding="utf-8")
@@ -78,9 +77,7 @@ def test_the_built_reference_shows_every_public_name_and_member(site: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["internals", "cli", "events", "metrics", "configuration", "keys"])
-def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(
-    site: Path, name: str
-) -> None:
+def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(site, name):
     html = (site / f"reference/{name}.html").read_text(encoding="utf-8")
     text = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
     text = re.sub(r"<[^>]+>", " ", text)
@@ -89,9 +86,7 @@ def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(
 
 
 @pytest.mark.parametrize("cls", public_classes())
-def test_a_public_class_says_what_it_and_each_of_its_fields_are_and_what_it_refuses(
-    cls: type,
-) -> None:
+def test_a_public_class_says_what_it_and_each_of_its_fields_are_and_what_it_refuses(cls):
     doc = inspect.getdoc(cls)
     assert doc and not doc.startswith(f"{cls.__name__}("), "dataclass's own"
     assert [name for name, text in attributes_of(cls).items() if len(text.split()) < 2] == []

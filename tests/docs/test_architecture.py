@@ -44,7 +44,7 @@ def first_missing(stops: Sequence, called: list[str]) -> str | None:
     )
 
 
-def test_a_request_takes_the_drawn_path() -> None:
+def test_a_request_takes_the_drawn_path():
     llm = LLM(model="tiny-random", attention_backend="torch", num_gpu_blocks_override=64)
     called = functions_called(
         lambda: llm.generate("hello", SamplingParams(max_tokens=2), use_tqdm=False)
@@ -52,7 +52,7 @@ def test_a_request_takes_the_drawn_path() -> None:
     assert first_missing(WAYS.REQUEST.stations, called) is None
 
 
-def test_an_event_takes_the_drawn_path() -> None:
+def test_an_event_takes_the_drawn_path():
     watched = WatchedEngine()
     source = InProcessSource(watched.engine.log_header(), codec=MODELS)
     watched.engine.subscribe(source.put)
@@ -68,7 +68,7 @@ def test_an_event_takes_the_drawn_path() -> None:
     source.close()
 
 
-def test_the_engine_in_one_sitting_has_less_than_9000_lines() -> None:
+def test_the_engine_in_one_sitting_has_less_than_9000_lines():
     page = WAYS.PAGE.read_text(encoding="utf-8")
     section = page.partition("## The engine in one sitting\n")[2].partition("\n## ")[0]
     files = re.findall(r"^\| \[`[^`]+`\]\(\.\./([^)]+)\)", section, re.MULTILINE)

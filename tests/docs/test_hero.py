@@ -17,9 +17,7 @@ def picture(request: pytest.FixtureRequest) -> Path:
     return DOCS / "assets" / request.param
 
 
-def test_the_moving_picture_is_what_the_dashboard_draws_today(
-    picture: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_moving_picture_is_what_the_dashboard_draws_today(picture, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     drawn = TOOL.animate(asyncio.run(TOOL.draw_frames(TOOL.PICTURES[picture.name])))
     new = picture.with_suffix(".new.svg")
@@ -29,7 +27,7 @@ def test_the_moving_picture_is_what_the_dashboard_draws_today(
         pytest.fail(f"{picture.name} changed: look at {new}; if it is meant, `make pictures`.")
 
 
-def test_readers_who_prefer_reduced_motion_see_one_whole_frame(picture: Path) -> None:
+def test_readers_who_prefer_reduced_motion_see_one_whole_frame(picture):
     svg = picture.read_text("utf-8")
     assert (
         "@media (prefers-reduced-motion: reduce) { .frame { animation: none !important } }" in svg
@@ -41,7 +39,7 @@ def test_readers_who_prefer_reduced_motion_see_one_whole_frame(picture: Path) ->
         assert (seen == "visible") == (int(first) <= still < int(end))
 
 
-def test_the_moving_picture_is_small_and_loads_nothing(picture: Path) -> None:
+def test_the_moving_picture_is_small_and_loads_nothing(picture):
     svg = picture.read_text("utf-8")
     assert picture.stat().st_size < LARGEST
     assert "<script" not in svg and "href" not in svg and "url(" not in svg and "@import" not in svg

@@ -37,7 +37,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("page", ["add-a-policy", "add-a-model"])
-def test_the_change_of_a_page_fits_the_source(page: str):
+def test_the_change_of_a_page_fits_the_source(page):
     (change,) = [
         block.text
         for block in blocks((ROOT / f"docs/how-to/{page}.md").read_text())
@@ -48,7 +48,7 @@ def test_the_change_of_a_page_fits_the_source(page: str):
     assert applied.returncode == 0, applied.stderr
 
 
-def test_the_policy_of_the_page_works_in_the_engine(copy: Path):
+def test_the_policy_of_the_page_works_in_the_engine(copy):
     files_of_page("docs/how-to/add-a-policy.md", copy)
     options = "--headless --model tiny-random --scenario burst --record run.jsonl"
     command = [sys.executable, "-m", "minivllm", "demo", *options.split()]
@@ -80,7 +80,7 @@ def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
 
 
 @pytest.mark.slow
-def test_the_model_of_the_page_gives_the_tokens_of_transformers(copy: Path):
+def test_the_model_of_the_page_gives_the_tokens_of_transformers(copy):
     files_of_page("docs/how-to/add-a-model.md", copy)
     before = run(copy, sys.executable, "check_phi3.py")
     refused = "UnsupportedModelError: This model's architecture (Phi3ForCausalLM) is not supported"

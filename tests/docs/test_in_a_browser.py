@@ -27,15 +27,11 @@ def readers(site: Path) -> Iterator[tuple[Reader, Reader]]:
 
 
 @pytest.mark.parametrize("page", pages_of_docs())
-def test_a_page_is_whole_and_readable_for_everyone(
-    page: str, readers: tuple[Reader, Reader]
-) -> None:
+def test_a_page_is_whole_and_readable_for_everyone(page, readers):
     assert [fault for reader in readers for fault in reader.visit(page)] == []
 
 
-def test_the_pages_of_source_code_are_whole_and_readable(
-    site: Path, readers: tuple[Reader, Reader]
-) -> None:
+def test_the_pages_of_source_code_are_whole_and_readable(site, readers):
     """One width and one scheme per page.
 
     axe takes seconds on a long page, so only the shortest page is checked with it, in both schemes.
@@ -51,9 +47,7 @@ def test_the_pages_of_source_code_are_whole_and_readable(
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_search_finds_copy_on_write_without_a_server(
-    size: dict, readers: tuple[Reader, Reader]
-) -> None:
+def test_search_finds_copy_on_write_without_a_server(size, readers):
     reader = readers[0]
     assert reader.visit("index.html", widths=(size,), with_axe=False) == []
     if size is PHONE:
@@ -66,9 +60,7 @@ def test_search_finds_copy_on_write_without_a_server(
     assert any(address.endswith("concepts/copy-on-write.html") for address in first), first
 
 
-def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(
-    readers: tuple[Reader, Reader],
-) -> None:
+def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(readers):
     page = readers[0].page
     page.set_viewport_size(PHONE)
     readers[0].open("performance.html")

@@ -20,7 +20,7 @@ def tables_under(heading: str) -> list[list[list[str]]]:
     ]
 
 
-def test_the_engine_has_as_many_lines_as_readme_says() -> None:
+def test_the_engine_has_as_many_lines_as_readme_says():
     (command,) = re.findall(r"`(find [^`]*)`", README)
     counted = subprocess.check_output(["bash", "-c", command], cwd=ROOT, text=True)
     rows = {row[0]: row[1] for row in tables_under("What is different here")[0]}
@@ -39,7 +39,7 @@ def measured_rows() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("what", "figures", "command"), measured_rows())
-def test_each_figure_is_in_a_section_with_its_command(what, figures, command) -> None:
+def test_each_figure_is_in_a_section_with_its_command(what, figures, command):
     pages = "".join(
         (DOCS / name).read_text(encoding="utf-8") for name in ("performance.md", "reliability.md")
     )
@@ -71,6 +71,6 @@ def facts(page: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("kind", ["commands", "code", "links", "figures", "cells"])
-def test_the_chinese_readme_has_the_same(kind: str) -> None:
+def test_the_chinese_readme_has_the_same(kind):
     assert facts(README)[kind]
     assert facts(CHINESE)[kind] == facts(README)[kind]

@@ -1,9 +1,8 @@
 """The site builds strictly, has every page, and loads nothing from other hosts."""
 
 import re
-from pathlib import Path
 
-from support.docs.built_site import DOCS, Build, pages_of_docs, settings
+from support.docs.built_site import DOCS, pages_of_docs, settings
 
 # What a browser loads without a click. Material's own script has addresses for mermaid and
 # Twitter's emoji, but loads them only on pages with a diagram, and we have none.
@@ -15,7 +14,7 @@ LOADS = re.compile(
 )
 
 
-def test_the_site_builds_strictly_and_has_every_page_of_the_docs(our_build: Build) -> None:
+def test_the_site_builds_strictly_and_has_every_page_of_the_docs(our_build):
     assert our_build.status == 0, our_build.said
     assert [page for page in pages_of_docs() if not (our_build.site / page).is_file()] == []
     assert (our_build.site / "source").is_dir()
@@ -24,7 +23,7 @@ def test_the_site_builds_strictly_and_has_every_page_of_the_docs(our_build: Buil
     assert [page for page in DOCS.rglob("*.md") if "```mermaid" in page.read_text("utf-8")] == []
 
 
-def test_no_file_of_the_site_is_loaded_from_another_host(site: Path) -> None:
+def test_no_file_of_the_site_is_loaded_from_another_host(site):
     files = [file for file in site.rglob("*") if file.suffix in (".html", ".css", ".js", ".svg")]
     found = {file: LOADS.findall(file.read_text("utf-8", errors="replace")) for file in files}
     assert {str(file): addresses for file, addresses in found.items() if addresses} == {}
@@ -32,7 +31,7 @@ def test_no_file_of_the_site_is_loaded_from_another_host(site: Path) -> None:
     assert not LOADS.search('<a class="x" href="https://a.b">')
 
 
-def test_search_works_from_a_file_with_our_own_worker(site: Path) -> None:
+def test_search_works_from_a_file_with_our_own_worker(site):
     """Browsers start no worker under file://, so its replacement must not need a server either."""
     assert (site / "search/search_index.js").is_file()
     assert 'src="assets/iframe-worker.js"' in (site / "index.html").read_text(encoding="utf-8")

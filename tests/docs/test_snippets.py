@@ -20,13 +20,13 @@ def told(page: Path, found: list[str]) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_the_code_of_a_page_runs(page: Path, tmp_path: Path):
+def test_the_code_of_a_page_runs(page, tmp_path):
     found = faults(page.read_text(), tmp_path)
     assert not found, told(page, found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if is_slow(page.read_text())], ids=name)
-def test_the_slow_code_of_a_page_runs(page: Path, tmp_path: Path):
+def test_the_slow_code_of_a_page_runs(page, tmp_path):
     found = faults(page.read_text(), tmp_path, slow=True)
     assert not found, told(page, found)

@@ -1,7 +1,6 @@
 """Links from the docs into the source: target page and line."""
 
 import re
-from pathlib import Path
 
 import pytest
 from support.docs.built_site import ROOT, build, small_configuration
@@ -28,7 +27,7 @@ def take(): ...
 '''
 
 
-def test_a_name_is_found_on_the_line_that_defines_it_and_no_other_is() -> None:
+def test_a_name_is_found_on_the_line_that_defines_it_and_no_other_is():
     lines = {"LIMIT": 3, "A": 4, "B": 4, "Pool": 8, "Pool.size": 9, "Pool.take": 11, "take": 17}
     for name, line in (lines | {"Pool.Inner.wait": 14}).items():
         assert HOOK.line_of(SOURCE, name) == line
@@ -36,7 +35,7 @@ def test_a_name_is_found_on_the_line_that_defines_it_and_no_other_is() -> None:
         assert HOOK.line_of(SOURCE, name) is None
 
 
-def test_links_point_to_the_line_of_a_name_a_folder_or_a_whole_file(tmp_path: Path) -> None:
+def test_links_point_to_the_line_of_a_name_a_folder_or_a_whole_file(tmp_path):
     text = (
         "[pool](../../minivllm/core/block_pool.py#BlockPool) [core](../../minivllm/core)"
         " [readme](../../README.md)"
@@ -69,7 +68,7 @@ def test_links_point_to_the_line_of_a_name_a_folder_or_a_whole_file(tmp_path: Pa
         ("../minivllm/clock.py#Gone.name", "there is no such name"),
     ],
 )
-def test_a_link_to_a_missing_source_fails_the_build(link: str, words: str, tmp_path: Path) -> None:
+def test_a_link_to_a_missing_source_fails_the_build(link, words, tmp_path):
     configuration = small_configuration(tmp_path, {"index.md": f"# Home\n\n[code]({link})\n"})
     built = build(configuration, tmp_path / "site")
     assert built.status != 0 and words in built.said

@@ -118,8 +118,8 @@ def all_tokens(engine: WatchedEngine, name: str) -> list:
 
 @pytest.mark.parametrize(("seed", "num_blocks"), [(0, 30), (1, 100), (2, 30)])
 def test_in_a_storm_only_affected_requests_fail_and_the_others_get_the_same_tokens(
-    seed: int, num_blocks: int
-) -> None:
+    seed, num_blocks
+):
     calm, left = storm(seed, 0.0, num_blocks)
     engine, aborted = storm(seed, RATE, num_blocks)
     assert aborted == left

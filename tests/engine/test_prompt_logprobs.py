@@ -55,9 +55,7 @@ def run(model: LoadedModel, **options: object) -> tuple[dict[str, RequestOutput]
     ],
     ids=["whole", "chunks", "chunks and preemptions"],
 )
-def test_prompt_logprobs_equal_those_of_transformers(
-    model: LoadedModel, expected: list[torch.Tensor], options: dict
-) -> None:
+def test_prompt_logprobs_equal_those_of_transformers(model, expected, options):
     outputs, events = run(model, **options)
     preempted = any(type(event) is ev.RequestPreempted for event in events)
     assert preempted is ("num_gpu_blocks_override" in options)
@@ -74,9 +72,7 @@ def test_prompt_logprobs_equal_those_of_transformers(
             assert min(entry.rank for entry in entries.values()) == 1
 
 
-def test_a_request_for_prompt_logprobs_reads_no_cached_block_but_leaves_blocks_for_others(
-    model: LoadedModel,
-) -> None:
+def test_a_request_for_prompt_logprobs_reads_no_cached_block_but_leaves_blocks_for_others(model):
     _, events = run(model)
     assert not [event for event in events if type(event) is ev.BlockHit]
     assert {event.why for event in events if type(event) is ev.BlockMissed} == {"prompt_logprobs"}

@@ -80,7 +80,7 @@ def cases(table: list[tuple[str, list]]) -> list:
     ]
 
 
-def test_both_spellings_of_no_top_k_are_equal_for_samples_and_beams() -> None:
+def test_both_spellings_of_no_top_k_are_equal_for_samples_and_beams():
     assert SamplingParams(top_k=-1) == SamplingParams(top_k=0)
     # Early vLLM servers had -1 as the default, and sent it with beams.
     beams = SamplingParams(best_of=3, use_beam_search=True, temperature=0, top_k=-1)

@@ -1,14 +1,12 @@
 """`token.explained`: which tokens are explained, when, and without effect on the tokens."""
 
 import pytest
+from support.engine.followed_run import FollowedRun
 
 from minivllm import SamplingParams
-from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidRequestError
 from minivllm.events import types as ev
-from minivllm.events.fold import Fold
 from minivllm.events.recording.lines import decode_line, encode_event
 from minivllm.runtime.loader import load_model
 
@@ -27,45 +25,11 @@ def model():
     return load_model(EngineConfig(model="tiny-random", dtype="float32", device="cpu"))
 
 
-class Run:
-    """A batch of requests, all events, and a fold that is compared after every phase."""
-
-    def __init__(self, model, requests=BATCH, listens=True, **options):
-        config = EngineConfig(
-            model="tiny-random", dtype="float32", device="cpu", attention_backend="torch",
-            block_size=8, num_gpu_blocks_override=64, max_model_len=128, check_invariants=True,
-            **options,
-        )  # fmt: skip
-        self.engine = LLMEngine.from_model(config, model, clock=VirtualClock())
-        self.events, self.tokens = [], {}
-        self.fold = Fold(self.engine.log_header())
-        if listens:
-            self.engine.subscribe(self.events.append)
-            self.engine.subscribe(self.fold.apply)
-        self.listens = listens
-        for name, params in requests.items():
-            self.engine.add_request(
-                name,
-                {"prompt_token_ids": [40, 50, 60, 70, 41]},
-                SamplingParams(**{"max_tokens": 6, "ignore_eos": True, **params}),
-            )
-
-    def step(self):
-        outputs = None
-        while outputs is None:
-            outputs = self.engine.step_phase()
-            if self.listens:
-                assert self.fold.state == self.engine.inspect()
-        for output in outputs:
-            self.tokens[output.request_id] = [one.token_ids for one in output.outputs]
-
-    def finish(self):
-        while self.engine.has_unfinished_requests():
-            self.step()
-        return self
-
-    def of(self, kind):
-        return [event for event in self.events if isinstance(event, kind)]
+def start(model, requests=BATCH, **options):
+    run = FollowedRun(model, **options)
+    for name, params in requests.items():
+        run.add(name, [40, 50, 60, 70, 41], params)
+    return run
 
 
 def explained_by(run):
@@ -74,15 +38,15 @@ def explained_by(run):
 
 
 def test_explaining_every_token_changes_no_token(model):
-    plain = Run(model, listens=False).finish()
-    explained = Run(model, explain_tokens=True).finish()
+    plain = start(model, listens=False).finish()
+    explained = start(model, explain_tokens=True).finish()
     assert explained_by(explained)
-    assert explained.tokens == plain.tokens
-    assert Run(model, listens=False, explain_tokens=True).finish().tokens == plain.tokens
+    assert explained.outputs == plain.outputs
+    assert start(model, listens=False, explain_tokens=True).finish().outputs == plain.outputs
 
 
 def test_every_sampled_token_has_its_explanation_just_before_it(model):
-    run = Run(model, explain_tokens=True).finish()
+    run = start(model, explain_tokens=True).finish()
     beams = {event.seq_id for event in run.of(ev.TokenSampled) if event.seq_id[:5] == "beams"}
     lengths = {}
     pending = {}
@@ -99,7 +63,7 @@ def test_every_sampled_token_has_its_explanation_just_before_it(model):
 
 
 def test_the_chosen_token_arrives_first_or_is_the_most_likely(model):
-    run = Run(model, explain_tokens=True).finish()
+    run = start(model, explain_tokens=True).finish()
     drawn = [event for event in explained_by(run) if event.candidates]
     for event in drawn:
         chosen, second = event.chosen, event.second
@@ -115,7 +79,7 @@ def test_the_chosen_token_arrives_first_or_is_the_most_likely(model):
 
 
 def test_only_the_watched_sequence_is_explained_and_only_while_it_is_watched(model):
-    run = Run(model)
+    run = start(model)
     run.step()
     run.engine.explain_tokens("several.1")
     run.engine.explain_tokens("several.1")  # a repeated call changes nothing
@@ -130,7 +94,7 @@ def test_only_the_watched_sequence_is_explained_and_only_while_it_is_watched(mod
 
 
 def test_a_later_request_of_the_same_name_is_not_watched(model):
-    run = Run(model, {"a": {"temperature": 0.0, "max_tokens": 2}})
+    run = start(model, {"a": {"temperature": 0.0, "max_tokens": 2}})
     run.engine.explain_tokens("a.0")
     run.finish()
     assert len(explained_by(run)) == 2
@@ -141,18 +105,18 @@ def test_a_later_request_of_the_same_name_is_not_watched(model):
 
 @pytest.mark.parametrize("seq_id", ["nobody.0", "greedy.7", "greedy", ""])
 def test_a_sequence_that_does_not_exist_cannot_be_watched(model, seq_id):
-    run = Run(model)
+    run = start(model)
     run.step()
     with pytest.raises(InvalidRequestError, match="no unfinished sequence"):
         run.engine.explain_tokens(seq_id)
 
 
 def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(model):
-    run = Run(model, {"a": {"n": 2, "temperature": 1.5, "seed": 3}})
+    run = start(model, {"a": {"n": 2, "temperature": 1.5, "seed": 3}})
     run.finish()
-    first, second = run.tokens["a"]
+    first, second = run.outputs["a"]
     assert first[1] not in second
-    run = Run(model, {"a": {"n": 2, "temperature": 1.5, "seed": 3, "stop_token_ids": [first[1]]}})
+    run = start(model, {"a": {"n": 2, "temperature": 1.5, "seed": 3, "stop_token_ids": [first[1]]}})
     for _ in range(3):
         run.step()
     run.engine.explain_tokens("a.1")
@@ -161,7 +125,7 @@ def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(model)
 
 
 def test_a_watch_ends_with_its_sequence(model):
-    run = Run(model, {"a": {"max_tokens": 2}, "b": {"max_tokens": 6}})
+    run = start(model, {"a": {"max_tokens": 2}, "b": {"max_tokens": 6}})
     run.engine.explain_tokens("a.0")
     explainer = run.engine._stepper.explainer
     run.step()
@@ -172,7 +136,7 @@ def test_a_watch_ends_with_its_sequence(model):
 
 
 def test_every_candidate_of_an_explanation_has_its_text(model):
-    run = Run(model, {"a": BATCH["nucleus"]}, explain_tokens=True).finish()
+    run = start(model, {"a": BATCH["nucleus"]}, explain_tokens=True).finish()
     candidates = [token for event in explained_by(run) for token in event.candidates]
     assert {token.token_id for token in candidates} <= run.fold.token_pieces.keys()
 
@@ -182,12 +146,12 @@ def test_nothing_is_explained_without_a_listener_or_a_watch(model, monkeypatch):
         raise AssertionError("explained a token that nobody watches")
 
     monkeypatch.setattr("minivllm.runtime.sampling.sampler.explain", must_not_run)
-    Run(model).finish()
-    Run(model, listens=False, explain_tokens=True).finish()
+    start(model).finish()
+    start(model, listens=False, explain_tokens=True).finish()
 
 
 def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
-    run = Run(model, {"b": {"beam_width": 3, "n": 3}})
+    run = start(model, {"b": {"beam_width": 3, "n": 3}})
     run.step()
     run.engine.explain_tokens("b.0")
     run.finish()
@@ -213,7 +177,7 @@ def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
 
 
 def test_an_explanation_survives_a_recording(model):
-    run = Run(model, explain_tokens=True).finish()
+    run = start(model, explain_tokens=True).finish()
     for event in explained_by(run):
         assert decode_line(encode_event(event))[1] == event
 
@@ -222,7 +186,7 @@ def test_an_explanation_survives_a_recording(model):
 
 
 def test_a_request_s_event_has_its_sampling_parameters(model):
-    run = Run(model, {"a": {"temperature": 0.3, "top_p": 0.9, "stop": ["x", "\ud83d"]}})
+    run = start(model, {"a": {"temperature": 0.3, "top_p": 0.9, "stop": ["x", "\ud83d"]}})
     (arrived,) = run.of(ev.RequestArrived)
     assert arrived.sampling == ev.RequestSampling(
         temperature=0.3, top_p=0.9, ignore_eos=True, stop=["x", "?"]
@@ -240,7 +204,7 @@ def test_the_defaults_of_the_event_s_parameters_are_those_of_sampling_params():
 
 
 def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_winner(model):
-    phases = Run(model, explain_tokens=True).finish()
+    phases = start(model, explain_tokens=True).finish()
     found = {}
     for event in phases.of(ev.TokenExplained):
         if event.token_id is None:
@@ -259,7 +223,7 @@ def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_win
 
 
 def test_whole_steps_have_no_event_before_the_draw(model):
-    run = Run(model, explain_tokens=True)
+    run = start(model, explain_tokens=True)
     while run.engine.has_unfinished_requests():
         run.engine.step()
     assert all(event.token_id is not None for event in run.of(ev.TokenExplained))

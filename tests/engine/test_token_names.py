@@ -53,7 +53,7 @@ def test_samples_and_beams_name_the_tokens_that_they_write():
 
 
 @pytest.mark.parametrize("inspects_first", [True, False])
-def test_a_view_that_starts_late_has_the_words_of_all_unfinished_requests(inspects_first: bool):
+def test_a_view_that_starts_late_has_the_words_of_all_unfinished_requests(inspects_first):
     engine = new_engine()
     ask(engine, "over", [70])
     run(engine)

@@ -54,7 +54,7 @@ def run(engine: LLMEngine, most: int = 100) -> dict[str, RequestOutput]:
     return outputs
 
 
-def test_nothing_is_decoded_before_the_end_and_then_everything_at_once(engine, tokenizer) -> None:
+def test_nothing_is_decoded_before_the_end_and_then_everything_at_once(engine, tokenizer):
     add(engine)
     assert run(engine, LENGTH - 1) == {}
     assert tokenizer.num_decodings == 0
@@ -67,7 +67,7 @@ def test_nothing_is_decoded_before_the_end_and_then_everything_at_once(engine, t
     [{"n": 3}, {"stop": EXPECTED[5:7]}, {"logprobs": 1}, {"n": 2, "best_of": 3}, {"beam_width": 2}],
     ids=str,
 )
-def test_a_final_only_output_equals_the_last_cumulative_output(engine, params) -> None:
+def test_a_final_only_output_equals_the_last_cumulative_output(engine, params):
     add(engine, "steps", "cumulative", **params)
     add(engine, "end", **params)
     outputs = run(engine)
@@ -75,7 +75,7 @@ def test_a_final_only_output_equals_the_last_cumulative_output(engine, params) -
 
 
 @pytest.mark.parametrize("joins", [1, 5, LENGTH - 4])
-def test_a_late_watcher_gets_the_text_so_far_and_then_each_tokens_text(engine, joins: int) -> None:
+def test_a_late_watcher_gets_the_text_so_far_and_then_each_tokens_text(engine, joins):
     add(engine)
     run(engine, joins)
     for num_steps in (1, 100):
@@ -96,7 +96,7 @@ def test_a_late_watcher_gets_the_text_so_far_and_then_each_tokens_text(engine, j
 )
 def test_a_token_without_text_fails_only_its_request_and_inspecting_it_is_safe(
     engine, tokenizer, kind, inspected
-) -> None:
+):
     tokenizer.sick = expected_output(PROMPT, LENGTH)[4]
     add(engine, kind=kind)
     good = SamplingParams(temperature=0, max_tokens=LENGTH)

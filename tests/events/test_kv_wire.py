@@ -39,16 +39,16 @@ EVENTS = [
 
 
 @pytest.mark.parametrize("recorded", [RECORDED_MAPS, RECORDED_ARRAYS], ids=["maps", "arrays"])
-def test_a_batch_that_vllm_wrote_is_read_in_either_encoding(recorded: bytes) -> None:
+def test_a_batch_that_vllm_wrote_is_read_in_either_encoding(recorded):
     assert decode_batch(recorded) == (1795000000.25, EVENTS, 0)
 
 
 @pytest.mark.parametrize("encoding", ["map", "array"])
-def test_a_written_batch_is_read_back(encoding: str) -> None:
+def test_a_written_batch_is_read_back(encoding):
     assert decode_batch(encode_batch(3.5, EVENTS, encoding)) == (3.5, EVENTS, 0)
 
 
-def test_events_with_fewer_fields_are_read_and_unknown_kinds_are_counted() -> None:
+def test_events_with_fewer_fields_are_read_and_unknown_kinds_are_counted():
     old = [["BlockStored", [7], None, [1, 2], 2, None], ["BlockRemoved", [7]]]
     new = [{"type": "BlockMoved", "to": 3}, ["BlockSwapped", 1]]
     batch = msgspec.msgpack.encode([1.0, [*old, *new]])
@@ -69,6 +69,6 @@ def test_events_with_fewer_fields_are_read_and_unknown_kinds_are_counted() -> No
         msgspec.msgpack.encode(["late", [], 0]),
     ],
 )
-def test_an_invalid_batch_is_one_typed_error(payload: bytes) -> None:
+def test_an_invalid_batch_is_one_typed_error(payload):
     with pytest.raises(EventLogError, match="not a batch of KV events"):
         decode_batch(payload)

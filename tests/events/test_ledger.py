@@ -14,7 +14,7 @@ NUM_KEPT = 3
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_the_ledger_and_the_fold_agree_about_every_unfinished_sequence(flavour: str):
+def test_the_ledger_and_the_fold_agree_about_every_unfinished_sequence(flavour):
     history = History(flavour, 0)
     history.run()
     fold = Fold(history.engine.engine.log_header())

@@ -38,9 +38,7 @@ class Run:
 
 
 @pytest.mark.parametrize("steps_after", [0, 4], ids=["full to the end", "room again"])
-def test_a_recording_on_a_full_disk_ends_with_what_is_missing_and_from_which_step(
-    run: Run, steps_after: int
-):
+def test_a_recording_on_a_full_disk_ends_with_what_is_missing_and_from_which_step(run, steps_after):
     run.steps(3)
     with files_no_larger_than(run.path.stat().st_size + 20):
         run.steps(3)
@@ -64,7 +62,7 @@ def check_the_loss(run: Run, lost: int, gaps: int) -> None:
     assert gaps or recording.last_step == 3, "the written part is complete"
 
 
-def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path: Path):
+def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path):
     header = WatchedEngine().engine.log_header()
     sentence = f"cannot be written: {REASON}"
     with files_no_larger_than(40), pytest.raises(EventLogError, match=sentence):
@@ -80,7 +78,7 @@ def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path: Path):
     ],
     ids=["removed", "cut", "replaced"],
 )
-def test_a_file_that_was_changed_underneath_is_no_recording(run: Run, accident):
+def test_a_file_that_was_changed_underneath_is_no_recording(run, accident):
     run.steps(3)
     accident(run.path)
     with pytest.raises(EventLogError, match="the recording is lost"):
@@ -101,7 +99,7 @@ class Broken:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def test_a_disk_that_cannot_truncate_does_not_stop_the_engine(run: Run):
+def test_a_disk_that_cannot_truncate_does_not_stop_the_engine(run):
     run.steps(3)
     run.log._file = Broken(run.log._file, write=True, truncate=True)
     run.steps(2)

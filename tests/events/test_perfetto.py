@@ -139,7 +139,7 @@ def check_arrows(trace: CheckedTrace, events: list[ev.Event]) -> None:
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_any_history_of_the_engine_becomes_a_complete_trace(flavour: str, tmp_path: Path):
+def test_any_history_of_the_engine_becomes_a_complete_trace(flavour, tmp_path):
     for seed in range(3):
         history = History(flavour, seed)
         history.run()
@@ -149,7 +149,7 @@ def test_any_history_of_the_engine_becomes_a_complete_trace(flavour: str, tmp_pa
 
 
 @pytest.mark.parametrize("log", RECORDINGS, ids=lambda log: log.stem)
-def test_each_scenario_becomes_a_complete_trace(log: Path):
+def test_each_scenario_becomes_a_complete_trace(log):
     stream = LogReader(log)
     check_against_events(exported(log), stream.header, list(stream))
 
@@ -173,9 +173,7 @@ def header_of(engine: WatchedEngine, **changes: object) -> ev.LogHeader:
     return msgspec.structs.replace(engine.engine.log_header(), first_seq=0, mono=0.0, **changes)
 
 
-def test_on_the_virtual_clock_a_step_is_a_millisecond_and_the_trace_says_so(
-    busy: WatchedEngine, tmp_path: Path
-):
+def test_on_the_virtual_clock_a_step_is_a_millisecond_and_the_trace_says_so(busy, tmp_path):
     trace = exported(write_log(tmp_path / "run.jsonl", header_of(busy), busy.events))
     steps = steps_of(trace)
     even = [(i * STEP_US, (i + 1) * STEP_US) for i in range(len(steps))]
@@ -189,7 +187,7 @@ def test_on_the_virtual_clock_a_step_is_a_millisecond_and_the_trace_says_so(
 
 @given(data=st.data())
 @settings(max_examples=20)
-def test_steps_and_phases_nest_for_any_clock(busy: WatchedEngine, data: st.DataObject):
+def test_steps_and_phases_nest_for_any_clock(busy, data):
     seed = data.draw(st.integers(0, 2**32))
     scale = data.draw(st.sampled_from([0.0, 1e-7, 1e-6, 1e-4, 0.3]))
     rng = random.Random(seed)
@@ -214,7 +212,7 @@ def test_steps_and_phases_nest_for_any_clock(busy: WatchedEngine, data: st.DataO
     assert scale != 0.3 or begun == pytest.approx(begins, abs=2)
 
 
-def test_the_phases_of_a_real_step_have_their_measured_lengths(tmp_path: Path):
+def test_the_phases_of_a_real_step_have_their_measured_lengths(tmp_path):
     took = {"t_schedule": 0.001, "t_prepare": 0.002, "t_model": 0.004, "t_sample": 0.0015}
     events = [ev.StepBegin(0, 1, 10.0, 8), ev.StepEnd(1, 1, 10.010, 0, **took)]
     header = header_of(WatchedEngine(), clock="monotonic")
@@ -229,9 +227,7 @@ def test_the_phases_of_a_real_step_have_their_measured_lengths(tmp_path: Path):
     ]
 
 
-def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(
-    busy: WatchedEngine, tmp_path: Path
-):
+def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(busy, tmp_path):
     data = write_log(tmp_path / "run.jsonl", header_of(busy), busy.events).read_bytes()
     first_line = data.index(b"\n") + 1
     for size in [first_line, *random.Random(1).sample(range(first_line, len(data)), 15)]:
@@ -247,7 +243,7 @@ def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(
         assert bool(cut_off) == bool(fold.sequences), "unfinished requests are marked"
 
 
-def test_after_a_gap_a_trace_shows_only_what_is_known(busy: WatchedEngine, tmp_path: Path):
+def test_after_a_gap_a_trace_shows_only_what_is_known(busy, tmp_path):
     rng = random.Random(2)
     for _ in range(15):
         first = rng.randrange(1, len(busy.events) - 60)

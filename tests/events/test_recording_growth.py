@@ -66,8 +66,8 @@ def index_all(recording: Recording) -> int:
     st.sampled_from([500, 3000, 1 << 20]),
 )
 def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_grows(
-    tmp_path_factory, seed: int, cuts: list[float], seeks: list[float], spacing: int
-) -> None:
+    tmp_path_factory, seed, cuts, seeks, spacing
+):
     header, events = trace(seed)
     data, first = file_of(header, events), len(encode_header(header))
     ends = sorted({first + int(cut * (len(data) - first)) for cut in cuts} | {len(data)})
@@ -101,9 +101,7 @@ def slow_notable(events: list[Event]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_answer_of_the_index_equals_a_search_through_all_events(
-    tmp_path: Path, seed: int
-) -> None:
+def test_every_answer_of_the_index_equals_a_search_through_all_events(tmp_path, seed):
     header, events = trace(seed)
     recording = Recording(written(tmp_path, file_of(header, events)))
     steps, notable = [event.step for event in events], slow_notable(events)
@@ -126,8 +124,8 @@ def test_every_answer_of_the_index_equals_a_search_through_all_events(
 
 @pytest.mark.parametrize("num_steps", [0, 5])
 def test_a_recording_begun_in_the_middle_of_a_run_gives_the_state_of_the_engine(
-    tmp_path: Path, num_steps: int
-) -> None:
+    tmp_path, num_steps
+):
     engine = WatchedEngine(num_blocks=10)
     for i in range(5):
         engine.add(f"r{i}", [1, 2, 3, 4, 10 + i], max_tokens=9, n=1 + i % 2)
@@ -148,7 +146,7 @@ def test_a_recording_begun_in_the_middle_of_a_run_gives_the_state_of_the_engine(
     assert recording.view_at_step(num_steps + 1).state == after_a_step
 
 
-def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path: Path) -> None:
+def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path):
     header, events = trace(1)
     path = written(tmp_path, file_of(header, events[:30]) + b'{"ev":"block.al\n')
     recording = opened(path)
@@ -160,7 +158,7 @@ def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path: Path)
 
 
 @pytest.mark.parametrize("spacing", [1000, 1 << 20])
-def test_damage_in_the_middle_leaves_earlier_events_intact(tmp_path: Path, spacing: int) -> None:
+def test_damage_in_the_middle_leaves_earlier_events_intact(tmp_path, spacing):
     header, events = trace(2)
     lines = lines_of(2)
     lines[61] = b"\x00\xff not json\n"
@@ -172,7 +170,7 @@ def test_damage_in_the_middle_leaves_earlier_events_intact(tmp_path: Path, spaci
     assert recording.index_more(1) == 0
 
 
-def test_an_impossible_event_is_damage_and_is_not_half_applied(tmp_path: Path) -> None:
+def test_an_impossible_event_is_damage_and_is_not_half_applied(tmp_path):
     header, events = trace(3)
     lines = lines_of(3)
     number = next(i for i, line in enumerate(lines) if b'"block.allocated"' in line)
@@ -186,7 +184,7 @@ def test_an_impossible_event_is_damage_and_is_not_half_applied(tmp_path: Path) -
     assert recording.head.state == fold_all(header, events[: number - 1]).state
 
 
-def test_indexing_keeps_its_time_limit_and_continues_where_it_stopped(tmp_path: Path) -> None:
+def test_indexing_keeps_its_time_limit_and_continues_where_it_stopped(tmp_path):
     header, events = trace(6)
     more = [msgspec.structs.replace(events[-1], seq=seq) for seq in range(len(events), 5000)]
     recording = opened(written(tmp_path, file_of(header, [*events, *more])))
@@ -196,7 +194,7 @@ def test_indexing_keeps_its_time_limit_and_continues_where_it_stopped(tmp_path: 
     assert sum(parts) == len(recording) == 5000 and max(parts) < 2000
 
 
-def test_a_line_longer_than_a_batch_is_read_whole(tmp_path: Path) -> None:
+def test_a_line_longer_than_a_batch_is_read_whole(tmp_path):
     engine = WatchedEngine(num_blocks=30_000, max_model_len=120_000, max_num_batched_tokens=120_000)
     path = tmp_path / "log.jsonl"
     with LogWriter(path, engine.engine.log_header()) as log:
@@ -207,7 +205,7 @@ def test_a_line_longer_than_a_batch_is_read_whole(tmp_path: Path) -> None:
     assert len(recording.head.requests["long"].prompt_token_ids) == 100_000
 
 
-def test_a_truncated_file_gives_a_sentence_and_not_a_wrong_picture(tmp_path: Path) -> None:
+def test_a_truncated_file_gives_a_sentence_and_not_a_wrong_picture(tmp_path):
     path = written(tmp_path, file_of(*trace(7)))
     recording = opened(path)
     index_all(recording)

@@ -24,7 +24,7 @@ def stitched(stitcher: Stitcher, events: list[Event]) -> list[Event | None]:
     return [decode_line(line)[1] for line in lines.splitlines()]
 
 
-def test_repeated_events_are_dropped_and_missing_ones_become_a_gap() -> None:
+def test_repeated_events_are_dropped_and_missing_ones_become_a_gap():
     stitcher = Stitcher(HEADER)
     assert stitcher.last_seq is None
     assert stitched(stitcher, [event(0), event(1)]) == [event(0), event(1)]
@@ -33,7 +33,7 @@ def test_repeated_events_are_dropped_and_missing_ones_become_a_gap() -> None:
     assert stitched(stitcher, [event(6)]) == [Gap(5, 2, 3.0, 3), event(6)]
 
 
-def test_a_gap_of_the_server_counts_only_what_did_not_arrive() -> None:
+def test_a_gap_of_the_server_counts_only_what_did_not_arrive():
     stitcher = Stitcher(HEADER)
     told = Gap(9, 3, 4.5, lost=8)
     assert stitched(stitcher, [event(0), event(1), event(2), event(3), told, event(10)])[4:] == [
@@ -44,7 +44,7 @@ def test_a_gap_of_the_server_counts_only_what_did_not_arrive() -> None:
 
 
 @pytest.mark.parametrize("line", [b"hello", b'{"seq": 3}', b"[]"])
-def test_an_invalid_line_is_refused_with_a_sentence(line: bytes) -> None:
+def test_an_invalid_line_is_refused_with_a_sentence(line):
     with pytest.raises(EventLogError, match="after event -1 is not an event"):
         Stitcher(HEADER).take(line)
 
@@ -62,7 +62,7 @@ def replaced(**fields: object) -> LogHeader:
         replaced(wall=1001.0, mono=11.0, first_seq=9),
     ],
 )
-def test_a_new_connection_to_the_same_run_continues(header: LogHeader) -> None:
+def test_a_new_connection_to_the_same_run_continues(header):
     stitcher = Stitcher(HEADER)
     stitched(stitcher, [event(0), event(1)])
     stitcher.resume(header)
@@ -79,7 +79,7 @@ def test_a_new_connection_to_the_same_run_continues(header: LogHeader) -> None:
         replaced(wall=1060.0, mono=70.0, first_seq=0),
     ],
 )
-def test_another_run_is_refused(header: LogHeader) -> None:
+def test_another_run_is_refused(header):
     stitcher = Stitcher(HEADER)
     stitched(stitcher, [event(0), event(1)])
     with pytest.raises(EventLogError, match="runs another engine now"):

@@ -22,7 +22,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "run.jsonl"
 
 
-def test_a_stream_is_the_recording_and_a_torn_last_line_ends_it_without_damage(log: Path):
+def test_a_stream_is_the_recording_and_a_torn_last_line_ends_it_without_damage(log):
     data = log.read_bytes()
     for torn in (data, data[:-20], data[:-20] + b"\n", data + b'{"ev":'):
         log.write_bytes(torn)
@@ -37,9 +37,7 @@ def test_a_stream_is_the_recording_and_a_torn_last_line_ends_it_without_damage(l
     [([b"?\n"], "is damaged at line 10"), ([], "expected event 8, found event 9")],
     ids=["another line", "no line"],
 )
-def test_a_damaged_line_ends_a_stream_and_is_reported(
-    log: Path, instead: list[bytes], sentence: str
-):
+def test_a_damaged_line_ends_a_stream_and_is_reported(log, instead, sentence):
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:9], *instead, *lines[10:]]))
     stream = LogReader(log)
@@ -47,7 +45,7 @@ def test_a_damaged_line_ends_a_stream_and_is_reported(
     assert stream.damage is not None and sentence in stream.damage
 
 
-def test_unknown_kinds_are_skipped_and_a_gap_is_an_event(log: Path):
+def test_unknown_kinds_are_skipped_and_a_gap_is_an_event(log):
     lines = log.read_bytes().splitlines(keepends=True)
     count = len(lines) - 1
     newer = b'{"ev":"block.teleported","seq":%d,"step":99,"t":0.0}\n' % count

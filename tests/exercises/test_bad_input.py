@@ -83,9 +83,7 @@ PATCHES = "import minivllm.events.recording.lines as other; other.encode_event =
         (PATCHES, "patched", ""),
     ],
 )
-def test_a_failure_in_one_behaviour_costs_no_other(
-    submit: Submit, statement: str, kind: str, words: str
-):
+def test_a_failure_in_one_behaviour_costs_no_other(submit, statement, kind, words):
     result = check(EXERCISE, submit(only_in_double_frees(statement)))
     assert failed(result) == {DOUBLE_FREES: kind}
     assert result.exit_status == 1
@@ -105,9 +103,7 @@ def test_a_failure_in_one_behaviour_costs_no_other(
         ),
     ],
 )
-def test_code_that_ignores_its_timer_is_ended_from_outside(
-    submit: Submit, statement: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_code_that_ignores_its_timer_is_ended_from_outside(submit, statement, monkeypatch):
     monkeypatch.setattr(sandbox, "WALL_SECONDS", 0.5)
     result = check(EXERCISE._replace(seconds=0.5), submit(only_in_double_frees(statement)))
     assert failed(result) == {DOUBLE_FREES: "time"}
@@ -126,14 +122,14 @@ def test_code_that_ignores_its_timer_is_ended_from_outside(
         ("del BlockPool", "BlockPool"),
     ],
 )
-def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, words: str):
+def test_a_file_that_cannot_be_loaded_could_not_run(submit, lines, words):
     result = check(EXERCISE, submit(lines))
     assert result.exit_status == 2
     assert words in result.could_not_run.text
     assert result.score == 0
 
 
-def test_processes_and_files_of_a_submission_are_removed_with_it(submit: Submit):
+def test_processes_and_files_of_a_submission_are_removed_with_it(submit):
     seconds = f"60.{os.getpid()}"  # recognizable in the list of processes
 
     def runs() -> bool:
@@ -153,15 +149,13 @@ subprocess.Popen(['sleep', '{seconds}'])
     wait_for(lambda: not runs(), seconds=10)
 
 
-def test_the_students_code_sees_nothing_of_our_environment(
-    submit: Submit, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_students_code_sees_nothing_of_our_environment(submit, monkeypatch):
     monkeypatch.setenv("MINIVLLM_GRADE_SECRET", "hush")
     lines = "import os\nif 'MINIVLLM_GRADE_SECRET' in os.environ: raise ValueError('leaked')"
     assert check(EXERCISE, submit(lines)).passed
 
 
-def test_a_result_of_the_wrong_type_is_reported(submit: Submit):
+def test_a_result_of_the_wrong_type_is_reported(submit):
     result = check(EXERCISE, submit("BlockPool.pop_free_block = lambda self: 7"))
     failure = result.first_failure.counterexample.failure
     assert failure.kind == "raised"
@@ -173,7 +167,7 @@ def test_a_result_of_the_wrong_type_is_reported(submit: Submit):
 
 @pytest.mark.slow
 def test_code_that_changes_its_inputs_is_found_and_cannot_change_the_cases_of_the_reference(
-    tmp_path: Path,
+    tmp_path,
 ):
     exercise = find_exercise("hash-chain")
     file = tmp_path / "kv_cache_manager.py"
@@ -202,9 +196,7 @@ KVCacheManager._extend_hashes = extend
         (b"\xff\xfe\x00 not python", ""),
     ],
 )
-def test_a_file_that_imports_the_module_it_replaces_gets_an_explanation(
-    submit: Submit, source: bytes, words: str
-):
+def test_a_file_that_imports_the_module_it_replaces_gets_an_explanation(submit, source, words):
     submission = submit()
     submission.file.write_bytes(source)
     result = check(EXERCISE, submission)

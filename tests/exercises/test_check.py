@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 from minivllm.events.recording.recording import Recording
 from minivllm.lessons.checker.catalogue import find_exercise
@@ -29,7 +28,7 @@ BlockPool.release = my_release
 """
 
 
-def test_the_same_mistake_in_other_code_gets_the_hint_of_its_misconception(submit: Submit):
+def test_the_same_mistake_in_other_code_gets_the_hint_of_its_misconception(submit):
     result = check(EXERCISE, submit(EVICTS_WHEN_FREED))
     known = read_misconception(EXERCISE.folder / "wrong" / "evicts_when_freed.py")
     assert result.misconception == known
@@ -54,9 +53,7 @@ BlockPool.release = release
 """
 
 
-def test_the_difference_of_a_step_that_raises_names_the_step_and_the_error(
-    submit: Submit, tmp_path: Path
-):
+def test_the_difference_of_a_step_that_raises_names_the_step_and_the_error(submit, tmp_path):
     result = check(EXERCISE, submit(RAISES_IN_THE_ENGINE), diagnoses=False)
     found = write_difference(result, tmp_path / "diff")
     line = result.file.read_text().partition("raise ValueError('the")[0].count("\n") + 1
@@ -69,7 +66,7 @@ def test_the_difference_of_a_step_that_raises_names_the_step_and_the_error(
 
 
 def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recordings(
-    submit: Submit, tmp_path: Path
+    submit, tmp_path
 ):
     # a busy machine needs it
     result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False, patience=20)

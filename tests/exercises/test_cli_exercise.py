@@ -22,7 +22,7 @@ def file(home: Path) -> Path:
 
 
 def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_is_green(
-    file: Path, capsys
+    file, capsys
 ):
     assert main(["exercise", "check", "block-pool"]) == 1
     told = capsys.readouterr().out
@@ -47,7 +47,7 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
     assert (file.parents[1] / first.name / first.student_file).is_file()
 
 
-def test_start_never_overwrites_work_and_reset_keeps_a_copy(file: Path, capsys):
+def test_start_never_overwrites_work_and_reset_keeps_a_copy(file, capsys):
     names = {"block_pool.py", "README.md", "visible_test.py", "AGENTS.md"}
     assert {one.name for one in file.parent.iterdir()} == names
     assert main(["exercise", "list"]) == 0
@@ -63,7 +63,7 @@ def test_start_never_overwrites_work_and_reset_keeps_a_copy(file: Path, capsys):
     assert (file.parent / "block_pool.before-1.py").read_text() == "# my work\n"
 
 
-def test_hints_come_one_by_one_and_are_counted(file: Path, capsys):
+def test_hints_come_one_by_one_and_are_counted(file, capsys):
     for number in (1, 2, 3, 3):
         assert main(["exercise", "hint"]) == 0
         told = capsys.readouterr().out
@@ -74,7 +74,7 @@ def test_hints_come_one_by_one_and_are_counted(file: Path, capsys):
     assert hints == {"block-pool": 3} and len(told) == len(exercises())
 
 
-def test_the_demo_runs_on_the_students_code_or_says_why_it_cannot(file: Path, capfd):
+def test_the_demo_runs_on_the_students_code_or_says_why_it_cannot(file, capfd):
     file.write_text(
         SOURCE + "\n\nBlockPool.pop_free_block = lambda self: print('a student') or 7\n"
     )
@@ -84,7 +84,7 @@ def test_the_demo_runs_on_the_students_code_or_says_why_it_cannot(file: Path, ca
     assert "minivllm exercise check block-pool" in told.err and "Traceback" not in told.err
 
 
-def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home: Path, capsys):
+def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home, capsys):
     root = Path(__file__).resolve().parents[2]
     for words, fact in (
         (["check", "lru"], "minivllm exercise start lru"),
@@ -97,9 +97,7 @@ def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home: Path, 
     assert not (root / "block-pool").exists()
 
 
-def test_diff_says_what_to_type_or_opens_the_compare_screen_at_the_step(
-    file: Path, monkeypatch, capsys
-):
+def test_diff_says_what_to_type_or_opens_the_compare_screen_at_the_step(file, monkeypatch, capsys):
     file.write_text(SOURCE.replace("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
     assert main(["exercise", "diff", "block-pool"]) == 0
     told = capsys.readouterr().out

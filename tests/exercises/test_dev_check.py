@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +16,7 @@ from minivllm.lessons.checker.search import find_counterexample
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
-def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_hint(
-    exercise: Exercise,
-):
+def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_hint(exercise):
     assert list(dev_check(exercise)) == []
 
 
@@ -34,7 +31,7 @@ WITH_TORCH = ("paged-attention", "paged-attention-triton", "split-kv", "top-p")
         for one in exercises()
     ],
 )
-def test_a_wrong_solution_of_each_exercise_fails(exercise: Exercise):
+def test_a_wrong_solution_of_each_exercise_fails(exercise):
     assert list(module._files(exercise)) == []
     with Session(exercise, Submission(exercise.wrong_files[0], "overlay")) as session:
         assert session.start() is None
@@ -66,7 +63,7 @@ for exercise in exercises():
 
 
 def test_dev_check_reports_a_right_solution_among_the_wrong_ones_and_a_useless_behaviour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ):
     right = tmp_path / "right.py"
     right.write_text('"""Everything is as it should be."""\n\nHINT = "There is nothing wrong."\n')
@@ -79,9 +76,7 @@ def test_dev_check_reports_a_right_solution_among_the_wrong_ones_and_a_useless_b
 
 
 @pytest.mark.slow
-def test_dev_check_reports_two_wrong_solutions_that_it_cannot_distinguish(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_dev_check_reports_two_wrong_solutions_that_it_cannot_distinguish(tmp_path, monkeypatch):
     exercise = find_exercise("block-pool")
     twins = [tmp_path / "a.py", tmp_path / "b.py"]
     for twin in twins:

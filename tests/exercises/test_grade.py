@@ -8,7 +8,6 @@ import pytest
 
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.grade import seed_for
 from minivllm.lessons.checker.holes import stub
 
 EXERCISE = find_exercise("block-pool")
@@ -36,9 +35,7 @@ def submissions(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(
-    submissions: Path, tmp_path: Path
-):
+def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(submissions, tmp_path):
     out = tmp_path / "out"  # created by the command
     options = ["--csv", str(out / "grades.csv"), "--json", str(out / "json"), "--secret", "s"]
     assert main([*GRADE, str(submissions), *options]) == 1
@@ -74,7 +71,7 @@ def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(
 
 
 def test_one_students_folder_gives_one_file_and_a_folder_without_students_none(
-    submissions: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+    submissions, tmp_path, capsys
 ):
     path = tmp_path / "results.json"
     assert main([*GRADE, str(submissions / "ada"), "--json", str(path)]) == 0
@@ -90,15 +87,9 @@ def test_one_students_folder_gives_one_file_and_a_folder_without_students_none(
 
 @pytest.mark.parametrize("option", ["--csv", "--json"])
 def test_results_that_cannot_be_written_are_reported_before_grading_begins(
-    submissions: Path, tmp_path: Path, option: str, capsys: pytest.CaptureFixture
+    submissions, tmp_path, option, capsys
 ):
     (tmp_path / "file").write_text("in the way")
     assert main([*GRADE, str(submissions), option, str(tmp_path / "file" / "results")]) == 2
     told = capsys.readouterr().err
     assert "name another place for the results" in told and "ada" not in told
-
-
-def test_every_student_has_a_seed_of_their_own_that_follows_from_the_secret():
-    seeds = [seed_for(secret, name, "lru") for secret in "ab" for name in ("ada", "ben")]
-    assert len(set(seeds)) == 4
-    assert seeds[0] == seed_for("a", "ada", "lru")

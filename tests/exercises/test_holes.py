@@ -63,6 +63,6 @@ def test_the_bodies_of_the_holes_are_gone_and_their_parts_numbered_from_top_to_b
 
 
 @pytest.mark.parametrize("hole", ["Pool.gone", "take", "silent"])
-def test_a_missing_or_undocumented_hole_is_refused_by_its_name(hole: str):
+def test_a_missing_or_undocumented_hole_is_refused_by_its_name(hole):
     with pytest.raises(ExerciseError, match=f"^{hole}, a hole of small, must be"):
         stub(small("size", hole))

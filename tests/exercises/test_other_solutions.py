@@ -69,21 +69,19 @@ def _cases(changes: list[tuple[str, str, str]], num_fast: int) -> list:
 
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), _cases(RIGHT, 1))
-def test_a_right_solution_in_other_words_passes_with_all_points(
-    name: str, ours: str, theirs: str, tmp_path: Path
-):
+def test_a_right_solution_in_other_words_passes_with_all_points(name, ours, theirs, tmp_path):
     result = _with_changes(name, ours, theirs, tmp_path)
     assert result.passed and result.score == result.max_score, "\n".join(report(result))
 
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), _cases(NAMELESS, 1))
-def test_an_unknown_fault_gets_no_diagnosis(name: str, ours: str, theirs: str, tmp_path: Path):
+def test_an_unknown_fault_gets_no_diagnosis(name, ours, theirs, tmp_path):
     result = _with_changes(name, ours, theirs, tmp_path)
     assert not result.passed and result.misconception is None
     assert result.first_failure.behaviour.hint in "\n".join(report(result))
 
 
-def test_failing_only_a_visible_test_costs_a_point_and_does_not_pass(tmp_path: Path):
+def test_failing_only_a_visible_test_costs_a_point_and_does_not_pass(tmp_path):
     exercise = find_exercise("slot-mapping")
     file = tmp_path / exercise.student_file
     # Wrong for the README's example only: the drawn cases have smaller blocks.

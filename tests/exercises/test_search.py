@@ -3,7 +3,7 @@
 import pytest
 
 from minivllm.lessons.checker import search
-from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of
+from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import find_exercise
 
 SEED = 3
@@ -12,7 +12,7 @@ BEHAVIOURS = behaviours_of(find_exercise("block-pool").behaviours_module())
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda one: one.key)
-def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(behaviour: Behaviour):
+def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(behaviour):
     cases = search._Cases(behaviour, SEED)
     made = list(cases)
     assert len(made) == behaviour.examples
@@ -26,15 +26,8 @@ def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(behavio
     assert [first[0]] == observed, "the others are not drawn when the first fails"
 
 
-def test_hardly_a_case_is_drawn_twice_and_the_first_ones_are_small():
-    behaviour = next(one for one in BEHAVIOURS if one.is_trace)
-    cases = [case for case, _ in search._Cases(behaviour, SEED)]
-    assert len({repr(case) for case in cases}) == len(cases)
-    assert len(cases[0]["requests"]) <= 2 < max(len(case["requests"]) for case in cases)
-
-
 @pytest.mark.parametrize("key", ["serves", "serves_by_priority"])
-def test_the_exercise_on_preemption_preempts_in_a_quarter_of_its_engine_runs(key: str):
+def test_the_exercise_on_preemption_preempts_in_a_quarter_of_its_engine_runs(key):
     behaviours = behaviours_of(find_exercise("preemption").behaviours_module())
     behaviour = next(one for one in behaviours if one.key == key)
     for seed in range(2):

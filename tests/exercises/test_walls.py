@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ installed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap
 
 @installed
 def test_sandboxed_code_cannot_write_outside_or_use_the_network_or_a_notice_says_so(
-    submit: Callable, tmp_path: Path
+    submit, tmp_path
 ):
     mark = tmp_path / "written"
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -52,7 +51,7 @@ with suppress(OSError):
 
 
 def test_a_forbidden_bubblewrap_warns_once_and_a_missing_one_does_not(
-    submit: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+    submit, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert (walls.program(), walls.notice(), walls.before("/scratch")) == (None, None, [])

@@ -49,9 +49,7 @@ def watching(home: Path) -> Iterator[Watching]:
     watching.close()
 
 
-def test_a_save_is_checked_keys_work_and_the_exit_status_is_the_last_result(
-    watching: Watching, home: Path
-):
+def test_a_save_is_checked_keys_work_and_the_exit_status_is_the_last_result(watching, home):
     watching.read_until("q quit")
     assert "This failure is expected" in watching.told
     watching.press("hl")  # faster than it looks: the second is not lost
@@ -65,7 +63,7 @@ def test_a_save_is_checked_keys_work_and_the_exit_status_is_the_last_result(
     assert watching.told.count("points in") == 2
 
 
-def test_a_red_watch_ends_with_status_one_and_keys_during_a_check_are_not_lost(watching: Watching):
+def test_a_red_watch_ends_with_status_one_and_keys_during_a_check_are_not_lost(watching):
     watching.read_until("q quit")
     watching.press("rq")  # the second key during the check
     assert watching.process.wait(30) == 1

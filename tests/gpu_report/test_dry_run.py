@@ -37,7 +37,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_every_stage_is_done_and_records_machine_and_time(report: Path) -> None:
+def test_every_stage_is_done_and_records_machine_and_time(report):
     for name in STAGES:
         stage = read(report, name)
         assert stage["stage"] == name and stage["seconds"] > 0 and stage["began"].endswith("+00:00")
@@ -57,9 +57,7 @@ def test_every_stage_is_done_and_records_machine_and_time(report: Path) -> None:
             assert "reason" in row or all(seconds > 0 for seconds in row["runs"])
 
 
-def test_the_recording_of_the_demo_opens_and_has_a_traced_kernel_and_attention_mass(
-    report: Path, capsys
-) -> None:
+def test_the_recording_of_the_demo_opens_and_has_a_traced_kernel_and_attention_mass(report, capsys):
     (row,) = read(report, "demo")["rows"]
     assert (
         row["trace_problem"] is None
@@ -73,7 +71,7 @@ def test_the_recording_of_the_demo_opens_and_has_a_traced_kernel_and_attention_m
     assert any('"ev":"kernel.traced"' in line for line in lines)
 
 
-def test_a_second_run_measures_only_what_is_missing(report: Path) -> None:
+def test_a_second_run_measures_only_what_is_missing(report):
     path = report / "kernels.json"
     stage = json.loads(path.read_text())
     gone, *kept = stage["rows"]
@@ -101,8 +99,8 @@ runpy.run_path({folder!r}, run_name="__main__")
 
 
 def test_a_stage_that_is_killed_in_the_middle_leaves_its_rows_and_the_report_says_what_killed_it(
-    tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+    tool, tmp_path, monkeypatch, capsys
+):
     script = KILLED.format(folder=str(TOOLS / "gpu_report"), out=str(tmp_path))
     real = subprocess.Popen
     main = tool("__main__").main

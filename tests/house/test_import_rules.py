@@ -46,7 +46,7 @@ def run_python(code: str, *arguments: str, cwd: Path) -> str:
     return child.stdout
 
 
-def test_the_layers_hold_through_any_number_of_imports() -> None:
+def test_the_layers_hold_through_any_number_of_imports():
     linter = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run(
         [linter, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True
@@ -54,12 +54,12 @@ def test_the_layers_hold_through_any_number_of_imports() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_the_core_stays_small_enough_to_read_in_an_afternoon() -> None:
+def test_the_core_stays_small_enough_to_read_in_an_afternoon():
     sizes = {file.name: lines_of_code(file) for file in (ROOT / "minivllm/core").glob("*.py")}
     assert sum(sizes.values()) <= MAX_LINES_OF_CODE_IN_CORE, sizes
 
 
-def test_importing_minivllm_is_quick_and_loads_no_tensor_library(tmp_path: Path) -> None:
+def test_importing_minivllm_is_quick_and_loads_no_tensor_library(tmp_path):
     code = (
         "import json, sys, time; start = time.process_time(); import minivllm; "
         "print(json.dumps([time.process_time() - start, sorted(sys.modules)]))"
@@ -70,7 +70,7 @@ def test_importing_minivllm_is_quick_and_loads_no_tensor_library(tmp_path: Path)
     assert min(seconds for seconds, _ in runs) < MAX_SECONDS_TO_IMPORT
 
 
-def test_packages_without_tensor_code_import_no_tensor_library(tmp_path: Path) -> None:
+def test_packages_without_tensor_code_import_no_tensor_library(tmp_path):
     code = """
 import importlib, json, pkgutil, sys
 loaded_by = {}

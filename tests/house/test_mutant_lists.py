@@ -1,7 +1,5 @@
 """`make mutants`: its lists fit the source and cover every file of the core and the engine."""
 
-from pathlib import Path
-
 import pytest
 from support.tool_modules import TOOLS, load_tool
 
@@ -16,7 +14,7 @@ def test_the_core_and_the_engine_have_a_list_each():
 
 
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
-def test_every_mutant_of_a_list_fits_the_source_and_every_file_has_one(path: Path):
+def test_every_mutant_of_a_list_fits_the_source_and_every_file_has_one(path):
     listed = load_tool("mutants/run.py").read_list(path)
     assert listed.must_kill >= 95
     room = ROOT / "minivllm" / path.stem

@@ -110,14 +110,14 @@ def files_of(wheel: Path) -> set[str]:
     }
 
 
-def test_a_wheel_holds_every_file_of_the_sources_and_no_other(sources: Path, wheel: Path) -> None:
+def test_a_wheel_holds_every_file_of_the_sources_and_no_other(sources, wheel):
     assert files_of(wheel) == files_to_install(sources)
     (info,) = wheel.glob("*.dist-info")
     assert "minivllm = minivllm.cli:main" in (info / "entry_points.txt").read_text()
     assert (info / "licenses" / "LICENSE").exists()
 
 
-def test_a_wheel_has_the_house_model_readable_for_every_user(wheel: Path) -> None:
+def test_a_wheel_has_the_house_model_readable_for_every_user(wheel):
     (archive,) = wheel.glob("*.whl")
     modes = {
         member.filename.rpartition("/")[2]: member.external_attr >> 16 & 0o444
@@ -129,8 +129,8 @@ def test_a_wheel_has_the_house_model_readable_for_every_user(wheel: Path) -> Non
 
 
 def test_an_sdist_holds_each_file_once_at_its_import_path_and_builds_the_same_wheel(
-    sources: Path, wheel: Path, tmp_path: Path
-) -> None:
+    sources, wheel, tmp_path
+):
     code = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
     run_python("-c", code, str(tmp_path), cwd=sources)
     (archive,) = tmp_path.glob("*.tar.gz")
@@ -150,9 +150,7 @@ print(json.dumps([importlib.import_module("minivllm" + name).__file__ for name i
 """
 
 
-def test_the_linked_folders_import_from_either_kind_of_install(
-    sources: Path, wheel: Path, editable: Path, tmp_path: Path
-) -> None:
+def test_the_linked_folders_import_from_either_kind_of_install(sources, wheel, editable, tmp_path):
     files = json.loads(run_without_site(IMPORT_THE_PARTS, [wheel], cwd=tmp_path))
     assert [file for file in files if not Path(file).is_relative_to(wheel)] == []
     files = json.loads(run_without_site(IMPORT_THE_PARTS, [editable], cwd=tmp_path))
@@ -193,8 +191,8 @@ def hugging_face_kernels(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("installed", [True, False], ids=["theirs installed", "theirs absent"])
 def test_our_kernels_and_hugging_faces_kernels_work_side_by_side(
-    sources: Path, editable: Path, hugging_face_kernels: Path, tmp_path: Path, installed: bool
-) -> None:
+    sources, editable, hugging_face_kernels, tmp_path, installed
+):
     # As with `python -m` and scripts, the root comes first, so our folder is found as `kernels`.
     path = [sources, *([hugging_face_kernels] if installed else []), editable]
     ours, theirs = json.loads(run_without_site(IMPORT_BOTH, path, cwd=tmp_path))
@@ -218,7 +216,7 @@ def declared_requirements() -> list[Requirement]:
     return [Requirement(text) for text in [*project["dependencies"], *extras]]
 
 
-def test_every_package_that_an_install_brings_is_pinned() -> None:
+def test_every_package_that_an_install_brings_is_pinned():
     pins = pinned_versions()
     open_names = [canonicalize_name(requirement.name) for requirement in declared_requirements()]
     seen: set[str] = {"minivllm"}
@@ -242,13 +240,7 @@ def test_every_package_that_an_install_brings_is_pinned() -> None:
     assert sorted(seen - set(pins) - {"minivllm"}) == []
 
 
-def test_every_pin_is_a_version_that_the_project_allows() -> None:
-    pins = pinned_versions()
-    wanted = [one for one in declared_requirements() if one.name != "minivllm"]
-    assert [str(r) for r in wanted if pins[canonicalize_name(r.name)] not in r.specifier] == []
-
-
-def test_triton_is_installed_where_there_is_one_at_the_version_that_errors_name() -> None:
+def test_triton_is_installed_where_there_is_one_at_the_version_that_errors_name():
     (triton,) = [one for one in declared_requirements() if one.name == "triton"]
     assert triton.specifier == Requirement(TRITON).specifier
     for system, machine, brings in (
@@ -264,7 +256,7 @@ MEASURED_IF_THERE = {"flashinfer", "llama_cpp", "vllm"}
 """Peers that a benchmark measures if they are installed."""
 
 
-def test_every_third_party_import_is_a_declared_dependency() -> None:
+def test_every_third_party_import_is_a_declared_dependency():
     homes = metadata.packages_distributions()
     declared = {canonicalize_name(requirement.name) for requirement in declared_requirements()}
     imported = set()

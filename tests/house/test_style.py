@@ -24,7 +24,7 @@ def texts(*folders: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("arguments", [("check",), ("format", "--check")], ids=["check", "format"])
-def test_ruff_finds_nothing_to_mend(arguments: tuple[str, ...]) -> None:
+def test_ruff_finds_nothing_to_mend(arguments):
     ruff = subprocess.run(
         [sys.executable, "-m", "ruff", *arguments, "--no-cache", "--output-format", "concise", "."],
         cwd=ROOT,
@@ -34,17 +34,17 @@ def test_ruff_finds_nothing_to_mend(arguments: tuple[str, ...]) -> None:
     assert ruff.returncode == 0, f"`make format` fixes most of it:\n{ruff.stdout}{ruff.stderr}"
 
 
-def test_every_module_says_what_it_does_in_a_docstring() -> None:
+def test_every_module_says_what_it_does_in_a_docstring():
     files = texts(*SOURCE_FOLDERS, "tests")
     assert [file for file, text in files.items() if not ast.get_docstring(ast.parse(text))] == []
 
 
-def test_no_source_file_is_too_long_to_read_at_once() -> None:
+def test_no_source_file_is_too_long_to_read_at_once():
     lengths = {file: len(text.splitlines()) for file, text in texts(*SOURCE_FOLDERS).items()}
     assert {file: length for file, length in lengths.items() if length > MAX_FILE_LINES} == {}
 
 
-def test_the_name_of_every_test_is_a_sentence() -> None:
+def test_the_name_of_every_test_is_a_sentence():
     terse = [
         f"{file}: test_{name}"
         for file, text in texts("tests").items()

@@ -17,24 +17,6 @@ def story(tool, seed):
 
 
 @FEW
-@given(seed=st.integers(0, 10_000), where=st.integers(0, 1_000))
-def test_a_story_without_one_of_its_words_is_wrong(tool, seed, where):
-    words = story(tool, seed).split(" ")
-    del words[where % len(words)]
-    assert not tool("checker").is_right("story", ASK, " ".join(words))
-
-
-@FEW
-@given(seed=st.integers(0, 10_000), where=st.integers(0, 1_000))
-def test_a_story_with_two_words_swapped_is_wrong(tool, seed, where):
-    words = story(tool, seed).split(" ")
-    i = where % (len(words) - 1)
-    assume(words[i] != words[i + 1])
-    words[i], words[i + 1] = words[i + 1], words[i]
-    assert not tool("checker").is_right("story", ASK, " ".join(words))
-
-
-@FEW
 @given(seed=st.integers(0, 10_000))
 def test_a_story_that_changes_a_name_on_the_way_is_wrong(tool, seed):
     text = story(tool, seed)
@@ -42,10 +24,6 @@ def test_a_story_that_changes_a_name_on_the_way_is_wrong(tool, seed):
     assume("Ada" in head)
     assert tool("checker").is_right("story", ASK, text)
     assert not tool("checker").is_right("story", ASK, f"{head}Cleo{tail}")
-
-
-def test_a_story_about_somebody_else_is_wrong(tool):
-    assert not tool("checker").is_right("story", "Tell me a story about Cleo.", story(tool, 1))
 
 
 @pytest.mark.parametrize(
@@ -77,13 +55,6 @@ def test_an_answer_about_another_topic_of_serving_is_wrong(tool):
     question = "ben asks: What is a block?"
     assert tool("checker").is_right("serving", question, blocks["say"][0])
     assert not tool("checker").is_right("serving", question, caches["say"][0])
-
-
-def test_a_story_that_changes_a_name_is_grammatical_all_the_same(tool):
-    text = story(tool, 3)
-    head, _, tail = text.rpartition("Ada")
-    assert tool("checker").is_grammatical("story", text)
-    assert tool("checker").is_grammatical("story", f"{head}Cleo{tail}")
 
 
 @FEW

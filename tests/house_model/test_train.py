@@ -53,17 +53,6 @@ def test_minivllm_and_transformers_write_the_same_tokens(checkpoint):
         assert list(output.outputs[0].token_ids) == theirs[0, ids.shape[1] :].tolist()
 
 
-def test_the_learning_rate_rises_and_then_falls(tool):
-    train = tool("train")
-    options = train.TrainingOptions(steps=1000, warmup_steps=10)
-    rates = [
-        train.learning_rate(options, step, step / options.steps) for step in range(options.steps)
-    ]
-    assert rates[:10] == sorted(rates[:10])
-    assert rates[10:] == sorted(rates[10:], reverse=True)
-    assert max(rates) <= options.peak_rate
-
-
 def test_a_batch_begins_each_row_with_a_document(tool, monkeypatch):
     train, corpus = tool("train"), tool("corpus")
     tokenizer = tool("tokenizer").train_tokenizer(0, 150)
@@ -75,12 +64,6 @@ def test_a_batch_begins_each_row_with_a_document(tool, monkeypatch):
     text = "".join(part for part, _ in first)
     expected = tokenizer.encode(text).ids[:65]
     assert ids[0].tolist()[: len(expected)] == expected
-
-
-def test_prompts_count_less_than_answers(tool):
-    corpus = tool("corpus")
-    chat = next(parts for parts in corpus.documents(0) if len(parts) > 1)
-    assert [weight for _, weight in chat[:2]] == [corpus.PROMPT_WEIGHT, 1.0]
 
 
 def test_a_training_stops_when_its_time_is_over(tool, tmp_path):
@@ -98,15 +81,6 @@ def test_training_begins_with_rows_that_only_copying_predicts(tool):
         period = weight.index(1.0)
         assert row[period:] == row[:-period]
         assert set(weight[period:]) == {1.0}
-
-
-def test_rows_to_copy_become_few_but_never_none(tool):
-    train = tool("train")
-    options = train.TrainingOptions()
-    shares = [train.copy_share(options, step) for step in range(0, 5 * options.copy_steps, 10)]
-    assert shares[0] == 1.0
-    assert shares == sorted(shares, reverse=True)
-    assert shares[-1] == 0.1
 
 
 def test_random_weights_begin_with_an_induction_head(tool):

@@ -35,7 +35,7 @@ def test_each_scenario_has_a_recording_and_there_is_no_other_file():
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_committed_recording_opens_and_folds_to_its_end(name: str):
+def test_a_committed_recording_opens_and_folds_to_its_end(name):
     recording = Recording(RECORDINGS / f"{name}.jsonl")
     header, scenario = recording.header, for_the_house_model(SCENARIOS[name])
     assert (header.schema, header.version) == (SCHEMA_NAME, SCHEMA_VERSION)
@@ -62,7 +62,7 @@ def test_the_recording_from_a_gpu_opens_folds_and_has_a_traced_kernel():
     assert kinds.count("KernelTraced") == 1 and "AttentionMass" in kinds
 
 
-def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
+def test_two_policies_answer_the_same_requests_with_the_same_tokens():
     sides = [
         Recording(POLICIES / f"{name}.jsonl") for name in ("static+contiguous", "continuous+paged")
     ]
@@ -72,10 +72,11 @@ def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
     folds = [side.view_at_event(len(side)) for side in sides]
     texts = [{one.seq_id: one.text for one in fold.history} for fold in folds]
     assert texts[0] == texts[1] and len(texts[0]) == 12
+    assert {one.reason for one in folds[0].history} == {"stop"}, "no text runs on past its end"
     assert folds[0].step > 2 * folds[1].step, "the point of the comparison"
 
 
-def test_the_same_scenario_gives_the_same_bytes_again(tmp_path: Path):
+def test_the_same_scenario_gives_the_same_bytes_again(tmp_path):
     make_recordings = load_tool("pictures/make_recordings.py")
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     for path in (first, second):
@@ -85,7 +86,7 @@ def test_the_same_scenario_gives_the_same_bytes_again(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*SCENARIOS, "policies", "x-ray", "choice"])
-def test_a_committed_recording_is_what_the_engine_does_today(name: str, tmp_path: Path):
+def test_a_committed_recording_is_what_the_engine_does_today(name, tmp_path):
     """If a change is intended, run tools/pictures/make_recordings.py.
 
     In `beams`, `x-ray` and `choice`, another processor may round the last digits differently.

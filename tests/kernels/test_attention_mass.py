@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from support.model.paged_cases import PAIRWISE_SHAPES, PagedCase, Shape, assert_close, edge_lengths
+from support.model.paged_cases import PAIRWISE_SHAPES, PagedCase, assert_close, edge_lengths
 
 from minivllm.kernels import reference
 from minivllm.kernels.attention.attention_mass import attention_mass
 
 
 @pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
-def test_the_mass_of_every_block_equals_the_reference(shape: Shape, seed: int) -> None:
+def test_the_mass_of_every_block_equals_the_reference(shape, seed):
     case = PagedCase(shape, [*edge_lengths(shape.block_size, long=70), 0], seed)
     exact_query = case.decode_query()
     expected = reference.attention_mass(

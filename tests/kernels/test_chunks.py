@@ -64,7 +64,7 @@ both_kernels = pytest.mark.parametrize("kernel", [prefill, unified])
 
 @both_kernels
 @pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
-def test_chunks_and_decodes_in_one_launch_equal_the_reference(kernel, shape, seed: int) -> None:
+def test_chunks_and_decodes_in_one_launch_equal_the_reference(kernel, shape, seed):
     size = shape.block_size
     # Whole prompts, chunks with context, decodes between them, and a context that ends within a
     # block.
@@ -79,7 +79,7 @@ def test_chunks_and_decodes_in_one_launch_equal_the_reference(kernel, shape, see
     ids=["prefill", "unified", "split"],
 )
 @pytest.mark.parametrize("group", [1, 7])
-def test_a_chunk_of_many_query_tiles_is_causal_throughout(kernel, group: int, seed: int) -> None:
+def test_a_chunk_of_many_query_tiles_is_causal_throughout(kernel, group, seed):
     """With splits, some rows see nothing of some of them."""
     case = PagedCase(Shape(group=group, num_kv_heads=1), [150, 40, 7], seed)
     actual, expected = run(kernel, case, [120, 1, 7])
@@ -87,7 +87,7 @@ def test_a_chunk_of_many_query_tiles_is_causal_throughout(kernel, group: int, se
 
 
 @both_kernels
-def test_a_program_finds_its_sequence_for_every_mix_of_lengths(kernel, seed: int) -> None:
+def test_a_program_finds_its_sequence_for_every_mix_of_lengths(kernel, seed):
     """Each token is written to its place, for 40 short sequences of random lengths."""
     generator = torch.Generator().manual_seed(seed)
     query_lens = (torch.randint(0, 6, (40,), generator=generator) ** 2 + 1).tolist()
@@ -97,7 +97,7 @@ def test_a_program_finds_its_sequence_for_every_mix_of_lengths(kernel, seed: int
     assert_close(actual, expected, torch.float32)
 
 
-def test_prefill_skips_sequences_that_are_not_listed(seed: int) -> None:
+def test_prefill_skips_sequences_that_are_not_listed(seed):
     case = PagedCase(Shape(group=3), [9, 20, 4], seed)
     actual, expected = run(partial(prefill, listed=[1]), case, [1, 7, 4])
     assert actual[0].isnan().all()
@@ -105,7 +105,7 @@ def test_prefill_skips_sequences_that_are_not_listed(seed: int) -> None:
     assert_close(actual[1:8], expected[1:8], torch.float32)
 
 
-def test_every_token_is_in_one_query_tile_of_prefill() -> None:
+def test_every_token_is_in_one_query_tile_of_prefill():
     for group in (1, 3, 8):
         tokens = prefill_launch(64, torch.bfloat16).rows_of(group) // group
         tiles = list_query_tiles([5, 3 * tokens, 2 * tokens + 1], [0, 2], group, 64, torch.bfloat16)

@@ -74,7 +74,7 @@ def reports() -> list[dict]:
     return [json.loads(text) for text in run_python("-c", REPORTS).split("----")]
 
 
-def test_every_kernel_compiles_for_an_h100_with_matrix_instructions_where_it_has_products() -> None:
+def test_every_kernel_compiles_for_an_h100_with_matrix_instructions_where_it_has_products():
     arguments = ["--json", "--shape", "smollm2-135m", "--target", "sm_90"]
     rows = json.loads(run_python("-m", "minivllm.kernels.compile_report", *arguments))["rows"]
     assert {row["kernel"] for row in rows} == KERNELS
@@ -90,8 +90,8 @@ def rows(reports: list[dict]) -> list[dict]:
 
 @pytest.mark.slow
 def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_little(
-    reports: list[dict], rows: list[dict]
-) -> None:
+    reports, rows
+):
     assert len(rows) == 2 * len(KERNELS) * len(TARGETS)
     compiled = {(row["kernel"], row["target"]) for row in rows}
     assert compiled == {(kernel, target) for kernel in KERNELS for target in TARGETS}
@@ -107,9 +107,7 @@ def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_l
 
 
 @pytest.mark.slow
-def test_products_use_matrix_instructions_and_long_ones_the_newest(
-    rows: list[dict],
-) -> None:
+def test_products_use_matrix_instructions_and_long_ones_the_newest(rows):
     for row in rows:
         assert bool(row["matrix_instructions"]) == (row["kernel"] in WITH_PRODUCTS), row
     newest = {
@@ -119,6 +117,6 @@ def test_products_use_matrix_instructions_and_long_ones_the_newest(
 
 
 @pytest.mark.slow
-def test_one_compilation_serves_block_tables_of_every_width(reports: list[dict]) -> None:
+def test_one_compilation_serves_block_tables_of_every_width(reports):
     narrow, wide = reports[3]
     assert narrow == wide

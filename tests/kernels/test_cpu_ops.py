@@ -3,7 +3,6 @@
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,7 +22,7 @@ def ops() -> CpuOps:
 
 @pytest.mark.parametrize("size", [16, 576, 20])
 @pytest.mark.parametrize("num_rows", [1, 16, 200])
-def test_norms_match_their_references_for_any_shape(ops: CpuOps, num_rows: int, size: int) -> None:
+def test_norms_match_their_references_for_any_shape(ops, num_rows, size):
     torch.manual_seed(0)
     x, residual, weight = (
         torch.randn(num_rows, size),
@@ -41,7 +40,7 @@ def test_norms_match_their_references_for_any_shape(ops: CpuOps, num_rows: int, 
     assert torch.equal(ours, theirs)
 
 
-def test_silu_matches_its_reference_over_its_whole_range(ops: CpuOps) -> None:
+def test_silu_matches_its_reference_over_its_whole_range(ops):
     x = torch.linspace(-120.0, 120.0, 2 * 24 * 3).view(3, 48)
     torch.testing.assert_close(
         ops.silu_and_mul(x), reference_ops.silu_and_mul(x), rtol=2e-6, atol=1e-30
@@ -50,7 +49,7 @@ def test_silu_matches_its_reference_over_its_whole_range(ops: CpuOps) -> None:
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
-def test_a_product_is_bitwise_the_same_in_every_batch(ops: CpuOps, num_threads: int) -> None:
+def test_a_product_is_bitwise_the_same_in_every_batch(ops, num_threads):
     torch.manual_seed(0)
     x, panels = torch.randn(300, 65), torch.randn(9, 65, LANES)
     alone = torch.cat([ops.linear(row[None], panels) for row in x])
@@ -70,8 +69,8 @@ def test_a_product_is_bitwise_the_same_in_every_batch(ops: CpuOps, num_threads: 
 
 @pytest.mark.slow  # builds the kernels once more
 def test_results_are_bitwise_the_same_when_the_compiler_avoids_fused_operations(
-    ops: CpuOps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    ops, tmp_path, monkeypatch
+):
     # By default gcc 13 does this for Sapphire Rapids and Zen 4: a multiplication and an addition
     # where a loop has one sum.
     compiler = [*library._compiler(), "--param=avoid-fma-max-bits=512"]
@@ -89,7 +88,7 @@ def test_results_are_bitwise_the_same_when_the_compiler_avoids_fused_operations(
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "linear"])
-def test_a_nan_row_spoils_no_other(name: str, ops: CpuOps) -> None:
+def test_a_nan_row_spoils_no_other(name, ops):
     x, panels, weight = torch.randn(20, 32), torch.randn(2, 32, LANES), torch.ones(32)
     compute = {
         "rms_norm": lambda: ops.rms_norm(x, weight, 1e-5),
@@ -103,9 +102,7 @@ def test_a_nan_row_spoils_no_other(name: str, ops: CpuOps) -> None:
 
 
 @pytest.mark.slow  # builds the kernels once more
-def test_the_library_is_built_once_and_then_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_library_is_built_once_and_then_loaded(tmp_path, monkeypatch):
     load_cpu_library.cache_clear()
     load_cpu_library(tmp_path)
     (built,) = tmp_path.iterdir()
@@ -118,7 +115,7 @@ def test_the_library_is_built_once_and_then_loaded(
 
 
 @pytest.mark.slow  # builds the kernels twice
-def test_processes_can_build_at_the_same_time(tmp_path: Path) -> None:
+def test_processes_can_build_at_the_same_time(tmp_path):
     code = (
         "import sys, pathlib; from minivllm.kernels.cpu.library import *;"
         " load_cpu_library(pathlib.Path(sys.argv[1]))"
@@ -141,9 +138,7 @@ def test_processes_can_build_at_the_same_time(tmp_path: Path) -> None:
         ("{folder}/clang", "is clang, .* set CC to a gcc"),
     ],
 )
-def test_a_bad_compiler_or_clang_gives_one_sentence(
-    compiler: str, why: str, tmp_path: Path, monkeypatch
-) -> None:
+def test_a_bad_compiler_or_clang_gives_one_sentence(compiler, why, tmp_path, monkeypatch):
     programs = {
         "broken": "\x7fELF and nothing more",
         "clang": "#!/bin/sh\necho 'Debian clang version 19.1.7'\n",
@@ -157,7 +152,7 @@ def test_a_bad_compiler_or_clang_gives_one_sentence(
         load_cpu_library(tmp_path / "kernels")
 
 
-def test_a_file_in_place_of_the_folder_gives_one_sentence(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_gives_one_sentence(tmp_path):
     load_cpu_library.cache_clear()
     (tmp_path / "kernels").write_text("")
     with pytest.raises(CpuKernelsError, match="cannot be stored in"):

@@ -52,7 +52,7 @@ def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3, 8])
-def test_every_item_is_done_exactly_once(share, num_threads: int) -> None:
+def test_every_item_is_done_exactly_once(share, num_threads):
     for num_items in (0, 1, 2, 7, 200):
         for is_long in (False, True):
             done: list[int] = []
@@ -60,7 +60,7 @@ def test_every_item_is_done_exactly_once(share, num_threads: int) -> None:
             assert Counter(done) == Counter(range(num_items))
 
 
-def test_a_suspended_thread_delays_only_its_own_item(share) -> None:
+def test_a_suspended_thread_delays_only_its_own_item(share):
     num_items, caller, rest_is_done, by_caller = 500, threading.get_ident(), threading.Event(), []
 
     def work(item: int) -> None:
@@ -76,7 +76,7 @@ def test_a_suspended_thread_delays_only_its_own_item(share) -> None:
     assert len(by_caller) >= num_items - 1
 
 
-def test_a_second_caller_does_not_wait_for_the_first(share) -> None:
+def test_a_second_caller_does_not_wait_for_the_first(share):
     inner: list[int] = []
     both_are_at_it = threading.Barrier(2)
 
@@ -93,7 +93,7 @@ def test_a_second_caller_does_not_wait_for_the_first(share) -> None:
     assert Counter(inner) == Counter(dict.fromkeys(range(5), 6))
 
 
-def test_a_child_process_computes_what_its_parent_does() -> None:
+def test_a_child_process_computes_what_its_parent_does():
     ops = load_cpu_ops()
     if not ops.linear_is_fast:
         pytest.skip("OpenMP's threads do not survive a fork")
@@ -113,7 +113,7 @@ def test_a_child_process_computes_what_its_parent_does() -> None:
         torch.set_num_threads(before)
 
 
-def test_a_separate_thread_gets_the_same_bits_while_others_compute() -> None:
+def test_a_separate_thread_gets_the_same_bits_while_others_compute():
     ops, x, panels = load_cpu_ops(), torch.randn(16, 640), torch.randn(40, 640, LANES)
     expected, results = ops.linear(x, panels), []
 
@@ -128,7 +128,7 @@ def test_a_separate_thread_gets_the_same_bits_while_others_compute() -> None:
     assert results == [True] * 4
 
 
-def test_the_library_exports_no_name_that_another_library_could_replace() -> None:
+def test_the_library_exports_no_name_that_another_library_could_replace():
     names = Path(load_cpu_ops()._library._name)
     said = subprocess.run(
         ["nm", "-D", "--defined-only", str(names)], capture_output=True, text=True

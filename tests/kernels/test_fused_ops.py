@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.model.paged_cases import DEVICE, PAIRWISE_SHAPES, TOLERANCE, Shape, assert_close
+from support.model.paged_cases import DEVICE, PAIRWISE_SHAPES, TOLERANCE, assert_close
 
 from minivllm.kernels import norm_act, reference_ops, rotary
 
@@ -17,7 +17,7 @@ def random(seed: int, *shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [64, 576, 896])
-def test_rms_norm_equals_the_reference(size: int, dtype: torch.dtype, seed: int) -> None:
+def test_rms_norm_equals_the_reference(size, dtype, seed):
     x, weight = random(seed, 5, size), random(seed + 1, size)
     # rows of a wider tensor
     wide = torch.cat((x, torch.full_like(x, JUNK)), dim=1).to(dtype).to(DEVICE)
@@ -26,7 +26,7 @@ def test_rms_norm_equals_the_reference(size: int, dtype: torch.dtype, seed: int)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_residual_sum_is_written_and_normed(dtype: torch.dtype, seed: int) -> None:
+def test_the_residual_sum_is_written_and_normed(dtype, seed):
     x, residual, weight = random(seed, 5, 576), random(seed + 1, 5, 576), random(seed + 2, 576)
     device_residual = residual.to(dtype).to(DEVICE)
     actual = norm_act.add_rms_norm(
@@ -38,16 +38,14 @@ def test_the_residual_sum_is_written_and_normed(dtype: torch.dtype, seed: int) -
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [80, 1536])
-def test_silu_and_multiply_equals_the_reference(size: int, dtype: torch.dtype, seed: int) -> None:
+def test_silu_and_multiply_equals_the_reference(size, dtype, seed):
     gate_up = random(seed, 3, 2 * size) * 4
     actual = norm_act.silu_and_mul(gate_up.to(dtype).to(DEVICE))
     assert_close(actual, reference_ops.silu_and_mul(gate_up), dtype)
 
 
 @pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
-def test_rotated_keys_go_to_their_slots_and_rotated_queries_come_back(
-    shape: Shape, seed: int
-) -> None:
+def test_rotated_keys_go_to_their_slots_and_rotated_queries_come_back(shape, seed):
     num_tokens, num_blocks, kv_heads = 6, 3, shape.num_kv_heads
     qkv = random(seed, num_tokens, shape.num_heads + 2 * kv_heads, shape.head_size)
     split = [shape.num_heads, kv_heads, kv_heads]

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from support.model.paged_cases import DEVICE, PAIRWISE_SHAPES, Shape
+from support.model.paged_cases import DEVICE, PAIRWISE_SHAPES
 
 from minivllm.kernels import kv_write, reference
 
 
 @pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
-def test_keys_and_values_go_to_their_slots_and_nowhere_else(shape: Shape, seed: int) -> None:
+def test_keys_and_values_go_to_their_slots_and_nowhere_else(shape, seed):
     generator = torch.Generator().manual_seed(seed)
     num_blocks, num_tokens = 6, 11
     qkv = torch.randn(num_tokens, 3 * shape.num_kv_heads, shape.head_size, generator=generator).to(
@@ -29,7 +29,7 @@ def test_keys_and_values_go_to_their_slots_and_nowhere_else(shape: Shape, seed: 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_blocks_are_copied_in_every_layer_by_one_launch(dtype: torch.dtype, seed: int) -> None:
+def test_blocks_are_copied_in_every_layer_by_one_launch(dtype, seed):
     generator = torch.Generator().manual_seed(seed)
     # a block is longer than a chunk
     expected = torch.randn(6, 9, 16, 3, 96, generator=generator).to(dtype)
@@ -40,7 +40,7 @@ def test_blocks_are_copied_in_every_layer_by_one_launch(dtype: torch.dtype, seed
     assert torch.equal(actual.cpu(), expected)
 
 
-def test_the_reference_copy_reads_all_sources_first() -> None:
+def test_the_reference_copy_reads_all_sources_first():
     caches = torch.arange(4.0).view(1, 4, 1)
     reference.copy_blocks(caches, torch.tensor([0, 1]), torch.tensor([1, 2]))
     assert caches.flatten().tolist() == [0.0, 0.0, 1.0, 3.0]

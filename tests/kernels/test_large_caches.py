@@ -4,8 +4,6 @@ The cache has more than 2^31 numbers (4 GiB), but only a few pages are touched, 
 address space and no memory.
 """
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from support.model.paged_cases import DEVICE, assert_close
@@ -45,9 +43,7 @@ def small(cache: torch.Tensor, seed: int) -> torch.Tensor:
     [decode_naive, decode_grouped, lambda *arguments: decode_split(*arguments, num_splits=2)],
     ids=["naive", "grouped", "split"],
 )
-def test_decodes_read_blocks_beyond_32_bits(
-    decode: Callable[..., torch.Tensor], cache: torch.Tensor, small: torch.Tensor
-) -> None:
+def test_decodes_read_blocks_beyond_32_bits(decode, cache, small):
     query = torch.randn(1, 2, HEAD_SIZE).half()
     lengths = torch.tensor([LENGTH], dtype=torch.int32, device=DEVICE)
     table = torch.tensor([LAST_BLOCKS], dtype=torch.int32, device=DEVICE)
@@ -63,9 +59,7 @@ def test_decodes_read_blocks_beyond_32_bits(
 
 
 @pytest.mark.parametrize("num_splits", [None, 1, 2], ids=["prefill", "unified", "unified, split"])
-def test_chunks_read_blocks_beyond_32_bits(
-    num_splits: int | None, cache: torch.Tensor, small: torch.Tensor
-) -> None:
+def test_chunks_read_blocks_beyond_32_bits(num_splits, cache, small):
     query = torch.randn(9, 2, HEAD_SIZE).half()
     table, starts, lengths = (
         torch.tensor(numbers, dtype=torch.int32, device=DEVICE)
@@ -84,9 +78,7 @@ def test_chunks_read_blocks_beyond_32_bits(
     assert_close(actual, expected, torch.float16)
 
 
-def test_writes_and_copies_reach_blocks_beyond_32_bits(
-    cache: torch.Tensor, small: torch.Tensor
-) -> None:
+def test_writes_and_copies_reach_blocks_beyond_32_bits(cache, small):
     key, value = torch.randn(2, 2, 1, HEAD_SIZE).half()
     slots = torch.tensor([LAST_BLOCKS[0] * BLOCK_SIZE + 5, LAST_BLOCKS[1] * BLOCK_SIZE + 7])
     device_pair = key.to(DEVICE), value.to(DEVICE)

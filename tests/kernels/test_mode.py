@@ -34,16 +34,14 @@ def run_python(code: str, cwd: Path, **variables: str) -> subprocess.CompletedPr
     )
 
 
-def test_triton_imported_too_early_is_an_error_that_names_the_variable(tmp_path: Path) -> None:
+def test_triton_imported_too_early_is_an_error_that_names_the_variable(tmp_path):
     child = run_python("import triton; import minivllm.kernels.mode", tmp_path)
     assert child.returncode != 0
     assert "TritonModeError" in child.stderr
     assert "set the environment variable TRITON_INTERPRET=1" in child.stderr
 
 
-def test_without_triton_a_cpu_works_and_asking_for_triton_says_how_to_get_it(
-    tmp_path: Path,
-) -> None:
+def test_without_triton_a_cpu_works_and_asking_for_triton_says_how_to_get_it(tmp_path):
     child = run_python(WITHOUT_TRITON, tmp_path)
     assert child.returncode == 0, child.stderr
     backend, message = child.stdout.splitlines()
@@ -52,9 +50,7 @@ def test_without_triton_a_cpu_works_and_asking_for_triton_says_how_to_get_it(
     assert "Triton, which is not installed here" in message
 
 
-def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(
-    tmp_path: Path,
-) -> None:
+def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(tmp_path):
     record = "from minivllm.kernels.compile_launch import record_launches; record_launches(print)"
     child = run_python(record, tmp_path, TRITON_INTERPRET="1")
     assert "set TRITON_INTERPRET=0" in child.stderr

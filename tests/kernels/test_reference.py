@@ -19,7 +19,7 @@ def nan_caches(num_kv_heads: int, head_size: int) -> tuple[torch.Tensor, torch.T
 @pytest.mark.parametrize(
     "seq_len", [1, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 4 * BLOCK_SIZE + 2]
 )
-def test_a_paged_context_gives_what_dense_attention_gives(group: int, seq_len: int) -> None:
+def test_a_paged_context_gives_what_dense_attention_gives(group, seq_len):
     torch.manual_seed(seq_len)
     num_kv_heads, head_size = 2, 8
     query = torch.randn(seq_len, num_kv_heads * group, head_size).double()
@@ -46,7 +46,7 @@ def test_a_paged_context_gives_what_dense_attention_gives(group: int, seq_len: i
     torch.testing.assert_close(last, dense[-1:])
 
 
-def test_a_token_with_slot_minus_one_is_written_nowhere() -> None:
+def test_a_token_with_slot_minus_one_is_written_nowhere():
     key_cache, value_cache = nan_caches(1, 2)
     key = torch.arange(6).view(3, 1, 2).double()
     reshape_and_cache(key, -key, key_cache, value_cache, torch.tensor([5, -1, 0]))

@@ -59,7 +59,7 @@ def by_program(result: KernelTrace, kernel: str) -> dict[tuple[int, int, int], P
     return {program.program: program for program in result.programs if program.kernel == kernel}
 
 
-def test_blocks_of_one_token_are_not_confused_with_heads(seed: int) -> None:
+def test_blocks_of_one_token_are_not_confused_with_heads(seed):
     case = PagedCase(Shape(head_size=16, group=1, block_size=1), [7], seed)
     query, key_cache, value_cache, *rest = case.decode_arguments(case.decode_query())
     # The engine's layout has heads before slots; with one slot both have the same stride.
@@ -75,7 +75,7 @@ def test_blocks_of_one_token_are_not_confused_with_heads(seed: int) -> None:
         ]
 
 
-def test_the_split_kernel_shows_which_split_read_which_part_and_which_were_idle(seed: int) -> None:
+def test_the_split_kernel_shows_which_split_read_which_part_and_which_were_idle(seed):
     case = PagedCase(SHAPE, [5, 140], seed)
     query = case.decode_query()
     arguments = case.decode_arguments(query)
@@ -97,7 +97,7 @@ def test_the_split_kernel_shows_which_split_read_which_part_and_which_were_idle(
     )
 
 
-def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed: int) -> None:
+def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed):
     case = PagedCase(SHAPE, [40], seed)
     query = case.random(25, 6, 64)
     tiles = list_query_tiles([25], [0], 3, 64, torch.float32)  # 10 tokens of 3 heads in 32 rows
@@ -114,7 +114,7 @@ def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed:
         assert_same(program, naive_tiles(case, 0, rows, kv_head, 0, end, size))
 
 
-def test_tracing_leaves_the_interpreter_as_it_was(seed: int) -> None:
+def test_tracing_leaves_the_interpreter_as_it_was(seed):
     case = PagedCase(SHAPE, [20], seed)
     query = case.decode_query()
     arguments = case.decode_arguments(query)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
-from minivllm.lessons.course.course import COURSE, VIEWS, Concept
+from minivllm.lessons.course.course import COURSE, VIEWS
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.tui.panels import make_panel
 
@@ -35,7 +35,7 @@ def test_every_lesson_and_exercise_is_in_the_table_after_its_prerequisites():
 
 
 @pytest.mark.parametrize("concept", COURSE, ids=lambda concept: concept.lesson)
-def test_every_concept_has_a_lesson_an_exercise_and_a_view(concept: Concept):
+def test_every_concept_has_a_lesson_an_exercise_and_a_view(concept):
     assert find_lesson(concept.lesson)
     assert concept.panels and concept.exercises
     assert all(map(find_exercise, concept.exercises))

@@ -34,12 +34,6 @@ def test_the_naive_kernel_reads_each_key_for_every_query_head_and_the_others_onc
     assert looks["static"].idle_programs >= 2 * looks["static"].programs
 
 
-@pytest.mark.slow
-def test_a_subprocess_sees_the_same_reads(looks, monkeypatch):
-    monkeypatch.setattr(kernel_reads, "_is_interpreted_here", lambda: False)
-    assert look(SHAPE) == looks
-
-
 def test_kernels_that_cannot_be_watched_give_one_sentence(monkeypatch, tmp_path):
     python = tmp_path / "python"
     python.write_text(

@@ -31,9 +31,7 @@ def _print_lesson(number: int, home: Path) -> subprocess.CompletedProcess:
         for one in lessons()
     ],
 )
-def test_a_lesson_is_readable_to_its_end_with_an_empty_home_and_no_network(
-    number: int, tmp_path: Path
-) -> None:
+def test_a_lesson_is_readable_to_its_end_with_an_empty_home_and_no_network(number, tmp_path):
     printed = _print_lesson(number, tmp_path)
     assert printed.returncode == 0, printed.stderr
     assert "This is the end of" in printed.stdout

@@ -5,10 +5,9 @@ compared with the engine.
 """
 
 import dataclasses
-from pathlib import Path
 
 import pytest
-from support.docs.played_scenarios import Played, play
+from support.docs.played_scenarios import play
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.tui.shown import missing_from
 
@@ -21,13 +20,12 @@ from minivllm.lessons.scenarios.scenarios import (
     PARALLEL_SAMPLING,
     SCENARIOS,
     SHARED_PREFIX,
-    Scenario,
 )
 from minivllm.lessons.scenarios.stories import tell
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_requests_arrive_in_the_steps_that_the_scenario_names(runs: dict[str, Played], name: str):
+def test_requests_arrive_in_the_steps_that_the_scenario_names(runs, name):
     arrived = {event.request_id: event.step for event in runs[name].of(ev.RequestArrived)}
     # A request ends with the last of its sequences.
     ended = {
@@ -41,7 +39,7 @@ def test_requests_arrive_in_the_steps_that_the_scenario_names(runs: dict[str, Pl
         began = max(ended[arrival.request_id] for arrival in wave)
 
 
-def test_shared_prefix_computes_the_system_prompt_once_for_all(runs: dict[str, Played], model: str):
+def test_shared_prefix_computes_the_system_prompt_once_for_all(runs, model):
     played = runs[SHARED_PREFIX.name]
     facts = played.facts
     first, *others = facts.requests.values()
@@ -58,7 +56,7 @@ def test_shared_prefix_computes_the_system_prompt_once_for_all(runs: dict[str, P
     assert from_free <= {f"{arrival.request_id}.0" for arrival in SHARED_PREFIX.waves[1]}
 
 
-def test_burst_refills_a_slot_in_the_step_after_it_was_left(runs: dict[str, Played]):
+def test_burst_refills_a_slot_in_the_step_after_it_was_left(runs):
     played = runs[BURST.name]
     slots = BURST.options["max_num_seqs"]
     assert any(event.reason == "max_num_seqs" for event in played.of(ev.RequestDeferred))
@@ -71,7 +69,7 @@ def test_burst_refills_a_slot_in_the_step_after_it_was_left(runs: dict[str, Play
     assert played.facts.slot_handovers == 12 - slots
 
 
-def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs: dict[str, Played]):
+def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs):
     played = runs[LONG_AND_SHORT.name]
     budget = LONG_AND_SHORT.options["max_num_batched_tokens"]
     mixed = [
@@ -93,7 +91,7 @@ def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs: dict[str, 
     assert played.facts.missed_turns == 0
 
 
-def test_memory_pressure_preempts_and_resumes(runs: dict[str, Played]):
+def test_memory_pressure_preempts_and_resumes(runs):
     played = runs[MEMORY_PRESSURE.name]
     preempted = played.of(ev.RequestPreempted)
     assert len(preempted) >= 2
@@ -103,7 +101,7 @@ def test_memory_pressure_preempts_and_resumes(runs: dict[str, Played]):
     assert played.facts.fold.counters.evicted_blocks > 0
 
 
-def test_memory_pressure_changes_no_output(runs: dict[str, Played], model: str, smollm2_path: Path):
+def test_memory_pressure_changes_no_output(runs, model, smollm2_path):
     roomy = play(MEMORY_PRESSURE, model, smollm2_path, num_gpu_blocks_override=200)
     assert roomy.facts.fold.counters.num_preemptions == 0
     pressed = runs[MEMORY_PRESSURE.name].outputs
@@ -113,9 +111,7 @@ def test_memory_pressure_changes_no_output(runs: dict[str, Played], model: str, 
 
 
 @pytest.mark.parametrize("name", [MEMORY_PRESSURE.name, "beams"])
-def test_a_scenario_is_the_same_in_every_run(
-    runs: dict[str, Played], model: str, smollm2_path: Path, name: str
-):
+def test_a_scenario_is_the_same_in_every_run(runs, model, smollm2_path, name):
     assert play(SCENARIOS[name], model, smollm2_path).events == runs[name].events
 
 
@@ -154,13 +150,13 @@ def counted(name: str, facts: RunFacts) -> list[object]:
     ],
 )
 def test_a_story_says_so_when_the_expected_effect_did_not_happen(
-    scenario: Scenario, options: dict, words: str, smollm2_path: Path
+    scenario, options, words, smollm2_path
 ):
     played = play(scenario, "smollm2-tokens", smollm2_path, **options)
     assert words in " ".join(tell(scenario, played.facts))
 
 
-def test_the_steps_of_a_wave_are_counted_from_its_start(smollm2_path: Path):
+def test_the_steps_of_a_wave_are_counted_from_its_start(smollm2_path):
     (wave,) = BURST.waves
     second = (wave[2], dataclasses.replace(wave[3], after_steps=5))
     scenario = dataclasses.replace(BURST, waves=(wave[:2], second))
@@ -169,9 +165,7 @@ def test_the_steps_of_a_wave_are_counted_from_its_start(smollm2_path: Path):
     assert arrived["dan"] == arrived["cleo"] + 5 > 10
 
 
-def test_a_request_for_a_step_that_never_comes_is_sent_when_all_others_have_finished(
-    smollm2_path: Path,
-):
+def test_a_request_for_a_step_that_never_comes_is_sent_when_all_others_have_finished(smollm2_path):
     (wave,) = BURST.waves
     late = dataclasses.replace(wave[2], after_steps=100_000)
     short = dataclasses.replace(BURST, waves=((wave[0], late),))
@@ -179,9 +173,7 @@ def test_a_request_for_a_step_that_never_comes_is_sent_when_all_others_have_fini
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_request_is_answered_in_a_run_that_is_worth_watching(
-    runs: dict[str, Played], name: str
-):
+def test_every_request_is_answered_in_a_run_that_is_worth_watching(runs, name):
     played, scenario = runs[name], SCENARIOS[name]
     assert sorted(played.outputs) == sorted(arrival.request_id for arrival in scenario.arrivals)
     assert all(one.finished and one.outputs[0].token_ids for one in played.outputs.values())
@@ -198,9 +190,7 @@ def test_every_request_is_answered_in_a_run_that_is_worth_watching(
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_story_of_a_run_has_three_sentences_with_its_own_numbers(
-    runs: dict[str, Played], name: str
-):
+def test_the_story_of_a_run_has_three_sentences_with_its_own_numbers(runs, name):
     facts = runs[name].facts
     story = tell(SCENARIOS[name], facts)
     assert len(story) == len(tell(SCENARIOS[name], RunFacts(runs[name].engine.log_header()))) == 3

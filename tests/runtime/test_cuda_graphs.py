@@ -29,7 +29,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("most", [1, 7, 256, 4096])
-def test_sizes_go_from_one_to_the_largest_batch_with_little_padding(most: int) -> None:
+def test_sizes_go_from_one_to_the_largest_batch_with_little_padding(most):
     sizes = padded_sizes(most)
     assert (sizes[0], sizes[-1]) == (1, most)
     assert len(sizes) <= 48
@@ -55,7 +55,7 @@ def static_runner(
 @pytest.mark.parametrize(
     ("name", "custom_ops"), [("llama", ["none"]), *((name, ["all"]) for name in PEERS)]
 )
-def test_a_padded_batch_gives_the_logits_of_an_unpadded_one(name, custom_ops, monkeypatch) -> None:
+def test_a_padded_batch_gives_the_logits_of_an_unpadded_one(name, custom_ops, monkeypatch):
     run = static_runner(monkeypatch, [2, 7], name, custom_ops=custom_ops)
     ran = spy_on_runs(run, monkeypatch)
     plain = PlannedRunner(load_into_ours(make_peer(name)), max_num_seqs=7)
@@ -74,7 +74,7 @@ def spy_on_runs(run: PlannedRunner, monkeypatch: pytest.MonkeyPatch) -> list[int
 
 @interpreted
 @pytest.mark.parametrize("custom_ops", [["none"], ["all"]], ids=["plain", "fused"])
-def test_padding_is_never_read_and_never_written(custom_ops, monkeypatch) -> None:
+def test_padding_is_never_read_and_never_written(custom_ops, monkeypatch):
     """Padding rows still hold a larger batch and ids that are in no cache."""
     run = static_runner(monkeypatch, [2, 6], custom_ops=custom_ops)
     sequences = [run.new([5 * i + j for j in range(1, 6)]) for i in range(6)]
@@ -109,7 +109,7 @@ def test_padding_is_never_read_and_never_written(custom_ops, monkeypatch) -> Non
 
 
 @interpreted
-def test_steps_of_the_same_padded_size_use_the_same_tensors(monkeypatch) -> None:
+def test_steps_of_the_same_padded_size_use_the_same_tensors(monkeypatch):
     """A graph has recorded addresses and shapes."""
     run = static_runner(monkeypatch, [6])
     graphs, seen = run.runner._decode_graphs, []
@@ -132,7 +132,7 @@ def test_steps_of_the_same_padded_size_use_the_same_tensors(monkeypatch) -> None
 
 
 @interpreted
-def test_steps_with_a_chunk_or_with_attention_mass_are_not_padded(monkeypatch) -> None:
+def test_steps_with_a_chunk_or_with_attention_mass_are_not_padded(monkeypatch):
     run = static_runner(monkeypatch, [4])
     ran = spy_on_runs(run, monkeypatch)
     first, second = run.new([1, 2, 3]), run.new([4])

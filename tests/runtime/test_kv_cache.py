@@ -1,7 +1,5 @@
 """How many blocks fit, and what counts as free memory."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -19,7 +17,7 @@ SMOLLM2_SPEC = KVCacheSpec(
 )
 
 
-def test_the_cache_has_only_whole_blocks_and_less_than_one_is_refused() -> None:
+def test_the_cache_has_only_whole_blocks_and_less_than_one_is_refused():
     size = SMOLLM2_SPEC.bytes_per_block
     for num_bytes, num_blocks in ((size, 1), (2 * size - 1, 1), (2 * size, 2)):
         assert num_blocks_that_fit(SMOLLM2_SPEC, num_bytes) == num_blocks
@@ -32,9 +30,7 @@ def test_the_cache_has_only_whole_blocks_and_less_than_one_is_refused() -> None:
     ("limit", "used", "dropped", "available"),
     [("max", 10, 0, 1000 * 1024), ("5000", 3000, 500, 2500), ("5000", 9000, 500, 0)],
 )
-def test_a_lower_container_limit_counts(
-    limit: str, used: int, dropped: int, available: int, tmp_path: Path
-) -> None:
+def test_a_lower_container_limit_counts(limit, used, dropped, available, tmp_path):
     files = {
         "proc/meminfo": "MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable:  1000 kB\n",
         "sys/fs/cgroup/memory.max": f"{limit}\n",
@@ -47,9 +43,7 @@ def test_a_lower_container_limit_counts(
     assert available_cpu_memory(tmp_path) == available
 
 
-def test_the_default_cache_is_a_gibibyte_or_half_of_what_is_free(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_default_cache_is_a_gibibyte_or_half_of_what_is_free(monkeypatch):
     for available, expected in ((None, GIB), (8 * GIB, GIB), (GIB, GIB // 2)):
         monkeypatch.setattr("minivllm.runtime.kv_cache.available_cpu_memory", lambda a=available: a)
         assert default_cpu_cache_bytes() == expected

@@ -33,7 +33,7 @@ def decoder(peer):
 # ---- the flat batch ----
 
 
-def test_a_batch_concatenates_tokens_positions_and_slots(decoder) -> None:
+def test_a_batch_concatenates_tokens_positions_and_slots(decoder):
     run = PlannedRunner(decoder)
     batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
     ahead, chunked, short = (run.new(prompt(length, seed=length)) for length in (6, 30, 3))
@@ -53,7 +53,7 @@ def test_a_batch_concatenates_tokens_positions_and_slots(decoder) -> None:
         assert row[: len(ids)].tolist() == ids
 
 
-def test_tokens_that_the_prefix_cache_holds_are_not_written(decoder) -> None:
+def test_tokens_that_the_prefix_cache_holds_are_not_written(decoder):
     run = PlannedRunner(decoder)
     batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
     first = run.new(prompt(8))
@@ -67,7 +67,7 @@ def test_tokens_that_the_prefix_cache_holds_are_not_written(decoder) -> None:
     assert inputs.attention.slot_mapping.tolist() == [again.block_table[2].block_id * 4]
 
 
-def test_a_slot_forgets_the_sequence_that_had_it(decoder, peer) -> None:
+def test_a_slot_forgets_the_sequence_that_had_it(decoder, peer):
     run = PlannedRunner(decoder)
     old = run.new(prompt(40))
     run.run((old, 40))
@@ -82,7 +82,7 @@ def test_a_slot_forgets_the_sequence_that_had_it(decoder, peer) -> None:
 # ---- executing ----
 
 
-def test_logits_come_back_for_the_sequences_that_sample_in_plan_order(decoder, peer) -> None:
+def test_logits_come_back_for_the_sequences_that_sample_in_plan_order(decoder, peer):
     run = PlannedRunner(decoder)
     one, unfinished, two = (run.new(prompt(length, seed=length)) for length in (5, 50, 9))
     logits = run.run((two, 9), (unfinished, 20), (one, 5))
@@ -92,7 +92,7 @@ def test_logits_come_back_for_the_sequences_that_sample_in_plan_order(decoder, p
     assert run.run((unfinished, 20)).shape == (0, VOCAB_SIZE)
 
 
-def test_old_content_of_a_block_cannot_reach_its_next_owner(decoder, peer) -> None:
+def test_old_content_of_a_block_cannot_reach_its_next_owner(decoder, peer):
     run = PlannedRunner(decoder)
     for cache in run.runner._attention.kv_caches:
         cache.fill_(float("nan"))
@@ -107,7 +107,7 @@ def test_old_content_of_a_block_cannot_reach_its_next_owner(decoder, peer) -> No
         logits = run.run(*((sequence, 1) for sequence in sequences))
 
 
-def test_a_result_holds_only_what_its_own_call_watched(decoder) -> None:
+def test_a_result_holds_only_what_its_own_call_watched(decoder):
     run = PlannedRunner(decoder)
     one, two = run.new(prompt(9)), run.new(prompt(5, seed=1))
     watched = run.runner.execute_model(run.plan((one, 8), (two, 5)), Watch(attention_mass=True))
@@ -121,7 +121,7 @@ def test_a_result_holds_only_what_its_own_call_watched(decoder) -> None:
     assert (result.attention_mass, result.decode_samples) == ((), ())
 
 
-def test_the_time_to_prepare_a_batch_is_measured_on_the_injected_clock(decoder) -> None:
+def test_the_time_to_prepare_a_batch_is_measured_on_the_injected_clock(decoder):
     run = PlannedRunner(decoder)
     ticks = iter([10.0, 10.5])
     run.runner._now = lambda: next(ticks)
@@ -134,9 +134,7 @@ def test_the_time_to_prepare_a_batch_is_measured_on_the_injected_clock(decoder) 
 BYTES_PER_BLOCK = 3 * 2 * 2 * 8 * 4 * 4
 
 
-def test_cache_and_context_length_default_to_memory_and_model(
-    decoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cache_and_context_length_default_to_memory_and_model(decoder, monkeypatch):
     from_memory = {"num_gpu_blocks_override": None}
     run = PlannedRunner(decoder, **from_memory, kv_cache_memory_bytes=10 * BYTES_PER_BLOCK + 5)
     assert run.runner.num_blocks == 10
@@ -167,7 +165,7 @@ def test_cache_and_context_length_default_to_memory_and_model(
         ({"slot_mapping": np.array([4, -2, 3])}, "slot -2"),
     ],
 )
-def test_the_invariant_check_finds_a_block_or_slot_outside_the_cache(changes, message) -> None:
+def test_the_invariant_check_finds_a_block_or_slot_outside_the_cache(changes, message):
     step = {
         "query_start_loc": np.array([0, 2, 3]),
         "num_computed_tokens": np.array([4, 0]),
@@ -180,7 +178,7 @@ def test_the_invariant_check_finds_a_block_or_slot_outside_the_cache(changes, me
         CommonAttentionMetadata(**(step | changes)).check(num_blocks=8, block_size=4)
 
 
-def test_the_runner_checks_its_batches_and_copies_when_invariants_are_checked(decoder) -> None:
+def test_the_runner_checks_its_batches_and_copies_when_invariants_are_checked(decoder):
     run = PlannedRunner(decoder, check_invariants=True)
     sequence = run.new(prompt(3))
     plan = run.plan((sequence, 3))

@@ -55,9 +55,7 @@ def static(tables_on_device: torch.Tensor) -> StaticInputs:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_after_any_steps_the_device_holds_the_inputs_of_the_last(
-    seed: int, static, tables_on_device
-) -> None:
+def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, tables_on_device):
     """Sequences grow, end, begin and change places."""
     rng = np.random.default_rng(seed)
     sequences: list[tuple[list[int], int]] = []
@@ -85,9 +83,7 @@ def test_after_any_steps_the_device_holds_the_inputs_of_the_last(
             assert row[: len(table)].tolist() == table
 
 
-def test_a_decode_step_takes_one_copy_and_one_more_operation_if_a_sequence_got_a_block(
-    static,
-) -> None:
+def test_a_decode_step_takes_one_copy_and_one_more_operation_if_a_sequence_got_a_block(static):
     tables = [[3, 4], [5], [6]]
     static.set(inputs_of(tables, [7, 2, 3]))
     with Operations() as same:
@@ -98,7 +94,7 @@ def test_a_decode_step_takes_one_copy_and_one_more_operation_if_a_sequence_got_a
     assert grown.copies == ["copy_", "index_copy_"]
 
 
-def test_when_many_rows_move_the_tables_are_copied_at_once(static, tables_on_device) -> None:
+def test_when_many_rows_move_the_tables_are_copied_at_once(static, tables_on_device):
     tables = [[10 * i + j for j in range(4)] for i in range(1, 6)]
     static.set(inputs_of(tables, [16] * 5))
     with Operations() as moved:
@@ -107,7 +103,7 @@ def test_when_many_rows_move_the_tables_are_copied_at_once(static, tables_on_dev
     assert tables_on_device[:4, :4].tolist() == tables[1:]
 
 
-def test_an_engine_that_preempts_and_forks_gives_the_same_tokens_as_with_torch() -> None:
+def test_an_engine_that_preempts_and_forks_gives_the_same_tokens_as_with_torch():
     """Rows move, blocks change owners and sequences return: real steps with interpreted kernels."""
     if not pytest.importorskip("minivllm.kernels.mode").INTERPRETED:
         pytest.skip("kernels are compiled here, and this engine is on the CPU")

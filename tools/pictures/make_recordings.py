@@ -31,7 +31,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lab.compare.configurations import parse_configuration
 from minivllm.lab.compare.run import play
-from minivllm.lab.compare.trace import make_trace
+from minivllm.lab.compare.trace import Trace, make_trace
 from minivllm.lessons.scenarios.house import for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
@@ -69,10 +69,14 @@ def record(scenario: Scenario, model: str, path: Path) -> None:
 
 
 def record_policies(model_name: str, folder: Path) -> list[Path]:
-    """Run the same requests under two policies, like `minivllm compare`; return the recordings."""
+    """Run the same requests under two policies; return the recordings.
+
+    Unlike in `minivllm compare`, a text ends where the model ends it. Both policies compute the
+    same texts, so neither side wins with shorter ones.
+    """
     common = {**FIXED, "model": model_name}
     model = load_model(EngineConfig(**common))
-    trace = make_trace(POLICIES_SCENARIO, model.tokenizer, seed=0)
+    trace = may_end(make_trace(POLICIES_SCENARIO, model.tokenizer, seed=0))
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name in POLICIES:
@@ -84,6 +88,14 @@ def record_policies(model_name: str, folder: Path) -> list[Path]:
             play(engine, trace)
         paths.append(path)
     return paths
+
+
+def may_end(trace: Trace) -> Trace:
+    waves = (
+        tuple(replace(one, params=replace(one.params, ignore_eos=False)) for one in wave)
+        for wave in trace.waves
+    )
+    return replace(trace, waves=tuple(waves))
 
 
 def record_xray(model: str, path: Path) -> None:

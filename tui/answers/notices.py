@@ -34,7 +34,7 @@ class Notices:
 
     def _look_at_the_source(self) -> None:
         """Report a lost, ended or damaged source in full: the top line has too little room."""
-        status = self._context.transport.source.status
+        status = self._context.own.source.status
         if status.state != self._trouble and status.text and status.state != "indexing":
             # The user is looking at the old engine's past, so do not jump to the new engine.
             self._tell(
@@ -55,10 +55,10 @@ class Notices:
 
     def _look_for_cut_answers(self) -> None:
         """Report a request of this user whose answer ended at a token limit."""
-        view = self._context.transport.view
+        view = self._context.own.view
         newest, seen = view.fold.history, self._newest
         self._newest = newest[-1] if newest else None
-        if self._context.control is None or self._context.transport.state != "live":
+        if self._context.control is None or self._context.own.state != "live":
             return
         for done in takewhile(lambda done: done is not seen, reversed(newest)):
             record = view.ledger.sequences.get(done.seq_id)

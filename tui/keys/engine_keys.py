@@ -43,12 +43,12 @@ class EngineKeys:
 
     def step(self) -> None:
         if control := self._control():
-            self._context.transport.to_live()
+            self._context.own.to_live()
             control.step()
 
     def phase(self) -> None:
         if control := self._control():
-            self._context.transport.to_live()
+            self._context.own.to_live()
             control.step_phase()
 
     def add(self) -> None:

@@ -31,6 +31,10 @@ class LookKeys:
             await self.go(name)
 
     async def go(self, name: str) -> None:
+        if name == "compare":
+            self._app.race_keys.show()
+        else:
+            self._app.race_keys.hide()
         await self._app.switch_mode(name)
         self._app.call_after_refresh(self._app.draw)
 

@@ -1,4 +1,4 @@
-"""`TimeKeys`: the keys that move in time. A second recording moves with the first."""
+"""`TimeKeys`: the keys that move in time."""
 
 from collections.abc import Callable
 
@@ -18,15 +18,9 @@ class TimeKeys:
         """Read each time: the next page of a lesson can have another recording."""
         return self._context.transport
 
-    def draw_here(self) -> None:
-        """Draw this moment, after moving the second recording to the same step."""
-        if self._context.second is not None:
-            self._context.second.to_step(self._transport.view.fold.step)
-        self._draw()
-
     def toggle(self) -> None:
         self._transport.toggle()
-        self.draw_here()
+        self._draw()
 
     def step(self, by: int) -> None:
         self._move(by, self._transport.step)
@@ -45,26 +39,27 @@ class TimeKeys:
             self._tell(
                 "This is the beginning." if by < 0 else "There is nothing after this (so far)."
             )
-        self.draw_here()
+        self._draw()
 
     def start(self) -> None:
         self._transport.to_start()
-        self.draw_here()
+        self._draw()
 
     def live(self) -> None:
         self._transport.to_live()
-        self.draw_here()
+        self._draw()
 
     def leave_the_past(self) -> None:
         """Go to the live end, where the engine takes new requests, and report the jump."""
-        if self._transport.state != "live":
-            step = self._transport.view.fold.step
-            self._transport.to_live()
+        own = self._context.own
+        if own.state != "live":
+            step = own.view.fold.step
+            own.to_live()
             self._tell(
                 f"The picture was at step {step:,}. It is live again now, because the"
                 " engine accepts requests only there."
             )
-            self.draw_here()
+            self._draw()
 
     def slide(self, part: float) -> None:
         """Go to the step at this fraction of the recording, from 0 to 1 (the newest event)."""
@@ -76,7 +71,7 @@ class TimeKeys:
             transport.to_step(transport.recording.step_of(position))
         else:
             transport.to_start()
-        self.draw_here()
+        self._draw()
 
     def speed(self, by: int) -> None:
         transport = self._transport
@@ -84,12 +79,12 @@ class TimeKeys:
         transport.change_speed(by)
         if transport.speed == before:
             self._tell(f"{before:g}× is the {'slowest' if by < 0 else 'fastest'} speed.")
-        self.draw_here()
+        self._draw()
 
     def mark(self) -> None:
         mark = self._transport.mark()
         self._tell(f"Mark {mark.name} is at step {mark.step:,}.")
-        self.draw_here()
+        self._draw()
 
     def previous_mark(self) -> None:
         before = self._transport.position
@@ -98,4 +93,4 @@ class TimeKeys:
             self._tell("There is no mark yet: press m to set one.")
         elif mark.position == before:
             self._tell(f"This is mark {mark.name}, the only mark.")
-        self.draw_here()
+        self._draw()

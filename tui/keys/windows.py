@@ -118,7 +118,7 @@ class Windows:
             self._context.selection.choose(target)
             self._app.engine_keys.watch_selected()
             await self._app.look_keys.open()
-        self._app.time_keys.draw_here()
+        self._app.draw()
 
 
 def find_target(context: Context, name: str) -> Target | None:

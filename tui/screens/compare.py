@@ -1,7 +1,6 @@
-"""The Compare screen: two recordings of one trace, after the same step.
+"""The Compare screen: two recordings of the same requests at the same moment, or a race of both.
 
-When the first recording moves, the second follows by step, not by number of events: two policies
-emit different events.
+When the first recording moves, the second follows, to the same step or the same second (key c).
 """
 
 from collections.abc import Iterable
@@ -9,7 +8,9 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.time.follow import follow
 from minivllm.tui.widgets.compare.comparison import Comparison
+from minivllm.tui.widgets.compare.race_line import RaceLine
 from minivllm.tui.widgets.compare.side import Side
 from minivllm.tui.widgets.frame.boxes import PanelRow
 from minivllm.tui.widgets.frame.sentences import WatchSentence
@@ -22,17 +23,20 @@ class CompareScreen(DashboardScreen):
         # Keep references: one more frame can be drawn while the screen is being removed.
         self._watch = WatchSentence(self.context.watch, id="watch")
         yield self._watch
+        yield RaceLine(id="race")
         with PanelRow(id="sides"):
-            yield Side("A: this recording", is_second=False, id="side-a")
-            yield Side("B: the second one", is_second=True, id="side-b")
+            yield Side("A", is_second=False, id="side-a")
+            yield Side("B", is_second=True, id="side-b")
         self._comparison = Comparison(id="comparison")
         yield self._comparison
 
     def draw(self) -> None:
         first, second = self.context.transport, self.context.second
-        if second is not None and second.view.fold.step != first.view.fold.step:
-            second.to_step(first.view.fold.step)
-        for panel in (self._watch, self._comparison):
-            panel.set_class(second is None, "-away")
+        if second is not None:
+            follow(first, second, self.context.same)
+        # The sentence is about the dashboard's own recording, not about a race.
+        self._watch.set_class(second is None or self.context.behind is not None, "-away")
+        self._comparison.set_class(second is None, "-away")
+        self._comparison.set_class(self.context.behind is not None, "-race")
         for panel in self.panels():
             panel.show(second.view if second is not None and panel.id == "side-b" else first.view)

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from minivllm.tui.control import Question
+from minivllm.tui.control import Entry, Question
 
 _ROWS_ABOVE = 6
 _MOST_DIGITS = 18
@@ -90,6 +90,27 @@ class QuestionScreen(AskScreen):
 _NUMBERS: dict[str, tuple[Literal["integer", "number"], type]] = {
     "max_tokens": ("integer", int), "temperature": ("number", float), "n": ("integer", int),
 }  # fmt: skip
+
+
+class RaceScreen(AskScreen):
+    """Asks for the configurations of both sides."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(
+            "Race two configurations",
+            "The requests of this run, served again by two engines with the same memory. Parts,"
+            " joined by +: continuous, static or sequential (batching); paged or contiguous"
+            " (memory); chunked or unchunked (prefill); delay. tab moves to the other side.",
+            entry.a,
+        )
+        self._second = entry.b
+
+    def numbers(self) -> Iterable[Widget]:
+        yield Input(self._second, id="second", select_on_focus=True)
+
+    def enter(self) -> None:
+        names = [self.query_one(f"#{id}", Input).value.strip() for id in ("answer", "second")]
+        self.dismiss(Entry(*names))
 
 
 class TextScreen(ModalScreen[None]):

@@ -6,6 +6,7 @@ must begin between two steps, or the first plan is incomplete.
 """
 
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter
+from minivllm.events.recording.recording import Recording
 from minivllm.tui.time.transport import Transport
 
 _NEAR = 1000
@@ -15,12 +16,15 @@ _NEAR = 1000
 class UsageFollower:
     def __init__(self) -> None:
         self._meter: KVUsageMeter | None = None
+        self._recording: Recording | None = None
         self._position = 0
 
     def usage_at(self, transport: Transport) -> KVUsage | None:
         """Usage in the last step that has ended; None if no sequence ran in that step."""
         recording, position = transport.recording, transport.position
-        if self._meter is None or not self._position <= position <= self._position + _NEAR:
+        is_near = self._position <= position <= self._position + _NEAR
+        if recording is not self._recording or not is_near:
+            self._recording = recording
             # Begin one step earlier, because the current step may be unfinished.
             self._position = self._step_before(recording, self._step_before(recording, position))
             self._meter = KVUsageMeter(

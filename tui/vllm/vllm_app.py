@@ -8,7 +8,7 @@ last numbers stay, and the top line says in red that they are old.
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Footer
 
@@ -51,6 +51,7 @@ class VllmApp(App[None]):
         ("q", "quit", "quit"),
         ("t", "toggle_theme", "theme"),
         ("z", "maximize", "maximize"),
+        Binding("R", "race", "race", show=False),
     ]
 
     def __init__(self, source: VllmSource, *, ascii: bool = False) -> None:
@@ -103,6 +104,9 @@ class VllmApp(App[None]):
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
+
+    def action_race(self) -> None:
+        self.notify("A race needs the requests of a run, and vLLM's metrics contain none.")
 
     def action_maximize(self) -> None:
         if self.screen.maximized is not None:

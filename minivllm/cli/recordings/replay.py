@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_app
+from minivllm.cli.dashboard import NEXT, add_dashboard_options, add_race_option, make_app, run_app
 from minivllm.cli.terminal import require_terminal
 from minivllm.errors import EventLogError
 
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step", type=int, metavar="N", help="start at the end of this step, paused"
     )
+    add_race_option(parser)
     add_dashboard_options(parser)
 
 
@@ -63,6 +64,13 @@ def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
     watch = f"{place}{unreadable}" if has_next else ""
     state, step = ("playing", 0) if args.step is None else ("paused", args.step)
     app = make_app(
-        args, source, watch=watch, other=other, state=state, first_step=step, has_next=has_next
+        args,
+        source,
+        watch=watch,
+        other=other,
+        state=state,
+        first_step=step,
+        has_next=has_next,
+        race=args.race,
     )
     return run_app(app)

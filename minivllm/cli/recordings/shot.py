@@ -4,22 +4,27 @@ The picture is an SVG file that loads nothing from other hosts.
 """
 
 import argparse
+import asyncio
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from minivllm.cli.dashboard import add_race_option
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
 from minivllm.events.recording.whole_file import write_whole
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
+    from minivllm.tui.control import Entry
     from minivllm.tui.draw.selection import Target
     from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import DashboardModel
+    from minivllm.tui.time.transport import Transport
 
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
 _LARGEST = 1000
+_SECONDS_PER_LOOK = 0.02
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,13 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with", dest="other", metavar="LOG", help="a second recording, for the compare screen"
     )
+    add_race_option(parser)
     parser.add_argument("--light", action="store_true", help="use the light theme")
     parser.add_argument("--ascii", action="store_true", help="use ASCII characters only")
 
 
 def run(args: argparse.Namespace) -> int:
-    import asyncio
-
     size = _SIZE.fullmatch(args.size)
     columns, rows = (int(size[1]), int(size[2])) if size is not None else (0, 0)
     if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
@@ -92,26 +96,38 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     if args.screen not in SCREENS:
         raise ConfigError(f"--screen must be one of {', '.join(SCREENS)}; got {args.screen!r}.")
     source, other = _open(args.log), None if args.other is None else _open(args.other)
-    first_step, last_step = source.recording.first_step, source.recording.last_step
-    if args.step is not None and not first_step <= args.step <= last_step:
-        raise ConfigError(
-            f"--step {args.step}: {args.log} has the steps {first_step} to {last_step}."
-        )
     app = DashboardApp(source, other=other, state="paused", ascii=args.ascii)
     if args.light:
         app.theme = LIGHT.name
     async with app.run_test(size=size) as pilot:
-        transport = app.context.transport
-        transport.to_step(last_step if args.step is None else args.step)
+        if args.race is not None:
+            await _race(app, args.race)
+        await app.look_keys.screen(args.screen if args.race is None else "compare")
+        _go_to(app.context.transport, args)
         for what in args.choose:
             app.context.selection.choose(_target(app, what, args.log))
-        await app.look_keys.screen(args.screen)
         await pilot.pause()
         app.draw()
         for xray in app.screen.query(XRay):
             xray.stand_still()
         await pilot.pause()
         return standalone(app.export_screenshot(title=f"minivllm: {clean(Path(args.log).name)}"))
+
+
+async def _race(app: "DashboardApp", entry: "Entry") -> None:
+    await app.race_keys.start(entry)
+    while (race := app.context.race).state == "running":
+        app.race_keys.tick()
+        await asyncio.sleep(_SECONDS_PER_LOOK)
+    if race.state == "failed":
+        raise ConfigError(race.sentence)
+
+
+def _go_to(transport: "Transport", args: argparse.Namespace) -> None:
+    first, last = transport.recording.first_step, transport.recording.last_step
+    if args.step is not None and not first <= args.step <= last:
+        raise ConfigError(f"--step {args.step}: {args.log} has the steps {first} to {last}.")
+    transport.to_step(last if args.step is None else args.step)
 
 
 def _target(app: "DashboardApp", what: str, log: str) -> "Target":

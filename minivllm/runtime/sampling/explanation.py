@@ -24,8 +24,7 @@ CutName = Literal["min_tokens", "min_p", "top_k", "top_p"]
 CutBy = Literal["min_tokens", "min_p", "top_k", "top_p", "rounding"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """A stage that removes tokens."""
 
     name: CutName
@@ -35,8 +34,7 @@ class Cut:
     """How many tokens of the vocabulary are left after this stage."""
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateStages:
+class CandidateStages(NamedTuple):
     """A token that could have been chosen, at each stage."""
 
     token_id: int
@@ -101,29 +99,27 @@ def explain(
     if race is not None:
         ids.append(race.token_ids[race.speeds.topk(min(2, len(race.speeds))).indices])
     ids = torch.cat(ids)  # with duplicates
-    relative = processed - best.values[0]
+    columns = [ids, logits[ids], processed[ids]]
+    num_left, weight, temperature = 1, 0.0, params.temperature or 1.0
     if race is not None:
-        relative /= params.temperature
-    if race is None:
-        final, draw = (ids == token_id).double(), torch.zeros_like(ids, dtype=torch.float64)
-    else:
-        weights = race.weights[ids]
         at = torch.searchsorted(race.token_ids, ids).clamp_(max=len(race.token_ids) - 1)
-        final, draw = weights / race.weights.sum(), weights / race.speeds[at]
-    relative_total = float(relative.logsumexp(dim=-1))
-    columns = (
-        ids,
-        logits[ids],
-        processed[ids],
-        (logits[ids] - logits.logsumexp(dim=-1)).exp_(),
-        (relative[ids] - relative_total).exp_(),
-        final,
-        draw,
-    )
+        columns += [race.weights[ids], race.speeds[at]]
+        num_left, weight = int((race.speeds > 0).sum()), float(race.weights.sum())
+    total, highest = float(logits.logsumexp(dim=-1)), float(best.values[0])
+    tempered_total = total - highest
+    if processed is not logits or temperature != 1.0:
+        tempered_total = float(((processed - highest) / temperature).logsumexp(dim=-1))
     rows = torch.stack([column.double() for column in columns], dim=-1).tolist()
-    num_left = 1 if race is None else int((race.speeds > 0).sum())
-    candidates = _candidates(rows, sequence, processed, relative_total, num_left, race)
-    cuts = _cuts(sequence, processed, relative, num_left)
+    # For a dozen rows, plain Python is faster than one tensor operation for each column.
+    for row in rows:
+        probability = math.exp(row[1] - total)
+        tempered = math.exp((row[2] - highest) / temperature - tempered_total)
+        final, draw = float(row[0] == token_id), 0.0
+        if race is not None:
+            final, draw = row[3] / weight, row[3] / row[4] if row[4] else math.nan
+        row[3:] = probability, tempered, final, draw
+    candidates = _candidates(rows, sequence, processed, tempered_total, num_left, race)
+    cuts = _cuts(sequence, processed, highest, num_left)
     return Explanation(candidates, cuts, num_left, len(logits))
 
 
@@ -131,14 +127,14 @@ def _candidates(
     rows: list[list[float]],
     sequence: Sequence,
     processed: torch.Tensor,
-    relative_total: float,
+    tempered_total: float,
     num_left: int,
     race: Race | None,
 ) -> list[CandidateStages]:
     """Return one record per token, most likely first.
 
     rows:           id, logit, processed logit, three probabilities and the draw, with duplicates
-    relative_total: log of the sum of all probabilities relative to the best token's
+    tempered_total: log of the sum of all probabilities relative to the best token's
     """
     candidates: dict[int, CandidateStages] = {}
     for number, logit, processed_logit, *probabilities, draw_ in sorted(
@@ -149,7 +145,7 @@ def _candidates(
             rank = len(candidates)  # the best tokens come first, and no token is missing
             if rank >= NUM_BEST:
                 rank = int((processed > processed_logit).sum())
-            ratio = probabilities[1] / math.exp(-relative_total)
+            ratio = probabilities[1] / math.exp(-tempered_total)
             cut_by = _cut_by(sequence.request.params, rank, ratio, num_left)
         if processed_logit == -torch.inf:
             processed_logit, cut_by = None, "min_tokens"
@@ -165,12 +161,10 @@ def _candidates(
     return list(candidates.values())
 
 
-def _cuts(
-    sequence: Sequence, processed: torch.Tensor, relative: torch.Tensor, num_left: int
-) -> list[Cut]:
+def _cuts(sequence: Sequence, processed: torch.Tensor, highest: float, num_left: int) -> list[Cut]:
     """Return the stages that removed tokens.
 
-    relative: [vocab], log-probabilities after temperature, relative to the best token
+    highest:  the best token's logit in `processed`
     num_left: how many tokens have a weight in the end
     """
     params, found = sequence.request.params, []
@@ -179,6 +173,7 @@ def _cuts(
     if params.greedy:
         return found
     if params.min_p > 0.0:
+        relative = (processed - highest) / params.temperature
         num_likely = int((relative >= math.log(params.min_p)).sum())
         found.append(Cut("min_p", params.min_p, num_likely))
     if 0 < params.top_k < len(processed):

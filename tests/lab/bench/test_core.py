@@ -50,15 +50,7 @@ def test_planning_cost_depends_only_on_the_number_of_sequences():
     assert base > 32 * BLOCK_SIZE * 10
 
 
-def test_every_step_of_the_bench_is_one_decode_of_every_sequence() -> None:
-    scheduler = decoding(BASE)
-    for _ in islice(decode_steps(scheduler), 40):
-        plan = scheduler.schedule(now=0.0)
-        assert [item.kind for item in plan.scheduled] == ["decode"] * BASE.num_running
-        assert not plan.preempted
-
-
-def test_block_boundaries_are_spread_over_the_steps_or_fall_together_as_asked() -> None:
+def test_block_boundaries_are_spread_over_the_steps_or_fall_together_as_asked():
     def blocks_taken(together: bool) -> list[int]:
         scheduler = decoding(CoreScenario(32, 512, 100, together=together))
         pool = scheduler.kv_cache_manager.pool

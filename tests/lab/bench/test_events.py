@@ -1,23 +1,30 @@
 """The events bench: realistic recordings, checked seeks, and fair pairs of steps."""
 
-from pathlib import Path
+import dataclasses
 
 import pytest
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
+from minivllm.lab.bench import events
 from minivllm.lab.bench.events import StepPair, measure, slowdown, time_step_pairs
 from minivllm.lab.common.traffic import record_traffic
 
 
-def test_the_same_seed_records_the_same_bytes(tmp_path: Path) -> None:
+@pytest.fixture
+def short_rounds(monkeypatch):
+    short = dataclasses.replace(events._STEPS, output_len=(30, 30))
+    monkeypatch.setattr(events, "_STEPS", short)
+
+
+def test_the_same_seed_records_the_same_bytes(tmp_path):
     paths = [tmp_path / name for name in ("a", "b", "c")]
     for path, seed in zip(paths, (3, 3, 4), strict=True):
         record_traffic(path, 2000, num_blocks=500, seed=seed)
     assert paths[0].read_bytes() == paths[1].read_bytes() != paths[2].read_bytes()
 
 
-def test_a_random_step_of_each_pair_is_recorded(tmp_path: Path) -> None:
+def test_a_random_step_of_each_pair_is_recorded(tmp_path, short_rounds):
     engine = LLMEngine.from_config(EngineConfig(model="tiny-random", dtype="float32"))
     pairs = time_step_pairs(engine, engine.tokenizer.vocab_size, 60, tmp_path / "log.jsonl")
     assert len(pairs) == 60 and all(pair.plain > 0 and pair.recorded > 0 for pair in pairs)
@@ -33,13 +40,13 @@ def test_a_random_step_of_each_pair_is_recorded(tmp_path: Path) -> None:
     assert scheduled == 16 * len(steps)
 
 
-def test_the_slowdown_is_the_median_pair_and_not_moved_by_one_interruption() -> None:
+def test_the_slowdown_is_the_median_pair_and_not_moved_by_one_interruption():
     times = [(1.0, 1.01), (2.0, 2.04), (1.0, 50.0), (1.0, 1.0), (1.0, 1.02)]
     pairs = [StepPair(*pair) for pair in times]
     assert slowdown(pairs) == pytest.approx(0.02)
 
 
-def test_the_result_has_every_promised_key() -> None:
+def test_the_result_has_every_promised_key(short_rounds):
     result = measure(
         "tiny-random", "float32", 1, num_pairs=4, num_events=3000, num_blocks=500, num_seeks=5
     )

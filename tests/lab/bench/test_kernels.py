@@ -11,7 +11,7 @@ from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels import peers
 from minivllm.lab.bench.kernels.cases import INTERPRETED_CASES, TINY, KernelCase, make_batch
-from minivllm.lab.bench.kernels.kernels import measure_rows, result_row
+from minivllm.lab.bench.kernels.kernels import measure_rows
 from minivllm.lab.bench.kernels.runs import check_result, make_runs
 
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
@@ -28,13 +28,6 @@ def test_the_bytes_that_a_case_moves_are_those_that_its_kernel_must_read_and_wri
     # Written or copied bytes count twice: one read, one write.
     assert KernelCase("kv_write", 3, 0, **shape).bytes_moved == 2 * (3 * 2 * 2 * 8) * 2
     assert KernelCase("block_copy", 3, 0, **shape).bytes_moved == 2 * (3 * 16 * 2 * 2 * 8) * 2
-
-
-def test_a_row_has_the_speed_and_its_share_of_the_copy_speed():
-    case = KernelCase("kv_write", 1000, 0)
-    row = result_row(case, "kv_write", runs=[0.5, 9.0, 0.1], copy_bytes_per_s=8 * case.bytes_moved)
-    assert row["gb_per_s"] == pytest.approx(case.bytes_moved * 2 / 1e9)
-    assert row["share_of_copy"] == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("case", INTERPRETED_CASES, ids=lambda case: case.kernel)

@@ -2,13 +2,11 @@
 
 import json
 
-import pytest
-
 from minivllm.cli import main
 from minivllm.lab.bench import linear
 
 
-def test_the_table_has_each_number_of_rows_and_each_way(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_each_number_of_rows_and_each_way(capsys):
     words = ["--model", "tiny-random", "--rows", "1,3", "--rounds", "2", "--num-threads", "1"]
     assert main(["bench", "linear", *words, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)

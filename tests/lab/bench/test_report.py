@@ -11,15 +11,11 @@ from minivllm.lab.common.report import nearest_rank, print_report
     ("values", "percent", "expected"),
     [([5.0], 99, 5.0), ([3.0, 1.0, 2.0], 50, 2.0), (range(1, 201), 99, 198), ([1, 2], 0, 1)],
 )
-def test_a_percentile_is_the_value_of_nearest_rank(
-    values: list[float], percent: float, expected: float
-) -> None:
+def test_a_percentile_is_the_value_of_nearest_rank(values, percent, expected):
     assert nearest_rank(values, percent) == expected
 
 
-def test_with_json_standard_output_is_one_object_and_the_table_goes_to_standard_error(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_with_json_standard_output_is_one_object_and_the_table_goes_to_standard_error(capsys):
     long = {"text": "x" * 500, "number": 1.5}
     print_report("Title", ("what", "value"), [("row", "17")], ["A note."], long, as_json=True)
     captured = capsys.readouterr()

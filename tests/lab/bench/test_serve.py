@@ -90,7 +90,7 @@ def bench(server: FakeServer, capsys, *options: str) -> tuple[int, dict, list[st
     return status, json.loads(captured.out), captured.err.splitlines()
 
 
-def test_what_is_measured_is_what_the_server_did(capsys) -> None:
+def test_what_is_measured_is_what_the_server_did(capsys):
     server = FakeServer(first=0.05, gap=0.01)
     options = ["--num-prompts", "8", "--random-input-len", "12", "--random-output-len", "6"]
     status, result, lines = bench(server, capsys, *options, "--ignore-eos")
@@ -116,7 +116,7 @@ def test_what_is_measured_is_what_the_server_did(capsys) -> None:
     assert sorted(body["prompt"] for body in bodies) == sorted(make_prompts(8, 12, seed=0))
 
 
-def test_concurrency_is_limited_and_client_side_waiting_is_not_counted(capsys) -> None:
+def test_concurrency_is_limited_and_client_side_waiting_is_not_counted(capsys):
     server = FakeServer(first=0.03, gap=0.0)
     options = ["--num-prompts", "9", "--random-output-len", "2", "--max-concurrency", "3"]
     _, result, _ = bench(server, capsys, *options)
@@ -136,9 +136,7 @@ def test_concurrency_is_limited_and_client_side_waiting_is_not_counted(capsys) -
         ("refuses", "429 Too Many Requests: .*too busy"),
     ],
 )
-def test_a_failed_request_is_counted_reported_and_left_out(
-    ends: str, sentence: str, capsys
-) -> None:
+def test_a_failed_request_is_counted_reported_and_left_out(ends, sentence, capsys):
     server = FakeServer(first=0.0, gap=0.0, ends=ends, only_every=3)
     status, result, lines = bench(server, capsys, "--num-prompts", "8", "--random-output-len", "4")
     assert status == 1 and result["failed"] == 3 and result["completed"] == 5
@@ -147,26 +145,10 @@ def test_a_failed_request_is_counted_reported_and_left_out(
     assert len([line for line in lines if re.match(rf"A request failed: .*{sentence}", line)]) == 3
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--request-rate", "0"],
-        ["--request-rate", "nan"],
-        ["--num-prompts", "0"],
-        ["--metric-percentiles", "50,101"],
-    ],
-)
-def test_an_option_out_of_range_is_refused_before_anything_is_sent(
-    options: list[str], capsys
-) -> None:
-    assert main(["bench", "serve", *options]) == 2
-    assert "must be" in capsys.readouterr().err
-
-
 # ---- arrivals and numbers ----
 
 
-def test_arrivals_are_a_poisson_process_of_the_given_rate_and_seed() -> None:
+def test_arrivals_are_a_poisson_process_of_the_given_rate_and_seed():
     times = arrival_times(4000, 8.0, seed=3)
     gaps = np.diff([0.0, *times])
     assert times[-1] == pytest.approx(500.0) and np.mean(gaps) == pytest.approx(1 / 8)
@@ -176,16 +158,7 @@ def test_arrivals_are_a_poisson_process_of_the_given_rate_and_seed() -> None:
     assert arrival_times(3, math.inf, seed=0) == [0.0, 0.0, 0.0]
 
 
-def test_prompts_differ_from_their_first_tokens_and_repeat_with_the_seed() -> None:
-    prompts = make_prompts(300, 20, seed=1)
-    assert (
-        prompts == make_prompts(300, 20, seed=1)
-        and len({" ".join(p.split()[:6]) for p in prompts}) == 300
-    )
-    assert {len(prompt.split()) for prompt in prompts} == {20}
-
-
-def test_the_numbers_of_a_small_run_match_a_calculation_by_hand() -> None:
+def test_the_numbers_of_a_small_run_match_a_calculation_by_hand():
     timings = [
         Timing(10.0, 5, 3, ttft=0.1, itl=[0.2, 0.4], latency=0.7),
         Timing(10.5, 7, 1, ttft=0.3, itl=[], latency=0.3),

@@ -11,7 +11,7 @@ from minivllm.lab.bench import startup
 
 
 @pytest.mark.slow
-def test_every_part_is_measured_in_each_process(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_part_is_measured_in_each_process(capsys):
     words = ["--model", "tiny-random", "--processes", "1", "--num-threads", "1", "--json"]
     assert main(["bench", "startup", *words]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -20,7 +20,7 @@ def test_every_part_is_measured_in_each_process(capsys: pytest.CaptureFixture[st
     assert result["seconds"]["total"] == pytest.approx(sum(run.values()))
 
 
-def test_a_first_token_imports_no_transformers_and_no_model_conversion_or_download() -> None:
+def test_a_first_token_imports_no_transformers_and_no_model_conversion_or_download():
     code = (
         "import minivllm, sys; early = 'torch' in sys.modules\nllm = minivllm.LLM('tiny-random',"
         " device='cpu')\nllm.generate({'prompt_token_ids': [1, 2]},"

@@ -38,7 +38,7 @@ class Worker:
         pass
 
 
-def test_time_counts_only_for_the_innermost_part() -> None:
+def test_time_counts_only_for_the_innermost_part():
     stopwatch, worker = Stopwatch(CountingClock().now), Worker()
     with stopwatch.methods([(worker, "outer", "a"), (worker, "inner", "b")]):
         worker.outer()
@@ -47,9 +47,7 @@ def test_time_counts_only_for_the_innermost_part() -> None:
     assert vars(worker) == {}
 
 
-def test_every_measured_step_decodes_the_whole_batch_and_has_all_parts(
-    engine: LLMEngine, monkeypatch
-) -> None:
+def test_every_measured_step_decodes_the_whole_batch_and_has_all_parts(engine, monkeypatch):
     seen = []
 
     def step(engine: LLMEngine, step=LLMEngine.step) -> list:
@@ -68,7 +66,7 @@ def test_every_measured_step_decodes_the_whole_batch_and_has_all_parts(
     assert min(times.plain) > 0 and all(seconds > 0 for seconds in times.parts.values())
 
 
-def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> None:
+def test_watching_changes_no_token_and_leaves_no_trace(engine):
     def tokens(is_watched: bool) -> list[list[int]]:
         requests = RandomRequests(engine, seed=7)
         requests.add(20, max_tokens=6)
@@ -89,9 +87,7 @@ def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> Non
     assert "step" not in vars(engine) and "compute_logits" not in vars(decoder)
 
 
-def test_points_cover_prompts_chunks_with_context_decodes_and_both_at_once(
-    engine: LLMEngine,
-) -> None:
+def test_points_cover_prompts_chunks_with_context_decodes_and_both_at_once(engine):
     points = measure_points(engine, RandomRequests(engine, seed=0), MonotonicClock(), [1, 4])
     kinds = {(bool(point.num_decodes), bool(point.num_prefill_tokens)) for point in points}
     assert kinds == {(True, False), (False, True), (True, True)}

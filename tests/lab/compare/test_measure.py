@@ -53,7 +53,14 @@ def test_paged_memory_wastes_under_four_percent_and_holds_more_requests_at_once(
     assert paged["max_running"] > 4 * contiguous["max_running"]
 
 
-@pytest.mark.parametrize("slower", ["static+paged", "continuous+contiguous", "sequential"])
+@pytest.mark.parametrize(
+    "slower",
+    [
+        "static+paged",
+        pytest.param("continuous+contiguous", marks=pytest.mark.slow),
+        pytest.param("sequential", marks=pytest.mark.slow),
+    ],
+)
 def test_every_baseline_takes_more_steps_for_the_same_tokens(measure, slower):
     ours, theirs = measure("continuous+paged", "lengths-8-256"), measure(slower, "lengths-8-256")
     assert theirs.output_tokens == ours.output_tokens

@@ -15,7 +15,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_csv_and_json_lines_give_the_same_arrivals(tmp_path: Path):
+def test_csv_and_json_lines_give_the_same_arrivals(tmp_path):
     rows = (
         "arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority\n"
         "12,8,4,,,\n"
@@ -59,9 +59,7 @@ def test_csv_and_json_lines_give_the_same_arrivals(tmp_path: Path):
         ),
     ],
 )
-def test_a_file_without_readable_requests_gives_one_sentence(
-    tmp_path: Path, text: str, message: str
-):
+def test_a_file_without_readable_requests_gives_one_sentence(tmp_path, text, message):
     with pytest.raises(SimulationError, match=message) as error:
         read_arrivals(written(tmp_path, text))
     assert "\n" not in str(error.value)

@@ -64,7 +64,7 @@ def test_goodput_counts_the_requests_that_meet_every_target():
         ("ttft", "METRIC:MILLISECONDS"),
     ],
 )
-def test_bad_targets_are_refused(pair: str, message: str):
+def test_bad_targets_are_refused(pair, message):
     assert parse_goodput(["ttft:500", "tpot:50"]) == {"ttft": 500.0, "tpot": 50.0}
     with pytest.raises(ConfigError, match=message):
         parse_goodput([pair])

@@ -1,7 +1,5 @@
 """A replica against the real engine: the same plans, the same memory, and valid recordings."""
 
-from pathlib import Path
-
 import pytest
 from support.engine.simulated_crowds import CPU, EVEN, STEP, config, run
 
@@ -98,7 +96,7 @@ def recorded(crowd: list[Arrival], **options: object) -> list[ev.Event]:
     ],
     ids=["usual", "short of memory", "priority", "no cache", "whole prompts", "small budget"],
 )
-def test_the_simulation_plans_what_the_engine_plans(options: dict, kind: type[ev.Event]):
+def test_the_simulation_plans_what_the_engine_plans(options, kind):
     crowd = crowd_on_whole_steps(CROWD, rate=4.0)
     if options.get("scheduling_policy") != "priority":
         crowd = [one._replace(priority=0) for one in crowd]
@@ -130,7 +128,7 @@ def test_a_recording_folds_to_the_state_of_the_replica_at_any_time():
     assert fold.state.counters.finished_requests == 40
 
 
-def test_the_same_crowd_makes_the_same_recording_byte_for_byte(tmp_path: Path):
+def test_the_same_crowd_makes_the_same_recording_byte_for_byte(tmp_path):
     def record(name: str, seed: int) -> bytes:
         crowd = at_rate(draw_crowd(CrowdOptions(num_prompts=20, seed=seed), 512), rate=3.0)
         setup = Setup(config(), num_replicas=2, router="least-loaded")

@@ -24,7 +24,7 @@ def written(folder: Path, content: object) -> Path:
     return file
 
 
-def test_the_whole_output_of_the_bench_is_read_as_well_as_its_last_line(tmp_path: Path):
+def test_the_whole_output_of_the_bench_is_read_as_well_as_its_last_line(tmp_path):
     line = json.dumps({"points": [GOOD], "model": "smollm2", "versions": {"torch": "2.13"}})
     for content in (line, f"a table\n| with | bars |\n{line}\n"):
         times = read_step_times(written(tmp_path, content))
@@ -47,9 +47,7 @@ def test_the_shipped_step_times_are_labelled_and_can_be_fitted():
         ({"points": [{**GOOD, "num_decodes": 1.5}]}, "Point 1 .* whole numbers"),
     ],
 )
-def test_an_invalid_file_of_step_times_gives_one_sentence(
-    tmp_path: Path, content: object, message: str
-):
+def test_an_invalid_file_of_step_times_gives_one_sentence(tmp_path, content, message):
     with pytest.raises(SimulationError, match=message) as error:
         read_step_times(written(tmp_path, content))
     assert "minivllm bench step --json > FILE" in str(error.value) and "\n" not in str(error.value)

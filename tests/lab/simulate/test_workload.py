@@ -20,7 +20,7 @@ def test_a_seed_draws_the_same_crowd_whose_groups_share_a_prefix_as_part_of_the_
 
 
 @pytest.mark.parametrize("burstiness", [0.25, 1.0, 4.0])
-def test_gaps_have_the_mean_of_the_rate_and_the_spread_of_the_burstiness(burstiness: float):
+def test_gaps_have_the_mean_of_the_rate_and_the_spread_of_the_burstiness(burstiness):
     crowd = at_rate(
         draw_crowd(CrowdOptions(num_prompts=MANY, burstiness=burstiness), 512), rate=5.0
     )
@@ -60,7 +60,7 @@ def test_lognormal_lengths_have_the_mean_that_was_asked_for_and_a_long_tail():
         ({"prefix_groups": 3}, "--prefix-groups has no effect"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, object], message: str):
+def test_bad_options_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         CrowdOptions(**options)
 

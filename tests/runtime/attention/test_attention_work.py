@@ -22,9 +22,7 @@ def cut(case: StepCase) -> AttentionWork:
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_a_shared_prefix_ends_where_a_tile_ends_and_a_row_is_in_one_part_of_a_level(
-    name: str,
-) -> None:
+def test_a_shared_prefix_ends_where_a_tile_ends_and_a_row_is_in_one_part_of_a_level(name):
     case = StepCase(SHARING[name], block_size=4)
     work = cut(case)
     assert len(work.level_ends) > 1 and work.level_ends[-1] == len(work.parts)
@@ -42,7 +40,7 @@ def test_a_shared_prefix_ends_where_a_tile_ends_and_a_row_is_in_one_part_of_a_le
         assert len(set(pairs)) == len(pairs)
 
 
-def test_the_longest_parts_of_a_level_come_first_and_none_has_too_many_lanes() -> None:
+def test_the_longest_parts_of_a_level_come_first_and_none_has_too_many_lanes():
     work = cut(StepCase([Seq(0, 50), Seq(3), Seq(100), Seq(30, 20)]))
     num_tokens = (
         work.parts["limit"]
@@ -58,7 +56,7 @@ def source(name: str) -> str:
     return resources.files("minivllm.kernels.cpu").joinpath(name).read_text(encoding="utf-8")
 
 
-def test_python_and_the_kernels_agree_on_field_names() -> None:
+def test_python_and_the_kernels_agree_on_field_names():
     attention, vector = source("attention.c"), source("vector.h")
     fields = re.search(r"struct part \{(.*?)\n\};", attention, re.DOTALL).group(1)
     declared = (

@@ -3,8 +3,6 @@
 Slots that no query may read hold NaN.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -35,7 +33,7 @@ def check(case: StepCase) -> None:
 
 
 @pytest.mark.parametrize("head_size", [16, 32, 48, 64, 128, 256])
-def test_heads_of_every_size_match_the_reference(head_size: int) -> None:
+def test_heads_of_every_size_match_the_reference(head_size):
     # Two sequences have all their tokens in the cache already.
     cached = [Seq(20, 6, is_all_cached=True), Seq(24, 1, 4, 3, is_all_cached=True)]
     seqs = [Seq(150), Seq(0), Seq(9, 5), Seq(64, 1, 0, 8), *cached]
@@ -45,7 +43,7 @@ def test_heads_of_every_size_match_the_reference(head_size: int) -> None:
 @pytest.mark.parametrize(
     "seqs", [[Seq(5)], [Seq(0, 7)], [Seq(9), Seq(3, 6), Seq(40)]], ids=["decode", "chunk", "both"]
 )
-def test_rotating_while_writing_is_rotating_first(seqs: list[Seq]) -> None:
+def test_rotating_while_writing_is_rotating_first(seqs):
     case = CpuCase(seqs)
     query, key, value = case.query.float(), case.key.float(), case.value.float()
     torch.manual_seed(0)
@@ -62,7 +60,7 @@ def test_rotating_while_writing_is_rotating_first(seqs: list[Seq]) -> None:
     )
 
 
-def test_a_nan_sequence_changes_no_bit_of_the_others() -> None:
+def test_a_nan_sequence_changes_no_bit_of_the_others():
     case = CpuCase([Seq(20), Seq(33), Seq(7)])
     backend = case.backend()
     clean = case.run(backend)
@@ -83,9 +81,7 @@ COMPANY = {
 
 @pytest.mark.parametrize(("group", "block_size"), [(1, 16), (3, 3), (7, 16)])
 @pytest.mark.parametrize("name", COMPANY)
-def test_a_sequence_gets_the_same_bits_alone_and_in_any_batch(
-    name: str, group: int, block_size: int
-) -> None:
+def test_a_sequence_gets_the_same_bits_alone_and_in_any_batch(name, group, block_size):
     alone, among = (
         CpuCase(seqs, block_size=block_size, group=group)
         for seqs in (COMPANY[name][:1], COMPANY[name])
@@ -97,9 +93,7 @@ def test_a_sequence_gets_the_same_bits_alone_and_in_any_batch(
 
 @pytest.mark.parametrize("num_new", [1, 5])
 @pytest.mark.parametrize("group", [5, 8])
-def test_sharing_a_prefix_changes_no_bit_where_decodes_are_lanes_too(
-    group: int, num_new: int
-) -> None:
+def test_sharing_a_prefix_changes_no_bit_where_decodes_are_lanes_too(group, num_new):
     alone = CpuCase([Seq(100, num_new)], group=group)
     shared = CpuCase([Seq(100, num_new), Seq(90, 1, 0, 19), Seq(99, 4, 0, 21)], group=group)
     copy_first_sequence(alone, shared)
@@ -120,7 +114,7 @@ def copy_first_sequence(source: CpuCase, target: CpuCase) -> None:
 
 @pytest.mark.parametrize(("group", "block_size"), [(1, 16), (3, 3), (7, 16)])
 @pytest.mark.parametrize("cut", [1, 16, 37, 63])
-def test_a_prompt_gets_the_same_bits_for_any_chunks(cut: int, group: int, block_size: int) -> None:
+def test_a_prompt_gets_the_same_bits_for_any_chunks(cut, group, block_size):
     whole = CpuCase([Seq(0, 64)], block_size=block_size, group=group)
     expected = whole.run(whole.backend())
     backend, table = whole.backend(), whole.block_tables
@@ -142,7 +136,7 @@ def test_a_prompt_gets_the_same_bits_for_any_chunks(cut: int, group: int, block_
 
 
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
-def test_threads_that_share_the_work_change_no_bit(group: int) -> None:
+def test_threads_that_share_the_work_change_no_bit(group):
     # Three levels of prefixes, each continuing the one before, with more threads than parts in
     # places.
     seqs = [
@@ -168,9 +162,7 @@ def test_threads_that_share_the_work_change_no_bit(group: int) -> None:
 
 
 @pytest.mark.slow  # builds the kernels once more
-def test_smaller_registers_give_the_same_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_smaller_registers_give_the_same_result(tmp_path, monkeypatch):
     monkeypatch.setattr(library, "FLAGS", (*library.FLAGS, "-mno-avx512f", "-Wno-psabi"))
     load_cpu_library.cache_clear()
     ops = CpuOps(load_cpu_library(tmp_path))
@@ -198,9 +190,7 @@ def test_smaller_registers_give_the_same_result(
         (272, torch.float32, "multiples of 16"),
     ],
 )
-def test_auto_falls_back_to_torch_and_an_explicit_cpu_backend_is_refused(
-    head_size: int, dtype: torch.dtype, why: str
-) -> None:
+def test_auto_falls_back_to_torch_and_an_explicit_cpu_backend_is_refused(head_size, dtype, why):
     spec = KVCacheSpec(1, 1, head_size, 16, dtype)
     assert choose_attention_backend("auto", spec, CPU) == "torch"
     with pytest.raises(ConfigError, match=why):
@@ -211,9 +201,7 @@ def test_auto_falls_back_to_torch_and_an_explicit_cpu_backend_is_refused(
     ("compiler", "why"),
     [("/no/such/compiler", "there is no C compiler"), ("false", "could not build the kernels")],
 )
-def test_without_a_working_compiler_the_torch_backend_is_used(
-    compiler: str, why: str, monkeypatch, tmp_path
-) -> None:
+def test_without_a_working_compiler_the_torch_backend_is_used(compiler, why, monkeypatch, tmp_path):
     monkeypatch.setenv("CC", compiler)
     monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
     load_cpu_library.cache_clear()

@@ -21,14 +21,14 @@ def groups_of(
     ], covered.tolist()
 
 
-def test_a_longer_prefix_of_some_members_is_a_nested_group() -> None:
+def test_a_longer_prefix_of_some_members_is_a_nested_group():
     tables = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 7, 8, 9], [1, 2, 7, 8, 10]]
     groups, covered = groups_of(tables)
     assert groups == [([0, 1, 2, 3], 0, 2), ([0, 1], 2, 4), ([2, 3], 2, 4)]
     assert covered == [4, 4, 4, 4]
 
 
-def test_a_prefix_too_short_to_pay_joins_the_longer_groups() -> None:
+def test_a_prefix_too_short_to_pay_joins_the_longer_groups():
     # Alone, block 1 would save one read of 64 tokens. The first two sequences share more.
     groups, covered = groups_of([[1, 2, 3, 4], [1, 2, 3, 5]], num_whole=[4, 4])
     assert (groups, covered) == ([([0, 1], 0, 3)], [3, 3])
@@ -37,14 +37,14 @@ def test_a_prefix_too_short_to_pay_joins_the_longer_groups() -> None:
     assert (groups, covered) == ([], [0, 0])
 
 
-def test_a_block_that_holds_a_members_own_queries_is_never_shared() -> None:
+def test_a_block_that_holds_a_members_own_queries_is_never_shared():
     # This step computes the tokens of the second sequence's third block.
     assert groups_of([[1, 2, 3], [1, 2, 3]], num_whole=[3, 2]) == ([([0, 1], 0, 2)], [2, 2])
     assert groups_of([[1, 2, 3], [1, 2, 3]], num_whole=[3, 0]) == ([], [0, 0])
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_groups_cover_only_blocks_that_all_their_members_have(seed: int) -> None:
+def test_groups_cover_only_blocks_that_all_their_members_have(seed):
     rng = np.random.default_rng(seed)
     tables: list[list[int]] = []
     for i in range(12):

@@ -59,7 +59,7 @@ class Watch:
                     )
 
 
-def test_no_byte_of_a_block_with_several_owners_ever_changes() -> None:
+def test_no_byte_of_a_block_with_several_owners_ever_changes():
     watch = Watch(num_gpu_blocks_override=36, max_num_batched_tokens=24)
     for request_id, (prompt, params) in REQUESTS.items():
         watch.engine.add_request(

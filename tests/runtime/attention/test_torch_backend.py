@@ -28,8 +28,8 @@ both_backends = pytest.mark.parametrize("make", [BackendCase, CpuCase], ids=["to
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
 @pytest.mark.parametrize("block_size", [1, 4, 16, 96])
 def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(
-    block_size: int, group: int, make: type[BackendCase]
-) -> None:
+    block_size, group, make
+):
     lengths = sorted(
         {1, block_size - 1, block_size, block_size + 1, 2 * block_size, 9 * block_size + 3} - {0}
     )
@@ -40,13 +40,11 @@ def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
-def test_chunks_and_decodes_in_one_batch_match_the_reference(
-    group: int, dtype: torch.dtype
-) -> None:
+def test_chunks_and_decodes_in_one_batch_match_the_reference(group, dtype):
     check(BackendCase(MIXED, group=group), dtype)
 
 
-def test_contexts_of_very_different_lengths_match_the_reference() -> None:
+def test_contexts_of_very_different_lengths_match_the_reference():
     case = BackendCase([Seq(length) for length in (0, 700, 3, 333, 340, 90, 701, 1)], block_size=16)
     assert len(case.backend().build(case.metadata()).decodes) > 1
     check(case)
@@ -54,9 +52,7 @@ def test_contexts_of_very_different_lengths_match_the_reference() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", SHARING)
-def test_attending_to_a_shared_prefix_once_matches_the_reference(
-    name: str, dtype: torch.dtype
-) -> None:
+def test_attending_to_a_shared_prefix_once_matches_the_reference(name, dtype):
     case = BackendCase(SHARING[name])
     assert case.backend().build(case.metadata()).spans, "nothing was shared"
     check(case, dtype)
@@ -64,7 +60,7 @@ def test_attending_to_a_shared_prefix_once_matches_the_reference(
         check(CpuCase(SHARING[name]))
 
 
-def test_the_choice_of_blocks_changes_no_bit() -> None:
+def test_the_choice_of_blocks_changes_no_bit():
     seqs = [Seq(7), Seq(150), Seq(149, 1, 1, 36), Seq(5, 6)]
     case, moved = BackendCase(seqs), BackendCase(seqs)
     order = torch.randperm(case.num_blocks, generator=torch.Generator().manual_seed(7))
@@ -76,16 +72,14 @@ def test_the_choice_of_blocks_changes_no_bit() -> None:
 
 @both_backends
 @pytest.mark.parametrize("seed", range(10))
-def test_random_batches_with_random_sharing_match_the_reference(
-    seed: int, make: type[BackendCase]
-) -> None:
+def test_random_batches_with_random_sharing_match_the_reference(seed, make):
     seqs, options = random_case(seed)
     check(make(seqs, **options))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("is_causal", [True, False])
-def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torch.dtype) -> None:
+def test_fused_attention_matches_attention_in_steps(is_causal, dtype):
     torch.manual_seed(0)
     query = torch.randn(2, 6, 9, HEAD_SIZE, dtype=dtype)
     key, value = torch.randn(2, 2, 2, 9, HEAD_SIZE, dtype=dtype)
@@ -102,9 +96,7 @@ def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torc
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_the_path_for_other_devices_matches_the_reference(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_path_for_other_devices_matches_the_reference(name, monkeypatch):
     monkeypatch.setattr("minivllm.runtime.attention.torch_backend.attend", attend_in_steps)
     check(BackendCase(SHARING[name]))
     check(BackendCase(MIXED, group=7))

@@ -49,18 +49,18 @@ def check(case: StepCase, version: str = "split", dtype: torch.dtype = torch.flo
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_chunks_and_decodes_in_one_batch_match_the_reference(version: str) -> None:
+def test_chunks_and_decodes_in_one_batch_match_the_reference(version):
     seqs = [Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)]
     check(StepCase([*seqs, Seq(7, is_all_cached=True)]), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_batch_of_decodes_alone_matches_the_reference(version: str) -> None:
+def test_a_batch_of_decodes_alone_matches_the_reference(version):
     check(StepCase([Seq(7), Seq(0), Seq(130), Seq(15)], group=4), version)
 
 
 @pytest.mark.parametrize("version", ["split", "static", "unified"])
-def test_a_context_long_enough_to_be_split_matches_the_reference(version: str) -> None:
+def test_a_context_long_enough_to_be_split_matches_the_reference(version):
     check(StepCase([Seq(600), Seq(3), Seq(0, 4)], group=3, block_size=16), version)
 
 
@@ -75,9 +75,7 @@ def test_a_context_long_enough_to_be_split_matches_the_reference(version: str) -
         ([], [64], False),
     ],
 )
-def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(
-    decodes, chunks, in_one
-) -> None:
+def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(decodes, chunks, in_one):
     backend = TritonAttentionBackend("unified", spec_of(), 4, DEVICE, 4, 256, 4096)
     lengths = np.array([1] * len(decodes) + chunks)
     common = CommonAttentionMetadata(
@@ -92,12 +90,12 @@ def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_sequences_that_share_blocks_match_the_reference(name: str) -> None:
+def test_sequences_that_share_blocks_match_the_reference(name):
     check(StepCase(SHARING[name]))
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
+def test_random_batches_with_random_sharing_match_the_reference(seed):
     seqs, options = random_case(seed)
     check(StepCase(seqs, **options), VERSIONS[seed % len(VERSIONS)])
 
@@ -111,9 +109,7 @@ def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> No
     ],
     ids=["disjoint", "source given away", "source overwritten first"],
 )
-def test_all_sources_of_block_copies_are_read_before_any_block_is_written(
-    copies: list[BlockCopy],
-) -> None:
+def test_all_sources_of_block_copies_are_read_before_any_block_is_written(copies):
     spec = KVCacheSpec(2, 2, HEAD_SIZE, 4, torch.float32)
     backend = TritonAttentionBackend("split", spec, 5, DEVICE, 2, 4, 64)
     before = torch.randn(backend.kv_cache.shape)
@@ -144,13 +140,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="on a CPU, kernels are interpreted or cannot run")
-def test_on_a_cpu_auto_is_never_triton_and_triton_means_the_kernel_for_any_step() -> None:
+def test_on_a_cpu_auto_is_never_triton_and_triton_means_the_kernel_for_any_step():
     cpu = torch.device("cpu")
     assert choose_attention_backend("auto", spec_of(), cpu, tell=pytest.fail) in ("cpu", "torch")
     assert choose_attention_backend("triton", spec_of(), cpu, tell=pytest.fail) == "triton:split"
 
 
-def test_on_a_gpu_auto_and_triton_mean_the_kernel_for_graphs(gpu: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_auto_and_triton_mean_the_kernel_for_graphs(gpu):
     for name in ("auto", "triton", "triton:unified"):
         assert choose_attention_backend(name, spec_of(), CUDA, tell=pytest.fail) == "triton:unified"
     assert (
@@ -169,8 +165,8 @@ def test_on_a_gpu_auto_and_triton_mean_the_kernel_for_graphs(gpu: pytest.MonkeyP
     ids=["head size", "dtype"],
 )
 def test_on_a_gpu_auto_takes_torch_for_a_model_that_kernels_cannot_serve_and_says_why(
-    spec: KVCacheSpec, reason: str, gpu: pytest.MonkeyPatch
-) -> None:
+    spec, reason, gpu
+):
     told: list[str] = []
     assert choose_attention_backend("auto", spec, CUDA, told.append) == "torch"
     assert len(told) == 1

@@ -5,20 +5,16 @@ import sys
 import msgspec
 import pytest
 import torch
+from support.engine.followed_run import FollowedRun
 
-from minivllm import SamplingParams
-from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
-from minivllm.events.fold import Fold
 from minivllm.kernels import reference
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime.attention import xray
 from minivllm.runtime.attention.mass import gathered_attention_mass
 from minivllm.runtime.attention.recorded_xray import recorded_trace, recordings
 from minivllm.runtime.loader import load_model
-from minivllm.runtime.model_runner import ModelRunner
 
 PROMPTS = {"long": list(range(40, 117)), "short": list(range(80, 86))}
 SHORTER = {name: prompt[:37] for name, prompt in PROMPTS.items()}
@@ -32,38 +28,14 @@ def model():
     return load_model(EngineConfig(model="tiny-random", dtype="float32", device="cpu"))
 
 
-class Run:
-    """Two decoding requests, all events, and a fold that is compared after every phase."""
+class Run(FollowedRun):
+    """Two decoding requests."""
 
     def __init__(self, model, backend="torch", prompts=PROMPTS, **options):
-        config = EngineConfig(
-            model="tiny-random", dtype="float32", device="cpu", attention_backend=backend,
-            block_size=BLOCK_SIZE, num_gpu_blocks_override=32, max_model_len=128,
-            check_invariants=True, **{"max_num_batched_tokens": 64, **options},
-        )  # fmt: skip
-        # The clock does not move within a step: a request arrives when its event says.
-        runner = ModelRunner(config, model)
-        self.engine = LLMEngine(config, runner, model.tokenizer, clock=VirtualClock())
-        self.events = []
-        self.fold = Fold(self.engine.log_header())
-        self.engine.subscribe(self.events.append)
-        self.engine.subscribe(self.fold.apply)
+        options = {"max_num_batched_tokens": 64, "attention_backend": backend, **options}
+        super().__init__(model, num_gpu_blocks_override=32, **options)
         for name, prompt in prompts.items():
-            params = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
-            self.engine.add_request(name, {"prompt_token_ids": prompt}, params)
-
-    def step(self):
-        while self.engine.step_phase() is None:
-            assert self.fold.state == self.engine.inspect()
-        assert self.fold.state == self.engine.inspect()
-
-    def finish(self):
-        while self.engine.has_unfinished_requests():
-            self.step()
-        return self
-
-    def of(self, kind):
-        return [event for event in self.events if isinstance(event, kind)]
+            self.add(name, prompt, {"temperature": 0})
 
     def traces(self):
         return self.of(ev.KernelTraced)

@@ -35,9 +35,7 @@ ALL = DecoderOps(
         *(("qwen3", one) for one in ("rms_norm", "rotary_and_cache", "silu_and_mul")),
     ],
 )
-def test_fused_operations_give_the_logits_of_the_plain_decoder(
-    name: str, asked: str, backend: str
-) -> None:
+def test_fused_operations_give_the_logits_of_the_plain_decoder(name, asked, backend):
     decoder = load_into_ours(make_peer(name))
     if backend == "cpu" and decoder.config.head_size % LANES:
         pytest.skip("heads of such a size are torch's")
@@ -47,7 +45,7 @@ def test_fused_operations_give_the_logits_of_the_plain_decoder(
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_every_operation_of_the_forward_pass_uses_the_chosen_implementation() -> None:
+def test_every_operation_of_the_forward_pass_uses_the_chosen_implementation():
     decoder = load_into_ours(make_peer("qwen3"))
     calls: list[str] = []
 
@@ -75,7 +73,7 @@ def test_every_operation_of_the_forward_pass_uses_the_chosen_implementation() ->
     assert calls.count("silu_and_mul") == num_layers
 
 
-def test_fused_kernels_are_the_default_only_on_cuda_with_triton() -> None:
+def test_fused_kernels_are_the_default_only_on_cuda_with_triton():
     assert choose_ops(None, "triton:static", CUDA) == ALL
     assert choose_ops(None, "torch", CUDA) == TORCH_OPS
     assert choose_ops(None, "triton:split", CPU) == TORCH_OPS
@@ -86,6 +84,6 @@ def test_fused_kernels_are_the_default_only_on_cuda_with_triton() -> None:
 @pytest.mark.parametrize(
     "ops", [["gelu"], [], "all", ["all", "rms_norm"], ["none", "silu_and_mul"], [["all"]]]
 )
-def test_operations_that_do_not_exist_or_contradict_each_other_are_refused(ops: object) -> None:
+def test_operations_that_do_not_exist_or_contradict_each_other_are_refused(ops):
     with pytest.raises(ConfigError, match="custom_ops"):
         EngineConfig(custom_ops=ops)

@@ -24,7 +24,7 @@ def assert_same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_a_prompt_whole_or_in_chunks_gives_the_logits_of_transformers(name: str) -> None:
+def test_a_prompt_whole_or_in_chunks_gives_the_logits_of_transformers(name):
     peer = make_peer(name)
     run = PlannedRunner(load_into_ours(peer))
     for chunk in (1, 3, 7, 32, 50):
@@ -38,7 +38,7 @@ def test_a_prompt_whole_or_in_chunks_gives_the_logits_of_transformers(name: str)
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_decoding_in_a_ragged_batch_gives_the_logits_of_transformers(name: str) -> None:
+def test_decoding_in_a_ragged_batch_gives_the_logits_of_transformers(name):
     peer = make_peer(name)
     run = PlannedRunner(load_into_ours(peer))
     sequences = [run.new(prompt(length, seed=length)) for length in (1, 5, 8, 33, 60)]
@@ -56,7 +56,7 @@ def test_decoding_in_a_ragged_batch_gives_the_logits_of_transformers(name: str) 
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_shared_blocks_give_the_logits_of_transformers(name: str) -> None:
+def test_shared_blocks_give_the_logits_of_transformers(name):
     peer = make_peer(name)
     run = PlannedRunner(load_into_ours(peer))
     common = prompt(72)
@@ -78,7 +78,7 @@ def test_shared_blocks_give_the_logits_of_transformers(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("qwen3", torch.bfloat16), ("llama", torch.float16)])
-def test_half_precision_runs_and_stays_near_float32(name: str, dtype: torch.dtype) -> None:
+def test_half_precision_runs_and_stays_near_float32(name, dtype):
     peer = make_peer(name)
     run = PlannedRunner(load_into_ours(peer, dtype))
     sequences = [run.new(prompt(length, seed=length)) for length in (1, 30, 47)]
@@ -95,7 +95,7 @@ def test_half_precision_runs_and_stays_near_float32(name: str, dtype: torch.dtyp
 # ---- loading ----
 
 
-def test_tensors_may_come_in_any_order_and_in_any_dtype() -> None:
+def test_tensors_may_come_in_any_order_and_in_any_dtype():
     peer = make_peer("qwen2")
     decoder = Decoder(config_of(peer), torch.float32, "cpu")
     backwards = reversed(list(peer.state_dict().items()))
@@ -104,7 +104,7 @@ def test_tensors_may_come_in_any_order_and_in_any_dtype() -> None:
     assert_same(run.run((run.new(prompt(10)), 10))[0], peer_logits(peer, prompt(10)))
 
 
-def test_a_checkpoint_that_repeats_a_tied_head_or_old_buffers_is_accepted() -> None:
+def test_a_checkpoint_that_repeats_a_tied_head_or_old_buffers_is_accepted():
     peer = make_peer("llama")
     tensors = dict(peer.state_dict())
     assert "lm_head.weight" in tensors, "transformers lists the tied head; a file may not"
@@ -114,7 +114,7 @@ def test_a_checkpoint_that_repeats_a_tied_head_or_old_buffers_is_accepted() -> N
     Decoder(config_of(peer), torch.float32, "cpu").load_weights(tensors.items())
 
 
-def test_a_checkpoint_that_does_not_fit_is_refused_with_the_name_of_the_tensor() -> None:
+def test_a_checkpoint_that_does_not_fit_is_refused_with_the_name_of_the_tensor():
     peer = make_peer("qwen3")
     tensors = dict(peer.state_dict())
     name = "model.layers.1.self_attn.k_proj.weight"
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_the_name_of_the_tensor()
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_the_map_of_weights_names_exactly_the_tensors_of_transformers(name: str) -> None:
+def test_the_map_of_weights_names_exactly_the_tensors_of_transformers(name):
     peer = make_peer(name)
     theirs = {key: tuple(tensor.shape) for key, tensor in peer.state_dict().items()}
     if peer.config.tie_word_embeddings:
@@ -142,7 +142,7 @@ def test_the_map_of_weights_names_exactly_the_tensors_of_transformers(name: str)
     assert {key: shard.shape for key, shard in weight_shards(config_of(peer)).items()} == theirs
 
 
-def test_loading_keeps_one_copy_of_the_weights() -> None:
+def test_loading_keeps_one_copy_of_the_weights():
     decoder = load_into_ours(make_peer("qwen3"))
     matrices = [
         module for module in decoder.modules() if hasattr(module, "process_weights_after_loading")

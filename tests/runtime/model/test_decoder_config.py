@@ -40,7 +40,7 @@ def without(*names: str) -> dict:
     return {key: value for key, value in SMOLLM2.items() if key not in names}
 
 
-def test_a_config_of_either_generation_of_transformers_is_read() -> None:
+def test_a_config_of_either_generation_of_transformers_is_read():
     config = ModelConfig.from_hf_dict(SMOLLM2)
     assert (config.head_size, config.num_key_value_heads, config.rope_theta) == (64, 3, 100000.0)
     assert config.tie_word_embeddings and not config.attention_bias and not config.qk_norm
@@ -52,7 +52,7 @@ def test_a_config_of_either_generation_of_transformers_is_read() -> None:
     assert ModelConfig.from_hf_dict(new) == config
 
 
-def test_a_scaled_rope_is_read_from_either_generation() -> None:
+def test_a_scaled_rope_is_read_from_either_generation():
     old = SMOLLM2 | {"rope_scaling": LLAMA3_ROPE}
     new = without("rope_theta") | {"rope_parameters": LLAMA3_ROPE | {"rope_theta": 100000.0}}
     assert ModelConfig.from_hf_dict(old) == ModelConfig.from_hf_dict(new)
@@ -70,15 +70,13 @@ def test_a_scaled_rope_is_read_from_either_generation() -> None:
     ],
     ids=["llama", "llama with biases", "qwen2", "qwen3"],
 )
-def test_each_architecture_has_its_biases_and_norms(
-    config: transformers.PreTrainedConfig, biases: tuple[bool, ...]
-) -> None:
+def test_each_architecture_has_its_biases_and_norms(config, biases):
     # it names no architecture, so model_type decides
     ours = ModelConfig.from_hf_dict(config.to_dict())
     assert (ours.attention_bias, ours.attention_output_bias, ours.qk_norm) == biases
 
 
-def test_a_config_that_leaves_out_its_defaults_is_read() -> None:
+def test_a_config_that_leaves_out_its_defaults_is_read():
     sparse = without(
         "num_key_value_heads", "rope_theta", "rope_scaling", "tie_word_embeddings", "torch_dtype"
     )
@@ -87,7 +85,7 @@ def test_a_config_that_leaves_out_its_defaults_is_read() -> None:
     assert not config.tie_word_embeddings
 
 
-def test_an_unsupported_architecture_is_refused_with_the_supported_ones() -> None:
+def test_an_unsupported_architecture_is_refused_with_the_supported_ones():
     with pytest.raises(UnsupportedModelError) as error:
         ModelConfig.from_hf_dict(SMOLLM2 | {"architectures": ["MambaForCausalLM"]})
     for name in ("MambaForCausalLM", "LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"):
@@ -117,7 +115,7 @@ def test_an_unsupported_architecture_is_refused_with_the_supported_ones() -> Non
     ],
     ids=str,
 )
-def test_an_unsupported_option_is_refused(difference: dict) -> None:
+def test_an_unsupported_option_is_refused(difference):
     with pytest.raises(UnsupportedModelError):
         ModelConfig.from_hf_dict(SMOLLM2 | difference)
 
@@ -148,9 +146,7 @@ def test_an_unsupported_option_is_refused(difference: dict) -> None:
     ],
     ids=str,
 )
-def test_a_missing_or_impossible_value_is_named_in_one_sentence(
-    difference: dict, named: str
-) -> None:
+def test_a_missing_or_impossible_value_is_named_in_one_sentence(difference, named):
     with pytest.raises(ModelIntegrityError, match=named) as error:
         ModelConfig.from_hf_dict(SMOLLM2 | difference)
     assert len(str(error.value)) < 200
@@ -174,7 +170,7 @@ def test_a_missing_or_impossible_value_is_named_in_one_sentence(
     ],
     ids=str,
 )
-def test_disabled_or_irrelevant_options_change_nothing(difference: dict) -> None:
+def test_disabled_or_irrelevant_options_change_nothing(difference):
     kind = {
         key: value for key, value in difference.items() if key in ("model_type", "architectures")
     }

@@ -22,6 +22,6 @@ print(before - resident())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_freed_blocks_between_used_ones_return_to_the_system() -> None:
+def test_freed_blocks_between_used_ones_return_to_the_system():
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert int(done.stdout) > 80_000_000

@@ -5,7 +5,7 @@ import torch
 from minivllm.runtime.cpu.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, LargePages
 
 
-def test_tensors_are_adjacent_and_do_not_overlap() -> None:
+def test_tensors_are_adjacent_and_do_not_overlap():
     memory = LargePages()
     tensors = [memory.empty(*shape) for shape in ((3, 5), (1,), (0, 7), (16, 16), (2, 2, 2))]
     for number, tensor in enumerate(tensors):
@@ -17,7 +17,7 @@ def test_tensors_are_adjacent_and_do_not_overlap() -> None:
     assert tensors[3].data_ptr() - tensors[0].data_ptr() == 2 * LINE_BYTES
 
 
-def test_a_tensor_keeps_its_memory_after_the_allocator_is_gone() -> None:
+def test_a_tensor_keeps_its_memory_after_the_allocator_is_gone():
     memory = LargePages()
     first, second = memory.empty(100).fill_(1.0), memory.empty(100).fill_(2.0)
     del memory

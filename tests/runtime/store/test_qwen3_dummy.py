@@ -21,7 +21,7 @@ def directory():
     return resolve_model(NAME, weights=False)
 
 
-def test_both_sides_read_the_published_number_of_parameters(directory) -> None:
+def test_both_sides_read_the_published_number_of_parameters(directory):
     shards = weight_shards(read_model_config(directory))
     assert sum(math.prod(shard.shape) for shard in shards.values()) == 596_049_920
     with torch.device("meta"):
@@ -31,6 +31,6 @@ def test_both_sides_read_the_published_number_of_parameters(directory) -> None:
     }
 
 
-def test_loading_it_without_dummy_weights_gives_an_error_with_the_right_option() -> None:
+def test_loading_it_without_dummy_weights_gives_an_error_with_the_right_option():
     with pytest.raises(UnsupportedModelError, match="--load-format dummy"):
         load_model(EngineConfig(model=NAME, device="cpu"))

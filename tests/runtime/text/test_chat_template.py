@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from minivllm.errors import InvalidRequestError
-from minivllm.runtime.text import template_worker
 from minivllm.runtime.text.chat_template import ChatTemplate
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
@@ -38,32 +37,12 @@ def our_peak_bytes() -> int:
 
 
 @pytest.mark.parametrize("source", HUNGRY.values(), ids=HUNGRY.keys())
-def test_a_template_over_its_limits_fails_its_request_and_costs_no_memory(source: str) -> None:
+def test_a_template_over_its_limits_fails_its_request_and_costs_no_memory(source):
     before = our_peak_bytes()
     with pytest.raises(InvalidRequestError, match="chat template") as refused:
         ChatTemplate(source, {}, max_seconds=0.5).render(MESSAGES)
     assert len(str(refused.value)) < 400 and "\n" not in str(refused.value)
     assert our_peak_bytes() - before < 64 << 20
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not enforce this limit")
-@pytest.mark.slow
-def test_no_worker_exceeds_its_memory_limit() -> None:
-    code = f"""
-import resource
-from minivllm.errors import InvalidRequestError
-from minivllm.runtime.text.chat_template import ChatTemplate
-for source in {list(HUNGRY.values())!r}:
-    try:
-        ChatTemplate(source, {{}}, max_seconds=0.5).render({MESSAGES!r})
-    except InvalidRequestError:
-        pass
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
-    largest = subprocess.run(
-        [sys.executable, "-"], input=code, check=True, capture_output=True, text=True
-    ).stdout
-    assert int(largest) << 10 <= template_worker.MAX_BYTES
 
 
 @pytest.mark.parametrize(
@@ -80,19 +59,19 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
         "{{ messages.__setitem__(0, 1) }}",
     ],
 )
-def test_a_forbidden_template_operation_is_refused_without_details_for_clients(source: str) -> None:
+def test_a_forbidden_template_operation_is_refused_without_details_for_clients(source):
     with pytest.raises(InvalidRequestError, match="does not accept these messages") as refused:
         ChatTemplate(source, {}).render(MESSAGES)
     assert "secret" not in str(refused.value)
 
 
-def test_the_cause_of_the_error_is_the_templates_own_message() -> None:
+def test_the_cause_of_the_error_is_the_templates_own_message():
     with pytest.raises(InvalidRequestError) as refused:
         ChatTemplate("{{ raise_exception('roles must alternate') }}", {}).render(MESSAGES)
     assert "roles must alternate" in str(refused.value.__cause__)
 
 
-def test_other_conversations_are_rendered_while_one_takes_too_long_and_after() -> None:
+def test_other_conversations_are_rendered_while_one_takes_too_long_and_after():
     template = ChatTemplate(
         "{% if messages[0].content == 'slow' %}" + LOOPS + "{% endif %}{{ messages[0].content }}",
         {},
@@ -108,7 +87,7 @@ def test_other_conversations_are_rendered_while_one_takes_too_long_and_after() -
     assert template.render([{"role": "user", "content": "after"}]) == "after"
 
 
-def test_a_killed_worker_is_replaced() -> None:
+def test_a_killed_worker_is_replaced():
     template = ChatTemplate("{{ messages[0].content }}", {})
     assert template.render(MESSAGES) == "Hi"
     process = template._idle[0]._process
@@ -120,7 +99,7 @@ def test_a_killed_worker_is_replaced() -> None:
     assert template.render(MESSAGES) == "Hi"
 
 
-def test_a_worker_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+def test_a_worker_ends_with_the_process_that_started_it(tmp_path):
     code = """
 import os, sys
 from minivllm.runtime.text.chat_template import ChatTemplate

@@ -66,9 +66,7 @@ def check_refusal(
 @pytest.mark.parametrize(
     ("fields", "param", "word"), COMPLETIONS, ids=lambda value: str(value)[:40]
 )
-def test_a_bad_completion_request_is_refused_with_its_reason(
-    live: LiveServer, fields: dict, param: str | None, word: str
-) -> None:
+def test_a_bad_completion_request_is_refused_with_its_reason(live, fields, param, word):
     error = check_refusal(live, "/v1/completions", json.dumps(fields).encode())
     assert error["status"] == (404 if param == "model" else 400)
     assert word in error["message"]
@@ -87,18 +85,18 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:24]))
-def test_a_body_that_is_not_valid_json_is_refused(live: LiveServer, body: bytes) -> None:
+def test_a_body_that_is_not_valid_json_is_refused(live, body):
     assert check_refusal(live, "/v1/completions", body)["status"] == 400
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/generate", "/tokenize", "/detokenize"])
-def test_every_route_reads_its_body_the_same_way(live: LiveServer, path: str) -> None:
+def test_every_route_reads_its_body_the_same_way(live, path):
     for body in (b"{", b"[]", b'{"prompt": NaN}', b"\xff\xfe", b"[" * 100_000):
         assert check_refusal(live, path, body)["status"] == 400
 
 
 @pytest.mark.parametrize("kind", ["text/plain", ""])
-def test_only_the_old_generate_takes_json_under_another_name(live: LiveServer, kind: str) -> None:
+def test_only_the_old_generate_takes_json_under_another_name(live, kind):
     body = json.dumps({"prompt": "x", "max_tokens": 2}).encode()
     assert check_refusal(live, "/v1/completions", body, kind)["status"] == 415
     with live.http() as http:

@@ -7,13 +7,12 @@ from itertools import pairwise
 
 import pytest
 from support.patience import SOON
-from support.server.live_server import LiveServer
 
 from minivllm import __version__
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_curl_command_of_the_early_servers_works(tiny_server: LiveServer) -> None:
+def test_the_curl_command_of_the_early_servers_works(tiny_server):
     prompt = "The capital of France is"
     body = f'{{"prompt": "{prompt}", "n": 1, "use_beam_search": false, "temperature": 0.7}}'
     url = f"{tiny_server.url.replace('127.0.0.1', 'localhost')}/generate"
@@ -31,9 +30,7 @@ def test_the_curl_command_of_the_early_servers_works(tiny_server: LiveServer) ->
     ids=["null-delimited", "lines"],
 )
 @pytest.mark.parametrize("beams", [False, True])
-def test_a_streamed_generate_repeats_all_texts_so_far(
-    tiny_server: LiveServer, accept: str, delimiter: bytes, beams: bool
-) -> None:
+def test_a_streamed_generate_repeats_all_texts_so_far(tiny_server, accept, delimiter, beams):
     body = {"prompt": "San Francisco is a", "n": 4, "max_tokens": 8}
     body |= {"use_beam_search": True, "temperature": 0} if beams else {"seed": 1}
     with tiny_server.http() as http:
@@ -49,7 +46,7 @@ def test_a_streamed_generate_repeats_all_texts_so_far(
             assert all(map(str.startswith, after, before))
 
 
-def test_tokenize_and_detokenize_are_inverse(tiny_server: LiveServer) -> None:
+def test_tokenize_and_detokenize_are_inverse(tiny_server):
     with tiny_server.http() as http:
         assert http.get("/version").json() == {"version": __version__}
         told = http.post("/tokenize", json={"prompt": "Grüße", "return_token_strs": True}).json()

@@ -14,7 +14,7 @@ def client(tiny_server: LiveServer) -> OpenAI:
     return tiny_server.openai()
 
 
-def test_a_chat_is_the_completion_of_its_template(client: OpenAI, tiny_server: LiveServer) -> None:
+def test_a_chat_is_the_completion_of_its_template(client, tiny_server):
     answer = client.chat.completions.create(
         model=MODEL, messages=MESSAGES, max_tokens=9, temperature=0
     )
@@ -25,7 +25,7 @@ def test_a_chat_is_the_completion_of_its_template(client: OpenAI, tiny_server: L
     assert answer.usage.prompt_tokens == len(prompt)
 
 
-def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client: OpenAI) -> None:
+def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client):
     fields = {"model": MODEL, "messages": MESSAGES, "max_completion_tokens": 10, "seed": 2, "n": 3}
     whole = client.chat.completions.create(**fields)
     texts = dict.fromkeys(range(3), "")
@@ -45,9 +45,7 @@ def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client: OpenAI)
 
 
 @pytest.mark.parametrize("top", [None, 0, 3])
-def test_chat_logprobs_name_each_token_and_its_alternatives(
-    client: OpenAI, top: int | None
-) -> None:
+def test_chat_logprobs_name_each_token_and_its_alternatives(client, top):
     fields = {"messages": MESSAGES, "max_tokens": 5, "temperature": 0, "logprobs": True}
     fields["model"] = MODEL
     if top is not None:
@@ -73,9 +71,7 @@ def test_chat_logprobs_name_each_token_and_its_alternatives(
     [(100, 1, 200), (30, 1, 121), (30, 2, 28 + 23 // 2 * 4 + 1), (9, 1, 37)],
     ids=["context", "memory", "memory of two", "little memory"],
 )
-def test_an_answer_without_max_tokens_ends_at_the_limit_of_context_or_memory(
-    num_blocks: int, n: int, ends: int
-) -> None:
+def test_an_answer_without_max_tokens_ends_at_the_limit_of_context_or_memory(num_blocks, n, ends):
     with serving(fake_engine(num_blocks, max_model_len=200)) as live:
         answer = live.openai().chat.completions.create(model="fake", messages=MESSAGES, n=n)
         assert answer.usage.prompt_tokens == 28
@@ -109,9 +105,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "http://x"}}
         {"messages": [{"role": "assistant", "content": "x", "refusal": "no"}]},
     ],
 )
-def test_a_bad_chat_request_is_refused_before_it_is_queued(
-    client: OpenAI, tiny_server: LiveServer, fields: dict
-) -> None:
+def test_a_bad_chat_request_is_refused_before_it_is_queued(client, tiny_server, fields):
     before = len(tiny_server.events)
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(model=MODEL, **fields)
@@ -119,9 +113,7 @@ def test_a_bad_chat_request_is_refused_before_it_is_queued(
     assert len(tiny_server.events) == before
 
 
-def test_fields_that_ask_for_nothing_change_nothing_and_text_in_parts_is_one_text(
-    client: OpenAI,
-) -> None:
+def test_fields_that_ask_for_nothing_change_nothing_and_text_in_parts_is_one_text(client):
     nothing = {
         "response_format": {"type": "text"}, "tools": [], "tool_choice": "none",
         "function_call": None, "truncate_prompt_tokens": None, "add_special_tokens": False,

@@ -1,7 +1,5 @@
 """`/v1/completions` through OpenAI's own client."""
 
-from pathlib import Path
-
 import openai
 import pytest
 import torch
@@ -59,7 +57,7 @@ def streamed(client: OpenAI, **fields: object) -> dict[int, str]:
     return texts
 
 
-def test_a_greedy_completion_equals_the_offline_output(client: OpenAI, tiny_model) -> None:
+def test_a_greedy_completion_equals_the_offline_output(client, tiny_model):
     answer = client.completions.create(
         model=MODEL, prompt="Hello there", max_tokens=12, temperature=0
     )
@@ -71,8 +69,8 @@ def test_a_greedy_completion_equals_the_offline_output(client: OpenAI, tiny_mode
 
 
 def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_as_text_or_ids_streamed_or_not(
-    client: OpenAI, tiny_server: LiveServer
-) -> None:
+    client, tiny_server
+):
     fields = {"prompt": ["one", "two and more"], "n": 3, "seed": 5, "max_tokens": 7}
     answer = client.completions.create(model=MODEL, **fields)
     texts = [choice.text for choice in answer.choices]
@@ -89,7 +87,7 @@ def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_as_text_or_ids_streamed
 
 
 @pytest.mark.parametrize("count", [None, 5])
-def test_logprobs_come_in_four_lists_of_one_length(client: OpenAI, count: int | None) -> None:
+def test_logprobs_come_in_four_lists_of_one_length(client, count):
     fields = {"model": MODEL, "prompt": "log", "max_tokens": 6, "temperature": 0, "logprobs": count}
     logprobs = client.completions.create(**fields).choices[0].logprobs
     if count is None:
@@ -105,9 +103,7 @@ def test_logprobs_come_in_four_lists_of_one_length(client: OpenAI, count: int | 
         assert 1 <= len(top) <= max(count, 1)
 
 
-def test_text_offsets_are_the_same_streamed_and_whole_while_text_is_held_back(
-    tiny_server: LiveServer,
-) -> None:
+def test_text_offsets_are_the_same_streamed_and_whole_while_text_is_held_back(tiny_server):
     # an echo's first token has null, for which OpenAI has no type
     client = tiny_server.openai(strict=False)
     fields = {"prompt": "offset", "max_tokens": 12, "seed": 4, "logprobs": 1, "n": 2}
@@ -132,8 +128,8 @@ def test_text_offsets_are_the_same_streamed_and_whole_while_text_is_held_back(
 
 
 def test_an_echoed_prompt_has_the_log_probabilities_that_transformers_computes(
-    tiny_server: LiveServer, tiny_random_path: Path
-) -> None:
+    tiny_server, tiny_random_path
+):
     client = tiny_server.openai(strict=False)
     peer = AutoModelForCausalLM.from_pretrained(tiny_random_path, dtype=torch.float32).eval()
     # in three chunks; the second request also finds cached blocks
@@ -156,7 +152,7 @@ def test_an_echoed_prompt_has_the_log_probabilities_that_transformers_computes(
         assert answer.usage.prompt_tokens_details.cached_tokens == 0
 
 
-def test_an_echo_puts_the_prompt_in_front_streamed_or_not(client: OpenAI) -> None:
+def test_an_echo_puts_the_prompt_in_front_streamed_or_not(client):
     fields = {"prompt": ["say this", "and that"], "max_tokens": 5, "temperature": 0, "n": 2}
     plain = client.completions.create(model=MODEL, **fields)
     echoed = client.completions.create(model=MODEL, echo=True, **fields)
@@ -165,9 +161,7 @@ def test_an_echo_puts_the_prompt_in_front_streamed_or_not(client: OpenAI) -> Non
     assert streamed(client, echo=True, **fields) == expected
 
 
-def test_an_echo_without_new_tokens_is_the_prompt_with_its_logprobs(
-    tiny_server: LiveServer,
-) -> None:
+def test_an_echo_without_new_tokens_is_the_prompt_with_its_logprobs(tiny_server):
     client = tiny_server.openai(strict=False)
     prompts = ["say this", "and that"]
     fields = {"prompt": prompts, "echo": True, "logprobs": 2, "temperature": 0}
@@ -182,9 +176,7 @@ def test_an_echo_without_new_tokens_is_the_prompt_with_its_logprobs(
     assert streamed(client, max_tokens=0, **fields) == dict(enumerate(prompts))
 
 
-def test_ids_prompt_logprobs_and_the_clients_request_id_come_back_on_request(
-    client: OpenAI, tiny_server: LiveServer
-) -> None:
+def test_ids_prompt_logprobs_and_the_clients_request_id_come_back_on_request(client, tiny_server):
     fields = {"model": MODEL, "prompt": ["abc", "de"], "max_tokens": 4, "temperature": 0}
     extra = {"return_token_ids": True, "request_id": "my-1", "add_special_tokens": False}
     whole = client.completions.create(**fields, extra_body=extra | {"prompt_logprobs": 0})
@@ -211,9 +203,7 @@ def test_ids_prompt_logprobs_and_the_clients_request_id_come_back_on_request(
 
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize("include", [False, True])
-def test_a_stream_reports_its_usage_as_often_as_requested(
-    client: OpenAI, include: bool, continuous: bool
-) -> None:
+def test_a_stream_reports_its_usage_as_often_as_requested(client, include, continuous):
     options = {"include_usage": include, "continuous_usage_stats": continuous}
     chunks = chunks_of(
         client, model=MODEL, prompt="abc", max_tokens=4, temperature=0, stream_options=options
@@ -230,9 +220,7 @@ def test_a_stream_reports_its_usage_as_often_as_requested(
 @pytest.mark.parametrize(
     "extra", [{"best_of": 4}, {"temperature": 0, "extra_body": {"use_beam_search": True}}]
 )
-def test_texts_that_are_chosen_at_the_end_are_streamed_in_one_chunk_each(
-    client: OpenAI, extra: dict
-) -> None:
+def test_texts_that_are_chosen_at_the_end_are_streamed_in_one_chunk_each(client, extra):
     fields = {"prompt": ["best", "of all"], "max_tokens": 6, "n": 2, "seed": 9} | extra
     if "extra_body" in extra:
         del fields["seed"]
@@ -248,7 +236,7 @@ def test_texts_that_are_chosen_at_the_end_are_streamed_in_one_chunk_each(
     assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
 
 
-def test_the_served_model_is_listed_and_can_be_requested(client: OpenAI) -> None:
+def test_the_served_model_is_listed_and_can_be_requested(client):
     (card,) = client.models.list().data
     assert (card.id, card.model_extra["max_model_len"]) == (MODEL, 2048)
     assert client.models.retrieve(MODEL) == card

@@ -25,12 +25,12 @@ from minivllm.server.options import ServerOptions
         {"generate_delimiter": "comma"},
     ],
 )
-def test_a_bad_option_is_refused(fields: dict) -> None:
+def test_a_bad_option_is_refused(fields):
     with pytest.raises(ConfigError):
         ServerOptions(**fields)
 
 
-def test_a_server_with_a_key_answers_to_any_valid_host_name() -> None:
+def test_a_server_with_a_key_answers_to_any_valid_host_name():
     with serving(host="0.0.0.0", api_key=("key",)) as live:
         live.url = live.url.replace("0.0.0.0", "127.0.0.1")
         with live.http() as http:
@@ -38,9 +38,7 @@ def test_a_server_with_a_key_answers_to_any_valid_host_name() -> None:
             assert http.get("/v1/models", headers={"Host": "a/b"}).status_code == 400
 
 
-def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(caplog):
     with caplog.at_level(logging.INFO, "minivllm.server"), serving() as live, live.http() as http:
         body = {"prompt": "hello", "max_tokens": 4}
         for more in ({}, {"stream": True}, {"prompt": ""}):
@@ -58,9 +56,7 @@ def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(
     ]
 
 
-def test_loaded_objects_are_excluded_from_garbage_collection_before_the_first_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_loaded_objects_are_excluded_from_garbage_collection_before_the_first_request(monkeypatch):
     frozen: list[int] = []
     monkeypatch.setattr(
         "minivllm.server.run.run_server", lambda *_: frozen.append(gc.get_freeze_count())

@@ -142,9 +142,7 @@ def check(run: Run) -> None:
             assert parameters(schema, path) <= run.params[label], label
 
 
-def test_no_request_gets_a_5xx_and_every_error_is_in_openais_shape(
-    short_server: LiveServer,
-) -> None:
+def test_no_request_gets_a_5xx_and_every_error_is_in_openais_shape(short_server):
     check(Run(short_server, max_examples=1, seed=1))
     short_server.wait_until_idle()
     assert short_server.num_free_blocks == 200
@@ -152,7 +150,7 @@ def test_no_request_gets_a_5xx_and_every_error_is_in_openais_shape(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
-def test_no_request_gets_a_5xx_in_a_long_run(short_server: LiveServer, seed: int) -> None:
+def test_no_request_gets_a_5xx_in_a_long_run(short_server, seed):
     check(Run(short_server, max_examples=300, seed=seed))
     short_server.wait_until_idle()
     assert short_server.num_free_blocks == 200

@@ -10,7 +10,6 @@ import json
 import httpx2
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.server.live_server import LiveServer
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=24)
 LETTERS = st.text("ab🤗é", min_size=1, max_size=5)
@@ -19,8 +18,8 @@ LETTERS = st.text("ab🤗é", min_size=1, max_size=5)
 @given(prompt=TEXT, seed=st.integers(0, 2**31), data=st.data(), include=st.booleans())
 @settings(max_examples=10, deadline=None)
 def test_over_http_a_stream_in_any_chunks_joins_to_the_whole_answer(
-    tiny_server: LiveServer, prompt: str, seed: int, data: st.DataObject, include: bool
-) -> None:
+    tiny_server, prompt, seed, data, include
+):
     chunk = data.draw(st.sampled_from([1, 7, 65536]))
     fields = {"prompt": prompt, "seed": seed, "max_tokens": 20}
     fields["include_stop_str_in_output"] = include
@@ -42,7 +41,7 @@ def test_over_http_a_stream_in_any_chunks_joins_to_the_whole_answer(
         assert not any(stop in whole["text"] for stop in fields["stop"])
 
 
-def test_over_http_an_incomplete_character_can_be_a_stop_string(tiny_server: LiveServer) -> None:
+def test_over_http_an_incomplete_character_can_be_a_stop_string(tiny_server):
     """Its U+FFFD appears only at the end, when no token can complete it any more."""
     half, *_ = tiny_server.engine.tokenizer.encode("🤗")  # one token per byte
     fields = {"prompt": "a", "max_tokens": 2, "temperature": 0, "logit_bias": {str(half): 100}}

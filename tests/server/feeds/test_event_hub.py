@@ -28,7 +28,7 @@ def quick(monkeypatch) -> None:
 # ---- with the dashboard's own client ----
 
 
-def test_the_dashboard_follows_a_server_from_its_first_event_to_its_last() -> None:
+def test_the_dashboard_follows_a_server_from_its_first_event_to_its_last():
     watched = Watched()
     with watched.served() as url:
         source = HttpSource(url)
@@ -41,7 +41,7 @@ def test_the_dashboard_follows_a_server_from_its_first_event_to_its_last() -> No
         wait_for(lambda: watched.hub.num_readers == 0)
 
 
-def test_a_late_client_gets_the_state_and_continues_from_there() -> None:
+def test_a_late_client_gets_the_state_and_continues_from_there():
     watched = Watched(num_events=64)
     watched.work()
     assert len(watched.events) > 64
@@ -58,7 +58,7 @@ def test_a_late_client_gets_the_state_and_continues_from_there() -> None:
         source.close()
 
 
-def test_a_client_that_reconnects_continues_and_loses_nothing() -> None:
+def test_a_client_that_reconnects_continues_and_loses_nothing():
     watched = Watched()
     with watched.served() as url:
         cut = CutOnce(url)
@@ -74,7 +74,7 @@ def test_a_client_that_reconnects_continues_and_loses_nothing() -> None:
         cut.close()
 
 
-def test_a_client_that_reconnects_too_late_learns_how_much_is_lost() -> None:
+def test_a_client_that_reconnects_too_late_learns_how_much_is_lost():
     watched = Watched(num_events=256)
     with watched.served() as url:
         watched.work(1)
@@ -104,7 +104,7 @@ def status_of(url: str, **headers: bytes) -> int:
     return status
 
 
-def test_readers_beyond_the_limit_are_refused() -> None:
+def test_readers_beyond_the_limit_are_refused():
     watched = Watched(max_readers=2)
     with watched.served() as url:
         sources = [HttpSource(url), HttpSource(url)]
@@ -116,7 +116,7 @@ def test_readers_beyond_the_limit_are_refused() -> None:
         assert status_of(url) == 200
 
 
-def test_clients_that_connect_together_share_a_snapshot_until_its_events_are_gone() -> None:
+def test_clients_that_connect_together_share_a_snapshot_until_its_events_are_gone():
     watched = Watched(num_events=64)
 
     async def come() -> None:
@@ -131,13 +131,13 @@ def test_clients_that_connect_together_share_a_snapshot_until_its_events_are_gon
 
 
 @pytest.mark.parametrize("last_event_id", ["-1", "9" * 4000, "٣"])
-def test_a_last_event_id_that_is_not_a_number_is_refused(last_event_id: str) -> None:
+def test_a_last_event_id_that_is_not_a_number_is_refused(last_event_id):
     watched = Watched()
     with watched.served() as url:
         assert status_of(url, **{"Last-Event-ID": last_event_id.encode()}) == 400
 
 
-def test_a_dead_engine_has_no_state_and_the_answer_is_503() -> None:
+def test_a_dead_engine_has_no_state_and_the_answer_is_503():
     watched = Watched(num_events=8)
     watched.work()
     dead: Future[Snapshot] = Future()

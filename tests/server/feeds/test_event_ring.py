@@ -8,7 +8,7 @@ from minivllm.server.feeds.event_ring import EventRing
 from minivllm.tui.sources.sse import SseMessage, SseParser
 
 
-def test_the_ring_drops_the_oldest_prompts_when_their_total_is_too_long() -> None:
+def test_the_ring_drops_the_oldest_prompts_when_their_total_is_too_long():
     ring = EventRing(0, 100, num_tokens=1000)
     for seq in range(50):
         is_arrival = seq % 5 == 0
@@ -26,7 +26,7 @@ def test_the_ring_drops_the_oldest_prompts_when_their_total_is_too_long() -> Non
     assert piece.next_seq == 50
 
 
-def test_a_prompt_longer_than_the_ring_becomes_a_gap_and_later_events_survive() -> None:
+def test_a_prompt_longer_than_the_ring_becomes_a_gap_and_later_events_survive():
     ring = EventRing(0, 100, num_tokens=1000)
     ring.put(ev.RequestArrived(0, 0, 0.0, "a", "a.0", 0, [7] * 3000, 1))
     assert ring.take(0) == (b"", 0)
@@ -35,7 +35,7 @@ def test_a_prompt_longer_than_the_ring_becomes_a_gap_and_later_events_survive() 
     assert gap == ev.Gap(0, 0, 0.0, 1) and step.seq == 1
 
 
-def test_readers_never_see_a_wrong_or_repeated_event_while_the_engine_overtakes_them() -> None:
+def test_readers_never_see_a_wrong_or_repeated_event_while_the_engine_overtakes_them():
     ring = EventRing(0, 32, num_tokens=1000)
     done = threading.Event()
 
@@ -61,7 +61,7 @@ def test_readers_never_see_a_wrong_or_repeated_event_while_the_engine_overtakes_
     assert expected == 20_000
 
 
-def test_a_piece_is_bounded_and_the_next_continues_where_it_ended() -> None:
+def test_a_piece_is_bounded_and_the_next_continues_where_it_ended():
     ring = EventRing(0, 20_000, num_tokens=1000)
     for seq in range(20_000):
         ring.put(ev.StepBegin(seq, 0, 0.0, 5))

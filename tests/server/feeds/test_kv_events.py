@@ -85,9 +85,7 @@ def engine_of(num_blocks: int = 16) -> WatchedEngine:
 
 
 @pytest.mark.parametrize("num_blocks", [15, 20, 40])
-def test_after_every_step_a_follower_knows_the_hashes_in_the_pool_and_their_tokens(
-    num_blocks: int,
-) -> None:
+def test_after_every_step_a_follower_knows_the_hashes_in_the_pool_and_their_tokens(num_blocks):
     engine, sink, follower = engine_of(num_blocks), Collected(), Follower()
     feed = feed_of(engine, sink)
     busy(engine)
@@ -110,7 +108,7 @@ def test_after_every_step_a_follower_knows_the_hashes_in_the_pool_and_their_toke
     assert num_blocks > 20 or kinds >= {ev.RequestPreempted, ev.BlockEvicted}
 
 
-def test_a_hash_of_two_blocks_is_removed_with_the_last_of_them() -> None:
+def test_a_hash_of_two_blocks_is_removed_with_the_last_of_them():
     header = WatchedEngine(num_blocks=8).engine.log_header()
     sink = Collected()
     feed = KVEventFeed(header, sink)
@@ -175,7 +173,7 @@ def replayed(
 
 
 @pytest.mark.parametrize("encoding", ["map", "array"])
-def test_a_real_subscriber_follows_a_whole_run_in_either_encoding(encoding: str) -> None:
+def test_a_real_subscriber_follows_a_whole_run_in_either_encoding(encoding):
     engine, kept = engine_of(), Collected()
     feed_of(engine, kept)
     with publishing(encoding=encoding, topic="kv@here") as (publisher, context):
@@ -196,7 +194,7 @@ def test_a_real_subscriber_follows_a_whole_run_in_either_encoding(encoding: str)
         assert len(replayed(publisher, context, numbers[-3])) == 3
 
 
-def test_a_replay_of_thousands_of_batches_is_complete_and_the_oldest_are_dropped() -> None:
+def test_a_replay_of_thousands_of_batches_is_complete_and_the_oldest_are_dropped():
     with publishing(buffer_steps=2_000) as (publisher, context):
         for number in range(2_050):
             publisher.publish(float(number), [BlockRemoved([number])])
@@ -207,7 +205,7 @@ def test_a_replay_of_thousands_of_batches_is_complete_and_the_oldest_are_dropped
         assert decode_batch(found[-1][1]).events == [BlockRemoved([2_049])]
 
 
-def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting() -> None:
+def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting():
     with publishing(hwm=10, max_queue_size=50) as (publisher, context):
         sleeper = context.socket(zmq.SUB)
         sleeper.setsockopt(zmq.RCVHWM, 1)
@@ -220,7 +218,7 @@ def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting() -> None:
 @pytest.mark.parametrize(
     "endpoint", ["tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://192.168.1.4:5557", "http://localhost"]
 )
-def test_a_public_address_is_refused(endpoint: str) -> None:
+def test_a_public_address_is_refused(endpoint):
     with pytest.raises(ConfigError, match="contain the prompts of all users"):
         KVEventPublisher(endpoint)
     with pytest.raises(ConfigError, match="contain the prompts of all users"):

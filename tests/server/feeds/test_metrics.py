@@ -10,7 +10,6 @@ from support.engine.engine_fakes import WatchedEngine
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
 from minivllm.lab.compare.latency import measure_latencies
-from minivllm.server.metrics.histograms import Histogram
 from minivllm.server.metrics.router import EngineMetrics
 
 # Metrics in vLLM's `examples/observability/prometheus_grafana/grafana.json`, by expression.
@@ -67,7 +66,7 @@ def busy(run: bool = True) -> tuple[WatchedEngine, EngineMetrics]:
     return engine, metrics
 
 
-def test_every_expression_of_the_published_grafana_board_finds_its_metric_and_its_labels() -> None:
+def test_every_expression_of_the_published_grafana_board_finds_its_metric_and_its_labels():
     engine, metrics = busy()
     scrape = Scrape(metrics)
     there = {sample.name for sample in scrape.samples}
@@ -82,7 +81,7 @@ def test_every_expression_of_the_published_grafana_board_finds_its_metric_and_it
     assert metrics._totals.ledger.sequences == {}
 
 
-def test_gauges_and_counters_equal_the_folded_state_at_any_step() -> None:
+def test_gauges_and_counters_equal_the_folded_state_at_any_step():
     engine, metrics = busy(run=False)
     while engine.engine.has_unfinished_requests():
         check_against_the_fold(Scrape(metrics), engine)
@@ -107,7 +106,7 @@ def check_against_the_fold(scrape: Scrape, engine: WatchedEngine) -> None:
     assert scrape.value("iteration_tokens_total_count") == len(steps)
 
 
-def test_latencies_equal_those_that_compare_measures_from_the_same_events() -> None:
+def test_latencies_equal_those_that_compare_measures_from_the_same_events():
     engine, metrics = watched(num_blocks=14, max_num_seqs=4)
     for i in range(9):
         engine.add(f"r{i}", list(range(3 * i, 3 * i + 11)), max_tokens=5 + 2 * i)
@@ -126,7 +125,7 @@ def test_latencies_equal_those_that_compare_measures_from_the_same_events() -> N
         }
 
 
-def test_the_phases_of_each_request_add_up_to_its_whole_latency() -> None:
+def test_the_phases_of_each_request_add_up_to_its_whole_latency():
     engine, metrics = watched(num_blocks=40, max_num_seqs=2)
     lengths = {f"r{i}": (4 + 3 * i, 2 + i) for i in range(6)}
     for name, (prompt, output) in lengths.items():
@@ -155,7 +154,7 @@ def test_the_phases_of_each_request_add_up_to_its_whole_latency() -> None:
     assert scrape.value("request_success_total", finished_reason="length") == 6
 
 
-def test_samples_count_as_separate_requests_as_in_vllm() -> None:
+def test_samples_count_as_separate_requests_as_in_vllm():
     engine, metrics = watched()
     engine.add("many", [1, 2, 3, 4, 5], max_tokens=4, n=3)
     engine.step()
@@ -170,7 +169,7 @@ def test_samples_count_as_separate_requests_as_in_vllm() -> None:
     assert scrape.value("request_max_num_generation_tokens_sum") == 4
 
 
-def test_each_request_is_counted_by_its_finish_reason_and_has_only_times_that_happened() -> None:
+def test_each_request_is_counted_by_its_finish_reason_and_has_only_times_that_happened():
     engine, metrics = watched(max_num_seqs=2)
     whole = engine.runner.sample_tokens
     engine.runner.sample_tokens = lambda sequences, logits: [
@@ -192,16 +191,7 @@ def test_each_request_is_counted_by_its_finish_reason_and_has_only_times_that_ha
     assert scrape.value("request_decode_time_seconds_count") == 1
 
 
-def test_a_histogram_puts_a_value_on_a_boundary_into_the_bucket_below() -> None:
-    histogram = Histogram((1, 2, 5))
-    for value in (0.5, 1, 2, 2.1, 5, 9):
-        histogram.observe(value)
-    snapshot = histogram.snapshot()
-    assert snapshot.buckets() == [("1.0", 2), ("2.0", 3), ("5.0", 5), ("+Inf", 6)]
-    assert snapshot.sum == pytest.approx(19.6)
-
-
-def test_a_scrape_during_a_run_never_sees_half_an_event() -> None:
+def test_a_scrape_during_a_run_never_sees_half_an_event():
     engine, metrics = watched()
     texts: list[str] = []
     running = threading.Event()

@@ -55,9 +55,7 @@ def check_fold(live: LiveServer) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_request_that_fails_alone_gets_an_error_and_the_next_one_is_answered(
-    live: LiveServer, stream: bool
-) -> None:
+def test_a_request_that_fails_alone_gets_an_error_and_the_next_one_is_answered(live, stream):
     expected = ask(live, "once upon").json()["choices"][0]["text"]
     for _ in range(2 * MAX_FAILED_IN_A_ROW):
         failed = ask(live, f"once upon {POISON}", stream=stream)
@@ -70,9 +68,7 @@ def test_a_request_that_fails_alone_gets_an_error_and_the_next_one_is_answered(
     check_fold(live)
 
 
-def test_a_model_that_always_fails_ends_the_engine_and_every_client_gets_the_error(
-    live: LiveServer,
-) -> None:
+def test_a_model_that_always_fails_ends_the_engine_and_every_client_gets_the_error(live):
     live.runner.gate.clear()
     number = MAX_FAILED_IN_A_ROW + 3
     with ThreadPoolExecutor(number) as pool:

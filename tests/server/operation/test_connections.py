@@ -20,9 +20,7 @@ def connect(live: LiveServer) -> socket.socket:
 
 
 @pytest.mark.parametrize("sent", [b"", HEAD], ids=["nothing", "half a head"])
-def test_a_client_that_sends_no_request_in_time_is_cut_off(
-    sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_sends_no_request_in_time_is_cut_off(sent, monkeypatch):
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     with serving() as live, connect(live) as client:
         client.sendall(sent)
@@ -30,9 +28,7 @@ def test_a_client_that_sends_no_request_in_time_is_cut_off(
         wait_for(lambda: not live.server.server_state.connections)
 
 
-def test_a_slow_trickle_of_bytes_does_not_extend_the_time_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_slow_trickle_of_bytes_does_not_extend_the_time_limit(monkeypatch):
     monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
     with serving() as live, connect(live) as client:
         client.sendall(HEAD + b"\r\n")
@@ -43,9 +39,7 @@ def test_a_slow_trickle_of_bytes_does_not_extend_the_time_limit(
                 time.sleep(0.05)
 
 
-def test_connections_beyond_the_limit_are_closed_and_the_others_are_served(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_connections_beyond_the_limit_are_closed_and_the_others_are_served(monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
     with serving() as live, ExitStack() as stack:
         clients = [stack.enter_context(connect(live)) for _ in range(5)]

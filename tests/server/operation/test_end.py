@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
-import pytest
 from support.patience import FOREVER
 from support.server.live_server import deaf_client, fake_engine, serving, wait_for
 
@@ -19,7 +18,7 @@ LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
 BIG = {"tokens": [60] * 50_000}
 
 
-def test_a_client_that_does_not_read_its_answer_is_cut_off_at_the_time_limit() -> None:
+def test_a_client_that_does_not_read_its_answer_is_cut_off_at_the_time_limit():
     engine = fake_engine(max_model_len=60_000)
     with serving(engine, send_buffer=4096, request_timeout=1.0) as live, ExitStack() as stack:
         for _ in range(3):
@@ -29,7 +28,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_at_the_time_limit() -
         wait_for(lambda: not connections)
 
 
-def test_a_client_that_does_not_read_does_not_delay_the_end() -> None:
+def test_a_client_that_does_not_read_does_not_delay_the_end():
     engine = fake_engine(max_model_len=60_000)
     options = {"send_buffer": 4096, "drain_timeout": 0.5, "events": True}
     with serving(engine, **options) as live, deaf_client(live, "/detokenize", BIG):
@@ -39,9 +38,7 @@ def test_a_client_that_does_not_read_does_not_delay_the_end() -> None:
         assert not live.server.server_state.connections
 
 
-def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(caplog):
     caplog.set_level(logging.ERROR)
     with serving(drain_timeout=FOREVER) as live, live.http() as http, ThreadPoolExecutor(1) as pool:
         live.runner.seconds_per_step = 0.05
@@ -64,9 +61,7 @@ def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(
     assert caplog.records == []
 
 
-def test_a_second_signal_cuts_off_clients_that_still_send_and_leaves_no_traceback(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_second_signal_cuts_off_clients_that_still_send_and_leaves_no_traceback(caplog):
     caplog.set_level(logging.ERROR)
     with serving(drain_timeout=FOREVER) as live, socket.socket() as client:
         parts = urlsplit(live.url)

@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import httpx2
-import pytest
 from support.patience import SOON
 from support.server.live_server import LiveServer, deaf_client, serving, wait_for
 
@@ -44,7 +43,7 @@ def long_texts_held(live: LiveServer, number: int) -> Iterator[list[Future[httpx
             gate.set()
 
 
-def test_a_short_prompt_does_not_wait_for_long_texts() -> None:
+def test_a_short_prompt_does_not_wait_for_long_texts():
     messages = [{"role": "user", "content": "x"}]
     with serving() as live, long_texts_held(live, 4) as long, live.http() as http:
         for path, body in (
@@ -56,7 +55,7 @@ def test_a_short_prompt_does_not_wait_for_long_texts() -> None:
     assert [one.result().status_code for one in long] == [200] * 4
 
 
-def test_a_chat_template_that_does_not_end_delays_only_other_chats() -> None:
+def test_a_chat_template_that_does_not_end_delays_only_other_chats():
     gate, messages = threading.Event(), [{"role": "user", "content": "x"}]
     with serving() as live, live.http() as http, ThreadPoolExecutor(6) as pool:
         tokenizer = live.service.tokenizer
@@ -74,9 +73,7 @@ def test_a_chat_template_that_does_not_end_delays_only_other_chats() -> None:
         assert [one.result().status_code for one in chats] == [200] * 6
 
 
-def test_large_bodies_beyond_a_total_are_refused_and_small_ones_pass(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_large_bodies_beyond_a_total_are_refused_and_small_ones_pass(monkeypatch):
     monkeypatch.setattr(body_limit, "BODIES_TOGETHER", 2)
     with serving(max_body_bytes=100_000) as live, live.http() as http:
         with long_texts_held(live, 2):
@@ -89,7 +86,7 @@ def test_large_bodies_beyond_a_total_are_refused_and_small_ones_pass(
         assert http.post("/tokenize", json={"prompt": "y" * LARGE}).status_code == 200
 
 
-def test_a_body_returns_its_bytes_however_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_returns_its_bytes_however_it_ends(monkeypatch):
     counted: list[HeldBodies] = []
 
     class Counted(HeldBodies):
@@ -116,9 +113,7 @@ def test_a_body_returns_its_bytes_however_it_ends(monkeypatch: pytest.MonkeyPatc
         wait_for(lambda: held.num_bytes == 0 and not live.server.server_state.tasks)
 
 
-def test_unread_answers_are_cut_off_when_their_total_is_too_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unread_answers_are_cut_off_when_their_total_is_too_large(monkeypatch):
     monkeypatch.setattr(connections, "MAX_UNREAD_BYTES", 500_000)
     with serving(send_buffer=4096) as live, ExitStack() as stack:
         for _ in range(8):
@@ -131,8 +126,8 @@ def test_unread_answers_are_cut_off_when_their_total_is_too_large(
 
 
 def test_a_large_answer_is_written_outside_the_event_loop_and_its_memory_is_freed(
-    tiny_server: LiveServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tiny_server, monkeypatch
+):
     trimmed, writers = threading.Semaphore(0), []
     monkeypatch.setattr(workers, "trim_heap", trimmed.release)
     whole = completions._Answer.whole

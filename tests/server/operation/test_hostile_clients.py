@@ -6,12 +6,12 @@ from io import StringIO
 from urllib.parse import quote
 
 import httpx2
-from support.server.live_server import LiveServer, serving
+from support.server.live_server import serving
 
 from minivllm.server.logs import JsonFormatter
 
 
-def test_a_key_with_commas_and_spaces_is_one_key() -> None:
+def test_a_key_with_commas_and_spaces_is_one_key():
     key = "sk,with,commas and  spaces"
     with serving(api_key=(key,), events=True) as live:
         parts = {*key.split(","), *key.split(" "), key[:-1], key + "x", key.replace("  ", " ")}
@@ -21,7 +21,7 @@ def test_a_key_with_commas_and_spaces_is_one_key() -> None:
                 assert http.get("/v1/models", headers=headers).status_code == status, known
 
 
-def test_client_input_creates_no_metric_label_and_no_log_line() -> None:
+def test_client_input_creates_no_metric_label_and_no_log_line():
     stream = StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
@@ -61,9 +61,7 @@ def test_client_input_creates_no_metric_label_and_no_log_line() -> None:
     )
 
 
-def test_a_tenant_with_its_own_salt_cannot_detect_another_tenants_prompts(
-    tiny_server: LiveServer,
-) -> None:
+def test_a_tenant_with_its_own_salt_cannot_detect_another_tenants_prompts(tiny_server):
     prompt = "The password is 1234, and nobody may know it. " * 4
     with tiny_server.http() as http:
 

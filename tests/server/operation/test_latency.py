@@ -20,9 +20,7 @@ HEAVY = {
 
 
 @pytest.mark.parametrize(("path", "body", "status"), HEAVY.values(), ids=HEAVY)
-def test_the_request_of_one_client_does_not_delay_others(
-    tiny_server: LiveServer, path: str, body: dict, status: int
-) -> None:
+def test_the_request_of_one_client_does_not_delay_others(tiny_server, path, body, status):
     content = json.dumps(body, separators=(",", ":")).encode()
     with tiny_server.http() as http, tiny_server.http() as other, ThreadPoolExecutor(1) as pool:
         other.get("/version")
@@ -66,7 +64,7 @@ TOKENIZED = [
 
 
 @pytest.mark.parametrize(("path", "body"), TOKENIZED)
-def test_the_time_limit_includes_tokenization(path: str, body: dict) -> None:
+def test_the_time_limit_includes_tokenization(path, body):
     with serving(fake_engine(), request_timeout=0.1) as live, live.http() as http:
         slow = SlowTokenizer(live)
         late = http.post(path, json=body)
@@ -74,7 +72,7 @@ def test_the_time_limit_includes_tokenization(path: str, body: dict) -> None:
         assert (late.status_code, late.json()["error"]["code"]) == (504, "request_timeout")
 
 
-def test_a_client_that_disconnects_during_tokenization_is_noticed() -> None:
+def test_a_client_that_disconnects_during_tokenization_is_noticed():
     with serving(fake_engine()) as live:
         slow = SlowTokenizer(live)
         with deaf_client(live, "/v1/completions", {"prompt": "x"}):

@@ -44,7 +44,7 @@ def routes_of(live: LiveServer) -> list[tuple[str, str]]:
     return [(method.upper(), path) for path, methods in paths.items() for method in methods]
 
 
-def test_every_route_but_health_needs_the_key(live: LiveServer) -> None:
+def test_every_route_but_health_needs_the_key(live):
     found = routes_of(live)
     assert len(found) >= 10
     others = ["/openapi.json", "/docs", "/redoc", "/metrics", "/nothing", "//health"]
@@ -61,9 +61,7 @@ def test_every_route_but_health_needs_the_key(live: LiveServer) -> None:
                 assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_compare_digest_checks_a_key_against_every_known_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_compare_digest_checks_a_key_against_every_known_one(monkeypatch):
     compared: list[tuple[bytes, bytes]] = []
     answers = [False, False]
 
@@ -85,13 +83,13 @@ OTHERS = ["evil.example", "a/health?", "localhost.evil.example", "", "127.0.0.1:
 
 
 @pytest.mark.parametrize("host", OURS + OTHERS)
-def test_only_names_of_this_machine_are_accepted_as_host(live: LiveServer, host: str) -> None:
+def test_only_names_of_this_machine_are_accepted_as_host(live, host):
     head = f"GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
     status = raw(live, head.encode()).split(b" ")[1]
     assert status == (b"200" if host in OURS else b"400")
 
 
-def test_a_body_over_the_limit_is_refused_announced_or_not(live: LiveServer) -> None:
+def test_a_body_over_the_limit_is_refused_announced_or_not(live):
     def pieces() -> Iterator[bytes]:
         yield from [b"x" * 1000] * 10
 
@@ -106,11 +104,11 @@ def test_a_body_over_the_limit_is_refused_announced_or_not(live: LiveServer) -> 
     assert ServerOptions().max_body_bytes == 1 << 20
 
 
-def test_a_missing_body_gets_a_408_after_a_short_wait(live: LiveServer) -> None:
+def test_a_missing_body_gets_a_408_after_a_short_wait(live):
     assert b" 408 " in raw(live, POST + b"Content-Length: 50\r\n\r\n" + b'{"prompt":')
 
 
-def test_too_many_or_too_large_headers_are_refused(live: LiveServer) -> None:
+def test_too_many_or_too_large_headers_are_refused(live):
     with live.http() as http:
         many = http.get("/health", headers={f"x-{i}": "y" for i in range(120)})
         large = http.get("/health", headers={"x-large": "y" * 40_000})
@@ -122,7 +120,7 @@ def test_too_many_or_too_large_headers_are_refused(live: LiveServer) -> None:
     assert endless.split(b" ")[1] in (b"400", b"431")
 
 
-def test_unknown_routes_and_methods_give_errors_in_the_same_shape(live: LiveServer) -> None:
+def test_unknown_routes_and_methods_give_errors_in_the_same_shape(live):
     with live.http() as http:
         for method, path, status in (
             ("GET", "/nothing", 404), ("GET", "/docs", 404),
@@ -135,7 +133,7 @@ def test_unknown_routes_and_methods_give_errors_in_the_same_shape(live: LiveServ
             assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
 
 
-def test_a_valid_request_id_comes_back(live: LiveServer) -> None:
+def test_a_valid_request_id_comes_back(live):
     with live.http() as http:
         for name in ("abc-1.2_3", "a" * 65, "a b", "<script>"):
             answer = http.get("/nothing", headers={"X-Request-Id": name})
@@ -146,7 +144,7 @@ def test_a_valid_request_id_comes_back(live: LiveServer) -> None:
 ORIGINS = ("https://evil.example", "null", "http://localhost:1", "http://127.0.0.1.evil", "")
 
 
-def test_a_page_of_another_site_may_not_use_any_route() -> None:
+def test_a_page_of_another_site_may_not_use_any_route():
     with serving(events=True) as live, live.http() as http:
         for method, path in [*routes_of(live), ("OPTIONS", "/v1/completions")]:
             for origin in ORIGINS:
@@ -158,7 +156,7 @@ def test_a_page_of_another_site_may_not_use_any_route() -> None:
         assert live.events == []
 
 
-def test_generate_takes_what_curl_sends_and_pages_of_its_own_address() -> None:
+def test_generate_takes_what_curl_sends_and_pages_of_its_own_address():
     with serving() as live, live.http() as http:
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         for headers in (form, form | {"Origin": live.url}):

@@ -39,9 +39,7 @@ def stream_events(text: str) -> list:
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/generate"])
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_blocks_of_a_disconnected_client_are_freed_within_one_step(
-    path: str, stream: bool
-) -> None:
+def test_the_blocks_of_a_disconnected_client_are_freed_within_one_step(path, stream):
     with serving() as live:
         free = live.num_free_blocks
         live.runner.seconds_per_step = 0.002
@@ -69,7 +67,7 @@ def test_the_blocks_of_a_disconnected_client_are_freed_within_one_step(
         assert live.num_free_blocks == free
 
 
-def test_a_hundred_clients_that_disconnect_at_random_times_leave_nothing_behind() -> None:
+def test_a_hundred_clients_that_disconnect_at_random_times_leave_nothing_behind():
     rng = random.Random(0)
     with serving(max_waiting_requests=1000) as live:
         free = live.num_free_blocks
@@ -96,7 +94,7 @@ def test_a_hundred_clients_that_disconnect_at_random_times_leave_nothing_behind(
         wait_for(lambda: not live.server.server_state.tasks)
 
 
-def test_a_full_queue_says_when_to_come_back_and_takes_lists_whole_or_not_at_all() -> None:
+def test_a_full_queue_says_when_to_come_back_and_takes_lists_whole_or_not_at_all():
     with (
         serving(fake_engine(max_num_seqs=1), max_waiting_requests=3) as live,
         ThreadPoolExecutor(4) as pool,
@@ -119,7 +117,7 @@ def test_a_full_queue_says_when_to_come_back_and_takes_lists_whole_or_not_at_all
         assert live.service.num_waiting == 0
 
 
-def test_a_request_that_takes_too_long_ends_with_an_error() -> None:
+def test_a_request_that_takes_too_long_ends_with_an_error():
     with serving(request_timeout=1.0) as live:
         free = live.num_free_blocks
         live.runner.seconds_per_step = 0.02
@@ -132,7 +130,7 @@ def test_a_request_that_takes_too_long_ends_with_an_error() -> None:
         assert live.num_free_blocks == free
 
 
-def test_a_drain_lets_running_requests_finish_and_takes_no_new_ones() -> None:
+def test_a_drain_lets_running_requests_finish_and_takes_no_new_ones():
     with serving(drain_timeout=SOON) as live, ThreadPoolExecutor(2) as pool, live.http() as kept:
         assert kept.get("/health").status_code == 200
         live.runner.gate.clear()
@@ -150,7 +148,7 @@ def test_a_drain_lets_running_requests_finish_and_takes_no_new_ones() -> None:
         assert stream_events(streaming.result().text)[-1]["choices"][0]["finish_reason"] == "length"
 
 
-def test_a_tokenizer_error_fails_one_request_and_reveals_no_secret() -> None:
+def test_a_tokenizer_error_fails_one_request_and_reveals_no_secret():
     with serving() as live:
         failed = post(live, {"prompt": "\x7f"})
         assert (failed.status_code, error_of(failed)["code"]) == (500, "internal_error")
@@ -159,7 +157,7 @@ def test_a_tokenizer_error_fails_one_request_and_reveals_no_secret() -> None:
         assert post(live, {"prompt": "fine", "max_tokens": 2}).status_code == 200
 
 
-def test_the_clients_request_id_is_in_the_answer_and_in_the_events() -> None:
+def test_the_clients_request_id_is_in_the_answer_and_in_the_events():
     with serving() as live, live.http() as http:
         http.headers["X-Request-Id"] = "my-req-1"
         for path, prefix, body in (
@@ -181,7 +179,7 @@ def test_the_clients_request_id_is_in_the_answer_and_in_the_events() -> None:
                 )
 
 
-def test_priority_decides_who_goes_first_where_the_policy_says_so() -> None:
+def test_priority_decides_who_goes_first_where_the_policy_says_so():
     engine = fake_engine(max_num_seqs=1, scheduling_policy="priority")
     with serving(engine) as live, ThreadPoolExecutor(3) as pool:
         live.runner.gate.clear()
@@ -197,7 +195,7 @@ def test_priority_decides_who_goes_first_where_the_policy_says_so() -> None:
         assert [arrived[event.seq_id] for event in live.events_of(ev.RequestAdmitted)] == [-9, 1, 5]
 
 
-def test_a_list_is_refused_at_its_first_impossible_prompt_and_queues_none_of_them() -> None:
+def test_a_list_is_refused_at_its_first_impossible_prompt_and_queues_none_of_them():
     with serving() as live:
         encoded: list[str] = []
         encode = live.service.tokenizer.encode

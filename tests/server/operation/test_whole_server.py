@@ -44,7 +44,7 @@ def post(live: LiveServer, body: dict, path: str = "/v1/completions") -> httpx2.
 # ---- events and metrics ----
 
 
-def test_three_generate_requests_at_once_share_forward_passes() -> None:
+def test_three_generate_requests_at_once_share_forward_passes():
     with serving(events=True) as live, ThreadPoolExecutor(3) as pool:
         source = HttpSource(live.url)
         live.runner.gate.clear()
@@ -65,9 +65,7 @@ def test_three_generate_requests_at_once_share_forward_passes() -> None:
         source.close()
 
 
-def test_events_are_sent_only_if_enabled_and_only_with_the_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_events_are_sent_only_if_enabled_and_only_with_the_key(monkeypatch):
     with serving() as live, live.http() as http:
         assert http.get("/events").status_code == 404
         assert "/events" not in http.get("/openapi.json").json()["paths"]
@@ -83,7 +81,7 @@ def test_events_are_sent_only_if_enabled_and_only_with_the_key(
         source.close()
 
 
-def test_metrics_count_requests_under_the_served_model_name() -> None:
+def test_metrics_count_requests_under_the_served_model_name():
     with serving(served_model_name="org/name") as live:
         for prompt in PROMPTS:
             assert post(live, {"prompt": prompt}).status_code == 200
@@ -106,7 +104,7 @@ def test_metrics_count_requests_under_the_served_model_name() -> None:
 # ---- the end, for watchers ----
 
 
-def test_watchers_that_are_silent_or_do_not_read_do_not_delay_the_end() -> None:
+def test_watchers_that_are_silent_or_do_not_read_do_not_delay_the_end():
     options = {"events": True, "send_buffer": 4096, "drain_timeout": FOREVER}
     with serving(**options) as live, deaf_client(live, "/events", {}, method="GET"):
         source = HttpSource(live.url)
@@ -120,7 +118,7 @@ def test_watchers_that_are_silent_or_do_not_read_do_not_delay_the_end() -> None:
         source.close()
 
 
-def test_the_death_of_the_engine_ends_the_event_stream_and_new_watchers_get_the_reason() -> None:
+def test_the_death_of_the_engine_ends_the_event_stream_and_new_watchers_get_the_reason():
     with serving(events=True) as live, live.http() as http:
         source = HttpSource(live.url)
         live.runner.fail, live.runner.device_lost = RuntimeError("an illegal address"), True
@@ -161,7 +159,7 @@ def texts(answer: httpx2.Response) -> str:
     return "".join(chunk["choices"][0]["text"] for chunk in chunks)
 
 
-def test_a_request_that_fails_in_the_sampler_gets_an_error_and_the_others_their_texts() -> None:
+def test_a_request_that_fails_in_the_sampler_gets_an_error_and_the_others_their_texts():
     with serving() as live, ThreadPoolExecutor(8) as pool:
         wanted = [texts(post(live, body)) for body in bodies()]
         live.runner.__class__ = PartlySick
@@ -186,9 +184,7 @@ def test_a_request_that_fails_in_the_sampler_gets_an_error_and_the_others_their_
         assert live.service.num_waiting == 0
 
 
-def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(monkeypatch, caplog):
     class FullDisk:
         calls = 0
 
@@ -219,9 +215,7 @@ def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(
     assert sorted(closed) == ["KV events", "events", "metrics"], "each once"
 
 
-def test_http_requests_are_counted_by_route_status_and_method_and_unknown_paths_add_no_labels() -> (
-    None
-):
+def test_http_requests_are_counted_by_route_status_and_method_and_unknown_paths_add_no_labels():
     with serving() as live, live.http() as http:
         for prompt in ("a", "b", ""):
             http.post("/v1/completions", json={"prompt": prompt, "max_tokens": 1})

@@ -231,14 +231,8 @@ class ReferenceCore:
         self.running.remove(victim)
         self._give_slot_back(victim)
         victim.state, victim.num_computed, victim.num_cached = "preempted", 0, 0
-        self._tell(
-            ev.RequestPreempted,
-            victim.name,
-            victim_of,
-            need,
-            free,
-            self._queue(victim, at_head=True),
-        )
+        position = self._queue(victim, at_head=True)
+        self._tell(ev.RequestPreempted, victim.name, victim_of, need, free, position)
 
     def _fork(self, parent: Plain) -> Plain:
         asked = parent.asked

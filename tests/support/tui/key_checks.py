@@ -17,7 +17,7 @@ from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.screens.dialogs import TextScreen
 from minivllm.tui.screens.help import HelpScreen
-from support.tui import key_checks_of_time  # noqa: F401 (it adds its checks)
+from support.tui import key_checks_of_races, key_checks_of_time  # noqa: F401 (they add checks)
 from support.tui.driven_app import SCREENS, all_drawn, drawn, panel, told, until, visible
 from support.tui.key_seat import CHECKS, MIDDLE, Check, Seat, of
 

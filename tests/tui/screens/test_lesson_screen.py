@@ -18,7 +18,7 @@ from minivllm.tui.lesson import Page
 from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 SMALL, LARGE = (80, 24), (200, 60)
-SHELF = ModelShelf("tiny-random")
+SHELF = ModelShelf()
 
 
 def lesson_app(**options) -> DashboardApp:

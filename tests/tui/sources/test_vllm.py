@@ -309,6 +309,10 @@ def test_the_screen_shows_known_values_and_names_unknown_ones(
             await until(pilot, lambda: "running 7" in text())
             app.simulate_key("t")
             await until(pilot, lambda: app.theme == LIGHT.name and "meta-llama/Llama" in text())
+            app.simulate_key("R")
+            await until(pilot, lambda: app._notifications)
+            assert "A race needs the requests" in next(iter(app._notifications)).message
+            app.clear_notifications()
             return text()
 
     with metrics_server(lambda: BEFORE) as url:

@@ -6,6 +6,7 @@ with their ratio.
 
 from typing import NamedTuple
 
+from minivllm.events.recording.recording import Recording
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence, step
@@ -17,6 +18,7 @@ from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.frame.panel import Panel
 
 SECONDS_BETWEEN_LOOKS = 1 / 15
+_ROOM_FOR_PLANS = 10
 _RATIO = 7
 """Width of the ratio, in terminal cells."""
 
@@ -49,6 +51,7 @@ class Comparison(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._plans: PlanSearch | None = None
+        self._recordings: tuple[Recording, Recording] | None = None
         self._usage = UsageFollower(), UsageFollower()
         self._will_look_on = False
 
@@ -56,11 +59,14 @@ class Comparison(Panel):
         if self.context is None or self.context.second is None:
             return []
         first, second = self.context.transport, self.context.second
-        if self._plans is None:
-            self._plans = PlanSearch(first.recording, second.recording)
+        recordings = first.recording, second.recording
+        if self._plans is None or self._recordings != recordings:
+            self._plans, self._recordings = PlanSearch(*recordings), recordings
         if self._plans.has_more or self._plans.parting is None:
             self._plans.look(_has_ended(first), _has_ended(second))
-        lines = [*_parting(self._plans, width), *self._request(first.view, second.view, width)]
+        lines = self._request(first.view, second.view, width)
+        if height >= _ROOM_FOR_PLANS:
+            lines = [*_parting(self._plans, width), *lines]
         figures = self._figures(first, second)
         if height > len(lines) + len(figures) + 1:
             lines.append(())

@@ -1,38 +1,54 @@
-"""Panel for one of two compared recordings: its policy, and its state at the current moment."""
+"""Panel for one of two compared recordings: its state at the current moment, and its policy."""
 
 import textwrap
 from itertools import groupby
 
 from rich.cells import cell_len
 
+from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
 from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, Span
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
+from minivllm.tui.widgets.compare.figures import (
+    large_figures,
+    speed_figure,
+    waiting,
+    waste_figure,
+    wasted,
+)
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.steps.budget import bar_cells
 
 _NO_SECOND = (
     ("No second recording is open.", "text"),
     ("", "text"),
-    ("Run one trace with two policies, and record both:", "muted"),
+    ("R runs these requests with two configurations, side by side.", "text"),
+    ("", "text"),
+    ("With a model of your choice, and measured times:", "muted"),
     ("  minivllm compare --record FOLDER", "accent"),
     ("Open both side by side:", "muted"),
     ("  minivllm replay FOLDER/a.jsonl --with FOLDER/b.jsonl", "accent"),
 )
 
 
+_ROOM_FOR_WORDS, _ROOM_FOR_LARGE = 12, 14
+"""Rows of a side from which it has sentences, and large figures."""
+_MOST_FACTS = 3
+
+
 class Side(Panel):
     HELP_TITLE = "One of two recordings"
     HELP_TEXT = (
-        "The policy of a recording, with ≠ where the other one differs, and its state"
-        " after the same step: the last plan as a bar as wide as the token budget, and the"
-        " block map. Waste is memory that is allocated but not used, as a share of all"
-        " allocated memory."
+        "The state of a recording at the same step or second as the other (c), its policy, with"
+        " ≠ where the other one differs, the last plan as a bar as wide as the token budget, and"
+        " the block map. Waste is memory that is allocated but holds no token yet, as a share of"
+        " all allocated memory."
     )
 
     def __init__(self, label: str, *, is_second: bool, id: str | None = None) -> None:
@@ -44,7 +60,10 @@ class Side(Panel):
         self._map = BlockMap()
 
     def title(self, model: DashboardModel, width: int) -> str:
-        return self._label
+        race = self.context.race
+        if self.context.behind is not None and race is not None:
+            return f"{self._label}: {clean(race.names[self._is_second])}"
+        return f"{self._label}: {'the second one' if self._is_second else 'this recording'}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         own, other = self._transports()
@@ -54,9 +73,10 @@ class Side(Panel):
         facts = flow(
             _policy(model.header, None if other is None else other.recording.header), width
         )
-        status = flow(self._status(model, own), width)
+        usage = None if own is None else self._usage.usage_at(own)
+        lines = self._state(model, own, other, usage, width, height)
         # Leave some rows for the map: drop options from the end, where the sides are equal.
-        lines = [*status[:3], *facts[: max(height - len(status) - 4, 1)]]
+        lines += facts[: max(min(height - len(lines) - 6, _MOST_FACTS), 1)]
         bar = _bar(model, width)
         if len(lines) < height:
             lines.append(bar)
@@ -71,9 +91,30 @@ class Side(Panel):
         first, second = self.context.transport, self.context.second
         return (second, first) if self._is_second else (first, second)
 
-    def _status(self, model: DashboardModel, own: Transport | None) -> list[list[Span]]:
+    def _state(
+        self,
+        model: DashboardModel,
+        own: Transport | None,
+        other: Transport | None,
+        usage: KVUsage | None,
+        width: int,
+        height: int,
+    ) -> list[Line]:
+        """The numbers of this moment, large if there is room and something to compare with."""
+        status = self._status(model, own, usage)
+        if own is None or other is None or height < _ROOM_FOR_WORDS:
+            return flow(status, width)[:3]
+        words = [wasted(usage, model.header, width), *waiting(model, width)]
+        if height < _ROOM_FOR_LARGE:
+            return [*flow(status, width)[:1], *words]
+        figures = [waste_figure(usage), speed_figure(model, seconds_at(own))]
+        large = large_figures(figures, width, ascii=self.context.ascii)
+        return [*large, *words, *flow(status, width)[:1]]
+
+    def _status(
+        self, model: DashboardModel, own: Transport | None, usage: KVUsage | None
+    ) -> list[list[Span]]:
         fold, counters = model.fold, model.fold.counters
-        usage = None if own is None else self._usage.usage_at(own)
         ended = own is not None and own.at_end and own.source.status.state in ("recording", "ended")
         facts = [
             [("step ", "muted"), (f"{fold.step:,}", "text*"), (" ■ END" if ended else "", "warn")],

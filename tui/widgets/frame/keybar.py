@@ -29,7 +29,14 @@ _HERE = {
 _OF_WORDS = ("look.word_back", "look.word", "look.confidence")
 """Only while words are explained."""
 _STEERED = ("engine.step", "engine.burst", "engine.option", "engine.abort")
-_LAST = ("time.notable", "time.goto", "look.maximize", "look.next_panel", "app.palette")
+_LAST = (
+    "race.start",
+    "time.notable",
+    "time.goto",
+    "look.maximize",
+    "look.next_panel",
+    "app.palette",
+)
 _LABELS = {
     "look.down": "Select",
     "look.maximize": "Zoom",
@@ -131,6 +138,7 @@ class KeyBar(Footer):
             yield from map(Wanted, _HERE[screen])
         elif context.lesson is not None:
             yield Wanted("screen('lesson')")
+        yield from self._of_race()
         yield from self._of_pauses()
         live = context.transport.state == "live"
         yield Wanted("time.step_back" if live else "time.step")
@@ -148,6 +156,15 @@ class KeyBar(Footer):
         if context.transport.marks:
             yield from map(Wanted, ("time.previous_mark", "time.diff"))
         yield from map(Wanted, _LAST)
+
+    def _of_race(self) -> Iterator[Wanted]:
+        context = self.screen.context
+        if context.race is not None and context.race.state == "running":
+            yield Wanted("race.cancel")
+        elif self.screen.NAME == "compare" and context.second is not None:
+            yield Wanted("race.clock", "Same step" if context.same == "second" else "Same second")
+        elif self.screen.NAME == "compare" or context.finished is not None:
+            yield Wanted("race.start")
 
     def _of_pauses(self) -> Iterator[Wanted]:
         """Pausing the picture is one thing, pausing the engine another."""

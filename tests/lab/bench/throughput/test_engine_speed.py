@@ -33,7 +33,7 @@ def timed(num_rounds: int = 1, **limits: float | None) -> tuple[EngineSpeed, Ste
     return speed, engine
 
 
-def test_after_the_limit_no_batch_begins_and_the_speed_is_that_of_the_finished_requests() -> None:
+def test_after_the_limit_no_batch_begins_and_the_speed_is_that_of_the_finished_requests():
     speed, engine = timed(num_rounds=2)
     assert engine.asked[1:] == [[100, 10, 30, 40, 50]] * 2
     assert speed.runs == [5.0, 5.0] and speed.tokens_per_s == 46.0 and not speed.extrapolated
@@ -44,7 +44,7 @@ def test_after_the_limit_no_batch_begins_and_the_speed_is_that_of_the_finished_r
     assert speed.extrapolated and speed.tokens_per_s == 45.0
 
 
-def test_an_engine_that_gives_too_few_tokens_has_no_speed() -> None:
+def test_an_engine_that_gives_too_few_tokens_has_no_speed():
     class Lazy(SteadyEngine):
         def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
             return [output[:-1] for output in super().generate(requests)]

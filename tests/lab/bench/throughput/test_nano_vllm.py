@@ -45,7 +45,7 @@ def settings() -> NanoVllmSettings:
 
 
 @pytest.mark.usefixtures("continuous_batching")
-def test_all_four_engines_say_the_same_on_the_same_dummy_weights(dummy_model) -> None:
+def test_all_four_engines_say_the_same_on_the_same_dummy_weights(dummy_model):
     requests = make_requests(SMALL, 0, 1, VOCAB_SIZE)
     ours = MinivllmEngine("tiny-random", "float32", "cpu", load_format="dummy", seed=5).generate(
         requests
@@ -61,9 +61,7 @@ def test_all_four_engines_say_the_same_on_the_same_dummy_weights(dummy_model) ->
         continuous.close()
 
 
-def test_a_peer_that_fails_is_left_out_with_its_reason_and_the_others_run(
-    settings: NanoVllmSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_that_fails_is_left_out_with_its_reason_and_the_others_run(settings, monkeypatch):
     def fail(*args: object) -> None:
         raise RuntimeError("no such kernel\nand a long story")
 
@@ -81,9 +79,7 @@ def test_a_peer_that_fails_is_left_out_with_its_reason_and_the_others_run(
 
 
 @pytest.mark.usefixtures("continuous_batching")
-def test_the_command_runs_the_requests_that_were_asked_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_runs_the_requests_that_were_asked_for(monkeypatch, capsys):
     monkeypatch.setattr(nano_vllm.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(
         nano_vllm, "NANO_VLLM", replace(NANO_VLLM, prompt_len=(10, 20), output_len=(3, 9))

@@ -30,7 +30,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_peer_answers_each_round_in_the_order_of_the_requests(tmp_path: Path) -> None:
+def test_a_peer_answers_each_round_in_the_order_of_the_requests(tmp_path):
     with PeerProcess("vllm", python_with_vllm(tmp_path), SETTINGS) as peer:
         assert peer.generate(REQUESTS) == [[7, 7, 7], [5, 5]]
         assert peer.generate(REQUESTS[1:]) == [[5, 5]]
@@ -38,7 +38,7 @@ def test_a_peer_answers_each_round_in_the_order_of_the_requests(tmp_path: Path) 
         assert peer.peak_rss_bytes > 1_000_000
 
 
-def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> None:
+def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path):
     pids = tmp_path / "pids"
     starting = (
         "import subprocess; child = subprocess.Popen(['sleep', '600']); "
@@ -53,7 +53,7 @@ def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> No
     assert not is_alive(peer) and not is_alive(grandchild)
 
 
-def test_a_peer_that_dies_is_reported_with_its_last_output(tmp_path: Path) -> None:
+def test_a_peer_that_dies_is_reported_with_its_last_output(tmp_path):
     python = python_with_vllm(
         tmp_path, generating="print('out of luck', file=sys.stderr, flush=True); os._exit(9)"
     )
@@ -64,9 +64,7 @@ def test_a_peer_that_dies_is_reported_with_its_last_output(tmp_path: Path) -> No
         peer.generate(REQUESTS)
 
 
-def test_a_peer_that_hangs_is_killed_after_its_time_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_that_hangs_is_killed_after_its_time_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(peer_process, "END_LIMIT_S", 0.2)
     python = python_with_vllm(tmp_path, generating="time.sleep(600)")
     with (
@@ -84,6 +82,6 @@ def test_a_peer_that_hangs_is_killed_after_its_time_limit(
         (sys.executable, "has no llama_cpp: .* -m pip install llama-cpp-python"),
     ],
 )
-def test_a_python_without_the_peer_gives_one_sentence(python: str, words: str) -> None:
+def test_a_python_without_the_peer_gives_one_sentence(python, words):
     with pytest.raises(BenchError, match=words):
         PeerProcess("llama.cpp", python, SETTINGS)

@@ -40,7 +40,7 @@ def run_rounds(engine: ScriptedEngine, peer: ScriptedEngine | None, num_rounds: 
         return measure_rounds(SMALL, 0, 100, num_rounds, engine, [peer] if peer else [], progress)
 
 
-def test_engines_take_strict_turns_on_the_same_prompts_after_one_uncounted_round_each() -> None:
+def test_engines_take_strict_turns_on_the_same_prompts_after_one_uncounted_round_each():
     calls: list[str] = []
     ours, peer = ScriptedEngine("ours", calls), ScriptedEngine("peer", calls)
     rounds = run_rounds(ours, peer)
@@ -50,7 +50,7 @@ def test_engines_take_strict_turns_on_the_same_prompts_after_one_uncounted_round
     assert len({tuple(prompt) for prompt in ours.prompts}) == 4 * SMALL.num_requests
 
 
-def test_the_first_differing_token_of_each_request_is_reported() -> None:
+def test_the_first_differing_token_of_each_request_is_reported():
     class Stubborn(ScriptedEngine):
         def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
             outputs = super().generate(requests)
@@ -64,7 +64,7 @@ def test_the_first_differing_token_of_each_request_is_reported() -> None:
     ]
 
 
-def test_speed_and_ratio_are_medians_over_rounds() -> None:
+def test_speed_and_ratio_are_medians_over_rounds():
     peer = PeerRounds("peer", [2.0, 8.0, 8.0])
     rounds = Rounds([1.0, 2.0, 8.0], [80, 80, 80], [peer])
     assert rounds.tokens_per_s(rounds.runs) == 40.0
@@ -72,7 +72,7 @@ def test_speed_and_ratio_are_medians_over_rounds() -> None:
     assert rounds.ratio(peer) == 2.0  # of 2, 4 and 1, not the ratio of the medians, 8 / 2
 
 
-def test_against_transformers_the_result_has_every_promised_key() -> None:
+def test_against_transformers_the_result_has_every_promised_key():
     peers = {"transformers": None}
     settings = WorkloadSettings(
         model="tiny-random", dtype="float32", seed=0, num_rounds=1, num_threads=1, peers=peers
@@ -87,7 +87,7 @@ def test_against_transformers_the_result_has_every_promised_key() -> None:
     assert result["identical_sequences"] == 1.0 and result["differences"] == []
 
 
-def test_memory_is_measured_in_its_own_process(capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_is_measured_in_its_own_process(capsys):
     words = ["--workload", "single", "--model", "tiny-random", "--num-threads", "1", "--json"]
     assert main(["bench", "memory", *words]) == 0
     result = json.loads(capsys.readouterr().out)

@@ -26,7 +26,7 @@ def read_back(path: Path) -> dict[str, np.ndarray]:
     return dict(_weights(header, shape))
 
 
-def test_what_is_written_in_float32_reads_back_bit_by_bit(tmp_path: Path) -> None:
+def test_what_is_written_in_float32_reads_back_bit_by_bit(tmp_path):
     checkpoint = resolve_model("tiny-random")
     write_gguf(checkpoint, tmp_path / "w.gguf", "float32")
     found = read_back(tmp_path / "w.gguf")

@@ -13,13 +13,13 @@ from minivllm.lab.bench.throughput.workloads import (
 VOCAB_SIZE = 1000
 
 
-def test_a_seed_means_the_same_tokens_on_every_machine() -> None:
+def test_a_seed_means_the_same_tokens_on_every_machine():
     [request] = make_requests(WorkloadSpec("pinned", 1, (6, 6), (4, 4)), 0, 1, VOCAB_SIZE)
     assert request.prompt_token_ids == [208, 43, 81, 577, 851, 60]
 
 
 @pytest.mark.parametrize("spec", WORKLOADS.values(), ids=lambda spec: spec.name)
-def test_another_round_has_other_tokens_and_the_same_lengths(spec: WorkloadSpec) -> None:
+def test_another_round_has_other_tokens_and_the_same_lengths(spec):
     first, second = (make_requests(spec, 7, round_number, VOCAB_SIZE) for round_number in (1, 2))
     for a, b in zip(first, second, strict=True):
         assert len(a.prompt_token_ids) == len(b.prompt_token_ids)
@@ -39,9 +39,7 @@ def test_another_round_has_other_tokens_and_the_same_lengths(spec: WorkloadSpec)
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_a_workload_has_the_promised_sizes(
-    spec: WorkloadSpec, num_requests: int, prompt_len: tuple[int, int], output_len: tuple[int, int]
-) -> None:
+def test_a_workload_has_the_promised_sizes(spec, num_requests, prompt_len, output_len):
     requests = make_requests(spec, 0, 1, VOCAB_SIZE)
     assert len(requests) == num_requests
     assert count_output_tokens(requests) == sum(request.max_tokens for request in requests)

@@ -1,0 +1,73 @@
+"""`python -m minivllm.lab.race LOG FOLDER --a NAME --b NAME`: both sides of a race, one by one.
+
+Writes FOLDER/a.jsonl and FOLDER/b.jsonl. On standard output there is one line of JSON for every
+progress report, and the last line has the notes, or the reason why there is no race. A process of
+its own, so that the dashboard's frames do not wait for the engine, and a race can be ended.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from minivllm.errors import MinivllmError
+from minivllm.lab.race.recorded import read_recorded_run
+from minivllm.lab.race.rerun import longest_that_fits, plan_side, rerun
+
+REPORT_EVERY = 0.1
+"""Seconds between two progress reports."""
+POLITENESS = 5
+"""Added to the process's niceness: a running engine and the picture go first."""
+
+
+class _Progress:
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self._due = total, 0, 0.0
+
+    def advance(self, by: int) -> None:
+        self._done += by
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + REPORT_EVERY
+            _say(part=min(self._done / self._total, 1.0))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="minivllm.lab.race", description=__doc__)
+    parser.add_argument("log", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--a", required=True)
+    parser.add_argument("--b", required=True)
+    args = parser.parse_args()
+    os.nice(POLITENESS)
+    try:
+        _race(args)
+    except MinivllmError as error:
+        _say(error=str(error))
+        return 1
+    except BrokenPipeError:  # the dashboard is gone
+        sys.stdout = None
+        return 1
+    return 0
+
+
+def _race(args: argparse.Namespace) -> None:
+    run = read_recorded_run(args.log)
+    notes = list(run.notes)
+    max_model_len = longest_that_fits(run, notes)
+    sides = [plan_side(run, name, max_model_len) for name in (args.a, args.b)]
+    progress = _Progress(sum(side.num_tokens for side in sides))
+    results = [
+        rerun(run, side, args.folder / f"{letter}.jsonl", progress.advance)
+        for letter, side in zip("ab", sides, strict=True)
+    ]
+    _say(part=1.0, results=results, notes=notes)
+
+
+def _say(**fields: object) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

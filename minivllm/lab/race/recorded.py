@@ -1,0 +1,176 @@
+"""`RecordedRun`: the requests of a recording with the tokens that they got, for another run.
+
+Arrivals are in seconds of work: the time that the engine's earlier steps took. Pauses between
+steps, as in a slowed demo or while a user types, are left out.
+
+A recording with a virtual clock has no times of steps. Then the default step times of `simulate`
+replace them.
+"""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+
+from minivllm.errors import SimulationError
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.events.recording.recording import Recording
+from minivllm.lab.bench.step.points import StepPoint
+from minivllm.lab.simulate.fit import Fit, fit_step_times
+from minivllm.lab.simulate.step_times import read_step_times
+from minivllm.text import plural
+
+_ENDS = (ev.RequestFinished, ev.RequestAborted, ev.BeamPruned)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    request_id: str
+    prompt_token_ids: list[int]
+    prompt: str | None
+    outputs: list[list[int]]
+    """The tokens of each sample. A beam search counts as one sample for each of its last beams."""
+    at: float
+    """Arrival in seconds of work after the first request."""
+    priority: int = 0
+
+    def split(self) -> Iterator["RecordedRequest"]:
+        """Yield a request for each sample, for memory that cannot share a prompt's blocks."""
+        for number, output in enumerate(self.outputs, start=1):
+            name = f"{self.request_id}-{number}" if len(self.outputs) > 1 else self.request_id
+            yield dataclasses.replace(self, request_id=name, outputs=[output])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    header: ev.LogHeader
+    requests: list[RecordedRequest]
+    pieces: dict[int, str]
+    """Text of each token id."""
+    step_times: Fit
+    notes: list[str]
+    """Sentences on where times come from, and on what is not as in the recording."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Collects from events what a rerun needs."""
+
+    fold: Fold
+    arrived: dict[str, tuple[int, list[int], str | None, int, int]] = field(default_factory=dict)
+    """Request id -> finished steps before it, prompt ids, prompt, number of samples, priority."""
+    outputs: dict[str, dict[str, list[int]]] = field(default_factory=lambda: defaultdict(dict))
+    """Request id -> sequence id -> tokens, the sequence that ended last at the end."""
+    points: list[StepPoint] = field(default_factory=list)
+
+    def note_requests_of_state(self) -> None:
+        """A recording that begins in the middle of a run has requests in its first state."""
+        for request_id, request in self.fold.requests.items():
+            prompt = list(request.prompt_token_ids)
+            count = len(request.seq_ids)
+            self.arrived[request_id] = 0, prompt, request.prompt, count, request.priority
+
+    def apply(self, event: ev.Event) -> None:
+        fold = self.fold
+        match event:
+            case ev.RequestArrived():
+                beams = event.sampling.beam_width if event.sampling is not None else None
+                self.arrived[event.request_id] = (
+                    len(self.points),
+                    event.prompt_token_ids,
+                    event.prompt,
+                    beams or event.n,
+                    event.priority,
+                )
+            case ev.StepEnd() if event.used:
+                prefills = [one for one in fold.scheduled if one.kind == "prefill"]
+                self.points.append(
+                    StepPoint(
+                        event.used,
+                        len(fold.scheduled) - len(prefills),
+                        sum(one.num_tokens for one in prefills),
+                        sum(one.num_computed_tokens for one in fold.scheduled),
+                        event.t_schedule + event.t_prepare + event.t_model + event.t_sample,
+                    )
+                )
+            case _ if isinstance(event, _ENDS):
+                self._keep(event.seq_id)
+        fold.apply(event)
+
+    def keep_unfinished(self) -> int:
+        """Keep the tokens so far of requests that have not ended; return how many there are."""
+        for seq_id in self.fold.sequences:
+            self._keep(seq_id)
+        return len(self.fold.requests)
+
+    def _keep(self, seq_id: str) -> None:
+        sequence = self.fold.sequences[seq_id]
+        if len(sequence.output_token_ids):
+            self.outputs[sequence.request_id][seq_id] = list(sequence.output_token_ids)
+
+
+def read_recorded_run(path: Path) -> RecordedRun:
+    """Read a whole recording. Raises `SimulationError` if none of its requests got a token."""
+    recording = Recording(path)
+    reader = _Reader(recording.view_at_event(0))
+    reader.note_requests_of_state()
+    for event in recording.events(0, len(recording)):
+        reader.apply(event)
+    num_unfinished = reader.keep_unfinished()
+    header, fold = recording.header, reader.fold
+    recording.close()
+    kept = {name: one for name, one in reader.arrived.items() if reader.outputs.get(name)}
+    if not kept:
+        raise SimulationError(
+            "No request of this recording has got a token yet, so there is nothing to race."
+        )
+    notes = []
+    if num_unfinished:
+        notes.append(f"{plural(num_unfinished, 'request')} had not ended: the tokens so far count.")
+    if missing := len(reader.arrived) - len(kept):
+        notes.append(
+            f"{plural(missing, 'request')} without a token {'is' if missing == 1 else 'are'} left out."
+        )
+    step_times, seconds = _step_times(reader.points, notes)
+    work = [0.0, *accumulate(seconds)]
+    began = min(work[one[0]] for one in kept.values())
+    requests = [
+        RecordedRequest(
+            name,
+            prompt,
+            text,
+            list(reader.outputs[name].values())[-num_samples:],
+            work[num_steps] - began,
+            priority if header.scheduling_policy == "priority" else 0,
+        )
+        for name, (num_steps, prompt, text, num_samples, priority) in kept.items()
+    ]
+    return RecordedRun(header, requests, dict(fold.token_pieces), step_times, notes)
+
+
+def _step_times(points: list[StepPoint], notes: list[str]) -> tuple[Fit, list[float]]:
+    """A fit to the recording's own steps, and the seconds of each step.
+
+    Too few steps scale the default fit instead.
+    """
+    default = read_step_times(None)
+    fit = fit_step_times(default.points)
+    model = fit.model(max(point.num_scheduled_tokens for point in points))
+    expected = [
+        model.seconds(one.num_scheduled_tokens, one.num_decodes, one.num_context_tokens)
+        for one in points
+    ]
+    if not all(point.seconds > 0 for point in points):
+        notes.append(f"The recording has no times of steps; these are of {default.label}.")
+        return fit, expected
+    measured = [point.seconds for point in points]
+    notes.append("Tokens and times of steps are the recording's.")
+    try:
+        return fit_step_times(points), measured
+    except SimulationError:
+        scale = sum(measured) / sum(expected)
+        scaled = tuple(scale * one for one in fit.coefficients)
+        return dataclasses.replace(fit, coefficients=scaled), measured

@@ -1,0 +1,50 @@
+"""Keep the second of two recordings at the moment of the first: the same step, or the same second.
+
+Seconds count from the first event of each recording, on its own clock.
+"""
+
+from bisect import bisect_right
+from typing import Literal
+
+from minivllm.events.recording.recording import Recording
+from minivllm.tui.time.transport import Transport
+
+SameMoment = Literal["step", "second"]
+_NEAR = 200
+"""Read up to this many events one by one; for more events, a binary search is faster."""
+
+
+def follow(first: Transport, second: Transport, same: SameMoment) -> None:
+    if same == "step":
+        if second.view.fold.step != first.view.fold.step:
+            second.to_step(first.view.fold.step)
+        return
+    position = _position_at(second.recording, seconds_at(first), second.position)
+    if second.position != position:
+        second.to_position(position)
+
+
+def seconds_at(transport: Transport) -> float:
+    """Seconds from the first event to the last event before this moment."""
+    if not transport.position:
+        return 0.0
+    recording = transport.recording
+    return _time_of(recording, transport.position - 1) - _time_of(recording, 0)
+
+
+def _position_at(recording: Recording, seconds: float, near: int) -> int:
+    """How many events have happened in the first `seconds`. Searches after `near` first."""
+    if not len(recording):
+        return 0
+    moment = _time_of(recording, 0) + seconds
+    if near and _time_of(recording, near - 1) <= moment:
+        for index, event in enumerate(recording.events(near, near + _NEAR), near):
+            if event.t > moment:
+                return index
+        if near + _NEAR >= len(recording):
+            return len(recording)
+    return bisect_right(range(len(recording)), moment, key=lambda at: _time_of(recording, at))
+
+
+def _time_of(recording: Recording, index: int) -> float:
+    return next(iter(recording.events(index, index + 1))).t
