@@ -10,6 +10,7 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.tui.control import EngineControl
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.lesson import LessonControl
+from minivllm.tui.start import Start
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import SameMoment
 from minivllm.tui.time.transport import Transport
@@ -42,6 +43,8 @@ class Context:
     """The dashboard's own recordings, while the Compare screen shows a race in their place."""
     same: SameMoment = "step"
     """Whether two compared recordings are at the same step or at the same second."""
+    start: Start | None = None
+    """The start of the engine; None when it is over. Until then, `transport` has no events."""
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
     """Draw with printable ASCII only."""
