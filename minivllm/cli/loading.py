@@ -15,10 +15,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from minivllm.config import EngineConfig
-from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.progress import format_bytes
 
 if TYPE_CHECKING:
+    from minivllm.engine.engine import LLMEngine
     from minivllm.runtime.loader import LoadedModel
 
 Tell = Callable[[str, str, float], None]
@@ -26,14 +26,17 @@ Tell = Callable[[str, str, float], None]
 PARTS = ("PyTorch", "Kernels", "Model", "Weights", "KV cache")
 
 
-def load_engine(config: EngineConfig) -> LLMEngine:
+def load_engine(config: EngineConfig) -> "LLMEngine":
+    from minivllm.engine.engine import LLMEngine
+
     with loading(config.model):
         return LLMEngine.from_config(config)
 
 
-def build_engine(config: EngineConfig, tell: Tell) -> LLMEngine:
+def build_engine(config: EngineConfig, tell: Tell) -> "LLMEngine":
     """Load the model and allocate the KV cache, as `LLMEngine.from_config` does."""
     model = load_parts(config, tell)
+    from minivllm.engine.engine import LLMEngine
     from minivllm.runtime.kv_cache import KVCacheSpec, format_memory
 
     tell("KV cache", "reserving memory", 0.0)
