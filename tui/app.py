@@ -21,7 +21,7 @@ from textual.binding import Binding, BindingType
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.answers.notices import Notices
-from minivllm.tui.context import Context, RunSummary
+from minivllm.tui.context import Context, Figure, RunSummary
 from minivllm.tui.control import EngineControl, Entry
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.theme import DARK, LIGHT, plain
@@ -150,13 +150,15 @@ class DashboardApp(App[str]):
     def model(self) -> DashboardModel:
         return self.context.transport.view
 
-    def show_summary(self, lines: list[str], step: int | None = None) -> None:
+    def show_summary(
+        self, lines: list[str], step: int | None = None, figures: tuple[Figure, ...] = ()
+    ) -> None:
         """Show the results of a finished run. Any thread may call this method; it never waits.
 
         step: the run's last step. The summary then disappears when the engine gets more work;
         without a step, the summary stays.
         """
-        self._summary = RunSummary(list(lines), step)
+        self._summary = RunSummary(list(lines), step, figures)
 
     # ---- frames ----
 
@@ -233,10 +235,10 @@ class DashboardApp(App[str]):
             self.draw()
         elif (
             holds
-            and self.context.finished is not summary.lines
+            and self.context.finished is not summary
             and self.context.own.state == "live"
         ):
-            self.context.finished = summary.lines
+            self.context.finished = summary
             if self.current_mode != "overview":
                 self.tell("The run is over: press 1 to see its results.")
             self.draw()

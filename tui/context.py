@@ -19,9 +19,17 @@ if TYPE_CHECKING:
     from minivllm.tui.race import Race
 
 
+class Figure(NamedTuple):
+    """A number to be shown large, and what it counts."""
+
+    number: str
+    label: str
+
+
 class RunSummary(NamedTuple):
     lines: list[str]
     step: int | None
+    figures: tuple[Figure, ...] = ()
 
     def holds(self, newest: DashboardModel) -> bool:
         """Whether the engine has had no work since the summary."""
@@ -57,7 +65,7 @@ class Context:
     watch: str = ""
     suggests: bool = False
     """Suggest what to try until the first request arrives."""
-    finished: list[str] | None = None
+    finished: RunSummary | None = None
     """The results of the run; None until the run is over."""
     event_filter: str = ""
     """For the Events screen: `word` shows events with the word, `!word` events without it."""

@@ -27,6 +27,7 @@ from minivllm.events.recording.recording import Recording
 from minivllm.events.types import BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios.house import STORIES, for_the_house_model
 from minivllm.lessons.scenarios.scenarios import LONG_AND_SHORT, SCENARIOS
+from minivllm.tui.context import Figure
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Start
 
@@ -179,8 +180,10 @@ class PretendedDashboard:
         self._told = threading.Event()
         self.shown.append(self)
 
-    def show_summary(self, lines: list[str], step: int | None = None) -> None:
-        self.summary = lines
+    def show_summary(
+        self, lines: list[str], step: int | None = None, figures: tuple[Figure, ...] = ()
+    ) -> None:
+        self.summary, self.figures = lines, figures
         self._told.set()
 
     def run(self) -> None:

@@ -26,6 +26,7 @@ from minivllm.config import EngineConfig
 from minivllm.errors import InvariantError
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.lessons.scenarios.figures import figures_of
 from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
@@ -200,7 +201,9 @@ class _Demo:
             source = InProcessSource(self.facts.fold.header, codec=MODELS)
             engine.subscribe(source.put)
             self._on_over = lambda: app.show_summary(
-                tell_story(self._scenario, self.facts), self.facts.fold.step
+                tell_story(self._scenario, self.facts),
+                self.facts.fold.step,
+                figures_of(self._scenario, self.facts),
             )
             self.thread.ended.add_done_callback(
                 lambda ended: (

@@ -57,7 +57,8 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
     for block_id in chain(fold.free_queue, model.changed):
         block = blocks[block_id]
         if block.hash is not None and block.ref_cnt == 0:
-            cells[block_id] = _cached(model.last_owner_letter(block_id))
+            letter = model.last_owner_letter(block_id)
+            cells[block_id] = _cached(letter, model.hue(letter))
     filled: dict[int, int] = {}
     # Include waiting sequences: a sequence gets its first block before it is admitted.
     for seq_id, sequence in fold.sequences.items():
@@ -99,8 +100,8 @@ def signs(model: DashboardModel, *, fades: bool = True) -> dict[int, Span]:
 
 
 @lru_cache(256)
-def _cached(letter: str | None) -> Cell:
-    return Cell(CACHED, letter or EMPTY, "cached")
+def _cached(letter: str | None, hue: str) -> Cell:
+    return Cell(CACHED, letter or EMPTY, "cached" if letter is None else f"{hue}-")
 
 
 @lru_cache(1024)
