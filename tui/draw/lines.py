@@ -19,9 +19,13 @@ Span = tuple[str, str]
 Line = tuple[Span, ...]
 
 
+NARROW = compile_pattern("[ -~·…←-⇿─-◼]*")
+"""Plain characters, arrows, lines and blocks: each takes one cell."""
+
+
 def width_of(text: str) -> int:
-    """The width of a text in cells; fast for plain characters, of which most text consists."""
-    return len(text) if text.isascii() and text.isprintable() else cell_len(text)
+    """The width of a text in cells; fast for the characters of which most text consists."""
+    return len(text) if NARROW.fullmatch(text) else cell_len(text)
 
 
 class Row:

@@ -195,7 +195,10 @@ class Panel(Widget, can_focus=True):
 
     def _paint(self, line: Line, width: int) -> list[Segment]:
         known = self._styles.get
-        segments = [Segment(text, known(name) or self._style(name)) for text, name in line]
+        segments = [
+            Segment(text, known(name) or known(name.partition("@")[0]) or self._style(name))
+            for text, name in line
+        ]
         if self._plain:
             segments = [Segment(to_ascii(text), style) for text, style, _ in segments]
         room = width - width_of("".join([text for text, _ in line]))
