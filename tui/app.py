@@ -233,11 +233,7 @@ class DashboardApp(App[str]):
             self.context.finished, changed = None, True
         if changed or self._badge_may_change():
             self.draw()
-        elif (
-            holds
-            and self.context.finished is not summary
-            and self.context.own.state == "live"
-        ):
+        elif holds and self.context.finished is not summary and self.context.own.state == "live":
             self.context.finished = summary
             if self.current_mode != "overview":
                 self.tell("The run is over: press 1 to see its results.")
