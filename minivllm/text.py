@@ -79,6 +79,8 @@ def fit(text: str, width: int) -> str:
     """Pad `text` to exactly `width` cells, or cut it with an ellipsis."""
     if width <= 0:
         return ""
+    if text.isascii() and text.isprintable():
+        return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
     if cell_len(text) > width:
         text = set_cell_size(text, width - 1) + "…"
     return set_cell_size(text, width)

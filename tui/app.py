@@ -21,7 +21,7 @@ from textual.binding import Binding, BindingType
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.answers.notices import Notices
-from minivllm.tui.context import Context, RunSummary
+from minivllm.tui.context import Context, Figure, RunSummary
 from minivllm.tui.control import EngineControl, Entry
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.theme import DARK, LIGHT, plain
@@ -36,6 +36,7 @@ from minivllm.tui.keys.windows import Windows
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.sources.source import EventSource
+from minivllm.tui.start import Start
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.transport import State, Transport
 from minivllm.tui.widgets.frame.panel import Panel
@@ -57,6 +58,11 @@ SCREENS = {
     "choice": "ChoiceScreen",
 }
 """Screen name (and its module in `screens`) -> class name; in the order of the keys 1 to 7."""
+DURING_START = frozenset(
+    {"app.theme", "app.screenshot", "app.palette", "app.help", "app.quit", "app.interrupt",
+     "look.back"}
+)  # fmt: skip
+"""Commands that need neither an engine nor a recording."""
 
 
 class DashboardApp(App[str]):
@@ -86,6 +92,7 @@ class DashboardApp(App[str]):
         screen: str = "overview",
         suggests: bool = False,
         race: Entry | None = None,
+        start: Start | None = None,
     ) -> None:
         """watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
@@ -99,6 +106,7 @@ class DashboardApp(App[str]):
         recorder: writes this run into a file; the top line reports gaps in the file
         suggests: until the first request arrives, suggest what to try
         race: start with a race of these configurations; `source` must be complete
+        start: builds the engine after the first frame; until then, `source` has no events
         """
         super().__init__()
         # Register before mounting: the style sheet uses variables that the themes define.
@@ -109,6 +117,7 @@ class DashboardApp(App[str]):
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second, recorder, lesson)
         self.context.ascii, self.context.watch, self.context.suggests = ascii, watch, suggests
+        self.context.start = start
         self.context.still = self.no_color or self.animation_level == "none"
 
         self.time_keys = TimeKeys(self.context, self.tell, self.draw)
@@ -118,11 +127,9 @@ class DashboardApp(App[str]):
         self.windows = Windows(self)
         self._notices = Notices(self.context, self.tell)
 
-        self._first_screen = screen if lesson is None else "lesson"
-        for name in SCREENS if lesson is None else (*SCREENS, "lesson"):
+        self._first_screen = screen
+        for name in (*SCREENS, "start", "lesson"):
             self.add_mode(name, partial(self._make_screen, name))
-        if lesson is not None:
-            self.bind("0", "screen('lesson')", description="Lesson", show=False)
         self._race = race
         self._summary: RunSummary | None = None
         self._first_step = first_step
@@ -136,25 +143,58 @@ class DashboardApp(App[str]):
 
     def _make_screen(self, name: str) -> DashboardScreen:
         # Import late, so that the first frame does not wait for the other screens.
-        class_name = SCREENS.get(name, "LessonScreen")
+        class_name = SCREENS.get(name, f"{name.capitalize()}Screen")
         return getattr(import_module(f"minivllm.tui.screens.{name}"), class_name)(self.context)
 
     @property
     def model(self) -> DashboardModel:
         return self.context.transport.view
 
-    def show_summary(self, lines: list[str], step: int | None = None) -> None:
+    def show_summary(
+        self, lines: list[str], step: int | None = None, figures: tuple[Figure, ...] = ()
+    ) -> None:
         """Show the results of a finished run. Any thread may call this method; it never waits.
 
         step: the run's last step. The summary then disappears when the engine gets more work;
         without a step, the summary stays.
         """
-        self._summary = RunSummary(list(lines), step)
+        self._summary = RunSummary(list(lines), step, figures)
 
     # ---- frames ----
 
     async def on_mount(self) -> None:
         leave_on_signals(self)
+        if self.context.start is None:
+            await self._open()
+            return
+        await self.switch_mode("start")
+        self.draw()
+        self._timer = self.set_interval(1 / FRAMES_PER_SECOND, self._follow_start)
+        self.call_after_refresh(self.context.start.begin)
+
+    def _follow_start(self) -> None:
+        if not self.context.start.started.done():
+            self.draw()
+            return
+        # Not in the timer's task, which ends here.
+        self.call_later(self._end_of_start)
+        self._timer.stop()
+
+    async def _end_of_start(self) -> None:
+        context, started = self.context, self.context.start.started
+        if started.exception() is not None:
+            self.exit()  # the caller raises the error
+            return
+        context.transport.source.close()
+        source, context.control, context.recorder, context.lesson = started.result()
+        context.transport, context.start = Transport(source), None
+        await self._open()
+
+    async def _open(self) -> None:
+        """Open the first screen. From now on, there is an engine or a recording to draw."""
+        if self.context.lesson is not None:
+            self._first_screen = "lesson"
+            self.bind("0", "screen('lesson')", description="Lesson", show=False)
         await self.switch_mode(self._first_screen)
         self.draw()
         if self._notice:
@@ -193,12 +233,8 @@ class DashboardApp(App[str]):
             self.context.finished, changed = None, True
         if changed or self._badge_may_change():
             self.draw()
-        elif (
-            holds
-            and self.context.finished is not summary.lines
-            and self.context.own.state == "live"
-        ):
-            self.context.finished = summary.lines
+        elif holds and self.context.finished is not summary and self.context.own.state == "live":
+            self.context.finished = summary
             if self.current_mode != "overview":
                 self.tell("The run is over: press 1 to see its results.")
             self.draw()
@@ -259,11 +295,15 @@ class DashboardApp(App[str]):
 
     async def action_command(self, command_id: str) -> None:
         """Run a row of the command table: from a key, the footer or the palette."""
-        await run_command(COMMANDS, command_id, self)
+        if self.context.start is not None and command_id not in DURING_START:
+            self.tell("The model is still loading.")
+        else:
+            await run_command(COMMANDS, command_id, self)
 
     async def action_screen(self, name: str) -> None:
         """Go to a screen: from its tab, or from the lesson screen's key, which has no command."""
-        await self.look_keys.screen(name)
+        if self.context.start is None:
+            await self.look_keys.screen(name)
 
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
         self.context.selection.choose(message.target)

@@ -10,6 +10,7 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.tui.control import EngineControl
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.lesson import LessonControl
+from minivllm.tui.start import Start
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import SameMoment
 from minivllm.tui.time.transport import Transport
@@ -18,9 +19,17 @@ if TYPE_CHECKING:
     from minivllm.tui.race import Race
 
 
+class Figure(NamedTuple):
+    """A number to be shown large, and what it counts."""
+
+    number: str
+    label: str
+
+
 class RunSummary(NamedTuple):
     lines: list[str]
     step: int | None
+    figures: tuple[Figure, ...] = ()
 
     def holds(self, newest: DashboardModel) -> bool:
         """Whether the engine has had no work since the summary."""
@@ -42,6 +51,8 @@ class Context:
     """The dashboard's own recordings, while the Compare screen shows a race in their place."""
     same: SameMoment = "step"
     """Whether two compared recordings are at the same step or at the same second."""
+    start: Start | None = None
+    """The start of the engine; None when it is over. Until then, `transport` has no events."""
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
     """Draw with printable ASCII only."""
@@ -54,7 +65,7 @@ class Context:
     watch: str = ""
     suggests: bool = False
     """Suggest what to try until the first request arrives."""
-    finished: list[str] | None = None
+    finished: RunSummary | None = None
     """The results of the run; None until the run is over."""
     event_filter: str = ""
     """For the Events screen: `word` shows events with the word, `!word` events without it."""

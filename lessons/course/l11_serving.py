@@ -6,7 +6,8 @@ from minivllm.lessons.teacher.measure import gaps, steps_to_first_token
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
-TEXT = "The sea is salty because"
+TEXT = "Count: one ✓, two ✓, three ✓, four"
+"""The model goes on in the same way; to the house model, ✓ is three tokens of one byte each."""
 WANTED = 6
 SLOTS = 2
 WISH = 8
@@ -78,10 +79,11 @@ def _one_request(L: Teacher) -> Script:
             1: "That is without streaming: all text at the end.",
             WANTED + 1: "The end is a separate event, request.finished.",
             WANTED - 1: "The first token comes from the prefill, and it counts.",
+            WANTED - 2: "A token that shows no text gets an event, too.",
         },
         because=lambda: (
-            f"{_silent(engine)} A token that ends inside a character, or at the possible beginning"
-            " of a stop string, is held back."
+            f"{_silent(engine)} A token that ends inside a character (✓ is three bytes), or at the"
+            " possible beginning of a stop string, is held back."
         ),
     )
     kinds = [type(event) for event in engine.events if getattr(event, "seq_id", "") == "curl.0"]

@@ -4,11 +4,16 @@ Call `before_step` before every step, for example as `EngineThread(before_step=.
 takes no steps, so if all earlier requests have ended, the next request is sent early.
 """
 
-from collections import deque
+from __future__ import annotations
 
-from minivllm.engine.engine import LLMEngine
+from collections import deque
+from typing import TYPE_CHECKING
+
 from minivllm.events.types import Event
 from minivllm.lessons.scenarios.scenarios import Scenario, ScenarioRequest
+
+if TYPE_CHECKING:
+    from minivllm.engine.engine import LLMEngine
 
 
 class ScenarioPlayer:

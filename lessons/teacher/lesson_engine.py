@@ -33,21 +33,32 @@ MAX_STEPS = 2_000
 E = TypeVar("E", bound=ev.Event)
 
 
+def _load_model(config: EngineConfig) -> LoadedModel:
+    from minivllm.runtime.loader import load_model
+
+    return load_model(config)
+
+
 class ModelShelf:
     """One model, loaded for the first engine and shared by all engines of a lesson."""
 
-    def __init__(self, model: str = LESSON_MODEL, loaded: LoadedModel | None = None) -> None:
+    def __init__(
+        self,
+        model: str = LESSON_MODEL,
+        loaded: LoadedModel | None = None,
+        load: Callable[[EngineConfig], LoadedModel] = _load_model,
+    ) -> None:
+        """loaded: the model, if it has been loaded already; load: replaces `load_model`"""
         self.name = model
         self._loaded = loaded
+        self._load = load
 
     def engine(self, options: dict[str, object]) -> LessonEngine:
         config = EngineConfig(
             model=self.name, **{"check_invariants": True, "device": "cpu", **QUICK, **options}
         )
         if self._loaded is None:
-            from minivllm.runtime.loader import load_model
-
-            self._loaded = load_model(config)
+            self._loaded = self._load(config)
         return LessonEngine(
             LLMEngine.from_model(config, self._loaded, clock=VirtualClock()), self._loaded
         )

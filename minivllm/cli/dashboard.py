@@ -2,11 +2,9 @@
 
 import argparse
 import gc
-import sys
-import termios
 from typing import TYPE_CHECKING
 
-from minivllm.cli.terminal import has_utf8
+from minivllm.cli.terminal import forget_typed_keys, has_utf8
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
@@ -82,9 +80,7 @@ def run_app(app: "DashboardApp") -> str | None:
     # short-lived objects several times per frame.
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
-    if sys.stdin.isatty():
-        # Keys pressed while the model was loading were not meant for the dashboard.
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    forget_typed_keys()  # keys pressed during the imports were not meant for the dashboard
     result = app.run()
     if app.return_code:
         raise SystemExit(app.return_code)

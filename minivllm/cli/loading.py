@@ -1,22 +1,89 @@
 """`loading`: the slow first step of every command that runs a model.
 
+A command that opens the dashboard uses `load_parts` and `build_engine` in the engine's thread, which
+tell the dashboard what they do; the others show a spinner.
+
 Some libraries ignore a Ctrl-C during their import and stay half loaded, which causes errors later.
 So a Ctrl-C takes effect only after the import of torch.
 """
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from minivllm.config import EngineConfig
-from minivllm.engine.engine import LLMEngine
+from minivllm.runtime.progress import format_bytes
+
+if TYPE_CHECKING:
+    from minivllm.engine.engine import LLMEngine
+    from minivllm.runtime.loader import LoadedModel
+
+Tell = Callable[[str, str, float], None]
+"""(part of the start, what is being done or the result, the fraction that is done)"""
+PARTS = ("PyTorch", "Kernels", "Model", "Weights", "KV cache")
 
 
-def load_engine(config: EngineConfig) -> LLMEngine:
+def load_engine(config: EngineConfig) -> "LLMEngine":
+    from minivllm.engine.engine import LLMEngine
+
     with loading(config.model):
         return LLMEngine.from_config(config)
+
+
+def build_engine(config: EngineConfig, tell: Tell) -> "LLMEngine":
+    """Load the model and allocate the KV cache, as `LLMEngine.from_config` does."""
+    model = load_parts(config, tell)
+    from minivllm.engine.engine import LLMEngine
+    from minivllm.runtime.kv_cache import KVCacheSpec, format_memory
+
+    tell("KV cache", "reserving memory", 0.0)
+    engine = LLMEngine.from_model(config, model)
+    header = engine.log_header()
+    spec = KVCacheSpec.of(model.config, header.block_size, model.dtype)
+    memory = format_memory(header.num_blocks * spec.bytes_per_block)
+    tell("KV cache", f"{header.num_blocks:,} blocks of {header.block_size} tokens, {memory}", 1.0)
+    return engine
+
+
+def load_parts(config: EngineConfig, tell: Tell) -> "LoadedModel":
+    """Import torch, then load kernels and model. Not in the main thread, which gets signals."""
+    tell("PyTorch", "importing", 0.0)
+    loader = import_module("minivllm.runtime.loader")
+    import_module("minivllm.runtime.model_runner")
+    tell("PyTorch", loader.torch.__version__, 1.0)
+    tell("Kernels", "loading, or building at the first start", 0.0)
+    tell("Kernels", _load_kernels(config), 1.0)
+
+    def on_read(num_read: int, num_bytes: int) -> None:
+        text = f"{format_bytes(num_read)} of {format_bytes(num_bytes)}"
+        tell("Weights", text, num_read / max(num_bytes, 1))
+
+    tell("Model", "finding its files", 0.0)
+    model = loader.load_model(config, lambda sentence: tell("Model", sentence, 0.0), on_read)
+    tell("Model", f"{model.name} {model.weights}", 1.0)
+    return model
+
+
+def _load_kernels(config: EngineConfig) -> str:
+    """Load the kernels that the model will ask for, and return a description."""
+    import torch
+
+    if config.device != "cpu" and torch.cuda.is_available():
+        return "Triton's, compiled at their first use"
+    if not {config.linear_backend, config.attention_backend} & {"auto", "cpu"}:
+        return "PyTorch's own"
+    from minivllm.kernels.cpu.library import CpuKernelsError
+    from minivllm.runtime.cpu.load import load_cpu_ops
+
+    try:
+        load_cpu_ops()
+    except CpuKernelsError as error:
+        # An option that insists on them raises this later, with the option's name.
+        return f"PyTorch's own: {error}"
+    return "minivllm's own, in C"
 
 
 @contextmanager

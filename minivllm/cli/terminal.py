@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import termios
 from typing import TextIO
 
 from minivllm.errors import TerminalError
@@ -32,6 +33,12 @@ def require_terminal(instead: str) -> None:
     """Raise `TerminalError` if there is no terminal. instead: what works without a terminal"""
     if not terminal_attached():
         raise TerminalError(f"The dashboard needs a terminal, and there is none here; {instead}.")
+
+
+def forget_typed_keys() -> None:
+    """Discard keys that were typed but not read, so that the next reader does not get them."""
+    if sys.stdin.isatty():
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def note(text: str = "") -> None:

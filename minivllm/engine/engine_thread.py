@@ -80,13 +80,12 @@ class EngineThread:
         self._singles: deque[_Single] = deque()
         self._next_step_at = 0.0
         self._stopping = False
-        # A daemon thread, so that the program can exit even if `stop` was never called.
-        self._thread = Thread(target=self._main, name="minivllm-engine", daemon=True)
 
     # ---- beginning and end, from any thread ----
 
     def start(self) -> None:
-        self._thread.start()
+        # A daemon thread, so that the program can exit even if `stop` was never called.
+        Thread(target=self.run, name="minivllm-engine", daemon=True).start()
 
     def stop(self) -> None:
         """Ask the thread to finish the current step, abort all unfinished requests and end.
@@ -190,7 +189,8 @@ class EngineThread:
 
     # ---- the engine's thread ----
 
-    def _main(self) -> None:
+    def run(self) -> None:
+        """Run the engine in the calling thread until `stop`. `start` calls it in a new thread."""
         error = None
         try:
             while not self._stopping:

@@ -16,7 +16,7 @@ from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import weight_shards
-from minivllm.runtime.progress import Progress, print_progress
+from minivllm.runtime.progress import OnRead, Progress, print_progress, uncounted
 from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.store.provenance import provenance_of
 from minivllm.runtime.text.tokenizer import Tokenizer
@@ -41,9 +41,12 @@ class LoadedModel:
         return sum(prod(shard.shape) for shard in shards) * self.dtype.itemsize
 
 
-def load_model(config: EngineConfig, progress: Progress = print_progress) -> LoadedModel:
-    """Load the model that `config` names; `progress` reports downloads and conversions.
+def load_model(
+    config: EngineConfig, progress: Progress = print_progress, on_read: OnRead = uncounted
+) -> LoadedModel:
+    """Load the model that `config` names.
 
+    `progress` reports downloads and conversions, and `on_read` the weights, tensor by tensor.
     Raises a `ModelError` that says what is wrong with the model, or a `ConfigError`.
     """
     device = _choose_device(config.device)
@@ -56,7 +59,7 @@ def load_model(config: EngineConfig, progress: Progress = print_progress) -> Loa
     if dummy:
         decoder.init_random_weights(config.seed)
     else:
-        decoder.load_weights(stream_weights(directory))
+        decoder.load_weights(stream_weights(directory, on_read))
     weights = f"random, seed {config.seed}" if dummy else str(provenance_of(directory))
     return LoadedModel(
         config.model, model_config, decoder.eval(), tokenizer, device, dtype, weights

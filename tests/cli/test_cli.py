@@ -100,6 +100,7 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
 def test_a_ctrl_c_during_an_import_takes_effect_when_the_import_is_complete(monkeypatch):
     from minivllm.cli import loading
     from minivllm.config import EngineConfig
+    from minivllm.engine.engine import LLMEngine
 
     done = []
 
@@ -109,7 +110,7 @@ def test_a_ctrl_c_during_an_import_takes_effect_when_the_import_is_complete(monk
         done.append(name)
 
     monkeypatch.setattr(loading, "import_module", slow_import)
-    monkeypatch.setattr(loading.LLMEngine, "from_config", lambda config: pytest.fail("it went on"))
+    monkeypatch.setattr(LLMEngine, "from_config", lambda config: pytest.fail("it went on"))
     usual = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         loading.load_engine(EngineConfig(model="tiny-random"))

@@ -27,7 +27,9 @@ from minivllm.events.recording.recording import Recording
 from minivllm.events.types import BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios.house import STORIES, for_the_house_model
 from minivllm.lessons.scenarios.scenarios import LONG_AND_SHORT, SCENARIOS
+from minivllm.tui.context import Figure
 from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.start import Start
 
 DEMO = ["demo", "--model", "tiny-random", "--headless"]
 
@@ -165,22 +167,28 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys, monkeypa
 
 
 class PretendedDashboard:
-    """Replaces the dashboard, and exits when it gets the summary of the run."""
+    """Replaces the dashboard: starts the engine, and exits when it gets the run's summary."""
 
     shown: ClassVar[list["PretendedDashboard"]] = []
 
-    def __init__(self, source: InProcessSource, *, watch: str, **options: object) -> None:
-        self.source, self.watch = source, watch
+    def __init__(
+        self, source: InProcessSource, *, watch: str, start: Start, **options: object
+    ) -> None:
+        self.source, self.watch, self.start = source, watch, start
         self.summary: list[str] = []
         self.return_code = 0
         self._told = threading.Event()
         self.shown.append(self)
 
-    def show_summary(self, lines: list[str], step: int | None = None) -> None:
-        self.summary = lines
+    def show_summary(
+        self, lines: list[str], step: int | None = None, figures: tuple[Figure, ...] = ()
+    ) -> None:
+        self.summary, self.figures = lines, figures
         self._told.set()
 
     def run(self) -> None:
+        self.start.begin()
+        self.source = self.start.started.result(SOON).source
         assert self._told.wait(SOON)
 
 

@@ -112,6 +112,12 @@ def test_no_page_and_no_picture_of_a_lesson_has_a_replacement_character(run):
     assert "\N{REPLACEMENT CHARACTER}" not in shown
 
 
+def test_the_lesson_about_serving_shows_text_that_is_held_back(lesson_shelf):
+    run = play(find_lesson("serving"), lesson_shelf)
+    (page,) = [page for page in run.pages if "is held back" in page.text]
+    assert "6." in page.text and "2 of them showed no text." in page.text
+
+
 def test_the_lesson_about_tokens_holds_on_the_chat_model_too(smollm2):
     run = play(find_lesson("tokens"), ModelShelf("smollm2", smollm2))
     assert run.pages[-1].last

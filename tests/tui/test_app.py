@@ -22,6 +22,7 @@ from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.app import DashboardApp
+from minivllm.tui.context import Figure
 from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
@@ -82,13 +83,14 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
     app = DashboardApp(InProcessSource(shared_prefix.header, codec=MODELS), watch=WATCH)
     engine, events = shared_prefix.engine, shared_prefix.events
     sentences = ["8 requests finished.", "Nobody was preempted. " * 12]
+    figures = (Figure("42", "hits"), Figure("71%", "cached"))
 
     def header() -> str:
         return drawn(app, "header")[0]
 
     def run() -> None:
         shared_prefix.run()
-        app.show_summary(sentences, events[-1].step)
+        app.show_summary(sentences, events[-1].step, figures)
         put(app, *events)
 
     async def script(pilot: Pilot) -> None:
@@ -99,7 +101,12 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
         await settle(pilot)
         assert app.model.fold.last_seq == events[-1].seq and not panel(app, "slots").display
         assert panel(app, "summary").border_title == "Finished: press q to leave"
-        assert " ".join(drawn(app, "summary")).split() == " ".join(sentences).split()
+        *digits, labels = drawn(app, "summary")[:4]
+        assert digits[0].split() == ["╻", "╻╺━┓", "╺━┓╺┓"] and labels.split() == ["hits", "cached"]
+        assert " ".join(drawn(app, "summary")[4:]).split() == " ".join(sentences).split()
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "42 hits   71% cached" in drawn(app, "summary")[0])
+        await pilot.resize_terminal(120, 36)
         before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
         engine._stepper.runner._answers["more"] = [1, 2, 3]

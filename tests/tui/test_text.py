@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from support.tui.drawn_blocks import ids_of
 
 from minivllm.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail, visible
+from minivllm.tui.draw.lines import NARROW, width_of
 
 HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
 
@@ -86,3 +87,10 @@ def test_a_tail_ends_with_the_newest_text_within_its_room(text: str, width: int)
         assert text.endswith(shown)
         # Steadiness costs at most a third of the room, or a word.
         assert cell_len(shown) >= width // 2 - 4 or cell_len(text) <= width
+
+
+def test_a_character_that_is_taken_for_narrow_takes_one_cell() -> None:
+    narrow = [chr(code) for code in range(0x110000) if NARROW.fullmatch(chr(code))]
+    assert len(narrow) > 400
+    assert {cell_len(character) for character in narrow} == {1}
+    assert width_of("漢字 ▃a") == 7

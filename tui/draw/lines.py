@@ -19,6 +19,15 @@ Span = tuple[str, str]
 Line = tuple[Span, ...]
 
 
+NARROW = compile_pattern("[ -~·…←-⇿─-◼]*")
+"""Plain characters, arrows, lines and blocks: each takes one cell."""
+
+
+def width_of(text: str) -> int:
+    """The width of a text in cells; fast for the characters of which most text consists."""
+    return len(text) if NARROW.fullmatch(text) else cell_len(text)
+
+
 class Row:
     """Builds one line from left to right, at most `width` cells wide."""
 
@@ -30,13 +39,16 @@ class Row:
         self, text: str, style: str = "text", width: int | None = None, target: Target | None = None
     ) -> "Row":
         """Append `text`, padded or cut to `width` cells. A click on it selects `target`."""
+        cells = width_of(text)
         if width is not None:
-            text = fit(text, min(width, self.room))
-        elif cell_len(text) > self.room:
-            text = fit(text, self.room)
+            room = min(width, self.room)
+            if cells != room:
+                text, cells = fit(text, room), max(room, 0)
+        elif cells > self.room:
+            text, cells = fit(text, self.room), self.room
         if text:
             self._spans.append((text, style if target is None else f"{style}@{target}"))
-            self.room -= cell_len(text)
+            self.room -= cells
         return self
 
     def line(self) -> Line:

@@ -6,7 +6,7 @@ one colour for each theme: a colour that is clear on black can be invisible on w
 
 from dataclasses import replace
 
-from rich.color import Color
+from rich.color import Color, blend_rgb
 from rich.style import Style
 from textual.theme import Theme
 
@@ -88,6 +88,8 @@ _COLOURS = {
 
 _CHIP = ("#243047", "#dfe4ee")
 """The ground of a chip: a word that is one token."""
+_FADED = 0.6
+"""How much of its colour a faded text keeps, between the background (0) and the colour (1)."""
 
 
 class Palette:
@@ -100,13 +102,16 @@ class Palette:
     def style(self, name: str) -> Style:
         """The style for `name`: a colour, then flags.
 
-        `=` is a chip, `_` underlined, `~` struck out, `*` bold and `!` reverse.
+        `-` is faded, `=` a chip, `_` underlined, `~` struck out, `*` bold and `!` reverse.
         """
         style = self._styles.get(name)
         if style is None:
-            colour = _COLOURS[name.rstrip("=_~*!")][self._column]
+            colour = Color.parse(_COLOURS[name.rstrip("-=_~*!")][self._column])
+            if "-" in name:
+                ground = Color.parse((DARK, LIGHT)[self._column].background)
+                colour = Color.from_triplet(blend_rgb(ground.triplet, colour.triplet, _FADED))
             style = Style(
-                color=Color.parse(colour),
+                color=colour,
                 bgcolor=Color.parse(_CHIP[self._column]) if "=" in name else None,
                 underline="_" in name or None,
                 strike="~" in name or None,

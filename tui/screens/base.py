@@ -4,15 +4,17 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal
 from textual.events import Resize
+from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 from textual.widgets import Static
 
 from minivllm.tui.context import Context
 from minivllm.tui.draw.theme import Palette
+from minivllm.tui.widgets.frame.boxes import PanelRow, ground
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.keybar import KeyBar
 from minivllm.tui.widgets.frame.panel import Panel
@@ -42,13 +44,16 @@ class DashboardScreen(Screen, inherit_bindings=False):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="top"):
+        with PanelRow(id="top"):
             yield ScreenTabs(id="tabs")
             yield Header(id="header")
         yield from self.body()
         yield TimeLine(id="timeline")
         yield KeyBar()
         yield Static(id="too-small")
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        return ground(self, crop)
 
     def on_mount(self) -> None:
         # Query only once: a query in each frame took longer than drawing a panel.

@@ -50,16 +50,16 @@ class Overview(DashboardScreen):
         The choice of a token has its place while the selected or first sequence is explained.
         """
         transport, summary, slots = self.context.transport, self._summary, self._slots
-        summary_lines = self.context.finished if transport.state == "live" else None
+        finished = self.context.finished if transport.state == "live" else None
         newest = transport.recording.head.fold
         begins = self.context.suggests and newest.step == 0 and not newest.requests
         self._suggestions.set_class(not begins, "-away")
         self._watch.set_class(begins, "-away")
-        if summary_lines is not None:
-            summary.tell(summary_lines)
+        if finished is not None:
+            summary.tell(finished)
         # Use a CSS class: `display` would override the style sheet's rule for small terminals.
-        summary.set_class(summary_lines is None, "-away")
-        is_over = summary_lines is not None and not transport.view.fold.running
+        summary.set_class(finished is None, "-away")
+        is_over = finished is not None and not transport.view.fold.running
         slots.set_class(begins or is_over, "-away")
         self.set_class(shows_choice(transport.view, self.context.selection), "-explains")
         super().draw()

@@ -7,9 +7,12 @@ at once.
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.loading import loading
+from minivllm.cli.loading import Tell, load_parts, loading
+from minivllm.cli.starting import Built, Starting, nothing_yet
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
 from minivllm.events.recording.whole_file import write_whole
@@ -20,6 +23,7 @@ from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.progress import LessonProgress, Place, Progress
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.lessons.teacher.script import Lesson
+from minivllm.tui.start import Started
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,24 +67,29 @@ def run(args: argparse.Namespace) -> int:
         done = progress.read().lessons.get(lesson.name)  # raises if the file is damaged
         if done is not None and done.left_at is not None and args.first is None:
             resume = _ask_where_to_go_on(lesson, done.left_at)
-    shelf = ModelShelf(args.model)
-    _say_what_is_recorded(lesson, shelf.name)
-    with loading(shelf.name):
+    _say_what_is_recorded(lesson, args.model)
+
+    def open_lesson(shelf: ModelShelf) -> LessonPlayer:
         player = LessonPlayer(lesson, shelf, progress=progress, resume=resume)
-    try:
         if args.first is not None:
             _go_to(player, args.first)
+        return player
+
+    if terminal_attached() and not (answers_itself or args.plain):
+        _in_dashboard(args, open_lesson)
+        return 0
+    with loading(args.model):
+        player = open_lesson(ModelShelf(args.model))
+    try:
         if args.transcript is not None:
             from minivllm.lessons.teacher.transcript import transcript
 
             write_whole(args.transcript, transcript(player))
             note(f"Wrote {args.transcript}.")
-        elif args.auto or args.plain or not terminal_attached():
+        else:
             from minivllm.lessons.teacher.plain import PlainLesson
 
             PlainLesson(player, sys.stdin, show, auto=args.auto, ascii=args.ascii).run()
-        else:
-            _in_dashboard(args, player)
     finally:
         player.close()
     return 0
@@ -133,9 +142,17 @@ def _go_to(player: LessonPlayer, page: int) -> None:
         player.pass_over()
 
 
-def _in_dashboard(args: argparse.Namespace, player: LessonPlayer) -> None:
-    app = make_app(args, player.page.stage.source, lesson=player)
-    run_app(app)
+def _in_dashboard(
+    args: argparse.Namespace, open_lesson: Callable[[ModelShelf], LessonPlayer]
+) -> None:
+    def build(tell: Tell) -> Built:
+        shelf = ModelShelf(args.model, load=partial(load_parts, tell=tell))
+        player = open_lesson(shelf)
+        return Built(Started(player.page.stage.source, lesson=player))
+
+    starting = Starting(build)
+    app = make_app(args, nothing_yet(args.model), start=starting)
+    starting.run(lambda: run_app(app))
 
 
 def _print_list(*, ascii: bool) -> None:

@@ -12,22 +12,32 @@ import sys
 import textwrap
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.loading import load_engine
+from minivllm.cli.loading import Tell, build_engine, load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
+from minivllm.cli.starting import Built, Starting, nothing_yet
 from minivllm.cli.terminal import note, print_json, terminal_attached
-from minivllm.engine.engine import LLMEngine
-from minivllm.engine.engine_thread import EngineThread
+from minivllm.config import EngineConfig
 from minivllm.errors import InvariantError
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.lessons.scenarios.figures import figures_of
 from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
-from minivllm.lessons.scenarios.stories import tell
+from minivllm.lessons.scenarios.stories import tell as tell_story
+from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.start import Started
+from minivllm.tui.state.model import MODELS
+
+if TYPE_CHECKING:
+    from minivllm.engine.engine import LLMEngine
+    from minivllm.engine.engine_thread import EngineThread
 
 CHAT_MODEL, HOUSE_MODEL = "smollm2", "house"
 SECONDS_PER_STEP_WATCHED = 0.1
@@ -86,30 +96,38 @@ def run(args: argparse.Namespace) -> int:
     headless = args.headless or not terminal_attached()
     slow = args.slow if args.slow is not None else 0.0 if headless else SECONDS_PER_STEP_WATCHED
     check_record(args.record)
-    engine = load_engine(config)
-    demo = _Demo(scenario, engine, slow)
     interrupted = False
-    with recording(args.record, demo.header, engine.subscribe) as writer:
+    with ExitStack() as recordings:
+        demo = _Demo(scenario, slow, args.record, recordings)
         try:
-            demo.run_headless() if headless else demo.run_in_dashboard(args, writer)
+            if headless:
+                demo.run_headless(load_engine(config))
+            else:
+                demo.run_in_dashboard(args, config)
         except KeyboardInterrupt:
             interrupted = True
-        error = demo.thread.ended.exception()
-        if error is None or isinstance(error, InvariantError):  # a violation is a result, too
-            print_demo_report(
-                scenario,
-                demo.facts,
-                is_over=demo.is_over,
-                whole=is_house,
-                stream=sys.stderr if args.json else sys.stdout,
-            )
-            if args.json:
-                print_json(report_json(scenario, demo.facts))
-        if error is not None:
-            raise error
+        if demo.thread is not None:
+            _report(demo, scenario, whole=is_house, as_json=args.json)
         if interrupted:
             raise KeyboardInterrupt
     return 0
+
+
+def _report(demo: "_Demo", scenario: Scenario, *, whole: bool, as_json: bool) -> None:
+    """Print the results of the run, and raise the error that ended it."""
+    error = demo.thread.ended.exception()
+    if error is None or isinstance(error, InvariantError):  # a violation is a result, too
+        print_demo_report(
+            scenario,
+            demo.facts,
+            is_over=demo.is_over,
+            whole=whole,
+            stream=sys.stderr if as_json else sys.stdout,
+        )
+        if as_json:
+            print_json(report_json(scenario, demo.facts))
+    if error is not None:
+        raise error
 
 
 def _model_of_this_machine() -> str:
@@ -126,58 +144,81 @@ def _model_of_this_machine() -> str:
 
 
 class _Demo:
-    def __init__(self, scenario: Scenario, engine: LLMEngine, seconds_per_step: float) -> None:
+    """One run of a scenario. `load` gives it an engine; the other attributes need one."""
+
+    def __init__(
+        self, scenario: Scenario, seconds_per_step: float, record: str | None, recordings: ExitStack
+    ) -> None:
+        """record: the file to write the events to; recordings: closes the file"""
         self._scenario = scenario
-        self._engine = engine
-        self.header = engine.log_header()
-        self.facts = RunFacts(self.header)
+        self._seconds_per_step = seconds_per_step
+        self._record, self._recordings = record, recordings
+        self.thread: EngineThread | None = None
+        """None until there is an engine."""
+        self.facts: RunFacts
         """Updated in the engine's thread. Other threads may read it only after its end."""
-        engine.subscribe(self.facts.apply)
-        self._player = ScenarioPlayer(scenario, engine)
+        self._player: ScenarioPlayer
         self.is_over = False
         """Whether all requests, of the scenario and of the user, had ended at the last check."""
         self._num_ended_when_over = 0
         self._on_over: Callable[[], object] = lambda: None
-        self.thread = EngineThread(
-            engine, before_step=self._before_step, seconds_per_step=seconds_per_step
-        )
 
-    def run_headless(self) -> None:
+    def _load(self, engine: "LLMEngine") -> LogWriter | None:
+        """Prepare the run on an engine; return what records it."""
+        from minivllm.engine.engine_thread import EngineThread
+
+        header = engine.log_header()
+        self.facts = RunFacts(header)
+        engine.subscribe(self.facts.apply)
+        self._player = ScenarioPlayer(self._scenario, engine)
+        writer = self._recordings.enter_context(recording(self._record, header, engine.subscribe))
+        self.thread = EngineThread(
+            engine, before_step=self._before_step, seconds_per_step=self._seconds_per_step
+        )
+        return writer
+
+    def run_headless(self, engine: "LLMEngine") -> None:
         """Print the decisions line by line; Ctrl-C ends the run."""
-        self._engine.subscribe(ProgressLines(self.facts.fold).apply)
+        self._load(engine)
+        engine.subscribe(ProgressLines(self.facts.fold).apply)
         over: Future[None] = Future()
         self._on_over = lambda: over.set_result(None)
-        self._run(lambda: wait((over, self.thread.ended), return_when=FIRST_COMPLETED))
-
-    def run_in_dashboard(self, args: argparse.Namespace, recorder: LogWriter | None) -> None:
-        """Show the dashboard until the user leaves, even after the scenario has ended."""
-        from minivllm.cli.serving.engine_control import EngineThreadControl
-        from minivllm.tui.sources.in_process import InProcessSource
-        from minivllm.tui.state.model import MODELS
-
-        source = InProcessSource(self.header, codec=MODELS)
-        self._engine.subscribe(source.put)
-        control = EngineThreadControl(self.thread)
-        app = make_app(args, source, watch=self._scenario.watch, control=control, recorder=recorder)
-        self._on_over = lambda: app.show_summary(
-            tell(self._scenario, self.facts), self.facts.fold.step
-        )
-        self.thread.ended.add_done_callback(
-            lambda ended: (
-                ended.exception() and app.show_summary([f"The engine failed: {ended.exception()}"])
-            )
-        )
-        self._run(lambda: run_app(app))
-
-    def _run(self, until: Callable[[], object]) -> None:
         self.thread.start()
         try:
-            until()
+            wait((over, self.thread.ended), return_when=FIRST_COMPLETED)
         finally:
             self.thread.stop()
             wait((self.thread.ended,))
 
-    def _before_step(self, engine: LLMEngine) -> None:
+    def run_in_dashboard(self, args: argparse.Namespace, config: EngineConfig) -> None:
+        """Show the dashboard until the user leaves, even after the scenario has ended."""
+
+        def build(tell: Tell) -> Built:
+            engine = build_engine(config, tell)
+            from minivllm.cli.serving.engine_control import EngineThreadControl
+
+            writer = self._load(engine)
+            source = InProcessSource(self.facts.fold.header, codec=MODELS)
+            engine.subscribe(source.put)
+            self._on_over = lambda: app.show_summary(
+                tell_story(self._scenario, self.facts),
+                self.facts.fold.step,
+                figures_of(self._scenario, self.facts),
+            )
+            self.thread.ended.add_done_callback(
+                lambda ended: (
+                    ended.exception()
+                    and app.show_summary([f"The engine failed: {ended.exception()}"])
+                )
+            )
+            return Built(Started(source, EngineThreadControl(self.thread), writer), self.thread)
+
+        starting = Starting(build)
+        source = nothing_yet(config.model)
+        app = make_app(args, source, watch=self._scenario.watch, start=starting)
+        self.thread = starting.run(lambda: run_app(app))
+
+    def _before_step(self, engine: "LLMEngine") -> None:
         self._player.before_step()
         self.is_over = self._player.over
         counters = self.facts.fold.counters

@@ -5,14 +5,17 @@ key A for four requests at once, or --ask).
 """
 
 import argparse
+from contextlib import ExitStack
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.loading import load_engine
+from minivllm.cli.loading import Tell, build_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
-from minivllm.cli.serving.engine_control import EngineThreadControl
+from minivllm.cli.starting import Built, Starting, nothing_yet
 from minivllm.cli.terminal import require_terminal
-from minivllm.engine.engine_thread import EngineThread
+from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.start import Started
+from minivllm.tui.state.model import MODELS
 
 WATCH = (
     "Press a to ask the model, A to send four requests at once, p to pause the engine, n"
@@ -48,23 +51,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from minivllm.tui.sources.in_process import InProcessSource
-    from minivllm.tui.state.model import MODELS
-
     require_terminal("demo --headless and generate run an engine without one")
     config = engine_config(args, OPTIONS)
     check_record(args.record)
-    engine = load_engine(config)
-    header = engine.log_header()
-    source = InProcessSource(header, codec=MODELS)
-    engine.subscribe(source.put)
-    with (
-        recording(args.record, header, engine.subscribe) as writer,
-        EngineThread(engine, seconds_per_step=args.slow) as thread,
-    ):
-        control = EngineThreadControl(thread)
-        for text in args.ask:
-            control.add_request(text)
-        app = make_app(args, source, watch=WATCH, control=control, recorder=writer, suggests=True)
-        run_app(app)
+    with ExitStack() as recordings:
+
+        def build(tell: Tell) -> Built:
+            engine = build_engine(config, tell)
+            from minivllm.cli.serving.engine_control import EngineThreadControl
+            from minivllm.engine.engine_thread import EngineThread
+
+            header = engine.log_header()
+            source = InProcessSource(header, codec=MODELS)
+            engine.subscribe(source.put)
+            writer = recordings.enter_context(recording(args.record, header, engine.subscribe))
+            thread = EngineThread(engine, seconds_per_step=args.slow)
+            control = EngineThreadControl(thread)
+            for text in args.ask:
+                control.add_request(text)
+            return Built(Started(source, control, writer), thread)
+
+        starting = Starting(build)
+        source = nothing_yet(config.model)
+        app = make_app(args, source, watch=WATCH, suggests=True, start=starting)
+        if (thread := starting.run(lambda: run_app(app))) is not None:
+            thread.join()  # raises the engine's error
     return 0

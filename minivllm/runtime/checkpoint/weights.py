@@ -17,6 +17,7 @@ from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.checkpoint.safetensors_file import read_entries
 from minivllm.runtime.cpu.heap import trim_heap
+from minivllm.runtime.progress import OnRead, uncounted
 
 _TORCH_DTYPES = {
     "F64": torch.float64,
@@ -27,7 +28,9 @@ _TORCH_DTYPES = {
 _BYTES_BETWEEN_TRIMS = 32 << 20
 
 
-def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
+def stream_weights(
+    directory: Path, on_read: OnRead = uncounted
+) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (name, tensor) for all weights, in file order; on the CPU, in the file's dtype.
 
     All headers are checked before the first tensor is read. Raises `ModelIntegrityError` or
@@ -43,7 +46,8 @@ def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
                     " again."
                 )
             seen.add(entry.name)
-    since_trim = 0
+    num_bytes = sum(entry.num_bytes for _, entries in files for entry in entries)
+    num_read = since_trim = 0
     for path, entries in files:
         with path.open("rb") as file:
             for entry in entries:
@@ -55,6 +59,8 @@ def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
                     )
                 yield entry.name, raw.view(_TORCH_DTYPES[entry.dtype]).view(entry.shape)
                 del raw
+                num_read += entry.num_bytes
+                on_read(num_read, num_bytes)
                 since_trim += entry.num_bytes
                 if since_trim >= _BYTES_BETWEEN_TRIMS:
                     trim_heap()

@@ -125,6 +125,10 @@ class Program:
         """The text in the terminal after the dashboard has gone."""
         return _plain(self.written.rpartition(b"\x1b[?1049l")[2])
 
+    def num_unread_keys(self) -> int:
+        """How many bytes the next program in this terminal would read."""
+        return struct.unpack("i", fcntl.ioctl(self._its, termios.FIONREAD, b"\0" * 4))[0]
+
     def _painted(self) -> str:
         return _plain(self.written[self._looked_at :])
 

@@ -301,7 +301,7 @@ _BRIGHT = FILL[5:]
 
 _OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
 _CACHED, _FREE, _TOUCHED = (
-    ((f"{CACHED}a", "cached"),),
+    ((f"{CACHED}a", "hue0-"),),
     ((EMPTY * 2, "faint"),),
     (("█", "hue0"), ("a", "hue0!")),
 )

@@ -10,7 +10,8 @@ A test compares the drawn lines with the fold.
 """
 
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, compress
+from operator import is_not
 from typing import NamedTuple
 
 from minivllm.tui.draw.lines import Span
@@ -52,15 +53,21 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
     times a second.
     """
     fold, size = model.fold, model.header.block_size
-    blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)
+    blocks, cells, last_owner = fold.blocks, [_FREE] * len(fold.blocks), model.ages.last_owner
     # A released block joins the free queue one event later; before that, only `changed` has it.
+    cached: dict[str | None, Cell] = {}
     for block_id in chain(fold.free_queue, model.changed):
         block = blocks[block_id]
         if block.hash is not None and block.ref_cnt == 0:
-            cells[block_id] = _cached(model.last_owner_letter(block_id))
+            owner = last_owner(block_id)
+            if owner not in cached:
+                letter = model.letter(owner)
+                cached[owner] = _cached(letter, model.hue(letter))
+            cells[block_id] = cached[owner]
     filled: dict[int, int] = {}
     # Include waiting sequences: a sequence gets its first block before it is admitted.
-    for seq_id, sequence in fold.sequences.items():
+    holders = [(one, held) for one, held in fold.sequences.items() if held.block_table]
+    for seq_id, sequence in holders:
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)
         num_full = computed // size
@@ -68,7 +75,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
             filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
             cells[block_id] = _owned(letter, _fill(filled[block_id], size), hue)
     # Full blocks overwrite part-full ones: in a shared block, the sequence with most tokens counts.
-    for seq_id, sequence in fold.sequences.items():
+    for seq_id, sequence in holders:
         letter = model.letter(seq_id) or "?"
         full = _owned(letter, FILL[-1], model.hue(letter))
         for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
@@ -99,8 +106,8 @@ def signs(model: DashboardModel, *, fades: bool = True) -> dict[int, Span]:
 
 
 @lru_cache(256)
-def _cached(letter: str | None) -> Cell:
-    return Cell(CACHED, letter or EMPTY, "cached")
+def _cached(letter: str | None, hue: str) -> Cell:
+    return Cell(CACHED, letter or EMPTY, "cached" if letter is None else f"{hue}-")
 
 
 @lru_cache(1024)
@@ -139,9 +146,7 @@ def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int
     Cheap: between two frames, only some hundred blocks change.
     """
     groups = groups.copy()
-    changed = [
-        at for at, (cell, old) in enumerate(zip(cells, before, strict=True)) if cell is not old
-    ]
+    changed = compress(range(len(cells)), map(is_not, cells, before))
     for number in {at // size for at in changed}:
         groups[number] = _group(tuple(cells[number * size : (number + 1) * size]))
     return groups

@@ -1,4 +1,4 @@
-"""`PanelRow` and `PanelColumn`: containers for panels, with a cheaper `render_lines`.
+"""`PanelRow`, `PanelColumn` and `ground`: containers for panels, with a cheaper `render_lines`.
 
 For each row of a frame, Textual computes the style, padding and border of every widget. These
 containers have no border or padding, so they return blank rows in the background colour, which is
@@ -14,15 +14,16 @@ from textual.widget import Widget
 
 class PanelRow(Horizontal):
     def render_lines(self, crop: Region) -> list[Strip]:
-        return _ground(self, crop)
+        return ground(self, crop)
 
 
 class PanelColumn(Vertical):
     def render_lines(self, crop: Region) -> list[Strip]:
-        return _ground(self, crop)
+        return ground(self, crop)
 
 
-def _ground(box: Widget, crop: Region) -> list[Strip]:
+def ground(box: Widget, crop: Region) -> list[Strip]:
+    """Blank rows in the widget's background colour."""
     _, background = box.background_colors
     row = Strip.blank(crop.width, Style(bgcolor=background.rich_color))
     for line_filter in box.get_line_filters():  # with NO_COLOR, a filter removes the colour

@@ -45,6 +45,8 @@ class Header(Panel, can_focus=False):
         return [row.line()]
 
     def _badge(self, width: int) -> Span:
+        if self.context.start is not None:
+            return " LOADING ", "accent*!"
         transport, control = self.context.transport, self.context.control
         status = transport.source.status
         # A complete file does not grow, and the time line already shows the position in it.
@@ -114,6 +116,8 @@ class Header(Panel, can_focus=False):
         dtype = clean(model.header.weights).partition(" ")[0]
         name = f" {clean(model.header.model)[-24:]}"
         facts.append([(name, "text*"), (f" {dtype}" if dtype else "", "muted")])
+        if self.context.start is not None:
+            return facts
         facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
         blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
         if width < _ROOM_FOR_BLOCKS:

@@ -132,6 +132,8 @@ class KeyBar(Footer):
         context, screen = self.screen.context, self.screen.NAME
         if self.app.has_sentences:
             yield Wanted("look.back", "Close")
+        if context.start is not None:
+            return
         if self.screen.maximized is not None:
             yield Wanted("look.maximize", "Back to all panels")
         if screen == "lesson":

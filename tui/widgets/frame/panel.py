@@ -11,9 +11,9 @@ thirds of a processor core with a thousand widgets, but only a twentieth of a co
 from itertools import zip_longest
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.filter import ANSIToTruecolor
 from textual.geometry import Region
@@ -22,7 +22,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, highlight, target_at, targets_of
+from minivllm.tui.draw.lines import Line, highlight, target_at, targets_of, width_of
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.theme import Palette
@@ -65,6 +65,7 @@ class Panel(Widget, can_focus=True):
         """Line -> its painted row, to reuse when a list scrolls."""
         self._ends: tuple[list[Segment], list[Segment]] | None = None
         """Border and padding to the left and right of every row of content."""
+        self._title = ""
         self._made_for: tuple[object, ...] = ()
         self._palette = Palette(dark=True)
         self._styles: dict[str, Style] = {}
@@ -72,7 +73,7 @@ class Panel(Widget, can_focus=True):
     # ---- for subclasses to define ----
 
     def title(self, model: DashboardModel, width: int) -> str:
-        """The text in the top border. Textual parses its markup: use no text from outside."""
+        """The text in the top border."""
         return self.HELP_TITLE
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -100,13 +101,18 @@ class Panel(Widget, can_focus=True):
             title = f" {title} "  # without corners, the border would touch the words
         if self._plain:
             title = to_ascii(title)
-        if title != self.border_title:
-            self.border_title = title
+        gutter, outer_width = self.gutter, self.outer_size.width
+        top, left = gutter.top, gutter.left
+        if title != self._title:
+            self._title = title
+            # A private attribute: `border_title` would repaint the whole panel.
+            self._border_title = Content(title)
+            self._strips.pop(0, None)
+            self.refresh(Region(-left, -top, outer_width, 1))
         new, old = self.lines(model, width, height), self._lines
         if self.context is not None:
             new = [highlight(line, self.context.selection) for line in new]
         self._lines = new
-        top, left, outer_width = self.gutter.top, self.gutter.left, self.outer_size.width
         changed = [y for y, (one, other) in enumerate(zip_longest(new, old)) if one != other]
         for y in changed:
             self._strips.pop(y + top, None)
@@ -149,7 +155,7 @@ class Panel(Widget, can_focus=True):
         if is_filtered or crop != size.region or self.styles.opacity < 1:
             return super().render_lines(crop)
         styles = self.styles
-        made_for = size, styles.border, styles.background, styles.gutter, self.border_title
+        made_for = size, styles.border, styles.background, styles.gutter
         if made_for != self._made_for:
             self._made_for = made_for
             self._forget_rows()
@@ -189,10 +195,13 @@ class Panel(Widget, can_focus=True):
 
     def _paint(self, line: Line, width: int) -> list[Segment]:
         known = self._styles.get
-        segments = [Segment(text, known(name) or self._style(name)) for text, name in line]
+        segments = [
+            Segment(text, known(name) or known(name.partition("@")[0]) or self._style(name))
+            for text, name in line
+        ]
         if self._plain:
             segments = [Segment(to_ascii(text), style) for text, style, _ in segments]
-        room = width - cell_len("".join([text for text, _ in line]))
+        room = width - width_of("".join([text for text, _ in line]))
         if room < 0:
             return list(Strip(segments).crop(0, width))
         segments.append(Segment(" " * room, known("text") or self._style("text")))

@@ -5,9 +5,13 @@ import textwrap
 from textual.geometry import Size
 
 from minivllm.text import clean
+from minivllm.tui.context import RunSummary
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.figures import figure_lines
 from minivllm.tui.widgets.frame.panel import Panel
+
+_ROWS_FOR_LARGE_FIGURES = 30
 
 
 class WatchSentence(Panel, can_focus=False):
@@ -44,22 +48,28 @@ class Summary(Panel, can_focus=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._sentences: list[str] = []
+        self._summary = RunSummary([], None)
 
-    def tell(self, sentences: list[str]) -> None:
-        cleaned = [clean(sentence) for sentence in sentences]
-        if cleaned != self._sentences:
-            self._sentences = cleaned
+    def tell(self, summary: RunSummary) -> None:
+        if summary != self._summary:
+            self._summary = summary
             self.refresh(layout=True)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        return [Row(width).put(" ").put(row).line() for row in self._rows(width)][:height]
+        return self._rows(width, self.app.size.height)[:height]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return max(len(self._rows(width)), 1)
+        return max(len(self._rows(width, viewport.height)), 1)
 
-    def _rows(self, width: int) -> list[str]:
-        return [row for sentence in self._sentences for row in _wrap(sentence, width - 2)]
+    def _rows(self, width: int, rows_of_terminal: int) -> list[Line]:
+        large = rows_of_terminal >= _ROWS_FOR_LARGE_FIGURES and not self._plain
+        figures = figure_lines(self._summary.figures, width - 2, large=large)
+        sentences = [
+            ((row, "text"),)
+            for sentence in self._summary.lines
+            for row in _wrap(clean(sentence), width - 2)
+        ]
+        return [((" ", "text"), *line) for line in (*figures, *sentences)]
 
 
 def _wrap(sentence: str, width: int) -> list[str]:

@@ -4,6 +4,8 @@ The scheduler has no prefill or decode phase. Here, PREFILL means that the last 
 or other known tokens, and DECODE means that the step computed only the newest token.
 """
 
+from functools import lru_cache
+
 from textual.geometry import Size
 
 from minivllm.events.state import ScheduledState
@@ -155,9 +157,14 @@ def _slot(
 
 
 def _newest_blocks(block_table: list[int]) -> str:
-    if len(block_table) <= _LONGEST_TABLE:
-        return id_ranges(block_table)
-    return "… " + id_ranges(block_table[-_LONGEST_TABLE:])
+    is_cut = len(block_table) > _LONGEST_TABLE
+    return ("… " if is_cut else "") + _ranges(tuple(block_table[-_LONGEST_TABLE:]))
+
+
+@lru_cache(1024)
+def _ranges(ids: tuple[int, ...]) -> str:
+    """Cached: a table changes only once in a block's tokens."""
+    return id_ranges(ids)
 
 
 def _newest(blocks: str, width: int) -> str:
@@ -167,6 +174,8 @@ def _newest(blocks: str, width: int) -> str:
 def _more(model: DashboardModel, seq_ids: list[str], width: int) -> Line:
     row = Row(width).put(f" + {plural(len(seq_ids), 'more slot')}: ", "muted")
     for seq_id in seq_ids:
+        if row.room == 0:
+            break
         letter = model.letter(seq_id)
         target = to_sequence(seq_id)
         row.put(letter, f"{model.hue(letter)}*", target=target).put(

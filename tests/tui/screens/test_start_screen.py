@@ -1,0 +1,109 @@
+"""The Start screen: the parts of a start until there is an engine, and then the engine."""
+
+from concurrent.futures import Future
+
+import pytest
+from support.tui.driven_app import FRAME, all_drawn, drawn, drive, settle, source_of, told, until
+from textual.widgets import Tab
+
+from minivllm.cli.starting import nothing_yet
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.start import Started, StartPart
+
+PARTS = [
+    StartPart("PyTorch", "2.13.0", 1.0, 1.25),
+    StartPart("Kernels", "in C", 1.0),
+    StartPart("Weights", "1 MB of 4 MB", 0.25, 0.1),
+    StartPart("KV cache"),
+]
+
+
+class HeldStart:
+    """A start that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.started: Future[Started] = Future()
+        self.has_begun = False
+
+    def begin(self) -> None:
+        self.has_begun = True
+
+    def parts(self) -> list[StartPart]:
+        return PARTS
+
+
+def starting_app(**options: object) -> tuple[DashboardApp, HeldStart]:
+    start = HeldStart()
+    return DashboardApp(nothing_yet("house"), start=start, **options), start
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 36), (200, 50)])
+@pytest.mark.parametrize("ascii", [False, True])
+def test_each_part_of_the_start_is_drawn_with_its_result_or_its_bar(
+    size: tuple[int, int], ascii: bool
+) -> None:
+    app, start = starting_app(ascii=ascii)
+
+    async def script(pilot) -> None:
+        await until(pilot, lambda: start.has_begun)
+        await settle(pilot)
+        rows = [row.rstrip() for row in drawn(app, "start-parts")]
+        assert [row.split()[1] for row in rows[:3]] == ["PyTorch", "Kernels", "Weights"]
+        assert "2.13.0  1.2 s" in rows[0]
+        assert rows[1].endswith("in C"), "a part of no duration shows none"
+        filled, empty = ("=", "-") if ascii else ("━", "─")
+        assert rows[2].count(filled) == (rows[2].count(filled) + rows[2].count(empty)) // 4 > 0
+        assert "1 MB of 4 MB" in rows[2]
+        assert rows[3].split() == ["KV", "cache"], "not begun"
+        assert "LOADING" in drawn(app, "header")[0]
+        assert not ascii or all_drawn(app).isascii()
+
+    drive(app, script, size)
+
+
+def test_during_the_start_a_key_that_needs_an_engine_says_so(no_footer) -> None:
+    app, _ = starting_app()
+
+    async def script(pilot) -> None:
+        for key in ("a", "p", "2", "right", "W", "D", "s", "w", "E"):
+            await pilot.press(key)
+            await settle(pilot)
+            assert told(app) == ["The model is still loading."], key
+            assert app.current_mode == "start"
+            await pilot.press("escape")
+        await pilot.click(app.screen.query(Tab)[3])
+        await settle(pilot)
+        assert app.current_mode == "start"
+        await pilot.press("question_mark")
+        await pilot.pause(FRAME)
+        assert len(app.screen_stack) == 2, "the help opens"
+
+    drive(app, script)
+
+
+def test_after_the_start_the_first_screen_draws_the_engine(shared_prefix) -> None:
+    run = shared_prefix.run(20)
+    app, start = starting_app(watch="How blocks are shared.")
+
+    async def script(pilot) -> None:
+        assert app.current_mode == "start"
+        start.started.set_result(Started(source_of(run)))
+        await until(pilot, lambda: app.current_mode == "overview")
+        await until(pilot, lambda: app.model.fold.step == run.events[-1].step)
+        await settle(pilot)
+        assert "LOADING" not in all_drawn(app) and "How blocks are shared." in all_drawn(app)
+        await pilot.press("2")
+        await until(pilot, lambda: app.current_mode == "blocks")
+
+    drive(app, script)
+
+
+def test_an_error_during_the_start_ends_the_dashboard() -> None:
+    app, start = starting_app()
+
+    async def script(pilot) -> None:
+        start.started.set_exception(MemoryError())
+        await until(pilot, lambda: app._exit)
+
+    drive(app, script)
+    assert app.return_code == 0, "the caller raises the error"
