@@ -106,8 +106,8 @@ SHARED_PREFIX = Scenario(
     name="shared-prefix",
     teaches="Requests that begin with the same tokens share the blocks that hold them.",
     watch=(
-        "blocks of the system prompt belong to four users at once, and the second wave finds them"
-        " again."
+        "blocks of the system prompt belong to four users at once; eve and finn wait for a slot and"
+        " share them too; gil and hana find them again after everybody has left."
     ),
     options=MappingProxyType(
         {
@@ -123,10 +123,10 @@ SHARED_PREFIX = Scenario(
             _ask("ben", "How do birds fly?", 96, system=_TEACHER),
             _ask("cleo", "Where does rain come from?", 96, system=_TEACHER),
             _ask("dan", "Why do we sleep at night?", 96, system=_TEACHER),
+            _ask("eve", "What is a volcano?", 96, system=_TEACHER, after_steps=12),
+            _ask("finn", "Why is the sea salty?", 96, system=_TEACHER, after_steps=24),
         ),
         (
-            _ask("eve", "What is a volcano?", 96, system=_TEACHER),
-            _ask("finn", "Why is the sea salty?", 96, system=_TEACHER),
             _ask("gil", "How does a magnet work?", 96, system=_TEACHER),
             _ask("hana", "Why does ice float on water?", 96, system=_TEACHER),
         ),

@@ -33,8 +33,8 @@ SIZE = (100, 30)
 SPEED = 1.0
 STRIDE = 5
 STEPS = range(1, 181, STRIDE)
-"""From the first prefill to the end of the first requests of the second wave (cached prompts)."""
-STILL = 161
+"""From the first prefill to the stories of those who had to wait for a slot."""
+STILL = 111
 SVG = "{http://www.w3.org/2000/svg}"
 
 

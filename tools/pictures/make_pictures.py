@@ -24,12 +24,12 @@ RECORDINGS = ROOT / "docs/assets/recordings"
 
 SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        # Four users share a cached system prompt, so there are shared and cached blocks.
-        "overview": ("shared-prefix.jsonl", "--step", "165"),
+        # Four users share a system prompt, a fifth waits for a slot, and a sixth has finished.
+        "overview": ("shared-prefix.jsonl", "--step", "111"),
         "overview-light": ("memory-pressure.jsonl", "--step", "90", "--light"),
         "blocks": (
-            "shared-prefix.jsonl", "--step", "165", "--screen", "blocks",
-            "--choose", "b3", "--choose", "gil",
+            "shared-prefix.jsonl", "--step", "111", "--screen", "blocks",
+            "--choose", "b3", "--choose", "eve",
         ),
         "scheduler": (
             "long-and-short.jsonl", "--step", "26", "--screen", "scheduler", "--choose", "diary",

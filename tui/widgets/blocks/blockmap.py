@@ -113,7 +113,10 @@ class BlockMap(Panel):
                 lines += self._words(model, chosen, width, map_height - len(lines))
         lines.extend([()] * (height - 1 - len(lines)))
         if height > 1:
-            lines.append(_legend(grid.blocks_per_cell, width))
+            legend = _legend(grid.blocks_per_cell, width)
+            if grid.blocks_per_cell == 1 and _HIT[0] not in legend and not lines[-1]:
+                lines[-1] = _explain(*_SIGNS)
+            lines.append(legend)
         return lines
 
     def _words(self, model: DashboardModel, block_id: int, width: int, room: int) -> list[Line]:
@@ -306,6 +309,7 @@ _CACHED, _FREE, _TOUCHED = (
     (("█", "hue0"), ("a", "hue0!")),
 )
 _HIT, _COPY, _EVICTED = (("●", "good"),), (("→ ←", "accent"),), (("×", "bad"),)
+_SIGNS = (_HIT, "hit"), (_COPY, "copied"), (_EVICTED, "evicted")
 _ALL, _MIXED = (("█a", "hue0"),), (("▃+", "text"),)
 _CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
 
@@ -332,17 +336,16 @@ def _legend(blocks_per_cell: int, width: int) -> Line:
         (_FREE, "empty"),
         (_TOUCHED, "touched this step"),
     )
-    signs = (_HIT, "hit"), (_COPY, "copied"), (_EVICTED, "evicted")
     return first_that_fits(
         width,
-        _explain(*all_cells, *signs),
+        _explain(*all_cells, *_SIGNS),
         _explain(
             (_OWNED, "a's"),
             (_SHARED, "2 share"),
             (_CACHED, "cached"),
             (_FREE, "empty"),
             (_TOUCHED, "touched"),
-            *signs,
+            *_SIGNS,
         ),
         _explain(*all_cells),
         _explain(

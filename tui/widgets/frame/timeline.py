@@ -15,7 +15,7 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 _LEGEND = (("┴", "good", "hit"), ("┬", "warn", "evicted"), ("↺", "bad", "preempted"))
-_LEGEND_WIDTH = sum(len(sign) + len(word) + 3 for sign, _, word in _LEGEND)
+_LEGEND_WIDTH = sum(len(sign) + len(word) + 3 for sign, _, word in _LEGEND) + 1
 _ROOM_FOR_EVENT = 50
 """Columns for the last event, before the legend gets any."""
 

@@ -43,6 +43,8 @@ class Budget(Panel):
             f"{unused:,}", "text*"
         )
         lines = _bar(model, width, _bar_rows(budget, width, height))
+        if any("+" in text for line in lines for text, _ in line):
+            sums.put("  + ", "text*").put("several", "muted")
         lines += [sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
         if height > len(lines):
             lines.append(_history(model, width))
