@@ -30,7 +30,7 @@ BATCH = 512
 
 
 @lesson(
-    12, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=28,
+    12, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=30,
     needs=("paged-attention", "batching"), watches_kernels=True,
 )  # fmt: skip
 def run(L: Teacher) -> Script:

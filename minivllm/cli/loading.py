@@ -37,7 +37,8 @@ def build_engine(config: EngineConfig, tell: Tell) -> "LLMEngine":
     """Load the model and allocate the KV cache, as `LLMEngine.from_config` does."""
     model = load_parts(config, tell)
     from minivllm.engine.engine import LLMEngine
-    from minivllm.runtime.kv_cache import KVCacheSpec, format_memory
+    from minivllm.runtime.kv_cache import KVCacheSpec
+    from minivllm.text import format_memory
 
     tell("KV cache", "reserving memory", 0.0)
     engine = LLMEngine.from_model(config, model)

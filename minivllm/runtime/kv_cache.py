@@ -14,7 +14,6 @@ import torch
 
 from minivllm.errors import ConfigError
 from minivllm.runtime.model.model_config import ModelConfig
-from minivllm.text import format_memory
 
 GIB = 1 << 30
 DEFAULT_CPU_CACHE_BYTES = GIB
@@ -51,6 +50,8 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
     """Return how many blocks fit into `num_bytes`. Raises `ConfigError` if not even one fits."""
     num_blocks = num_bytes // spec.bytes_per_block
     if num_blocks < 1:
+        from minivllm.text import format_memory  # late: it imports rich
+
         raise ConfigError(
             f"{format_memory(max(num_bytes, 0))} for the KV cache cannot hold even one block of"
             f" {spec.block_size} tokens ({format_memory(spec.bytes_per_block)}); raise"
@@ -66,6 +67,8 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
     """
     need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
     if available is not None and need > available:
+        from minivllm.text import format_memory  # late: it imports rich
+
         raise ConfigError(
             f"A KV cache of {num_blocks} blocks needs {format_memory(need)} but"
             f" {format_memory(available)} are free; lower num_gpu_blocks_override or"

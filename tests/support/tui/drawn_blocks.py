@@ -18,12 +18,17 @@ def ids_of(text: str) -> list[int]:
     return found
 
 
+def without_legend(lines: list[Line]) -> list[Line]:
+    """The rows of a map. The signs may have a row of their own above the last one."""
+    return lines[:-2] if text_of(lines[-2]).startswith("● hit") else lines[:-1]
+
+
 def read_cells(lines: list[Line], num_blocks: int, width: int, height: int) -> list[str]:
     """The two characters of every block in the drawn map."""
     grid = lay_out(num_blocks, width, height - 1)
     assert grid.blocks_per_cell == 1
     cells: list[str] = []
-    for line in lines[:-1]:
+    for line in without_legend(lines):
         text = text_of(line)
         if not text.strip():
             continue

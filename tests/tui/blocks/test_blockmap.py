@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine.random_runs import folded
-from support.tui.drawn_blocks import expected_cells, read_cells
+from support.tui.drawn_blocks import expected_cells, read_cells, without_legend
 from support.tui.shown import SCENARIOS
 
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -34,7 +34,7 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
             cells = read_cells(lines, stage.header.num_blocks, *size)
             assert cells == expected_cells(model)
             seen.update(sign for cell in cells for sign in cell[:2])
-            spans = [span for line in lines[:-1] for span in line]
+            spans = [span for line in without_legend(lines) for span in line]
             lit = [text for text, style in spans if style.endswith("!")]
             assert len(lit) == len(model.changed) and set(map(len, lit)) <= {1}
     assert {EMPTY, CACHED, "█", "▁", "▄", "a"} <= seen
@@ -170,7 +170,7 @@ def test_without_room_for_signs_letters_have_their_colours(shared_prefix) -> Non
 def read_signs(lines: list[Line], grid: Grid) -> dict[int, tuple[str, str]]:
     """Block -> the sign before its cell, and its shade: bold, normal or faint."""
     found: dict[int, tuple[str, str]] = {}
-    for y, line in enumerate(lines[:-1]):
+    for y, line in enumerate(without_legend(lines)):
         x = 0
         for text, style in line:
             if text in ("●", "→", "←", "×"):
