@@ -132,7 +132,7 @@ def _words(
     """The block's tokens and empty slots, as spans that select it."""
     pieces = {} if shows_ids else model.fold.token_pieces
     target = block(block_id)
-    if not held.token_ids and model.fold.blocks[block_id].hash is not None:
+    if not owned and not held.token_ids:
         yield from ((f"{word} ", f"faint@{target}") for word in UNKNOWN_WORDS.split())
         return
     for at, token_id in enumerate(held.token_ids):
