@@ -40,12 +40,17 @@ def comparable(svg: str) -> list[tuple]:
 
 def test_there_are_only_the_listed_pictures() -> None:
     committed = {path.name for path in PICTURES.iterdir() if not path.name.endswith(".new.svg")}
-    assert committed == {f"{name}.svg" for name in TOOL.SHOTS} and len(committed) < 25
+    assert (
+        committed == {f"{name}.svg" for name in (*TOOL.SHOTS, *TOOL.SIZED)} and len(committed) < 40
+    )
     words = {word for command in TOOL.SHOTS.values() for word in command}
     assert words >= {"blocks", "scheduler", "requests", "events", "compare"}, "every screen"
 
 
-@pytest.mark.parametrize("name", TOOL.SHOTS)
+@pytest.mark.parametrize(
+    "name",
+    [*TOOL.SHOTS, *(pytest.param(name, marks=pytest.mark.slow) for name in TOOL.SIZED)],
+)
 def test_a_picture_is_what_the_dashboard_draws_today(
     name: str, tmp_path: Path, monkeypatch
 ) -> None:

@@ -45,6 +45,11 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "--step", "100", "--screen", "compare",
         ),
         "choice": ("choice.jsonl", "--step", "15", "--screen", "choice", "--choose", "ada"),
+        "race": (
+            "shared-prefix.jsonl", "--race", "static+contiguous,continuous+paged",
+            "--step", "150", "--screen", "compare",
+        ),
+        "beams": ("beams.jsonl", "--step", "30", "--screen", "requests", "--choose", "ada.4"),
         # for the pages of docs/concepts
         "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
         "freed": (
@@ -67,11 +72,21 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )  # fmt: skip
 """Name of the picture -> the arguments of `minivllm shot`, with names of committed recordings."""
+SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "race", "choice")
+SIZED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        f"{name}.{size}": (*SHOTS[name], "--size", size)
+        for name in SCREENS
+        for size in ("80x24", "200x50")
+    }
+)
+"""The pictures of the page "All screens", in a small and a large terminal."""
 
 
 def draw(name: str, path: Path) -> None:
     arguments = [
-        str(RECORDINGS / word) if word.endswith(".jsonl") else word for word in SHOTS[name]
+        str(RECORDINGS / word) if word.endswith(".jsonl") else word
+        for word in (SHOTS | SIZED)[name]
     ]
     status = minivllm(["shot", *arguments, "-o", str(path)])
     if status:
@@ -90,11 +105,11 @@ def main() -> None:
         help="(default: docs/assets/dashboard)",
     )
     parser.add_argument(
-        "--only", choices=tuple(SHOTS), action="append", help="(default: all of them)"
+        "--only", choices=(*SHOTS, *SIZED), action="append", help="(default: all of them)"
     )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    for name in args.only or SHOTS:
+    for name in args.only or (*SHOTS, *SIZED):
         draw(name, args.out / f"{name}.svg")
 
 
