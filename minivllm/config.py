@@ -7,7 +7,8 @@ be None; the engine computes them when it is built.
 Source of names and defaults: vLLM `vllm/engine/arg_utils.py`, `vllm/config/`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
@@ -33,7 +34,7 @@ AttentionBackendName = Literal[
     "triton:unified",
 ]
 LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
-
+SpeculativeMethod = Literal["ngram", "draft_model"]
 
 CustomOp = Literal["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"]
 CustomOps = Annotated[
@@ -47,6 +48,75 @@ MAX_NUM_SEQS = 4096
 
 For each slot, there is a row of block ids, long enough for `max_model_len` tokens.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeculativeConfig:
+    """Speculative decoding: how a sequence's next tokens are drafted, so that one step of the model
+    can verify several.
+
+    Drafts change no token, at any temperature. Raises `ConfigError` for an invalid value.
+    """
+
+    method: SpeculativeMethod
+    """`ngram`: repeat what followed the last tokens when they occurred before (prompt lookup).
+    `draft_model`: a smaller model with the same vocabulary drafts.
+    """
+    num_speculative_tokens: Positive
+    """Maximum number of tokens that are drafted for a sequence in one step, at most `block_size`.
+    """
+    model: Annotated[str, Meta(min_length=1, description="a name or a path")] | None = None
+    """The draft model, for `draft_model`."""
+    prompt_lookup_max: Positive | None = None
+    """`ngram`: the longest run of last tokens to look up. None: `prompt_lookup_min`, or 5."""
+    prompt_lookup_min: Positive | None = None
+    """`ngram`: the shortest run of last tokens to look up. None: `prompt_lookup_max`."""
+
+    def __post_init__(self) -> None:
+        try:
+            check_fields(self, ConfigError)
+        except ConfigError as error:
+            raise ConfigError(f"speculative_config: {error}") from None
+        drafts = self.method == "draft_model"
+        if drafts != (self.model is not None):
+            raise ConfigError(
+                "speculative_config: the method draft_model needs a model, for example"
+                ' {"method": "draft_model", "model": "smollm2", "num_speculative_tokens": 4}.'
+                if drafts
+                else "speculative_config: the method ngram uses no model; leave model out."
+            )
+        longest = self.prompt_lookup_max or self.prompt_lookup_min
+        shortest = self.prompt_lookup_min or self.prompt_lookup_max
+        if drafts and longest is not None:
+            raise ConfigError(
+                "speculative_config: prompt_lookup_max and prompt_lookup_min belong to the method"
+                " ngram; leave both out."
+            )
+        if longest is not None and shortest > longest:
+            raise ConfigError(
+                f"speculative_config: prompt_lookup_min ({shortest}) must be at most"
+                f" prompt_lookup_max ({longest})."
+            )
+        if not drafts:
+            object.__setattr__(self, "prompt_lookup_max", longest or 5)  # frozen
+            object.__setattr__(self, "prompt_lookup_min", shortest or 5)
+
+    @classmethod
+    def of(cls, given: object) -> "SpeculativeConfig":
+        """Read a mapping of fields. Raises `ConfigError` if it is none or has unknown fields."""
+        known = [field.name for field in fields(cls)]
+        if not isinstance(given, Mapping):
+            raise ConfigError(
+                f"speculative_config must be an object with fields such as method; got {given!r}."
+            )
+        if unknown := sorted(map(str, given.keys() - set(known))):
+            raise ConfigError(
+                f"speculative_config has no field {unknown[0]!r}: its fields are"
+                f" {', '.join(known)}."
+            )
+        if missing := [name for name in known[:2] if name not in given]:
+            raise ConfigError(f"speculative_config needs the field {missing[0]}.")
+        return cls(**given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +165,11 @@ class EngineConfig:
     enable_chunked_prefill: bool = True
     """Split long prompts into chunks. Off: each prompt is computed in a single step."""
 
+    speculative_config: SpeculativeConfig | None = None
+    """Draft tokens and verify several in one step: a `SpeculativeConfig` or a dict of its fields.
+    None: one token per step and sequence.
+    """
+
     # Baselines: the methods that paging and continuous batching replaced. For comparisons only.
     kv_cache_allocator: KVCacheAllocator = "paged"
     """`contiguous`: each sequence reserves neighbouring blocks for `max_model_len` tokens."""
@@ -130,10 +205,13 @@ class EngineConfig:
     """Emit why each token of each sequence was chosen (event `token.explained`)."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.speculative_config, SpeculativeConfig | None):
+            parsed = SpeculativeConfig.of(self.speculative_config)
+            object.__setattr__(self, "speculative_config", parsed)  # frozen
         check_fields(self, ConfigError)
         is_paged = self.kv_cache_allocator == "paged"
         if self.enable_prefix_caching is None:
-            object.__setattr__(self, "enable_prefix_caching", is_paged)  # frozen
+            object.__setattr__(self, "enable_prefix_caching", is_paged)
         if self.enable_prefix_caching and not is_paged:
             raise ConfigError(
                 "The contiguous allocator cannot share blocks: leave enable_prefix_caching out, or"
@@ -148,6 +226,13 @@ class EngineConfig:
             raise ConfigError(
                 "batch_size has no effect without batch_delay: set batch_delay too, or leave"
                 " batch_size out."
+            )
+        speculative = self.speculative_config
+        if speculative is not None and speculative.num_speculative_tokens > self.block_size:
+            raise ConfigError(
+                "speculative_config: num_speculative_tokens can be at most block_size"
+                f" ({self.block_size}), so that drafts need at most one more block; got"
+                f" {speculative.num_speculative_tokens}."
             )
         if self.max_model_len is not None:
             self.check_whole_prompts_fit(self.max_model_len, self.max_num_batched_tokens)

@@ -7,11 +7,13 @@ default. An option that is not given sets no attribute, so that a command can ha
 
 import argparse
 import dataclasses
+import json
 from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, SpeculativeConfig
+from minivllm.errors import ConfigError
 from minivllm.sampling_params import SamplingParams
 
 ENGINE_HELP = {
@@ -38,6 +40,10 @@ ENGINE_HELP = {
     "scheduling_policy": (
         "order of waiting requests and of preemption: first come, first served (fcfs) or by"
         " priority"
+    ),
+    "speculative_config": (
+        "draft tokens and verify several in one step, which changes no token; for example"
+        ' \'{"method": "ngram", "num_speculative_tokens": 4}\''
     ),
     "attention_backend": (
         "how attention is computed; auto: triton on a GPU, minivllm's kernels on a CPU with a C"
@@ -177,6 +183,8 @@ def _kind(hint: Any) -> dict[str, Any]:
         hint, *words = (arm for arm in get_args(hint) if arm is not NoneType)
         if words:  # True, False, or one of these words
             return _bool_or_word(*words)
+    if hint is SpeculativeConfig:
+        return {"type": _speculative_config, "metavar": "JSON"}
     if hint is bool:
         return {"action": argparse.BooleanOptionalAction}
     if get_origin(hint) is Literal:
@@ -195,6 +203,15 @@ def _bool_or_word(words: Any) -> dict[str, Any]:
         return values[text]
 
     return {"type": read, "metavar": "{" + ",".join(values) + "}"}
+
+
+def _speculative_config(text: str) -> SpeculativeConfig:
+    try:
+        return SpeculativeConfig.of(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"must be a JSON object ({error}); got {text!r}") from None
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def seconds(text: str) -> float:

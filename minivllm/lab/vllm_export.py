@@ -5,8 +5,9 @@ comment if it is set (`notes`). Tests check every option with vLLM's real parser
 installed.
 """
 
+import json
 import shlex
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from minivllm.config import EngineConfig
@@ -27,6 +28,7 @@ SAME = (
     "enable_chunked_prefill",
     "load_format",
     "enforce_eager",
+    "speculative_config",
 )
 """Options with the same name and the same meaning."""
 WITHOUT = {
@@ -77,6 +79,9 @@ def engine_options(target: Deployment) -> dict[str, Any]:
     if config.kv_cache_memory_bytes is not None:
         # vLLM's option is per GPU.
         options["kv_cache_memory_bytes"] = config.kv_cache_memory_bytes // sizes.gpus_per_copy
+    if config.speculative_config is not None:
+        given = asdict(config.speculative_config)
+        options["speculative_config"] = {k: v for k, v in given.items() if v is not None}
     # Leave out None ("let the engine choose"), and these two options at vLLM's defaults.
     unsaid = {"load_format": "auto", "enforce_eager": False}
     options = {k: v for k, v in options.items() if v is not None and unsaid.get(k) != v}
@@ -114,7 +119,8 @@ def _flag(name: str, value: object) -> str:
     flag = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
         return flag if value else f"--no-{flag.removeprefix('--')}"
-    return f"{flag} {shlex.quote(str(value))}"
+    text = json.dumps(value) if isinstance(value, dict) else str(value)
+    return f"{flag} {shlex.quote(text)}"
 
 
 def vllm_script(target: Deployment) -> str:
