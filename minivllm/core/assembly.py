@@ -3,6 +3,8 @@
 The engine and the simulator both use it, so that a simulation plans exactly as the engine does.
 """
 
+from collections.abc import Callable
+
 from minivllm.config import EngineConfig
 from minivllm.core.admission import AdmissionPolicy
 from minivllm.core.contiguous import create_kv_cache_manager
@@ -12,11 +14,18 @@ from minivllm.events.bus import EventBus
 
 
 def create_scheduler(
-    config: EngineConfig, num_blocks: int, max_model_len: int, bus: EventBus
+    config: EngineConfig,
+    num_blocks: int,
+    max_model_len: int,
+    bus: EventBus,
+    kind: Callable[..., Scheduler] = Scheduler,
 ) -> Scheduler:
-    """Create a scheduler with its own waiting queue and a pool of `num_blocks` blocks."""
+    """Create a scheduler with its own waiting queue and a pool of `num_blocks` blocks.
+
+    kind: `Scheduler`, or a subclass with other constructor arguments bound
+    """
     config.check_whole_prompts_fit(max_model_len, config.max_num_batched_tokens)
-    return Scheduler(
+    return kind(
         create_kv_cache_manager(config, num_blocks, max_model_len, bus),
         create_request_queue(config.scheduling_policy),
         AdmissionPolicy(

@@ -27,7 +27,7 @@ def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) 
     plan: the plan just made, before its tokens are sampled, for the rules about one step. With
     None, only the rules that hold at any time are checked.
     """
-    violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler)]
+    violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler, plan)]
     if plan is not None:
         violations += _plan(scheduler, plan)
     return violations
@@ -89,8 +89,12 @@ def _cache(scheduler: Scheduler) -> Iterator[Violation]:
                 )
 
 
-def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
+def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[Violation]:
     manager = scheduler.kv_cache_manager
+    # Between planning and sampling, drafts count as computed tokens.
+    num_drafts = (
+        {item.sequence: len(item.draft_token_ids) for item in plan.scheduled} if plan else {}
+    )
     waiting, running = list(scheduler.waiting), scheduler.running
     slots = [sequence.slot for sequence in running]
     if len(set(slots)) != len(slots) or None in slots:
@@ -119,7 +123,7 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
         ):
             yield Violation("a waiting sequence holds no block", f"{sequence!r}")
     for sequence in running:
-        if sequence.num_computed_tokens > sequence.num_tokens:
+        if sequence.num_computed_tokens > sequence.num_tokens + num_drafts.get(sequence, 0):
             yield Violation("num_computed_tokens <= num_tokens", f"{sequence!r}")
         if sequence.num_tokens != len(sequence.token_ids):
             yield Violation("num_tokens equals the number of tokens", f"{sequence!r}")

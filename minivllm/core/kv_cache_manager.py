@@ -239,6 +239,13 @@ class KVCacheManager:
             self._let_go(sequence, sequence.block_table.pop())
         sequence.num_hashed_blocks = 0
 
+    def shrink(self, sequence: Sequence, num_tokens: int) -> None:
+        """Release the blocks that are not needed for the first `num_tokens` tokens: rejected drafts
+        were written there, and no block has a hash.
+        """
+        while len(sequence.block_table) > self.table_length(num_tokens):
+            self._let_go(sequence, sequence.block_table.pop())
+
     def _let_go(self, sequence: Sequence, block: KVCacheBlock) -> None:
         if self._bus.active:
             self._bus.emit(ev.BlockReleased, block.block_id, sequence.seq_id)

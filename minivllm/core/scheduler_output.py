@@ -7,9 +7,11 @@ made.
 Source: vLLM `vllm/v1/core/sched/output.py`.
 """
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from minivllm.core.drafts import DraftedSequence
 from minivllm.core.request import Sequence
 from minivllm.events.types import ScheduledKind
 
@@ -40,6 +42,10 @@ class ScheduledSequence:
         [self]          the usual case
         [self, forks]   the end of a prompt with several samples
     """
+    draft_token_ids: Seq[int] = ()
+    """Guesses for the tokens after the last known one. `num_tokens` counts them."""
+    num_accepted: int | None = None
+    """How many drafts were right; None if there are none or they are not verified yet."""
 
 
 @dataclass(slots=True)
@@ -54,9 +60,19 @@ class SchedulerOutput:
     preempted: list[Sequence] = field(default_factory=list)
     copies: list[BlockCopy] = field(default_factory=list)
     """Block copies to make before the step writes. All sources are read before any write."""
+    num_draft_tokens: int = 0
 
     def sampling_sequences(self) -> list[Sequence]:
-        """Return the sequences that get a token in this step, in the order of the logits' rows."""
+        """Return the sequences that get a token in this step, in the order of the logits' rows.
+
+        A sequence with drafts has more rows: one after each draft.
+        """
+        if self.num_draft_tokens:
+            return [
+                row
+                for item in self.scheduled
+                for row in (*item.sampling, *DraftedSequence.rows(item))
+            ]
         return [sequence for item in self.scheduled for sequence in item.sampling]
 
     def withdraw(self, sequence: Sequence) -> int:

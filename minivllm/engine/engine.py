@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from minivllm import __version__
@@ -23,6 +24,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request
+from minivllm.core.scheduler import Scheduler
 from minivllm.engine.inspection import inspect_engine
 from minivllm.engine.live_options import change_option
 from minivllm.engine.output_processor import OutputProcessor
@@ -39,6 +41,7 @@ from minivllm.sampling_params import SamplingParams
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
     from minivllm.runtime.text.tokenizer import Tokenizer
+    from minivllm.speculation.base import Proposer
 
 
 _RECORDED_OPTIONS = (
@@ -56,6 +59,7 @@ class LLMEngine:
     - `config`: the options.
     - `runner`, `tokenizer`: the model with its KV cache, and its tokenizer; both must fit `config`.
     - `clock`: gives the time of every event, in seconds; by default the system's monotonic clock.
+    - `proposer`: drafts tokens, if `config` has a `speculative_config` with a draft model.
 
     Raises `ConfigError` if chunked prefill is off and the longest prompt does not fit in one step.
     """
@@ -80,6 +84,7 @@ class LLMEngine:
         tokenizer: Tokenizer,
         *,
         clock: Clock | None = None,
+        proposer: Proposer | None = None,
     ) -> None:
         clock = clock or MonotonicClock()
         bus = EventBus(clock)
@@ -88,9 +93,15 @@ class LLMEngine:
         self.tokenizer = tokenizer
         self.max_model_len = limits.max_model_len
         self._validator = RequestValidator(config, limits)
+        kind = Scheduler
+        if config.speculative_config is not None:
+            from minivllm.speculation.assembly import speculative_scheduler
+
+            kind = speculative_scheduler(config.speculative_config, proposer)
+        scheduler = create_scheduler(config, runner.num_blocks, runner.max_model_len, bus, kind)
         self._stepper = Stepper(
             runner,
-            create_scheduler(config, runner.num_blocks, runner.max_model_len, bus),
+            scheduler,
             OutputProcessor(tokenizer),
             limits,
             check_invariants=config.check_invariants,
@@ -98,6 +109,8 @@ class LLMEngine:
             clock=clock,
             bus=bus,
         )
+        if config.speculative_config is not None:
+            scheduler.name_tokens = self._stepper.names.name
         self._num_arrived = 0
         self._dead_because: BaseException | None = None
 
@@ -124,9 +137,17 @@ class LLMEngine:
         from minivllm.runtime.model_runner import ModelRunner
 
         clock = clock or MonotonicClock()
+        draft = proposer = None
+        speculative = config.speculative_config
+        if speculative is not None and speculative.method == "draft_model":
+            from minivllm.speculation.assembly import create_draft_proposer, load_draft_model
+
+            draft = load_draft_model(config, model)
         # With a virtual clock, the runner must not read real time either.
-        runner = ModelRunner(config, model, clock.now)
-        engine = cls(config, runner, model.tokenizer, clock=clock)
+        runner = ModelRunner(config, model, clock.now, draft)
+        if draft is not None:
+            proposer = create_draft_proposer(config, draft, runner)
+        engine = cls(config, runner, model.tokenizer, clock=clock, proposer=proposer)
         engine.weights, engine.weight_bytes = model.weights, model.weight_bytes
         engine.block_bytes = runner.block_bytes
         return engine
@@ -336,8 +357,14 @@ class LLMEngine:
             max_model_len=self.max_model_len,
             scheduling_policy=self.config.scheduling_policy,
             enable_prefix_caching=self.config.enable_prefix_caching,
-            config={name: getattr(self.config, name) for name in _RECORDED_OPTIONS},
+            config=self._recorded_options(),
             weights=self.weights,
             weight_bytes=self.weight_bytes,
             block_bytes=self.block_bytes,
         )
+
+    def _recorded_options(self) -> dict[str, object]:
+        options = {name: getattr(self.config, name) for name in _RECORDED_OPTIONS}
+        if self.config.speculative_config is not None:
+            options["speculative_config"] = asdict(self.config.speculative_config)
+        return options

@@ -53,7 +53,14 @@ def inspect_engine(
         },
         budget=0 if last_plan is None else last_plan.budget,
         scheduled=[
-            ScheduledState(item.sequence.seq_id, item.num_tokens, item.kind, item.start)
+            ScheduledState(
+                item.sequence.seq_id,
+                item.num_tokens,
+                item.kind,
+                item.start,
+                list(item.draft_token_ids),
+                item.num_accepted,
+            )
             for item in scheduled
         ],
         max_num_seqs=scheduler.slots.limit,

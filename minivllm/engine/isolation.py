@@ -101,8 +101,9 @@ class IsolatingExecutor:
                 # that a piece has written.
                 copies = [] if done.parts else plan.copies
                 piece = SchedulerOutput(
-                    plan.step, plan.budget, [item], item.num_tokens, copies=copies
-                )
+                    plan.step, plan.budget, [item], item.num_tokens, copies=copies,
+                    num_draft_tokens=len(item.draft_token_ids),
+                )  # fmt: skip
                 try:
                     done.parts.append(Part(piece, self._runner.execute_model(piece, watch)))
                     continue

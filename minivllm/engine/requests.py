@@ -138,6 +138,11 @@ class RequestValidator:
             )
         self._check_priority(priority)
         self._check_num_sequences(params.num_sequences, max_num_seqs)
+        if params.use_beam_search and self._config.speculative_config is not None:
+            raise InvalidSamplingParamsError(
+                "Beam search ranks all candidates of each step, so drafts cannot stand in for it:"
+                " sample instead, or use an engine without speculative_config."
+            )
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)

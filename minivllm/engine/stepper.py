@@ -25,7 +25,7 @@ from minivllm.clock import Clock
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.isolation import Executed, IsolatingExecutor
@@ -40,6 +40,7 @@ from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import RequestOutput, SampledToken
 from minivllm.runtime.step_result import Watch
+from minivllm.speculation.verify import Verified, verify
 
 
 @dataclass(slots=True)
@@ -59,6 +60,8 @@ class Drawn(NamedTuple):
     """Requests that get an output from this step, in the order of the plan."""
     errors: dict[Request, str]
     """For each failed request, the reason."""
+    verified: list[Verified]
+    """The final tokens of sequences with drafts. These sequences are not in `tokens`."""
 
 
 class Stepper:
@@ -158,7 +161,8 @@ class Stepper:
         started = self.clock.now()
         drawn = self._draw(executed)
         if self.explainer.active:
-            self.explainer.explain(drawn.tokens)
+            final = [row for one in drawn.verified for row in one.rows]
+            self.explainer.explain(drawn.tokens + final)
         self._add_prompt_logprobs(executed, drawn)
         self._append_tokens(drawn)
         self._settle_failures(executed, drawn)
@@ -200,11 +204,16 @@ class Stepper:
             [sequence.request for sequence in chain(executed.failed, *sampling)]
         )
         tokens: list[tuple[Sequence, SampledToken | SamplingError]] = []
+        verified: list[Verified] = []
         for part, sequences in zip(executed.parts, sampling, strict=True):
             # Without a watch, runners of tests and exercises need no third argument.
             watched = (self.explainer.watched(sequences),) if self.explainer.active else ()
             sampled = self.runner.sample_tokens(sequences, part.result.logits, *watched)
-            tokens += zip(sequences, sampled, strict=True)
+            drawn = zip(sequences, sampled, strict=True)
+            if part.plan.num_draft_tokens:
+                drawn, final = verify(part.plan, list(drawn))
+                verified += final
+            tokens += drawn
         errors = {
             sequence.request: str(token)
             for sequence, token in tokens
@@ -214,7 +223,7 @@ class Stepper:
             sequence.request: f"The model failed on {sequence.seq_id}."
             for sequence in executed.failed
         }
-        return Drawn(tokens, requests, errors)
+        return Drawn(tokens, requests, errors, verified)
 
     def _add_prompt_logprobs(self, executed: Executed, drawn: Drawn) -> None:
         for part in executed.parts:
@@ -241,6 +250,24 @@ class Stepper:
                     self._append_token(sequence, token)
             except RequestFailedError as error:
                 errors[request] = str(error)
+        for item, rows in drawn.verified:
+            request = item.sequence.request
+            if request not in errors:
+                try:
+                    self._append_verified(item, [token for _, token in rows])
+                except RequestFailedError as error:
+                    errors[request] = str(error)
+
+    def _append_verified(self, item: ScheduledSequence, tokens: list[SampledToken]) -> None:
+        """Roll rejected drafts back, then append the final tokens until one ends the sequence."""
+        sequence, scheduler = item.sequence, self.scheduler
+        scheduler.settle_draft(item, len(tokens) - 1, tokens[-1].token_id)
+        for token in tokens:
+            self._append_token(sequence, token)
+            if sequence.status.is_finished:
+                break
+            num_final = min(sequence.num_tokens, sequence.num_computed_tokens)
+            scheduler.kv_cache_manager.cache_full_blocks(sequence, num_final)
 
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Append a new token and emit it with its text. End the sequence if it must stop."""

@@ -219,6 +219,25 @@ class Fold:
         )
         self.counters.scheduled_tokens += event.num_tokens
 
+    def _draft_proposed(self, event: ev.DraftProposed) -> None:
+        share = self._share_of(event.seq_id)
+        share.draft_token_ids = event.token_ids
+        share.num_tokens += len(event.token_ids)
+        self.sequences[event.seq_id].num_computed_tokens += len(event.token_ids)
+        self.counters.scheduled_tokens += len(event.token_ids)
+
+    def _draft_verified(self, event: ev.DraftVerified) -> None:
+        share, counters = self._share_of(event.seq_id), self.counters
+        share.num_accepted = event.num_accepted
+        num_drafts = len(share.draft_token_ids)
+        self.sequences[event.seq_id].num_computed_tokens -= num_drafts - event.num_accepted
+        counters.spec_decode_num_drafts += 1
+        counters.spec_decode_num_draft_tokens += num_drafts
+        counters.spec_decode_num_accepted_tokens += event.num_accepted
+
+    def _share_of(self, seq_id: str) -> ScheduledState:
+        return next(share for share in self.scheduled if share.seq_id == seq_id)
+
     def _option_changed(self, event: ev.OptionChanged) -> None:
         match event.name:
             case "max_num_seqs":
@@ -302,6 +321,8 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.RequestAborted: Fold._aborted,
     ev.StepBegin: Fold._step_begin,
     ev.StepScheduled: Fold._scheduled,
+    ev.DraftProposed: Fold._draft_proposed,
+    ev.DraftVerified: Fold._draft_verified,
     ev.BlockAllocated: Fold._allocated,
     ev.BlockHashed: Fold._hashed,
     ev.BlockHit: Fold._hit,

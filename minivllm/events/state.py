@@ -67,6 +67,10 @@ class ScheduledState(msgspec.Struct, gc=False):
     num_tokens: int
     kind: ScheduledKind
     num_computed_tokens: int
+    draft_token_ids: list[int] = []
+    """Drafts that are verified in this step; `num_tokens` counts them."""
+    num_accepted: int | None = None
+    """How many drafts were right; None if there are none or they are not verified yet."""
 
 
 class Counters(msgspec.Struct, gc=False):
@@ -88,6 +92,10 @@ class Counters(msgspec.Struct, gc=False):
     """Prompt tokens of all requests that have arrived."""
     generation_tokens: int = 0
     scheduled_tokens: int = 0
+    spec_decode_num_drafts: int = 0
+    """How often drafts of a sequence were verified."""
+    spec_decode_num_draft_tokens: int = 0
+    spec_decode_num_accepted_tokens: int = 0
     invariant_violations: int = 0
 
 

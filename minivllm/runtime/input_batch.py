@@ -67,7 +67,8 @@ class ModelInput:
     sampling_rows: np.ndarray
     """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order.
 
-    The last row of a prompt with several samples appears once for each sample.
+    The last row of a prompt with several samples appears once for each sample. A sequence with
+    drafts has a row before each draft, and its last row.
     """
     attention: CommonAttentionMetadata
 
@@ -112,7 +113,10 @@ class InputBatch:
         else:
             lengths = _array([item.num_tokens for item in scheduled])
             chunks = [
-                item.sequence.token_ids[item.start : item.start + item.num_tokens]
+                [
+                    *item.sequence.token_ids[item.start : item.start + item.num_tokens],
+                    *item.draft_token_ids,  # the tokens above end before the drafts
+                ]
                 for item in scheduled
             ]
             token_ids = list(chain.from_iterable(chunks))
@@ -128,10 +132,19 @@ class InputBatch:
             + positions % self._block_size
         )
         slot_mapping[positions < num_cached[of_sequence]] = NOT_WRITTEN
+        sampling_rows = np.repeat(query_start_loc[1:] - 1, num_samples)
+        if plan.num_draft_tokens:
+            sampling_rows = _array(
+                [
+                    row
+                    for item, end in zip(scheduled, query_start_loc[1:].tolist(), strict=True)
+                    for row in _sampling_rows(item, end)
+                ]
+            )
         return ModelInput(
             token_ids=_array(token_ids),
             positions=positions,
-            sampling_rows=np.repeat(query_start_loc[1:] - 1, num_samples),
+            sampling_rows=sampling_rows,
             attention=CommonAttentionMetadata(query_start_loc, starts, block_tables, slot_mapping),
         )
 
@@ -148,8 +161,9 @@ class InputBatch:
     def _update_row(self, sequence: Sequence, is_stale: bool) -> None:
         """Append the block ids that the slot's row lacks; write all ids if the row `is_stale`."""
         slot, table = sequence.slot, sequence.block_table
-        num_known = 0 if is_stale else self._num_blocks[slot]
-        # Copy-on-write may have replaced the last known block.
+        # Rejected drafts may have shortened the table. Copy-on-write, and drafts after that, may
+        # have replaced the last known block.
+        num_known = 0 if is_stale else min(self._num_blocks[slot], len(table))
         if num_known and self._last_blocks[slot] is not table[num_known - 1]:
             num_known -= 1
         self._block_ids[slot, num_known : len(table)] = [
@@ -160,6 +174,15 @@ class InputBatch:
             len(table),
             table[-1],
         )
+
+
+def _sampling_rows(item: ScheduledSequence, end: int) -> list[int]:
+    """Return the rows that predict a token: the last row for each sample, or the row before each
+    draft and the last row. end: the row after the item's last.
+    """
+    if item.draft_token_ids:
+        return list(range(end - 1 - len(item.draft_token_ids), end))
+    return [end - 1] * len(item.sampling)
 
 
 def _array(numbers: list[int]) -> np.ndarray:

@@ -28,6 +28,8 @@ class KVCacheSpec:
     head_size: int
     block_size: int
     dtype: torch.dtype
+    draft_bytes_per_block: int = 0
+    """Bytes that a draft model's KV cache needs for each block besides."""
 
     @classmethod
     def of(cls, config: ModelConfig, block_size: int, dtype: torch.dtype) -> "KVCacheSpec":
@@ -41,9 +43,10 @@ class KVCacheSpec:
 
     @property
     def bytes_per_block(self) -> int:
-        """Bytes for the keys and values of `block_size` tokens in all layers."""
+        """Bytes for the keys and values of `block_size` tokens in all layers, of both models."""
         numbers_per_token = 2 * self.num_layers * self.num_kv_heads * self.head_size
-        return numbers_per_token * self.block_size * self.dtype.itemsize
+        own = numbers_per_token * self.block_size * self.dtype.itemsize
+        return own + self.draft_bytes_per_block
 
 
 def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:

@@ -54,14 +54,24 @@ from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
 class ModelRunner:
     def __init__(
-        self, config: EngineConfig, model: LoadedModel, now: Callable[[], float] | None = None
+        self,
+        config: EngineConfig,
+        model: LoadedModel,
+        now: Callable[[], float] | None = None,
+        draft: LoadedModel | None = None,
     ) -> None:
-        """Allocate the KV cache. Raises `ConfigError` if it does not fit into memory."""
+        """Allocate the KV cache. Raises `ConfigError` if it does not fit into memory.
+
+        draft: a draft model whose KV cache, with as many blocks, must fit besides
+        """
         self._config = config
         self._model = model
         self._now = now or MonotonicClock().now
         self.max_model_len = _settle_max_model_len(config, model)
         self._spec = KVCacheSpec.of(model.config, config.block_size, model.dtype)
+        if draft is not None:
+            beside = KVCacheSpec.of(draft.config, config.block_size, draft.dtype)
+            self._spec = replace(self._spec, draft_bytes_per_block=beside.bytes_per_block)
         self.block_bytes = self._spec.bytes_per_block
         self.attention_backend = choose_attention_backend(
             config.attention_backend, self._spec, model.device

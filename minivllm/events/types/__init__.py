@@ -21,6 +21,7 @@ from minivllm.events.types.blocks import (
     BlockReleased,
     MissReason,
 )
+from minivllm.events.types.drafts import DraftProposed, DraftSource, DraftVerified
 from minivllm.events.types.envelope import SCHEMA_NAME, SCHEMA_VERSION, Event, LogHeader
 from minivllm.events.types.explanations import (
     BeamCandidate,
@@ -84,6 +85,9 @@ __all__ = [
     "BlockMissed",
     "BlockReleased",
     "DeferReason",
+    "DraftProposed",
+    "DraftSource",
+    "DraftVerified",
     "Event",
     "Gap",
     "InvariantViolated",
@@ -141,6 +145,8 @@ AnyEvent = (
     | BlockReleased
     | BlockFreed
     | BlockEvicted
+    | DraftProposed
+    | DraftVerified
     | OptionChanged
     | AttentionMass
     | TokenAttention

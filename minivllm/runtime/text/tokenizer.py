@@ -72,6 +72,11 @@ class Tokenizer:
         self.vocab_size: int = min(backend.get_vocab_size(with_added_tokens=True), limit)
         """Number of tokens with a text. The embedding table can have more rows (padding)."""
 
+    def has_vocabulary_of(self, other: "Tokenizer") -> bool:
+        """Whether each token id has the same text in both."""
+        mine, theirs = (one._backend.get_vocab(with_added_tokens=True) for one in (self, other))
+        return mine == theirs
+
     @classmethod
     def from_directory(cls, directory: Path) -> "Tokenizer":
         """Read the tokenizer's files. Raises `ModelIntegrityError` if a file is damaged."""

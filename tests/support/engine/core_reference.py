@@ -23,7 +23,8 @@ from support.engine.core_reference_memory import PlainMemory, Sharer
 GIVEN = (
     ev.StepBegin, ev.StepEnd, ev.RequestArrived, ev.TokensNamed, ev.TokenSampled, ev.TextFlushed,
     ev.OptionChanged, ev.RequestAborted, ev.BeamPruned, ev.BeamsFound, ev.AttentionMass,
-    ev.TokenAttention, ev.KernelTraced, ev.TokenExplained, ev.InvariantViolated,
+    ev.TokenAttention, ev.KernelTraced, ev.TokenExplained, ev.InvariantViolated, ev.DraftProposed,
+    ev.DraftVerified,
 )  # fmt: skip
 
 
@@ -48,6 +49,8 @@ class Plain(Sharer):
     state: str = "waiting"
     slot: int | None = None
     why_deferred: tuple = ()
+    drafts: list[int] = field(default_factory=list)
+    """Drafts of this step; once they are verified, the accepted ones that are not appended yet."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -134,9 +137,13 @@ class ReferenceCore:
                 return
             case ev.TokenSampled():
                 self._tell(*told(event))
-                sequence = self.sequences[event.seq_id]
-                sequence.tokens.append(event.token_id)
-                self._end_if_it_must(sequence)
+                self._append(self.sequences[event.seq_id], event.token_id)
+                return
+            case ev.DraftProposed():
+                self._draft(self.sequences[event.seq_id], event)
+                return
+            case ev.DraftVerified():
+                self._verify(self.sequences[event.seq_id], event)
                 return
             case ev.RequestForked():
                 self._fork(self.sequences[event.parent])
@@ -205,6 +212,36 @@ class ReferenceCore:
             return
         self._leave(sequence)
         self._tell(ev.RequestFinished, sequence.name, *end)
+
+    # ---- drafts ----
+
+    def _draft(self, sequence: Plain, event: ev.DraftProposed) -> None:
+        """A decode of the plan may compute drafts within the budget, in free blocks."""
+        (item,) = (item for item in self.plan if item[0] is sequence)
+        num_drafts, end = len(event.token_ids), sequence.num_computed + len(event.token_ids)
+        assert item[1] >= len(sequence.asked.given.prompt_token_ids) and item[2] == 1
+        assert self.sampling[sequence.name] == [sequence.name] and 1 <= num_drafts <= self._left()
+        assert self.memory.lacks(sequence, end) is None and end < self.max_model_len
+        self._tell(*told(event))
+        self.memory.extend(sequence, end)
+        sequence.num_computed, item[2], sequence.drafts = end, 1 + num_drafts, event.token_ids[:]
+
+    def _verify(self, sequence: Plain, event: ev.DraftVerified) -> None:
+        """Forget the rejected drafts and give their block back."""
+        sequence.num_computed -= len(sequence.drafts) - event.num_accepted
+        if event.num_accepted < len(sequence.drafts):
+            assert sequence.drafts[event.num_accepted] != event.token_id
+        del sequence.drafts[event.num_accepted :]
+        self._tell(*told(event))
+        self.memory.shrink(sequence)
+
+    def _append(self, sequence: Plain, token_id: int) -> None:
+        sequence.tokens.append(token_id)
+        is_draft = bool(sequence.drafts)
+        assert not is_draft or token_id == sequence.drafts.pop(0)
+        self._end_if_it_must(sequence)
+        if is_draft and sequence.state == "running":
+            self.memory.give_names(sequence)
 
     def _leave(self, sequence: Plain, is_pruned: bool = False) -> None:
         if sequence.state == "running":

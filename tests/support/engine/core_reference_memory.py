@@ -156,19 +156,29 @@ class PlainMemory:
     def release(self, sequence: Sharer) -> None:
         """Free from the last block to the first. Named blocks are reused last, others next."""
         while sequence.table:
-            block = sequence.table.pop()
-            self.out.append((ev.BlockReleased, block, sequence.name))
-            if self.owners(block) == 0:
-                self.free.insert(len(self.free) if block in self.names else 0, block)
-                self.out.append((ev.BlockFreed, block, "tail" if block in self.names else "head"))
+            self._release_last(sequence)
         self._tables = [table for table in self._tables if table is not sequence.table]
         sequence.num_named = 0
+
+    def _release_last(self, sequence: Sharer) -> None:
+        block = sequence.table.pop()
+        self.out.append((ev.BlockReleased, block, sequence.name))
+        if self.owners(block) == 0:
+            self.free.insert(len(self.free) if block in self.names else 0, block)
+            self.out.append((ev.BlockFreed, block, "tail" if block in self.names else "head"))
+
+    def shrink(self, sequence: Sharer) -> None:
+        """Free the blocks that its computed and cached tokens do not need."""
+        needed = self.blocks_for(max(sequence.num_computed, sequence.num_cached))
+        while len(sequence.table) > (self.reserved or needed):
+            self._release_last(sequence)
 
     def give_names(self, sequence: Sharer) -> None:
         """Name the blocks that its computed tokens have filled."""
         if not self.caches:
             return
-        for logical, name in list(enumerate(self.full_names(sequence, sequence.num_computed)))[
+        num_tokens = min(sequence.num_computed, len(sequence.tokens))  # drafts get no name
+        for logical, name in list(enumerate(self.full_names(sequence, num_tokens)))[
             sequence.num_named :
         ]:
             block = sequence.table[logical]

@@ -15,13 +15,14 @@ from minivllm.config import EngineConfig
 from minivllm.core.beam_search import BeamSearch, Candidate
 from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.fold import Fold
 from minivllm.events.types import Event, RequestArrived, TokenSampled, TokensNamed
 from minivllm.outputs import Logprob, RequestOutput, SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
+from minivllm.speculation.base import Proposer
 from support.engine.core_reference import ReferenceCore
 
 VOCAB_SIZE = 100
@@ -125,6 +126,10 @@ def search_over_lists(
     return [hypothesis.token_ids for hypothesis in search.hypotheses]
 
 
+def _with_drafts(item: ScheduledSequence) -> list[int]:
+    return [*item.sequence.token_ids, *item.draft_token_ids]
+
+
 class FakeRunner:
     """Replaces the model runner; see the module docstring."""
 
@@ -157,10 +162,10 @@ class FakeRunner:
                     assert slot not in poisoned, (
                         f"{sequence!r} writes slot {slot}, which {poisoned[slot]} reads"
                     )
-                    self.kv[slot] = tuple(sequence.token_ids[: position + 1])
+                    self.kv[slot] = tuple(_with_drafts(item)[: position + 1])
             self.num_tokens_run += item.num_tokens
         for item in plan.scheduled:
-            self._read_back(item.sequence, item.start + item.num_tokens)
+            self._read_back(item)
         return StepResult(logits=None)
 
     def device_works(self) -> bool:
@@ -189,11 +194,12 @@ class FakeRunner:
         first = block_id * self.block_size
         return [self.kv.get(slot) for slot in range(first, first + self.block_size)]
 
-    def _read_back(self, sequence: Sequence, num_tokens: int) -> None:
-        for position in range(num_tokens):
+    def _read_back(self, item: ScheduledSequence) -> None:
+        sequence = item.sequence
+        for position in range(item.start + item.num_tokens):
             block = sequence.block_table[position // self.block_size]
             slot = block.block_id * self.block_size + position % self.block_size
-            written, wanted = self.kv.get(slot), tuple(sequence.token_ids[: position + 1])
+            written, wanted = self.kv.get(slot), tuple(_with_drafts(item)[: position + 1])
             assert written == wanted, (
                 f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
             )
@@ -223,12 +229,15 @@ class WatchedEngine:
         num_blocks: int = 100,
         max_model_len: int = 10_000,
         vocab_size: int = 99,
+        proposer: Proposer | None = None,
         **options: object,
     ) -> None:
         options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
         self.config = EngineConfig(model="fake", check_invariants=True, **options)
         self.runner = FakeRunner(num_blocks, self.config.block_size, max_model_len, vocab_size)
-        self.engine = LLMEngine(self.config, self.runner, FakeTokenizer(), clock=VirtualClock())
+        self.engine = LLMEngine(
+            self.config, self.runner, FakeTokenizer(), clock=VirtualClock(), proposer=proposer
+        )
         self.runner.running = lambda: self.scheduler.running
         self.events: list[Event] = []
         self.fold = Fold(self.engine.log_header())

@@ -10,9 +10,17 @@ from collections import Counter
 from contextlib import suppress
 
 from minivllm.core.beam_search import BeamSearch
+from minivllm.core.request import Sequence
 from minivllm.errors import ConfigError, InvalidRequestError
 from minivllm.events import types as ev
-from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams, expected_output
+from minivllm.speculation.base import Draft, Wanted
+from support.engine.engine_fakes import (
+    EOS,
+    WatchedEngine,
+    expected_beams,
+    expected_output,
+    next_token,
+)
 
 FLAVOURS = {
     "small pools": {"num_blocks": (4, 12), "block_size": (1, 4)},
@@ -30,7 +38,45 @@ FLAVOURS = {
     "hardly any room": {
         "num_blocks": (2, 6), "block_size": (1, 3), "max_num_seqs": (1, 3), "wide": 0.4,
     },
+    "drafts": {"num_blocks": (4, 14), "block_size": (1, 5), "wide": 0.3, "drafts": True},
+    "drafts, priorities and small budgets": {
+        "num_blocks": (6, 14), "block_size": (2, 4), "budget": (2, 8), "wide": 0.3, "drafts": True,
+        "scheduling_policy": "priority",
+    },
+    "drafts under the baselines": {
+        "num_blocks": (8, 20), "block_size": (1, 4), "baseline": True, "drafts": True,
+    },
 }  # fmt: skip
+
+
+class SeerWithErrors:
+    """A proposer that knows the fake model's tokens, and is wrong in each with some probability."""
+
+    def __init__(self, rng: random.Random, error: float) -> None:
+        self.rng, self.error = rng, error
+
+    def propose(self, wanted: list[Wanted]) -> list[Draft]:
+        return [self._propose(*one) for one in wanted]
+
+    def _propose(self, sequence: Sequence, num_tokens: int) -> Draft:
+        token_ids = list(sequence.token_ids)
+        for _ in range(self.rng.randint(0, num_tokens)):
+            right = next_token(token_ids, 2, sequence.index)
+            token_ids.append(1 - right if self.rng.random() < self.error else right)
+        return Draft(token_ids[sequence.num_tokens :], "draft_model")
+
+    def forget(self, sequence: Sequence) -> None:
+        """It keeps nothing."""
+
+
+def draft_options(rng: random.Random, block_size: int) -> dict:
+    method = {"method": "ngram", "prompt_lookup_max": rng.randint(1, 3), "prompt_lookup_min": 1}
+    proposer = None
+    if rng.random() < 0.7:
+        method = {"method": "draft_model", "model": "fake"}
+        proposer = SeerWithErrors(rng, rng.choice([0.0, 0.2, 0.6]))
+    config = {**method, "num_speculative_tokens": rng.randint(1, block_size)}
+    return {"speculative_config": config, "proposer": proposer}
 
 
 class History:
@@ -40,6 +86,7 @@ class History:
         self.rng = rng = random.Random(f"{flavour}-{seed}")
         options = dict(FLAVOURS[flavour])
         self.wide, is_baseline = options.pop("wide", 0.15), options.pop("baseline", False)
+        drafts = options.pop("drafts", False)
         num_blocks, block_size = (
             rng.randint(*options.pop(name)) for name in ("num_blocks", "block_size")
         )
@@ -53,6 +100,8 @@ class History:
             max_model_len = rng.randint(2, num_blocks // 2) * block_size
         if options.get("enable_chunked_prefill") is False:
             budget = max_model_len + rng.randint(0, 4)
+        if drafts:
+            options |= draft_options(rng, block_size)
         self.engine = WatchedEngine(
             num_blocks, max_model_len, vocab_size=2, block_size=block_size,
             max_num_seqs=rng.randint(*options.pop("max_num_seqs", (3, 8))),
