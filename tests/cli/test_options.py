@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import json
 from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin, get_type_hints
@@ -18,7 +19,7 @@ from minivllm.cli.options import (
     engine_config,
     sampling_params,
 )
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.sampling_params import SamplingParams
 
 
@@ -41,6 +42,9 @@ def example(hint: object, default: object) -> tuple[list[str], object]:
     if get_origin(hint) is Literal:
         choice = next((choice for choice in get_args(hint) if choice != default), default)
         return [str(choice)], choice
+    if hint is SpeculativeConfig:
+        given = {"method": "ngram", "num_speculative_tokens": 4}
+        return [json.dumps(given)], SpeculativeConfig.of(given)
     if get_origin(hint) is list:
         arguments, value = example(get_args(hint)[0], None)
         return arguments, [value]

@@ -21,6 +21,7 @@ _HEADER = LogHeader(
     engine="0", model="MODEL", clock="virtual", wall=0.0, mono=0.0, num_blocks=1, block_size=16,
     max_num_seqs=1, max_num_batched_tokens=16, max_model_len=_MAX_MODEL_LEN,
     scheduling_policy="fcfs", enable_prefix_caching=True,
+    config={"speculative_config": {"num_speculative_tokens": 1}},
 )  # fmt: skip
 LABELS: Mapping[str, str] = MappingProxyType(
     {
@@ -30,6 +31,7 @@ LABELS: Mapping[str, str] = MappingProxyType(
         "finished_reason": (
             "Why a sequence ended: `stop`, `length`, `abort`, or `error` if it failed."
         ),
+        "position": "Position of a draft among those of its sequence and step, from `0`.",
         "sleep_state": "`awake`, `weights_offloaded` or `discard_all`; only `awake` occurs.",
         "block_size": "The option with this name.",
         "num_gpu_blocks": "Blocks of the KV cache, on any device.",

@@ -293,6 +293,13 @@ _NUMBERS = {
         f"{short_name(e.seq_id)}: {plural(e.num_tokens, f'{clean(e.kind)} token')} at position"
         f" {e.num_computed_tokens}"
     ),
+    ev.DraftProposed: lambda e: (
+        f"{short_name(e.seq_id)}: {plural(len(e.token_ids), 'token')} drafted"
+        + ("" if e.match is None else f", which followed position {e.match + e.match_length - 1}")
+    ),
+    ev.DraftVerified: lambda e: (
+        f"{short_name(e.seq_id)}: {plural(e.num_accepted, 'draft')} kept, then token {e.token_id}"
+    ),
     ev.StepEnd: lambda e: f"{plural(e.used, 'token')}{_seconds(e)}",
     ev.TokensNamed: lambda e: (
         f"{plural(len(e.pieces), 'token id')} named: "

@@ -109,6 +109,7 @@ class VirtualTime:
         ev.AttentionMass,
         ev.TokenAttention,
         ev.TokenExplained,
+        ev.DraftVerified,
         ev.TokenSampled,
         ev.TextFlushed,
         ev.BeamsFound,

@@ -210,6 +210,14 @@ class _Converter:
         self._turns.scheduled(event.seq_id, sequence.slot, self._step_began, args)
         self._tokens[event.kind] += event.num_tokens
 
+    def _drafted(self, event: ev.DraftProposed, ts: int) -> None:
+        num_drafts = len(event.token_ids)
+        self._turns.add(event.seq_id, drafts=num_drafts, source=event.source)
+        self._tokens["draft"] = self._tokens.get("draft", 0) + num_drafts
+
+    def _verified(self, event: ev.DraftVerified, ts: int) -> None:
+        self._turns.add(event.seq_id, accepted_drafts=event.num_accepted)
+
     # ---- blocks ----
 
     def _hit(self, event: ev.BlockHit, ts: int) -> None:
@@ -272,6 +280,8 @@ _WITH_STATE: dict[type[ev.Event], _Draw] = {
     ev.RequestAborted: _Converter._ended,
     ev.TokenSampled: lambda converter, event, ts: converter._lives.ledger.sampled(event),
     ev.StepScheduled: _Converter._scheduled,
+    ev.DraftProposed: _Converter._drafted,
+    ev.DraftVerified: _Converter._verified,
     ev.BlockHit: _Converter._hit,
     ev.BlockReleased: _Converter._released,
     ev.BlockFreed: _Converter._freed,

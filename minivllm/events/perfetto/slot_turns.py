@@ -71,6 +71,11 @@ class SlotTurns:
         """Give a sequence a turn in the step that began at `start`."""
         self._turns[seq_id] = self._last[seq_id] = _Turn(seq_id, FIRST_TRACK + slot, start, args)
 
+    def add(self, seq_id: str, **args: object) -> None:
+        """Add facts to a sequence's turn in this step."""
+        if seq_id in self._turns:  # not if the step began before the recording
+            self._turns[seq_id].args |= args
+
     def forked(self, seq_id: str, parent: str) -> None:
         if parent in self._last:
             self._last[seq_id] = self._last[parent]

@@ -18,6 +18,12 @@ from minivllm.events import types as ev
 from minivllm.events.ledger import RequestLedger, SequenceRecord
 from minivllm.server.metrics import histograms as hist
 
+_SPEC_DECODE = (
+    "spec_decode_num_drafts",
+    "spec_decode_num_draft_tokens",
+    "spec_decode_num_accepted_tokens",
+)
+
 
 class EngineTotals:
     def __init__(self, header: ev.LogHeader) -> None:
@@ -25,7 +31,12 @@ class EngineTotals:
         self.num_used_blocks = 0
         names = "num_preemptions", "prompt_tokens", "prompt_tokens_cached", "generation_tokens"
         cache = "prefix_cache_queries", "prefix_cache_hits"
-        self.counters = dict.fromkeys(names + cache, 0)
+        speculative = header.config.get("speculative_config")
+        drafts = _SPEC_DECODE if speculative else ()
+        self.counters = dict.fromkeys(names + cache + drafts, 0)
+        most = speculative["num_speculative_tokens"] if speculative else 0
+        self.accepted_per_position = [0] * most
+        """How often the first draft of a sequence was accepted, the second, and so on."""
         self.request_success = dict.fromkeys(("stop", "length", "abort", "error"), 0)
         """`finished_reason` -> number of sequences that ended for this reason."""
         tokens = hist.token_buckets(header.max_model_len)
@@ -49,6 +60,8 @@ class EngineTotals:
         }
         self.histograms = {name: hist.Histogram(bound) for name, bound in bounds.items()}
         self._observe = {name: histogram.observe for name, histogram in self.histograms.items()}
+        self._num_drafts: dict[str, int] = {}
+        """Drafts of each sequence that are not verified yet."""
         self._caches = header.enable_prefix_caching
         self.ledger = RequestLedger()
 
@@ -73,6 +86,16 @@ class EngineTotals:
         if record.request.num_first_tokens == 1:
             self.counters["prompt_tokens"] += record.request.num_prompt_tokens
             self.counters["prompt_tokens_cached"] += record.num_cached_tokens
+
+    def _drafted(self, event: ev.DraftProposed) -> None:
+        self._num_drafts[event.seq_id] = len(event.token_ids)
+
+    def _verified(self, event: ev.DraftVerified) -> None:
+        added = 1, self._num_drafts.pop(event.seq_id), event.num_accepted
+        for name, number in zip(_SPEC_DECODE, added, strict=True):
+            self.counters[name] += number
+        for position in range(event.num_accepted):
+            self.accepted_per_position[position] += 1
 
     def _finished(self, event: ev.RequestFinished) -> None:
         self.request_success[event.reason] += 1
@@ -108,6 +131,7 @@ class EngineTotals:
         self, event: ev.RequestFinished | ev.RequestAborted | ev.BeamPruned
     ) -> SequenceRecord:
         record = self.ledger.ended(event)
+        self._num_drafts.pop(event.seq_id, None)  # of a step that failed
         if record.request.num_sequences == 0:
             self._observe["request_params_n"](record.request.n)
             self._observe["request_max_num_generation_tokens"](record.request.most_tokens)
@@ -132,6 +156,8 @@ APPLY: dict[type[ev.Event], Callable[[EngineTotals, ev.Event], None]] = {
     ev.RequestResumed: lambda totals, event: totals.ledger.admitted(event),
     ev.RequestPreempted: EngineTotals._preempted,
     ev.RequestForked: lambda totals, event: totals.ledger.forked(event),
+    ev.DraftProposed: EngineTotals._drafted,
+    ev.DraftVerified: EngineTotals._verified,
     ev.TokenSampled: EngineTotals._sampled,
     ev.RequestFinished: EngineTotals._finished,
     ev.RequestAborted: EngineTotals._aborted,

@@ -40,6 +40,12 @@ _HELP = {
     "prompt_tokens": "Prompt tokens of requests that got their first token, cached ones included.",
     "prompt_tokens_cached": "Prompt tokens found in the prefix cache.",
     "generation_tokens": "Sampled tokens.",
+    "spec_decode_num_drafts": "How often drafts of a sequence were verified.",
+    "spec_decode_num_draft_tokens": "Drafted tokens.",
+    "spec_decode_num_accepted_tokens": "Drafted tokens that were accepted.",
+    "spec_decode_num_accepted_tokens_per_pos": (
+        "How often the draft at this position was accepted, from 0."
+    ),
     "request_success": "Finished sequences, by reason.",
     "iteration_tokens_total": "Tokens computed in a step.",
     "request_prompt_tokens": "Prompt tokens of a request.",
@@ -113,6 +119,7 @@ class EngineMetrics(Collector):
                 "kv_cache_usage_perc": totals.num_used_blocks / totals.num_blocks,
             }
             counters, ended = dict(totals.counters), dict(totals.request_success)
+            accepted = list(totals.accepted_per_position)
             histograms = {
                 name: histogram.snapshot() for name, histogram in totals.histograms.items()
             }
@@ -129,6 +136,12 @@ class EngineMetrics(Collector):
         for reason, value in ended.items():
             success.add_metric([*values, reason], value)
         yield success
+        if accepted:
+            name = "spec_decode_num_accepted_tokens_per_pos"
+            family = CounterMetricFamily(f"vllm:{name}", _HELP[name], labels=[*names, "position"])
+            for position, value in enumerate(accepted):
+                family.add_metric([*values, str(position)], value)
+            yield family
         for name, snapshot in histograms.items():
             family = HistogramMetricFamily(f"vllm:{name}", _HELP[name], labels=names)
             family.add_metric(values, snapshot.buckets(), snapshot.sum)

@@ -25,12 +25,16 @@ OF_NO_RUN = (
     ev.OptionChanged(0, 0, 0.0, "max_num_seqs", 3, 8),
     ev.KernelTraced(0, 0, 0.0, "r0.0", 0, 0, [], "r0.0 has ended before its next decode."),
     ev.TokenExplained(0, 0, 0.0, "r0.0", 9, 7, 0.0, 99, 1),
+    ev.DraftProposed(0, 0, 0.0, "r0.0", [4, 5], "ngram", 3, 2),
+    ev.DraftVerified(0, 0, 0.0, "r0.0", 1, 9),
     ev.Gap(0, 0, 0.0, 7),
 )
 WITHOUT_A_SENTENCE = {
     ev.StepBegin,
     ev.StepScheduled,
     ev.StepEnd,
+    ev.DraftProposed,
+    ev.DraftVerified,
     ev.AttentionMass,
     ev.TokenAttention,
     ev.TokenExplained,

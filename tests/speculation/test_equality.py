@@ -1,0 +1,163 @@
+"""With drafts and without: the same tokens, whatever the sampling, the pool and the proposer.
+
+The tokens of tiny random models are a hard case: no token is much more likely than others.
+"""
+
+import dataclasses
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.engine.identity_prompts import CHAT, TEXT
+from support.engine.identity_runs import run
+
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.events.state import Counters
+from minivllm.runtime.loader import LoadedModel, load_model
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+BASE = EngineConfig(
+    model="tiny-random",
+    device="cpu",
+    dtype="float32",
+    attention_backend="torch",
+    block_size=8,
+    max_model_len=96,
+    max_num_seqs=8,
+    check_invariants=True,
+)
+STEM = [7, 8, 9, 10, 7, 8, 9, 11, 7, 8, 9, 10, 40, 41, 42, 7, 8, 9]
+SAMPLING = st.fixed_dictionaries(
+    {
+        "temperature": st.sampled_from([0.0, 0.7, 1.3]),
+        "top_p": st.sampled_from([1.0, 0.5]),
+        "top_k": st.sampled_from([0, 3]),
+        "repetition_penalty": st.sampled_from([1.0, 1.3]),
+        "presence_penalty": st.sampled_from([0.0, 0.5]),
+        "frequency_penalty": st.sampled_from([0.0, 0.5]),
+        "min_tokens": st.sampled_from([0, 6]),
+        "n": st.sampled_from([1, 1, 4]),
+        "seed": st.integers(0, 99),
+        "max_tokens": st.integers(6, 24),
+        "logprobs": st.sampled_from([None, 1]),
+    }
+)
+REQUESTS = st.lists(
+    st.tuples(st.integers(1, len(STEM)), SAMPLING, st.integers(0, 8)), min_size=1, max_size=6
+)
+"""(tokens of the prompt, sampling, the step in which it arrives)"""
+
+
+@st.composite
+def speculative(draw: st.DrawFn) -> dict[str, object]:
+    k = draw(st.integers(1, 8))
+    if draw(st.booleans()):
+        return {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": k}
+    lookup = {"prompt_lookup_max": draw(st.integers(1, 4)), "prompt_lookup_min": 1}
+    return {"method": "ngram", "num_speculative_tokens": k, **lookup}
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_random_path) -> LoadedModel:
+    return load_model(BASE)
+
+
+def tokens_of(
+    model: LoadedModel, requests: list[tuple], **options: object
+) -> tuple[dict[str, list[list[int]]], Counters]:
+    """The tokens of each request's outputs, and the engine's totals."""
+    engine = LLMEngine.from_model(dataclasses.replace(BASE, **options), model)
+    found: dict[str, list[list[int]]] = {}
+    late = sorted(enumerate(requests), key=lambda one: one[1][2])
+    step = 0
+    while late or engine.has_unfinished_requests():
+        while late and late[0][1][2] <= step:
+            number, (length, sampling, _) = late.pop(0)
+            params = SamplingParams(**sampling, output_kind=RequestOutputKind.FINAL_ONLY)
+            engine.add_request(f"r{number}", {"prompt_token_ids": STEM[:length]}, params)
+        for output in engine.step():
+            found[output.request_id] = [one.token_ids for one in output.outputs]
+        step += 1
+    return found, engine.inspect().counters
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    requests=REQUESTS,
+    speculation=speculative(),
+    num_blocks=st.integers(26, 40),
+    budget=st.integers(8, 64),
+    caching=st.booleans(),
+)
+def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(
+    tiny: LoadedModel, requests, speculation, num_blocks: int, budget: int, caching: bool
+) -> None:
+    options = {
+        "num_gpu_blocks_override": num_blocks,
+        "max_num_batched_tokens": budget,
+        "enable_prefix_caching": caching,
+    }
+    plain, _ = tokens_of(tiny, requests, **options)
+    drafted, counters = tokens_of(tiny, requests, **options, speculative_config=speculation)
+    assert drafted == plain
+    if speculation["method"] == "draft_model":  # the model itself
+        accepted = counters.spec_decode_num_accepted_tokens
+        assert accepted == counters.spec_decode_num_draft_tokens
+
+
+@pytest.mark.parametrize("method", ["ngram", "draft_model"])
+@pytest.mark.parametrize("backend", ["torch", "cpu", "triton:split", "triton:unified"])
+def test_every_attention_backend_verifies_several_rows_of_a_sequence(
+    tiny: LoadedModel, backend: str, method: str
+) -> None:
+    config = {"method": method, "num_speculative_tokens": 3}
+    config |= {"prompt_lookup_min": 1} if method == "ngram" else {"model": "tiny-random"}
+    num_tokens = 4 if backend.startswith("triton") else 20  # kernels are interpreted
+    requests = [
+        (len(STEM), {"temperature": t, "max_tokens": num_tokens, "seed": 3}, 0) for t in (0.0, 1.0)
+    ]
+    options = {"num_gpu_blocks_override": 20, "attention_backend": backend}
+    plain, _ = tokens_of(tiny, requests, **options)
+    drafted, counters = tokens_of(tiny, requests, **options, speculative_config=config)
+    assert drafted == plain and counters.spec_decode_num_drafts > 0
+
+
+def test_preempted_sequences_draft_again_and_keep_their_tokens(tiny: LoadedModel) -> None:
+    requests = [(18, {"temperature": 0.7, "max_tokens": 60, "seed": i}, i) for i in range(4)]
+    spec = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 5}
+    options = {"num_gpu_blocks_override": 14}
+    plain, before = tokens_of(tiny, requests, **options)
+    drafted, counters = tokens_of(tiny, requests, **options, speculative_config=spec)
+    assert drafted == plain
+    assert before.num_preemptions and counters.num_preemptions
+    assert counters.spec_decode_num_accepted_tokens > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.3])
+@pytest.mark.parametrize("method", ["ngram", "draft_model"])
+def test_smollm2_writes_the_same_twenty_texts_with_drafts(
+    smollm2: LoadedModel, method: str, temperature: float
+) -> None:
+    encode, chat = smollm2.tokenizer.encode, smollm2.tokenizer.apply_chat_template
+    prompts = [chat([{"role": "user", "content": text}]) for text in CHAT]
+    prompts += [encode(text) for text in TEXT]
+    assert len(prompts) == 20
+    params = SamplingParams(temperature=temperature, seed=7, max_tokens=32, top_p=0.95)
+    lookup = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2}
+    model = {"method": "draft_model", "num_speculative_tokens": 3, "model": "smollm2"}
+    config = lookup if method == "ngram" else model
+    plain, _ = run(smollm2, prompts, params)
+    drafted, engine = run(smollm2, prompts, params, speculative_config=config)
+    assert drafted == plain
+    counters = engine.inspect().counters
+    assert counters.spec_decode_num_drafts > 10
+    if method == "draft_model":
+        accepted = counters.spec_decode_num_accepted_tokens
+        assert accepted == counters.spec_decode_num_draft_tokens

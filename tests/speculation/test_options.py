@@ -1,0 +1,107 @@
+"""`speculative_config`: vLLM's names, and one sentence at the door for what cannot work."""
+
+import dataclasses
+
+import pytest
+from support.engine.engine_fakes import WatchedEngine, prompt
+
+from minivllm.cli import main
+from minivllm.config import EngineConfig, SpeculativeConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import ConfigError, InvalidSamplingParamsError
+from minivllm.llm import LLM
+from minivllm.runtime import kv_cache
+from minivllm.runtime.loader import load_model
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 4}
+DRAFT = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 4}
+
+REFUSED = {
+    "k of 0": (NGRAM | {"num_speculative_tokens": 0}, "must be a whole number, at least 1; got 0"),
+    "k over a block": (NGRAM | {"num_speculative_tokens": 17}, r"at most block_size \(16\)"),
+    "no k": ({"method": "ngram"}, "needs the field num_speculative_tokens"),
+    "no method": ({"num_speculative_tokens": 4}, "needs the field method"),
+    "an unknown method": (NGRAM | {"method": "eagle"}, "must be one of ngram, draft_model"),
+    "an unknown field": (NGRAM | {"draft": 1}, "has no field 'draft': its fields are method"),
+    "no draft model": (DRAFT | {"model": None}, "draft_model needs a model"),
+    "a model for a lookup": (DRAFT | {"method": "ngram"}, "ngram uses no model"),
+    "a lookup for a model": (DRAFT | {"prompt_lookup_max": 3}, "belong to the method ngram"),
+    "a shortest lookup over the longest": (
+        NGRAM | {"prompt_lookup_max": 2, "prompt_lookup_min": 3},
+        r"prompt_lookup_min \(3\) must be at most prompt_lookup_max \(2\)",
+    ),
+    "no object": ("ngram", "must be an object with fields such as method; got 'ngram'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_value_is_refused_in_one_sentence(case: str) -> None:
+    given, why = REFUSED[case]
+    with pytest.raises(ConfigError, match=why) as refused:
+        EngineConfig(speculative_config=given)
+    assert str(refused.value).startswith("speculative_config") and "\n" not in str(refused.value)
+
+
+def test_without_lengths_the_lookup_takes_five_tokens_and_one_length_stands_for_both() -> None:
+    def lengths(**given: int) -> tuple[int, int]:
+        config = SpeculativeConfig.of(NGRAM | given)
+        return config.prompt_lookup_min, config.prompt_lookup_max
+
+    assert lengths() == (5, 5)
+    assert lengths(prompt_lookup_max=3) == lengths(prompt_lookup_min=3) == (3, 3)
+    assert lengths(prompt_lookup_min=1, prompt_lookup_max=4) == (1, 4)
+
+
+def test_a_configuration_with_it_can_be_copied_with_other_options() -> None:
+    config = EngineConfig(speculative_config=NGRAM)
+    assert dataclasses.replace(config, seed=1).speculative_config == config.speculative_config
+
+
+def test_the_command_line_takes_json_and_says_what_is_wrong_with_it(capsys) -> None:
+    for text, why in (
+        ('{"method": "eagle"}', "needs the field num_speculative_tokens"),
+        ("ngram", "must be a JSON object"),
+        ("3", "must be an object with fields"),
+    ):
+        assert main(["generate", "hello", "--speculative-config", text]) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_a_beam_search_is_refused_and_samples_are_not() -> None:
+    engine = WatchedEngine(speculative_config=NGRAM)
+    with pytest.raises(InvalidSamplingParamsError, match="drafts cannot stand in for it"):
+        engine.add("beams", prompt(3), n=2, use_beam_search=True)
+    engine.add("samples", prompt(3), n=2)
+    assert len(engine.run()["samples"].outputs) == 2
+
+
+def test_a_draft_model_with_another_vocabulary_is_refused(tiny_random_path) -> None:
+    config = EngineConfig(
+        model="house", device="cpu", num_gpu_blocks_override=8, speculative_config=DRAFT
+    )
+    with pytest.raises(ConfigError, match="tiny-random has another vocabulary than house"):
+        LLMEngine.from_config(config)
+
+
+def test_the_draft_models_cache_counts_when_memory_is_checked(monkeypatch) -> None:
+    options = {"model": "tiny-random", "device": "cpu", "num_gpu_blocks_override": 100}
+    model = load_model(EngineConfig(**options))
+    of_one = kv_cache.KVCacheSpec.of(model.config, 16, model.dtype).bytes_per_block
+    monkeypatch.setattr(kv_cache, "available_cpu_memory", lambda: 150 * of_one)
+    LLMEngine.from_model(EngineConfig(**options), model)
+    with pytest.raises(ConfigError, match="A KV cache of 100 blocks needs"):
+        LLMEngine.from_model(EngineConfig(**options, speculative_config=DRAFT), model)
+
+
+def test_both_caches_share_the_given_bytes() -> None:
+    options = {"model": "tiny-random", "device": "cpu", "kv_cache_memory_bytes": 1 << 20}
+    model = load_model(EngineConfig(**options))
+    alone = LLMEngine.from_model(EngineConfig(**options), model)
+    both = LLMEngine.from_model(EngineConfig(**options, speculative_config=DRAFT), model)
+    assert both.log_header().num_blocks == alone.log_header().num_blocks // 2
+
+
+def test_llm_takes_a_dict_and_a_recording_says_how_it_was_drafted() -> None:
+    llm = LLM("tiny-random", device="cpu", num_gpu_blocks_override=16, speculative_config=NGRAM)
+    said = llm.llm_engine.log_header().config["speculative_config"]
+    assert said["method"] == "ngram" and said["num_speculative_tokens"] == 4

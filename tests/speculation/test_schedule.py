@@ -1,0 +1,183 @@
+"""Drafts in a plan: they take what is left, and what was wrong is rolled back."""
+
+import random
+
+from support.engine.engine_fakes import WatchedEngine, expected_output, next_token, prompt
+from support.engine.random_histories import SeerWithErrors
+
+from minivllm.core.request import Sequence
+from minivllm.events import types as ev
+from minivllm.speculation.base import Draft
+from minivllm.speculation.draft_lengths import LONGEST_PAUSE, DraftLengths
+
+SEEN = {"method": "draft_model", "model": "fake", "num_speculative_tokens": 4}
+
+
+class Seer(SeerWithErrors):
+    """Always proposes the wanted number of tokens. The token at each position in `wrong` is wrong."""
+
+    def __init__(self, *wrong: int) -> None:
+        super().__init__(random.Random(0), 0.0)
+        self.wrong = wrong
+
+    def _propose(self, sequence: Sequence, num_tokens: int) -> Draft:
+        token_ids = list(sequence.token_ids)
+        for _ in range(num_tokens):
+            right = next_token(token_ids, 99, sequence.index)
+            is_wrong = len(token_ids) in self.wrong
+            token_ids.append((right + 1) % 99 if is_wrong else right)
+        return Draft(token_ids[sequence.num_tokens :], "draft_model")
+
+
+def engine_with(*wrong: int, **options: object) -> WatchedEngine:
+    return WatchedEngine(**{"proposer": Seer(*wrong), "speculative_config": SEEN, **options})
+
+
+def verified(engine: WatchedEngine) -> list[tuple[int, int]]:
+    """(drafts, accepted drafts) of each verification."""
+    drafts = [len(event.token_ids) for event in engine.events_of(ev.DraftProposed)]
+    return [
+        (number, event.num_accepted)
+        for number, event in zip(drafts, engine.events_of(ev.DraftVerified), strict=True)
+    ]
+
+
+def test_five_tokens_a_step_when_all_drafts_are_right() -> None:
+    engine = engine_with()
+    engine.add("a", prompt(6), max_tokens=16)
+    engine.run()
+    assert engine.token_ids("a") == expected_output(prompt(6), 16)
+    assert verified(engine) == [(4, 4)] * 3
+    assert engine.scheduler.step == 4  # the prompt and its first token, then 3 times 5 tokens
+
+
+def test_never_more_drafts_than_tokens_that_may_still_come() -> None:
+    engine = engine_with()
+    engine.add("a", prompt(6), max_tokens=4)
+    engine.run()
+    assert verified(engine) == [(2, 2)]
+    engine = engine_with(max_model_len=10)
+    engine.add("a", prompt(6), max_tokens=40)
+    engine.run()
+    assert len(engine.token_ids("a")) == 4 and verified(engine) == [(2, 2)]
+
+
+def test_a_wrong_draft_takes_all_later_ones_with_it() -> None:
+    engine = engine_with(9)  # prompt: 0 to 5; first token: 6; drafts: 7 to 10
+    engine.add("a", prompt(6), max_tokens=8)
+    engine.step()
+    engine.step()
+    assert verified(engine) == [(4, 2)]
+    sequence = engine.fold.sequences["a.0"]
+    assert sequence.num_computed_tokens == 9 and sequence.num_tokens == 10
+    engine.run()
+    assert engine.token_ids("a") == expected_output(prompt(6), 8)
+
+
+def test_a_block_for_rejected_drafts_is_given_back_and_has_no_hash() -> None:
+    engine = engine_with(7, block_size=4)  # token 7 ends block 1; drafts 8 to 10 need block 2
+    engine.add("a", prompt(6), max_tokens=8)
+    engine.step()
+    engine.step_phase()
+    assert len(engine.table("a")) == 3 and engine.fold.scheduled[0].num_tokens == 5
+    assert (
+        engine.fold.scheduled[0].draft_token_ids and engine.fold.scheduled[0].num_accepted is None
+    )
+    taken = engine.table("a")[2]
+    engine.step()
+    assert engine.fold.scheduled[0].num_accepted == 0
+    assert len(engine.table("a")) == 2 and engine.fold.blocks[taken].ref_cnt == 0
+    assert engine.fold.blocks[engine.table("a")[1]].hash is None
+    assert next(iter(engine.fold.free_queue)) == taken
+
+
+def test_blocks_filled_by_accepted_drafts_are_hashed_up_to_the_last_final_token() -> None:
+    plain, drafted = WatchedEngine(), engine_with()
+    for engine in (plain, drafted):
+        engine.add("a", prompt(6), max_tokens=15)
+        engine.run()
+    assert set(plain.pool.cached_blocks()) == set(drafted.pool.cached_blocks())
+
+
+def test_drafts_take_only_the_budget_that_prompts_and_decodes_leave() -> None:
+    engine = engine_with(max_num_batched_tokens=8)
+    engine.add("a", prompt(4), max_tokens=30)
+    engine.step()
+    engine.add("b", prompt(20, 50), max_tokens=4)
+    engine.step()
+    assert [one.num_tokens for one in engine.fold.scheduled] == [1, 7], "a chunk comes first"
+    for _ in range(3):
+        engine.step()
+    shares = {one.seq_id: one.num_tokens for one in engine.fold.scheduled}
+    assert shares == {"a.0": 1 + 4, "b.0": 1 + 2}, "b's decode comes before a's drafts"
+
+
+def test_drafts_preempt_no_sequence_and_end_where_no_block_is_free() -> None:
+    engine = engine_with(num_blocks=4, block_size=4)
+    engine.add("a", prompt(6), max_tokens=8)
+    engine.add("b", prompt(6, 50), max_tokens=2)
+    engine.step()
+    engine.step()
+    assert engine.fold.scheduled[0].draft_token_ids == expected_output(prompt(6), 2)[1:]
+    engine.run()
+    assert engine.events_of(ev.RequestPreempted) == []
+    assert engine.token_ids("a") == expected_output(prompt(6), 8)
+
+
+def test_tokens_after_a_stop_are_not_appended_even_if_their_drafts_were_right() -> None:
+    tokens = expected_output(prompt(6), 8)
+    engine = engine_with()
+    engine.add("a", prompt(6), max_tokens=8, stop_token_ids=[tokens[3]])
+    engine.run()
+    assert engine.token_ids("a") == tokens[:4]
+    assert engine.outputs["a"].outputs[0].stop_reason == tokens[3]
+
+
+def test_a_text_stop_inside_a_draft_ends_the_text_there() -> None:
+    tokens = expected_output(prompt(6), 12)
+    text = "".join(chr(32 + one) for one in tokens)
+    plain, drafted = WatchedEngine(), engine_with()
+    for engine in (plain, drafted):
+        engine.add("a", prompt(6), max_tokens=12, stop=[text[5:7]])
+        engine.run()
+        assert engine.outputs["a"].outputs[0].text == text[:5]
+    assert plain.token_ids("a") == drafted.token_ids("a")
+
+
+def test_log_probabilities_come_one_for_each_token() -> None:
+    plain, drafted = WatchedEngine(), engine_with(8, 12)
+    for engine in (plain, drafted):
+        engine.add("a", prompt(6), max_tokens=12, logprobs=2)
+        engine.run()
+    assert drafted.outputs["a"].outputs[0].logprobs == plain.outputs["a"].outputs[0].logprobs
+
+
+def test_a_sequence_whose_drafts_fail_drafts_less_and_less_often() -> None:
+    engine = engine_with(*range(400))
+    engine.add("a", prompt(6), max_tokens=300)
+    engine.run()
+    assert [drafts for drafts, _ in verified(engine)][:4] == [4, 2, 1, 1]
+    assert len(verified(engine)) < 12
+    assert engine.token_ids("a") == expected_output(prompt(6), 300)
+
+
+def test_one_success_ends_the_pauses_and_doubles_the_draft() -> None:
+    lengths, sequence = DraftLengths(8), object()
+    assert lengths.wanted(sequence, 1) == 8
+    for step in (1, 2, 3):
+        lengths.verified(sequence, step, 4, 0)
+    assert lengths.wanted(sequence, 4) == 0 and lengths.wanted(sequence, 4 + LONGEST_PAUSE) == 1
+    lengths.verified(sequence, 12, 1, 1)
+    assert lengths.wanted(sequence, 13) == 2
+    lengths.verified(sequence, 13, 2, 1)
+    assert lengths.wanted(sequence, 14) == 2
+    lengths.forget(sequence)
+    assert lengths.wanted(sequence, 15) == 8
+
+
+def test_an_engine_without_it_has_no_draft_events() -> None:
+    engine = WatchedEngine()
+    engine.add("a", prompt(6), max_tokens=16)
+    engine.run()
+    assert engine.events_of(ev.DraftProposed) == engine.events_of(ev.DraftVerified) == []
+    assert engine.fold.counters.spec_decode_num_drafts == 0
