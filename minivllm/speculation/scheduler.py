@@ -65,13 +65,14 @@ class SpeculativeScheduler(Scheduler):
         Together the drafts fit into `budget` and the free blocks.
         """
         drafting = []
+        num_rows = plan.budget - budget
         num_free = self.kv_cache_manager.pool.num_free_blocks
         for item in plan.scheduled:
             if item.kind != "decode" or not item.sampling:
                 continue
             sequence = item.sequence
             num_tokens = min(
-                self._lengths.wanted(sequence, self.step),
+                self._lengths.wanted(sequence, self.step, num_rows),
                 budget,
                 # With all drafts accepted, the step gives one token more.
                 sequence.request.params.max_tokens - sequence.num_output_tokens - 1,
@@ -87,6 +88,7 @@ class SpeculativeScheduler(Scheduler):
             if num_tokens > 0:
                 drafting.append((item, num_tokens))
                 budget -= num_tokens
+                num_rows += num_tokens
         return drafting
 
     def _add_draft(self, plan: SchedulerOutput, item: ScheduledSequence, draft: Draft) -> None:

@@ -156,23 +156,30 @@ def test_a_sequence_whose_drafts_fail_drafts_less_and_less_often() -> None:
     engine = engine_with(*range(400))
     engine.add("a", prompt(6), max_tokens=300)
     engine.run()
-    assert [drafts for drafts, _ in verified(engine)][:4] == [4, 2, 1, 1]
+    assert [drafts for drafts, _ in verified(engine)][:5] == [4, 3, 2, 1, 1]
     assert len(verified(engine)) < 12
     assert engine.token_ids("a") == expected_output(prompt(6), 300)
 
 
-def test_one_success_ends_the_pauses_and_doubles_the_draft() -> None:
+def test_after_failures_a_sequence_pauses_then_tries_one_draft_and_recovers() -> None:
     lengths, sequence = DraftLengths(8), object()
-    assert lengths.wanted(sequence, 1) == 8
-    for step in (1, 2, 3):
+    assert lengths.wanted(sequence, 1, 1) == 8
+    for step in range(1, 9):
         lengths.verified(sequence, step, 4, 0)
-    assert lengths.wanted(sequence, 4) == 0 and lengths.wanted(sequence, 4 + LONGEST_PAUSE) == 1
-    lengths.verified(sequence, 12, 1, 1)
-    assert lengths.wanted(sequence, 13) == 2
-    lengths.verified(sequence, 13, 2, 1)
-    assert lengths.wanted(sequence, 14) == 2
+    assert lengths.wanted(sequence, 9, 1) == lengths.wanted(sequence, 8 + LONGEST_PAUSE, 1) == 0
+    assert lengths.wanted(sequence, 9 + LONGEST_PAUSE, 1) == 1
+    for step in range(100, 105):
+        lengths.verified(sequence, step, 2, 2)
+    assert lengths.wanted(sequence, 105, 1) == 8
+    lengths.verified(sequence, 105, 8, 0)
     lengths.forget(sequence)
-    assert lengths.wanted(sequence, 15) == 8
+    assert lengths.wanted(sequence, 106, 1) == 8
+
+
+def test_in_a_large_batch_only_likely_drafts_are_computed() -> None:
+    lengths, sequence = DraftLengths(8), object()
+    assert lengths.wanted(sequence, 1, num_rows=1) == 8
+    assert lengths.wanted(sequence, 1, num_rows=16) == 3  # 0.8, 0.64, 0.512, then 0.41
 
 
 def test_an_engine_without_it_has_no_draft_events() -> None:
