@@ -9,7 +9,7 @@ Source: vLLM `vllm/v1/core/sched/output.py`.
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from minivllm.core.drafts import DraftedSequence
 from minivllm.core.request import Sequence
@@ -42,10 +42,19 @@ class ScheduledSequence:
         [self]          the usual case
         [self, forks]   the end of a prompt with several samples
     """
+    # Class variables cost nothing in a step without drafts.
+    draft_token_ids: ClassVar[Seq[int]] = ()
+    num_accepted: ClassVar[int | None] = None
+
+
+@dataclass(slots=True)
+class ScheduledDrafts(ScheduledSequence):
+    """A decode with guesses for the tokens after the last known one."""
+
     draft_token_ids: Seq[int] = ()
-    """Guesses for the tokens after the last known one. `num_tokens` counts them."""
+    """The guesses. `num_tokens` counts them."""
     num_accepted: int | None = None
-    """How many drafts were right; None if there are none or they are not verified yet."""
+    """How many were right; None if they are not verified yet."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from minivllm.clock import Clock
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.isolation import Executed, IsolatingExecutor
@@ -258,7 +258,7 @@ class Stepper:
                 except RequestFailedError as error:
                     errors[request] = str(error)
 
-    def _append_verified(self, item: ScheduledSequence, tokens: list[SampledToken]) -> None:
+    def _append_verified(self, item: ScheduledDrafts, tokens: list[SampledToken]) -> None:
         """Roll rejected drafts back, then append the final tokens until one ends the sequence."""
         sequence, scheduler = item.sequence, self.scheduler
         scheduler.settle_draft(item, len(tokens) - 1, tokens[-1].token_id)

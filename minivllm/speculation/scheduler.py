@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 
 from minivllm.core.request import RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 from minivllm.events import types as ev
 from minivllm.speculation.base import Draft, Proposer, Wanted
 from minivllm.speculation.draft_lengths import DraftLengths
@@ -50,24 +50,25 @@ class SpeculativeScheduler(Scheduler):
     def _spend_budget(self, plan: SchedulerOutput, now: float) -> int:
         budget = super()._spend_budget(plan, now)
         drafting = self._choose_drafting(plan, budget) if budget else []
-        wanted = [Wanted(item.sequence, num_tokens) for item, num_tokens in drafting]
+        wanted = [
+            Wanted(plan.scheduled[index].sequence, num_tokens) for index, num_tokens in drafting
+        ]
         drafts = self._proposer.propose(wanted) if wanted else []
-        for (item, _), draft in zip(drafting, drafts, strict=True):
+        for (index, _), draft in zip(drafting, drafts, strict=True):
             if draft.token_ids:
-                self._add_draft(plan, item, draft)
+                self._add_draft(plan, index, draft)
         return budget - plan.num_draft_tokens
 
-    def _choose_drafting(
-        self, plan: SchedulerOutput, budget: int
-    ) -> list[tuple[ScheduledSequence, int]]:
-        """Return the decodes that may have drafts, and the greatest number of drafts of each.
+    def _choose_drafting(self, plan: SchedulerOutput, budget: int) -> list[tuple[int, int]]:
+        """Return the decodes that may have drafts, as indices into the plan, and the greatest
+        number of drafts of each.
 
         Together the drafts fit into `budget` and the free blocks.
         """
         drafting = []
         num_rows = plan.budget - budget
         num_free = self.kv_cache_manager.pool.num_free_blocks
-        for item in plan.scheduled:
+        for index, item in enumerate(plan.scheduled):
             if item.kind != "decode" or not item.sampling:
                 continue
             sequence = item.sequence
@@ -86,23 +87,31 @@ class SpeculativeScheduler(Scheduler):
                 else:
                     num_tokens = room
             if num_tokens > 0:
-                drafting.append((item, num_tokens))
+                drafting.append((index, num_tokens))
                 budget -= num_tokens
                 num_rows += num_tokens
         return drafting
 
-    def _add_draft(self, plan: SchedulerOutput, item: ScheduledSequence, draft: Draft) -> None:
-        sequence, num_drafts = item.sequence, len(draft.token_ids)
+    def _add_draft(self, plan: SchedulerOutput, index: int, draft: Draft) -> None:
+        item, num_drafts = plan.scheduled[index], len(draft.token_ids)
+        sequence = item.sequence
         if self._bus.active:
             self.name_tokens(draft.token_ids)
             self._bus.emit(ev.DraftProposed, sequence.seq_id, *draft)
-        item.draft_token_ids = draft.token_ids
-        item.num_tokens += num_drafts
+        plan.scheduled[index] = ScheduledDrafts(
+            sequence,
+            item.start,
+            item.num_tokens + num_drafts,
+            item.starts_fresh,
+            item.kind,
+            item.sampling,
+            draft.token_ids,
+        )
         plan.num_draft_tokens += num_drafts
         self.kv_cache_manager.allocate_slots(sequence, sequence.num_computed_tokens + num_drafts)
         sequence.num_computed_tokens += num_drafts
 
-    def settle_draft(self, item: ScheduledSequence, num_accepted: int, token_id: int) -> None:
+    def settle_draft(self, item: ScheduledDrafts, num_accepted: int, token_id: int) -> None:
         """Roll the rejected drafts of `item` back. The accepted tokens are not appended yet.
 
         token_id: the model's own token after the accepted drafts

@@ -8,7 +8,7 @@ final      7  3  4         2 drafts accepted; row 3 followed a wrong draft and m
 from typing import NamedTuple
 
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 from minivllm.errors import SamplingError
 from minivllm.outputs import SampledToken
 
@@ -19,7 +19,7 @@ Drawn = tuple[Sequence, SampledToken | SamplingError]
 class Verified(NamedTuple):
     """The final tokens of a sequence with drafts: the accepted drafts and one of its own."""
 
-    item: ScheduledSequence
+    item: ScheduledDrafts
     rows: list[Drawn]
     """At least one, none with an error."""
 

@@ -12,6 +12,7 @@ BENCHES = {
     "events": "cost of recording, and speed of seeking in a recording",
     "dashboard": "response time of the dashboard, and the cost of watching",
     "sharing": "KV cache memory that samples and beams save by sharing blocks",
+    "speculation": "output tokens per second with drafts and without, on texts that repeat or not",
     "serve": "a running server under load, as `vllm bench serve` does",
     "kernels": ("attention and cache-write kernels, compared with a device copy and with peers"),
     "memory": "peak memory compared with weights and KV cache",

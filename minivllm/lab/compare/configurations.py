@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from minivllm.config import SpeculativeConfig
 from minivllm.errors import ConfigError
 
+_NGRAM = SpeculativeConfig(
+    method="ngram", num_speculative_tokens=4, prompt_lookup_min=2, prompt_lookup_max=5
+)
 PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
         "continuous": {"batching": "continuous"},
@@ -19,6 +23,8 @@ PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "contiguous": {"kv_cache_allocator": "contiguous"},
         "chunked": {"enable_chunked_prefill": True},
         "unchunked": {"enable_chunked_prefill": False},
+        "plain": {"speculative_config": None},
+        "ngram": {"speculative_config": _NGRAM},
         # 50 ms is visible next to a step's time, but short enough for a user. Servers with dynamic
         # batching often have such a delay.
         "delay": {"batch_delay": 0.05},
