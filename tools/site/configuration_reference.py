@@ -15,7 +15,7 @@ from typing import Any
 import environment_reference
 from page_text import GENERATED, code, field_docs, prose, sentence, source_link, table, type_name
 
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.options import ServerOptions
@@ -39,6 +39,25 @@ TOGETHER: Mapping[type, tuple[dict[str, Any], ...]] = MappingProxyType(
             {"batch_size": 4},
             {"enable_chunked_prefill": False, "max_num_batched_tokens": 512, "max_model_len": 2048},
             {"custom_ops": ["all", "rms_norm"]},
+            {
+                "block_size": 8,
+                "speculative_config": {
+                    "method": "ngram",
+                    "num_speculative_tokens": 9,
+                },
+            },
+        ),
+        SpeculativeConfig: (
+            {"method": "eagle", "num_speculative_tokens": 4},
+            {"method": "ngram", "num_speculative_tokens": 0},
+            {"method": "ngram", "num_speculative_tokens": 4, "model": "house"},
+            {"method": "draft_model", "num_speculative_tokens": 4},
+            {
+                "method": "ngram",
+                "num_speculative_tokens": 4,
+                "prompt_lookup_max": 2,
+                "prompt_lookup_min": 3,
+            },
         ),
         SamplingParams: (
             {"n": 4, "best_of": 2},
@@ -62,6 +81,7 @@ _HEAD = f"""# Configuration
 | --- | --- |
 | [`EngineConfig`](#engineconfig) | options of the engine: \
 for `minivllm` commands and for `LLM(...)` |
+| [`SpeculativeConfig`](#speculativeconfig) | how to draft tokens |
 | [`SamplingParams`](#samplingparams) | options of a request |
 | [`ServerOptions`](#serveroptions) | options of the server, `minivllm serve` |
 | [Environment variables](#environment-variables) | the variables that minivllm reads |
@@ -78,6 +98,12 @@ _ABOUT: Mapping[type, str] = MappingProxyType(
             " `custom_ops` have vLLM's names, but other values. A field `max_num_seqs` is"
             " `--max-num-seqs` on the [command line](cli.md#engine-options). An invalid value"
             " raises `ConfigError`."
+        ),
+        SpeculativeConfig: (
+            "The value of `speculative_config`, in Python also as a dict, and on the command line"
+            ' as JSON: `--speculative-config \'{"method": "ngram", "num_speculative_tokens": 4}\'`.'
+            " Names are those of vLLM. The draft model's KV cache has as many blocks as the"
+            " model's; `kv_cache_memory_bytes` is for both. An invalid value raises `ConfigError`."
         ),
         SamplingParams: (
             "Names and ranges are those of vLLM. `best_of`, `use_beam_search`, `length_penalty`"
@@ -99,7 +125,7 @@ _ABOUT: Mapping[type, str] = MappingProxyType(
 def page() -> str:
     return (
         _HEAD
-        + "".join(map(_section, (EngineConfig, SamplingParams, ServerOptions)))
+        + "".join(map(_section, (EngineConfig, SpeculativeConfig, SamplingParams, ServerOptions)))
         + "\n"
         + environment_reference.section()
     )
@@ -134,6 +160,8 @@ def _rows(cls: type) -> Iterable[tuple[str, ...]]:
 
 
 def _default(field: dataclasses.Field) -> object:
+    if field.default is field.default_factory is dataclasses.MISSING:
+        return "required"
     value = (
         field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
     )

@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from page_text import ROOT
 
@@ -95,7 +96,21 @@ def _engine_lines() -> list[str]:
     gaps = [
         line for line in disk.getvalue().decode().splitlines() if line.startswith('{"ev":"log.gap"')
     ]
+    events += _events_of_drafts(config)
     return gaps + [_rounded(encode_event(one).decode().strip()) for one in events]
+
+
+def _events_of_drafts(config: EngineConfig) -> list[ev.Event]:
+    """Return the events of a text that repeats itself, drafted by prompt lookup."""
+    lookup = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 2}
+    engine = LLMEngine.from_config(replace(config, speculative_config=lookup), clock=VirtualClock())
+    events: list[ev.Event] = []
+    engine.subscribe(events.append)
+    greedy = SamplingParams(temperature=0.0, max_tokens=24, ignore_eos=True)
+    engine.add_request("gus", "Hello, hello, hello", greedy)
+    while engine.has_unfinished_requests():
+        engine.step()
+    return [one for one in events if isinstance(one, ev.DraftProposed | ev.DraftVerified)]
 
 
 def _stop_that_does_not_come(events: list[ev.Event], params: SamplingParams) -> SamplingParams:
