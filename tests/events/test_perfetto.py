@@ -66,9 +66,14 @@ def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list
     begun = [e.step for e in events if isinstance(e, ev.StepBegin)]
     assert [s.args["step"] for s in steps] == begun
     assert [s.args["used"] for s in steps] == [e.used for e in events if isinstance(e, ev.StepEnd)]
-    assert all(s.args["used"] == s.args["prefill"] + s.args["decode"] for s in steps)
+    tokens = ("prefill", "decode", "draft")
+    assert all(s.args["used"] == sum(s.args.get(kind, 0) for kind in tokens) for s in steps)
 
     turns = turns_of(trace)
+    drafts = [len(e.token_ids) for e in events if isinstance(e, ev.DraftProposed)]
+    accepted = [e.num_accepted for e in events if isinstance(e, ev.DraftVerified)]
+    assert sum(s.args.get("drafts", 0) for s in turns) == sum(drafts)
+    assert sum(s.args.get("accepted_drafts", 0) for s in turns) == sum(accepted)
     parts = ("sequence", "computed", "tokens", "kind")
     drawn = Counter(tuple(s.args[part] for part in parts) for s in turns)
     told = [e for e in events if isinstance(e, ev.StepScheduled)]

@@ -2,10 +2,12 @@
 
 import re
 import threading
+from random import Random
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.engine.engine_fakes import WatchedEngine
+from support.engine.random_histories import SeerWithErrors
 
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
@@ -104,6 +106,28 @@ def check_against_the_fold(scrape: Scrape, engine: WatchedEngine) -> None:
     scheduled = scrape.value("iteration_tokens_total_sum")
     assert scheduled == sum(steps) == fold.counters.scheduled_tokens
     assert scrape.value("iteration_tokens_total_count") == len(steps)
+
+
+def test_drafts_are_counted_under_vllms_names_and_only_where_there_are_any() -> None:
+    engine, metrics = watched(
+        proposer=SeerWithErrors(Random(1), 0.3),
+        vocab_size=2,
+        speculative_config={
+            "method": "draft_model", "model": "fake", "num_speculative_tokens": 3,
+        },
+    )  # fmt: skip
+    for i in range(3):
+        engine.add(f"r{i}", [0, 1, i % 2], max_tokens=30, n=1 + i)
+    engine.run()
+    scrape, counters = Scrape(metrics), engine.fold.counters
+    names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
+    totals = {name: scrape.value(f"spec_decode_{name}_total") for name in names}
+    assert totals == {name: getattr(counters, f"spec_decode_{name}") for name in names}
+    at = "spec_decode_num_accepted_tokens_per_pos_total"
+    per_position = [scrape.value(at, position=str(i)) for i in range(3)]
+    assert sum(per_position) == totals["num_accepted_tokens"] > 0
+    assert per_position == sorted(per_position, reverse=True)
+    assert "spec_decode" not in busy()[1].text().decode()
 
 
 def test_latencies_equal_those_that_compare_measures_from_the_same_events():

@@ -1,0 +1,149 @@
+"""The draft model's own cache: mirrors follow their sequences, and give their blocks back."""
+
+import dataclasses
+
+import pytest
+
+from minivllm.config import EngineConfig
+from minivllm.core.request import Request, Sequence
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import SamplingError
+from minivllm.runtime.loader import LoadedModel, load_model
+from minivllm.sampling_params import SamplingParams
+from minivllm.speculation.draft_model import DraftModelProposer, _Mirror
+
+CONFIG = EngineConfig(
+    model="tiny-random",
+    device="cpu",
+    dtype="float32",
+    attention_backend="torch",
+    num_gpu_blocks_override=24,
+    block_size=4,
+    max_model_len=80,
+    max_num_batched_tokens=16,
+    max_num_seqs=4,
+    check_invariants=True,
+    speculative_config={
+        "method": "draft_model",
+        "model": "tiny-random",
+        "num_speculative_tokens": 3,
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_random_path) -> LoadedModel:
+    return load_model(CONFIG)
+
+
+def proposer_of(engine: LLMEngine) -> DraftModelProposer:
+    return engine._stepper.scheduler._proposer
+
+
+def finish(engine: LLMEngine) -> dict[str, list[int]]:
+    found = {}
+    while engine.has_unfinished_requests():
+        found |= {output.request_id: output.outputs[0].token_ids for output in engine.step()}
+    return found
+
+
+def tokens(model: LoadedModel, config: EngineConfig, params: SamplingParams, num: int) -> dict:
+    engine = LLMEngine.from_model(config, model)
+    for i in range(num):
+        engine.add_request(f"r{i}", {"prompt_token_ids": [5, 6, 7, 8 + i] * 5}, params)
+    return finish(engine)
+
+
+def test_a_model_that_drafts_for_itself_is_always_right(tiny: LoadedModel) -> None:
+    engine = LLMEngine.from_model(CONFIG, tiny)
+    for i, temperature in enumerate((0.0, 0.7, 1.3)):
+        params = SamplingParams(temperature=temperature, max_tokens=30, repetition_penalty=1.2)
+        engine.add_request(f"r{i}", {"prompt_token_ids": [5, 6, 7, 8] * 5}, params)
+    finish(engine)
+    counters = engine.inspect().counters
+    assert counters.spec_decode_num_draft_tokens > 30
+    assert counters.spec_decode_num_accepted_tokens == counters.spec_decode_num_draft_tokens
+
+
+def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_trace(
+    tiny: LoadedModel,
+) -> None:
+    params = SamplingParams(temperature=1.0, max_tokens=40, seed=4)
+    plain = tokens(tiny, dataclasses.replace(CONFIG, speculative_config=None), params, 2)
+    engine = LLMEngine.from_model(CONFIG, tiny)
+    runner = proposer_of(engine)._runner
+    draw, num_calls = runner.sample_tokens, iter(range(10_000))
+
+    def draw_badly(sequences, logits):
+        """Every fifth token is another one, and sometimes there is none."""
+        sampled = draw(sequences, logits)
+        for token in sampled:
+            token.token_id = (token.token_id + (next(num_calls) % 5 == 0)) % 250
+        if sampled and next(num_calls) % 7 == 0:
+            sampled[0] = SamplingError("It has NaN.", sequences[0].seq_id)
+        return sampled
+
+    runner.sample_tokens = draw_badly
+    for i in range(2):
+        engine.add_request(f"r{i}", {"prompt_token_ids": [5, 6, 7, 8 + i] * 5}, params)
+    assert finish(engine) == plain
+    counters = engine.inspect().counters
+    share = counters.spec_decode_num_accepted_tokens / counters.spec_decode_num_draft_tokens
+    assert 0.5 < share < 0.95, "right keys and values draft well even after a rejected draft"
+
+
+def test_a_mirror_forgets_rejected_drafts_and_computes_its_last_token_again() -> None:
+    sequence = Sequence(Request("r", [5, 6, 7], SamplingParams()), 0, [5, 6, 7])
+    mirror = _Mirror(sequence, slot=0)
+
+    def catch_up_from(drafts: list[int], final: list[int]) -> tuple[list[int], int]:
+        for token_id in drafts:
+            mirror.append_token(token_id)
+        mirror.num_computed_tokens = mirror.num_tokens - 1
+        mirror.catch_up(final)
+        return mirror.token_ids, mirror.num_computed_tokens
+
+    mirror.catch_up([5, 6, 7])
+    assert (mirror.token_ids, mirror.num_computed_tokens) == ([5, 6, 7], 0)
+    assert catch_up_from([8, 9], [5, 6, 7, 1]) == ([5, 6, 7, 1], 3)  # both were wrong
+    assert catch_up_from([8, 9], [5, 6, 7, 1, 8, 2]) == ([5, 6, 7, 1, 8, 2], 5)
+    assert catch_up_from([8, 9], [5, 6, 7, 1, 8, 2, 8, 9, 4])[1] == 7  # 9 was not computed
+    # The sequence went on alone for three steps, after three wrong drafts.
+    assert catch_up_from([3, 3, 3], [5, 6, 7, 1, 8, 2, 8, 9, 4, 0, 0, 0, 0])[1] == 9
+
+
+def test_ended_sequences_leave_no_mirror_and_no_block(tiny: LoadedModel) -> None:
+    engine = LLMEngine.from_model(CONFIG, tiny)
+    params = SamplingParams(temperature=0.0, max_tokens=8)
+    engine.add_request("a", {"prompt_token_ids": [5, 6, 7]}, params)
+    engine.add_request("b", {"prompt_token_ids": [5, 6, 7, 8]}, params)
+    for _ in range(2):
+        engine.step()
+    proposer = proposer_of(engine)
+    assert len(proposer._mirrors) == 2
+    engine.abort_request("a")
+    assert len(proposer._mirrors) == 1
+    finish(engine)
+    assert proposer._mirrors == {} and len(proposer._free_slots) == 4
+    assert proposer._manager.pool.num_free_blocks == 24
+
+
+def test_a_sequence_without_room_in_the_draft_models_cache_is_not_drafted(
+    tiny: LoadedModel,
+) -> None:
+    engine = LLMEngine.from_model(CONFIG, tiny)
+    pool = proposer_of(engine)._manager.pool
+    taken = [pool.pop_free_block() for _ in range(22)]
+    params = SamplingParams(temperature=0.0, max_tokens=8, ignore_eos=True)
+    engine.add_request("a", {"prompt_token_ids": [5, 6, 7] * 4}, params)
+    finish(engine)
+    assert engine.inspect().counters.spec_decode_num_drafts == 0 and len(taken) == 22
+
+
+def test_a_shorter_draft_model_stops_drafting_at_its_limit(tiny: LoadedModel) -> None:
+    engine = LLMEngine.from_model(CONFIG, tiny)
+    proposer_of(engine)._runner.max_model_len = 24
+    params = SamplingParams(temperature=0.0, max_tokens=30, ignore_eos=True)
+    engine.add_request("a", {"prompt_token_ids": [5, 6, 7] * 4}, params)
+    assert len(finish(engine)["a"]) == 30
+    assert 0 < engine.inspect().counters.spec_decode_num_draft_tokens <= 13
