@@ -260,14 +260,11 @@ class Stepper:
 
     def _append_verified(self, item: ScheduledDrafts, tokens: list[SampledToken]) -> None:
         """Roll rejected drafts back, then append the final tokens until one ends the sequence."""
-        sequence, scheduler = item.sequence, self.scheduler
-        scheduler.settle_draft(item, len(tokens) - 1, tokens[-1].token_id)
+        self.scheduler.settle_draft(item, len(tokens) - 1, tokens[-1].token_id)
         for token in tokens:
-            self._append_token(sequence, token)
-            if sequence.status.is_finished:
+            self._append_token(item.sequence, token)
+            if item.sequence.status.is_finished:
                 break
-            num_final = min(sequence.num_tokens, sequence.num_computed_tokens)
-            scheduler.kv_cache_manager.cache_full_blocks(sequence, num_final)
 
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Append a new token and emit it with its text. End the sequence if it must stop."""

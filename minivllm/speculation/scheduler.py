@@ -10,7 +10,8 @@ chunk of a prompt.
 
 A draft needs at most one block more, since it is never longer than a block. After the verification,
 a block without final tokens is given back, so a block table never holds more than final tokens
-need, and only final tokens are hashed.
+need. Only final tokens are hashed: a block that accepted drafts filled gets its hash in the next
+step of its sequence.
 
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`spec_token_ids`), where drafts come before waiting
 requests.

@@ -91,12 +91,24 @@ def test_a_block_for_rejected_drafts_is_given_back_and_has_no_hash() -> None:
     assert next(iter(engine.fold.free_queue)) == taken
 
 
-def test_blocks_filled_by_accepted_drafts_are_hashed_up_to_the_last_final_token() -> None:
-    plain, drafted = WatchedEngine(), engine_with()
-    for engine in (plain, drafted):
-        engine.add("a", prompt(6), max_tokens=15)
-        engine.run()
-    assert set(plain.pool.cached_blocks()) == set(drafted.pool.cached_blocks())
+def test_blocks_filled_by_accepted_drafts_are_hashed_in_the_next_step_of_their_sequence() -> None:
+    engine = engine_with(block_size=4)
+    engine.add("a", prompt(6), max_tokens=30)
+    for _ in range(3):
+        engine.step()  # 5 tokens a step
+    sequence = engine.scheduler.running[0]
+    assert (sequence.num_tokens, sequence.num_computed_tokens) == (17, 16)
+    assert [block.block_hash is not None for block in sequence.block_table] == [True] * 3 + [False]
+    engine.step_phase()
+    last = [
+        event for event in engine.events if isinstance(event, ev.StepScheduled | ev.BlockHashed)
+    ]
+    assert [type(event) for event in last[-2:]] == [ev.StepScheduled, ev.BlockHashed]
+    engine.run()
+    plain = WatchedEngine(block_size=4)
+    plain.add("a", prompt(6), max_tokens=30)
+    plain.run()
+    assert set(engine.pool.cached_blocks()) <= set(plain.pool.cached_blocks())
 
 
 def test_drafts_take_only_the_budget_that_prompts_and_decodes_leave() -> None:

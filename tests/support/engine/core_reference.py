@@ -237,11 +237,8 @@ class ReferenceCore:
 
     def _append(self, sequence: Plain, token_id: int) -> None:
         sequence.tokens.append(token_id)
-        is_draft = bool(sequence.drafts)
-        assert not is_draft or token_id == sequence.drafts.pop(0)
+        assert not sequence.drafts or token_id == sequence.drafts.pop(0)
         self._end_if_it_must(sequence)
-        if is_draft and sequence.state == "running":
-            self.memory.give_names(sequence)
 
     def _leave(self, sequence: Plain, is_pruned: bool = False) -> None:
         if sequence.state == "running":
