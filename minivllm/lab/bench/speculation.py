@@ -59,7 +59,6 @@ WORKLOADS = (
 @dataclass(frozen=True, slots=True)
 class Run:
     seconds: float
-    num_steps: int
     tokens: list[list[int]]
     """The output of each request."""
 
@@ -76,7 +75,7 @@ class Result:
     """Output tokens per second, medians."""
     ratio: float
     tokens_per_step: float
-    """Output tokens of a sequence in each step with drafts."""
+    """Output tokens of a sequence in a step, mean over all sequences and steps with drafts."""
     accepted: float
     """Share of the drafts that were right, 0 to 1."""
 
@@ -100,13 +99,12 @@ def run_once(engine: LLMEngine, prompts: list[list[int]], num_tokens: int) -> Ru
     for number, prompt in enumerate(prompts):
         engine.add_request(str(number), {"prompt_token_ids": prompt}, params)
     tokens: dict[str, list[int]] = {}
-    num_steps, started = 0, time.perf_counter()
+    started = time.perf_counter()
     while engine.has_unfinished_requests():
         for output in engine.step():
             tokens[output.request_id] = output.outputs[0].token_ids
-        num_steps += 1
     seconds = time.perf_counter() - started
-    return Run(seconds, num_steps, [tokens[str(number)] for number in range(len(prompts))])
+    return Run(seconds, [tokens[str(number)] for number in range(len(prompts))])
 
 
 def measure_workload(
@@ -132,12 +130,13 @@ def measure_workload(
     after = sides[1].inspect().counters
     num_drafts = after.spec_decode_num_draft_tokens - before.spec_decode_num_draft_tokens
     num_right = after.spec_decode_num_accepted_tokens - before.spec_decode_num_accepted_tokens
+    num_written = num_rounds * len(prompts) * num_tokens
     speeds = [[run.tokens_per_second for run in pair] for pair in rounds]
     return Result(
         workload,
         *(statistics.median(side) for side in zip(*speeds, strict=True)),
         ratio=statistics.median(drafted / plain for plain, drafted in speeds),
-        tokens_per_step=num_tokens / rounds[0][1].num_steps,
+        tokens_per_step=num_written / (num_written - num_right),
         accepted=num_right / num_drafts if num_drafts else 0.0,
     )
 
