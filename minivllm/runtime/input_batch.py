@@ -37,6 +37,19 @@ class CommonAttentionMetadata:
     """[num_seqs, max_blocks] int64: block ids; entries past a sequence's end are stale."""
     slot_mapping: np.ndarray
     """[num_tokens] int64: the slot of each token's key and value; -1 if they are not written."""
+    num_drafts: np.ndarray | None = None
+    """[num_seqs] int64: how many of each sequence's last rows are drafts; None if there are none"""
+
+    @property
+    def last_rows(self) -> np.ndarray:
+        """[num_seqs]: the row of each sequence's last token that is no draft."""
+        rows = self.query_start_loc[1:] - 1
+        return rows if self.num_drafts is None else rows - self.num_drafts
+
+    @property
+    def seq_lens(self) -> np.ndarray:
+        """[num_seqs]: the length of each sequence up to that token."""
+        return self.num_computed_tokens + self.last_rows + 1 - self.query_start_loc[:-1]
 
     def check(self, num_blocks: int, block_size: int) -> None:
         """Raise `InvariantError` if the step would read or write outside `num_blocks` blocks.
@@ -132,8 +145,9 @@ class InputBatch:
             + positions % self._block_size
         )
         slot_mapping[positions < num_cached[of_sequence]] = NOT_WRITTEN
-        sampling_rows = np.repeat(query_start_loc[1:] - 1, num_samples)
+        sampling_rows, num_drafts = np.repeat(query_start_loc[1:] - 1, num_samples), None
         if plan.num_draft_tokens:
+            num_drafts = _array([len(item.draft_token_ids) for item in scheduled])
             sampling_rows = _array(
                 [
                     row
@@ -145,7 +159,9 @@ class InputBatch:
             token_ids=_array(token_ids),
             positions=positions,
             sampling_rows=sampling_rows,
-            attention=CommonAttentionMetadata(query_start_loc, starts, block_tables, slot_mapping),
+            attention=CommonAttentionMetadata(
+                query_start_loc, starts, block_tables, slot_mapping, num_drafts
+            ),
         )
 
     def _update_rows(self, scheduled: list[ScheduledSequence]) -> None:

@@ -8,6 +8,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Request, Sequence
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
+from minivllm.events import types as ev
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.sampling_params import SamplingParams
 from minivllm.speculation.draft_model import DraftModelProposer, _Mirror
@@ -110,6 +111,34 @@ def test_a_mirror_forgets_rejected_drafts_and_computes_its_last_token_again() ->
     assert catch_up_from([8, 9], [5, 6, 7, 1, 8, 2, 8, 9, 4])[1] == 7  # 9 was not computed
     # The sequence went on alone for three steps, after three wrong drafts.
     assert catch_up_from([3, 3, 3], [5, 6, 7, 1, 8, 2, 8, 9, 4, 0, 0, 0, 0])[1] == 9
+
+
+def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(
+    tiny: LoadedModel,
+) -> None:
+    def masses(config: EngineConfig) -> dict[int, list[float]]:
+        """By the number of tokens that the last one sees."""
+        engine, seen, found = LLMEngine.from_model(config, tiny), [], {}
+        engine.subscribe(seen.append)
+        engine.record_attention_mass(True, "a.0")
+        engine.add_request(
+            "a", {"prompt_token_ids": [5, 6, 7] * 3}, SamplingParams(temperature=0.0, max_tokens=12)
+        )
+        finish(engine)
+        for event in seen:
+            if isinstance(event, ev.StepScheduled):
+                length = event.num_computed_tokens + event.num_tokens
+            elif isinstance(event, ev.AttentionMass):
+                found[length] = event.mass
+            elif isinstance(event, ev.TokenAttention):
+                assert len(event.weights) == length
+        return found
+
+    plain = masses(dataclasses.replace(CONFIG, speculative_config=None))
+    drafted = masses(CONFIG)
+    assert len(drafted) < len(plain) and drafted.keys() <= plain.keys()
+    for length, mass in drafted.items():
+        assert mass == pytest.approx(plain[length], abs=1e-5)
 
 
 def test_ended_sequences_leave_no_mirror_and_no_block(tiny: LoadedModel) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from minivllm.config import EngineConfig, SpeculativeConfig
@@ -116,7 +116,7 @@ def measure_workload(
 
     Raises `BenchError` if the engines write different tokens.
     """
-    plain_config = EngineConfig(**{**_fields(config), "speculative_config": None})
+    plain_config = replace(config, speculative_config=None)
     sides = [LLMEngine.from_model(one, model) for one in (plain_config, config)]
     prompts = prompts_of(workload, model)
     for engine in sides:
@@ -139,10 +139,6 @@ def measure_workload(
         tokens_per_step=num_written / (num_written - num_right),
         accepted=num_right / num_drafts if num_drafts else 0.0,
     )
-
-
-def _fields(config: EngineConfig) -> dict[str, object]:
-    return {name: getattr(config, name) for name in EngineConfig.__dataclass_fields__}
 
 
 def measure(args: argparse.Namespace) -> dict[str, object]:

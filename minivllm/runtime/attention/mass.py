@@ -31,9 +31,9 @@ class AttentionMassMeter:
         device: torch.device,
         mass_of_blocks: MassOfBlocks,
     ) -> None:
-        seq_lens = common.num_computed_tokens + np.diff(common.query_start_loc)  # [num_seqs]
+        seq_lens = common.seq_lens
         self._num_blocks = -(-seq_lens // block_size)
-        self._last_rows = torch.from_numpy(common.query_start_loc[1:] - 1).to(device)
+        self._last_rows = torch.from_numpy(common.last_rows).to(device)
         self._seq_lens = torch.from_numpy(seq_lens.astype(np.int32)).to(device)
         self._block_tables = torch.from_numpy(common.block_tables.astype(np.int32)).to(device)
         self._mass_of_blocks = mass_of_blocks
@@ -69,9 +69,8 @@ class TokenMeter:
 
     def __init__(self, common: CommonAttentionMetadata, block_size: int, watch: TokenWatch) -> None:
         self._watch = watch
-        starts, index = common.query_start_loc, watch.index
-        self._row = int(starts[index + 1]) - 1
-        self._seq_len = int(common.num_computed_tokens[index] + starts[index + 1] - starts[index])
+        index = watch.index
+        self._row, self._seq_len = int(common.last_rows[index]), int(common.seq_lens[index])
         self._block_ids = common.block_tables[index, : -(-self._seq_len // block_size)].tolist()
         self._sum: torch.Tensor | None = None
         self._num_added = self._num_layers = self._num_heads = 0
