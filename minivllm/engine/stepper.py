@@ -188,7 +188,12 @@ class Stepper:
         for part in executed.parts:
             sequences = part.plan.sampling_sequences()
             watched = self.explainer.watched(sequences)
-            rows = [row for row, sequence in enumerate(sequences) if sequence in watched]
+            # Rows after drafts may mean nothing, so preview only the sequences' own rows.
+            rows = [
+                row
+                for row, sequence in enumerate(sequences)
+                if isinstance(sequence, Sequence) and sequence in watched
+            ]
             if rows:
                 own = [sequences[row] for row in rows]
                 drawn = self.runner.sample_tokens(own, part.result.logits[rows], watched)
