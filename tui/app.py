@@ -109,10 +109,7 @@ class DashboardApp(App[str]):
         start: builds the engine after the first frame; until then, `source` has no events
         """
         super().__init__()
-        # Register before mounting: the style sheet uses variables that the themes define.
-        for theme in (DARK, LIGHT):
-            self.register_theme(plain(theme) if ascii else theme)
-        self.theme = DARK.name
+        self._register_themes(ascii)
         self.set_keymap(keymap or {})
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second, recorder, lesson)
@@ -136,6 +133,12 @@ class DashboardApp(App[str]):
         self._has_next = has_next
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
+
+    def _register_themes(self, ascii: bool) -> None:
+        """Before mounting, because the style sheet uses variables that the themes define."""
+        for theme in (DARK, LIGHT):
+            self.register_theme(plain(theme) if ascii else theme)
+        self.theme = DARK.name
 
     def get_key_display(self, binding: Binding) -> str:
         display = super().get_key_display(binding)

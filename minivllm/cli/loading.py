@@ -1,7 +1,7 @@
 """`loading`: the slow first step of every command that runs a model.
 
-A command that opens the dashboard uses `load_parts` and `build_engine` in the engine's thread, which
-tell the dashboard what they do; the others show a spinner.
+A command that opens the dashboard uses `load_parts` and `build_engine` in the engine's thread; they
+tell the dashboard what they do. The others show a spinner.
 
 Some libraries ignore a Ctrl-C during their import and stay half loaded, which causes errors later.
 So a Ctrl-C takes effect only after the import of torch.

@@ -1,4 +1,4 @@
-"""`Starting`: builds an engine while the dashboard is open, in the thread that then runs the engine.
+"""`Starting`: builds an engine while the dashboard is open, in the thread that then runs it.
 
 torch keeps a pool of worker threads for each thread that uses it, so one thread does both.
 

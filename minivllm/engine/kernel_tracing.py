@@ -121,7 +121,7 @@ class AttentionRecorder:
         self._on, self._seq_id, self._layer, self._head = on, seq_id, layer, head
 
     def watch(self, plan: SchedulerOutput) -> tuple[bool, TokenWatch | None]:
-        """Return whether to measure the blocks' shares, and of which sequence the tokens' shares."""
+        """Whether to measure the blocks' shares, and of which sequence the tokens' shares."""
         if not (self._on and self._bus.active):
             return False, None
         names = [item.sequence.seq_id for item in plan.scheduled]

@@ -8,7 +8,8 @@ It takes the longest run of last tokens that occurred before, up to `prompt_look
 `prompt_lookup_min` tokens long. Of several occurrences, it takes the first. It costs no model, and
 helps where an answer repeats its prompt: rewriting, extracting, code.
 
-Source: vLLM `vllm/v1/spec_decode/ngram_proposer.py`; https://github.com/apoorvumang/prompt-lookup-decoding
+Source: vLLM `vllm/v1/spec_decode/ngram_proposer.py`;
+https://github.com/apoorvumang/prompt-lookup-decoding
 """
 
 from array import array

@@ -25,7 +25,7 @@ class Verified(NamedTuple):
 
 
 def verify(plan: SchedulerOutput, drawn: list[Drawn]) -> tuple[list[Drawn], list[Verified]]:
-    """Split the rows of a plan into those of sequences without drafts, and the final ones of others.
+    """Split a plan's rows into those of sequences without drafts, and the final ones of others.
 
     drawn: one for each row of the plan
 

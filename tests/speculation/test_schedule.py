@@ -14,7 +14,7 @@ SEEN = {"method": "draft_model", "model": "fake", "num_speculative_tokens": 4}
 
 
 class Seer(SeerWithErrors):
-    """Always proposes the wanted number of tokens. The token at each position in `wrong` is wrong."""
+    """Always proposes the wanted number of tokens; those at a position in `wrong` are wrong."""
 
     def __init__(self, *wrong: int) -> None:
         super().__init__(random.Random(0), 0.0)

@@ -1,4 +1,4 @@
-"""Every view follows a run with drafts: the dashboard's model, facts, KV feed, metrics, keyframes."""
+"""Every view follows a run with drafts: dashboard, facts, KV feed, metrics, keyframes."""
 
 from collections.abc import Callable
 

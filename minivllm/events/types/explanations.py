@@ -71,10 +71,10 @@ class TokenExplained(Event, tag="token.explained"):
     """Why a watched sequence gets the token `token_id`, or the candidates before the draw.
 
     Emitted before the tokens of the step; if the engine runs phase by phase, also before the phase
-    `sample`, without `token_id` and random numbers. A token was drawn in a race: each token that was left
-    arrived at draw / final_probability, and the earliest won. With `temperature` 0, the most likely
-    token won without a draw. In a beam search there are `beams` in place of `candidates`, one event
-    for all beams of the request.
+    `sample`, without `token_id` and random numbers. A token was drawn in a race: each token that
+    was left arrived at draw / final_probability, and the earliest won. With `temperature` 0, the
+    most likely token won without a draw. In a beam search there are `beams` in place of
+    `candidates`, one event for all beams of the request.
     """
 
     seq_id: str

@@ -222,7 +222,8 @@ def run(args: argparse.Namespace) -> int:
     ]
     columns = ("workload", "requests", "plain", "drafts", "ratio (goal)", "tokens/step", "accepted")
     notes = [
-        "plain, drafts: output tokens per second. Drafts by prompt lookup; both sides wrote the same tokens.",
+        "plain, drafts: output tokens per second. Drafts by prompt lookup; both wrote the same"
+        " tokens.",
         "Each ratio is the median over rounds in which both sides run one after the other.",
     ]
     title = f"Speculative decoding, {args.model} in {args.dtype}, {args.num_threads} threads"

@@ -131,9 +131,8 @@ def read_recorded_run(path: Path) -> RecordedRun:
     if num_unfinished:
         notes.append(f"{plural(num_unfinished, 'request')} had not ended: the tokens so far count.")
     if missing := len(reader.arrived) - len(kept):
-        notes.append(
-            f"{plural(missing, 'request')} without a token {'is' if missing == 1 else 'are'} left out."
-        )
+        verb = "is" if missing == 1 else "are"
+        notes.append(f"{plural(missing, 'request')} without a token {verb} left out.")
     step_times, seconds = _step_times(reader.points, notes)
     work = [0.0, *accumulate(seconds)]
     began = min(work[one[0]] for one in kept.values())

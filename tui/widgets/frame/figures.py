@@ -13,7 +13,7 @@ _STYLES = ("good", "accent", "warn")
 
 
 def figure_lines(figures: tuple[Figure, ...], width: int, *, large: bool) -> list[Line]:
-    """large: use digits of three rows if they fit; else one line, without figures that do not fit"""
+    """large: use digits of three rows if they fit; else one line of the figures that fit"""
     if not figures:
         return []
     figures = tuple(Figure(clean(figure.number), clean(figure.label)) for figure in figures)

@@ -6,8 +6,8 @@
     │            └─ deep              ×   -5.02 step 12
     └─ a large                        b   -4.10
 
-What all answers have in common is drawn once. What continues a branch begins in the same row if there
-is room, or else below. If the tree is too high, the beams dropped first are left out.
+What all answers have in common is drawn once. What continues a branch begins in the same row if
+there is room, or else below. If the tree is too high, the beams dropped first are left out.
 """
 
 from typing import NamedTuple
