@@ -5,12 +5,11 @@
     long-and-short    a long prompt beside short conversations
     memory-pressure   a KV cache too small for its requests
     parallel-sampling four texts for one prompt, which share its blocks until they write
-    beams             a beam search that forks and prunes beams at every step
+    beams             a beam search that forks its best beams and prunes the others
 
-A scenario runs on any chat model. On `tiny-random`, where every byte is a token, prompts are about
-four times as long. After a change of sizes, check that each scenario still shows its idea on a chat
-model and on `tiny-random`. (In the last two scenarios, no prompt may end on a block boundary: then
-no block would be copied on write.)
+A scenario runs on any chat model. `house.py` changes some requests for the house model. After a
+change of sizes, check that each scenario still shows its idea on both. (In the last two scenarios,
+no prompt may end on a block boundary: then no block would be copied on write.)
 """
 
 from collections.abc import Mapping
@@ -284,10 +283,10 @@ PARALLEL_SAMPLING = Scenario(
 BEAMS = Scenario(
     name="beams",
     teaches=(
-        "A beam search forks its best texts and drops the others at every step: blocks change"
-        " owners, nothing is recomputed."
+        "A beam search forks its best texts and drops the others: blocks change owners, nothing is"
+        " recomputed."
     ),
-    watch="at every step beams are forked and pruned; their common tokens stay in shared blocks.",
+    watch="the best beams fork, the others are pruned; their common tokens stay in shared blocks.",
     options=MappingProxyType(
         {
             "num_gpu_blocks_override": 40,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.docs.played_scenarios import MODELS, Played, play
+from support.model.one_thread import in_one_thread
 
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
@@ -22,4 +23,5 @@ def lesson_shelf() -> ModelShelf:
 @pytest.fixture(scope="session")
 def runs(model: str, smollm2_path: Path) -> dict[str, Played]:
     """Each scenario, played once on one model."""
-    return {name: play(scenario, model, smollm2_path) for name, scenario in SCENARIOS.items()}
+    with in_one_thread():
+        return {name: play(scenario, model, smollm2_path) for name, scenario in SCENARIOS.items()}

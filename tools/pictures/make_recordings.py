@@ -133,9 +133,10 @@ def record_choice(model: str, path: Path) -> None:
     config = EngineConfig(**{**scenario.options, **FIXED, "model": model})
     engine = LLMEngine.from_config(config, clock=VirtualClock())
     drawn = {"temperature": 1.5, "top_k": 6, "top_p": 0.9, "seed": 7}
+    greedy = {"temperature": 0.0, "top_p": 1.0, "seed": None}
     with LogWriter(path, engine.log_header()) as writer:
         engine.subscribe(writer.write)
-        for request, options in zip(scenario.arrivals, (drawn, {}), strict=False):
+        for request, options in zip(scenario.arrivals, (drawn, greedy), strict=False):
             messages = list(request.messages)
             prompt = {
                 "prompt_token_ids": engine.tokenizer.apply_chat_template(messages),

@@ -12,18 +12,21 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event, StepScheduled
 from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import Scenario
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.text.tokenizer import Tokenizer
 from support.engine.engine_fakes import FakeRunner
 
-MODELS = ("tiny-random", "smollm2-tokens")
-"""A real model whose tokens are bytes, and a fake (instant) model with SmolLM2's tokenizer."""
+MODELS = ("house", "smollm2-tokens")
+"""The house model, and a fake (instant) model with SmolLM2's tokenizer."""
 
 
 @dataclass
 class Played:
+    scenario: Scenario
+    """As the model plays it."""
     engine: LLMEngine
     facts: RunFacts
     events: list[Event] = field(default_factory=list)
@@ -45,10 +48,12 @@ def _tokenizer(directory: Path) -> Tokenizer:
 
 
 def play(scenario: Scenario, model: str, smollm2_path: Path, **options: object) -> Played:
+    if model == "house":
+        scenario = for_the_house_model(scenario)
     config = EngineConfig(
-        **{**scenario.options, "model": "tiny-random", "check_invariants": True, **options}
+        **{**scenario.options, **QUICK, "model": "house", "check_invariants": True, **options}
     )
-    if model == "tiny-random":
+    if model == "house":
         engine = LLMEngine.from_config(config, clock=VirtualClock())
     else:
         tokenizer = _tokenizer(smollm2_path)
@@ -59,7 +64,7 @@ def play(scenario: Scenario, model: str, smollm2_path: Path, **options: object) 
             tokenizer.vocab_size,
         )
         engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
-    played = Played(engine, RunFacts(engine.log_header()))
+    played = Played(scenario, engine, RunFacts(engine.log_header()))
     engine.subscribe(played.events.append)
     engine.subscribe(played.facts.apply)
     player = ScenarioPlayer(scenario, engine)
