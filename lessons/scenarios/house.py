@@ -26,7 +26,7 @@ STORIES: Mapping[str, Mapping[str, Story]] = MappingProxyType(
     {
         "shared-prefix": {
             "ada": Story("Tell me a story about a dragon.", 8),
-            "ben": Story("Tell me a story about a robot.", 5),
+            "ben": Story("Tell me a story about a robot.", 4),
             "cleo": Story("Write a short story about a pirate named Zoe.", 3),
             "dan": Story("Tell me a story about Dan and Rosa.", 3),
             "eve": Story("Tell me a story about a lighthouse.", 3),

@@ -105,8 +105,8 @@ SHARED_PREFIX = Scenario(
     name="shared-prefix",
     teaches="Requests that begin with the same tokens share the blocks that hold them.",
     watch=(
-        "blocks of the system prompt belong to four users at once; eve and finn wait for a slot and"
-        " share them too; gil and hana find them again after everybody has left."
+        "four users share the system prompt's blocks; eve and finn wait for a slot; gil and hana come"
+        " later."
     ),
     options=MappingProxyType(
         {

@@ -30,4 +30,5 @@ def test_a_quote_follows_its_number_but_not_a_changed_decision(recorded: list[st
         return json.dumps(event | changed, separators=(",", ":"))
 
     assert TOOL.refreshed(page(seq=10**9), recorded) == (line, [])
+    assert TOOL.refreshed(page(seq=10**9, logprob=-1.0), recorded)[1], "another kind of line"
     assert TOOL.refreshed(page(logical=10**9), recorded)[1] == [page(logical=10**9)]

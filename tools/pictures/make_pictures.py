@@ -38,7 +38,7 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "memory-pressure.jsonl", "--step", "140", "--screen", "requests", "--choose", "cleo",
         ),
         "events": (
-            "memory-pressure.jsonl", "--step", "82", "--screen", "events", "--choose", "e944",
+            "memory-pressure.jsonl", "--step", "82", "--screen", "events", "--choose", "e1015",
         ),
         "compare": (
             "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",

@@ -50,8 +50,10 @@ def refreshed(page: str, recorded: list[str]) -> tuple[str, list[str]]:
 def _same_event(quoted: dict, recorded: list[str]) -> str | None:
     marks = (f'"ev":"{quoted["ev"]}"', f'"step":{quoted["step"]},')
     for line in recorded:
-        if all(mark in line for mark in marks) and _compared(json.loads(line)) == _compared(quoted):
-            return line
+        if all(mark in line for mark in marks):
+            event = json.loads(line)
+            if event.keys() == quoted.keys() and _compared(event) == _compared(quoted):
+                return line
     return None
 
 
