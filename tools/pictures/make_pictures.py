@@ -49,7 +49,7 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "shared-prefix.jsonl", "--race", "static+contiguous,continuous+paged",
             "--step", "150", "--screen", "compare",
         ),
-        "beams": ("beams.jsonl", "--step", "30", "--screen", "requests", "--choose", "ada.4"),
+        "beams": ("beams.jsonl", "--step", "60", "--screen", "requests", "--choose", "ada.19"),
         # for the pages of docs/concepts
         "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
         "freed": (
