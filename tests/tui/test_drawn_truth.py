@@ -162,6 +162,8 @@ def reason_in_words(truth: Fold, sequence) -> str:
         return "new"
     reason, need, free = sequence.deferred
     unit = {"no_blocks": "block", "max_num_seqs": "slot"}.get(reason)
+    if reason == "max_num_seqs" and len(truth.running) + need <= truth.max_num_seqs:
+        return "a slot is free now: next step"
     if reason == "max_num_seqs" and not free:
         return f"all {truth.max_num_seqs} slots taken"
     if unit is not None:

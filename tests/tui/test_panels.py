@@ -115,6 +115,31 @@ def test_each_word_of_a_prompt_leads_to_its_block_also_inside_a_chat_template(
             assert text in "".join(pieces)
 
 
+def test_a_prompt_begins_with_dots_if_the_model_saw_more_than_the_users_words(
+    shared_prefix,
+) -> None:
+    model = folded(shared_prefix.run(22))
+    state = model.fold.sequences[model.fold.running[0]]
+    request = model.fold.requests[state.request_id]
+    whole, shorter = Row(300), Row(300)
+    put_prompt(whole, model, state)
+    request.prompt_token_ids = [*request.prompt_token_ids[:-1] * 4, request.prompt_token_ids[-1]]
+    put_prompt(shorter, model, state)
+    assert text_of(whole.line()) == f"prompt {request.prompt}"
+    assert text_of(shorter.line()) == f"prompt …{request.prompt}"
+
+
+def test_a_request_that_got_no_slot_waits_for_the_next_step_when_one_is_free(stage, ask) -> None:
+    run = stage([ask("a", "one", "x y"), ask("b", "two", "y z")], max_num_seqs=1)
+    model, said = DashboardModel(run.header), set()
+    for event in run.run().events:
+        model.apply(event)
+        if isinstance(event, ev.StepEnd) and model.fold.waiting:
+            reason = rows(Waiting(), model, 60, 3)[0].partition("tok  ")[2].strip()
+            said.add((len(model.fold.running), reason))
+    assert said == {(1, "all 1 slot taken"), (0, "a slot is free now: next step")}
+
+
 def test_words_whose_pieces_are_unknown_are_drawn_without_a_target(shared_prefix) -> None:
     model = folded(shared_prefix.run(22))
     model.fold.token_pieces.clear()

@@ -72,4 +72,7 @@ def why_waiting(model: DashboardModel, position: int) -> str:
         return f"behind {short_name(fold.waiting[position - 1])}"
     if sequence.deferred is None:
         return "new"
+    reason, need, _ = sequence.deferred
+    if reason == "max_num_seqs" and len(fold.running) + need <= model.max_num_seqs:
+        return "a slot is free now: next step"
     return deferral(*sequence.deferred, model.max_num_seqs)
