@@ -80,6 +80,8 @@ class RunFacts:
         """Scheduled sequences, summed over the steps in `steps_with_waiting`."""
         self.seconds = 0.0
         self.pruned_beams = 0
+        self.drafts: dict[str, list[tuple[int, int]]] = {}
+        """Request id -> (drafts, accepted drafts) of each step of a sequence that had drafts."""
         self._usage = KVUsageMeter(header)
         self._used_slots: set[int] = set()
         self._computed_when_preempted: dict[str, int] = {}
@@ -177,6 +179,12 @@ class RunFacts:
         if event.kind == "prefill" and request.num_preemptions == 0:
             request.chunks.append(event.num_tokens)
 
+    def _verified(self, event: ev.DraftVerified) -> None:
+        share = next(item for item in self.fold.scheduled if item.seq_id == event.seq_id)
+        self.drafts.setdefault(self._request_of(event.seq_id).name, []).append(
+            (len(share.draft_token_ids), event.num_accepted)
+        )
+
     def _step_end(self, event: ev.StepEnd) -> None:
         kinds = {item.kind for item in self.fold.scheduled}
         self.mixed_steps += len(kinds) == 2
@@ -212,5 +220,6 @@ _NOTES = {
     ev.BlockHit: RunFacts._hit,
     ev.BlockHashed: RunFacts._hashed,
     ev.StepScheduled: RunFacts._scheduled,
+    ev.DraftVerified: RunFacts._verified,
     ev.StepEnd: RunFacts._step_end,
 }

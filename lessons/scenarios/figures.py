@@ -65,6 +65,19 @@ def _beams(facts: RunFacts) -> _Numbers:
     return ((facts.pruned_beams, "beams died on the way"), *_sharing(facts))
 
 
+def _speculation(facts: RunFacts) -> _Numbers:
+    counters = facts.fold.counters
+    accepted, drafts = (
+        counters.spec_decode_num_accepted_tokens,
+        counters.spec_decode_num_draft_tokens,
+    )
+    return (
+        (f"{accepted / max(drafts, 1):.0%}", f"of {plural(drafts, 'draft')} right"),
+        (accepted, "tokens without their own step"),
+        (_tokens_per_step(facts), "tokens a step"),
+    )
+
+
 def _sharing(facts: RunFacts) -> _Numbers:
     most = facts.most_saved
     saved = 0.0 if most is None else most.saved_by_sharing
@@ -85,4 +98,5 @@ _FIGURES: dict[str, Callable[[RunFacts], _Numbers]] = {
     "memory-pressure": _memory_pressure,
     "parallel-sampling": _parallel_sampling,
     "beams": _beams,
+    "speculation": _speculation,
 }

@@ -6,10 +6,11 @@
     memory-pressure   a KV cache too small for its requests
     parallel-sampling four texts for one prompt, which share its blocks until they write
     beams             a beam search that forks its best beams and prunes the others
+    speculation       answers that repeat themselves: drafts, and one step that verifies several
 
 A scenario runs on any chat model. `house.py` changes some requests for the house model. After a
-change of sizes, check that each scenario still shows its idea on both. (In the last two scenarios,
-no prompt may end on a block boundary: then no block would be copied on write.)
+change of sizes, check that each scenario still shows its idea on both. (In `parallel-sampling`
+and `beams`, no prompt may end on a block boundary: then no block would be copied on write.)
 """
 
 from collections.abc import Mapping
@@ -304,6 +305,60 @@ BEAMS = Scenario(
     ),
 )
 
+
+def _task(
+    request_id: str, question: str, max_tokens: int = 64, after_steps: int = 0
+) -> ScenarioRequest:
+    """A task of the house model. No penalty: it would make every repetition less likely."""
+    params = SamplingParams(temperature=0.0, max_tokens=max_tokens)
+    return ScenarioRequest(
+        request_id=request_id,
+        messages=({"role": "user", "content": question},),
+        params=params,
+        after_steps=after_steps,
+    )
+
+
+SPECULATION = Scenario(
+    name="speculation",
+    teaches=(
+        "Words that were there before are drafted, and one step verifies several of them: fewer"
+        " steps, the same text."
+    ),
+    watch=(
+        "right drafts are underlined, wrong ones are struck out; the story, which repeats nothing,"
+        " has few."
+    ),
+    options=MappingProxyType(
+        {
+            "num_gpu_blocks_override": 32,
+            "max_num_seqs": 4,
+            "max_num_batched_tokens": 96,
+            "max_model_len": 384,
+            "speculative_config": MappingProxyType(
+                {
+                    "method": "ngram",
+                    "num_speculative_tokens": 4,
+                    "prompt_lookup_max": 4,
+                    "prompt_lookup_min": 2,
+                }
+            ),
+        }
+    ),
+    waves=(
+        (_task("ada", "Repeat four times: Zoe wants the golden map of Paul."),),
+        (
+            _task("ben", "Repeat three times: Finn sees the red kite of Hana."),
+            _task("cleo", "Write a JSON record for request cleo, 128 tokens, waiting."),
+            _task("dan", "Copy this line: Olga has the old lamp of Sam."),
+            _task("eve", "Tell me a story about a dragon.", max_tokens=96),
+            _task("finn", "Repeat four times: robot dragon lighthouse baker", after_steps=28),
+            _task("gil", "Repeat three times: Monday bread tulip Paris", after_steps=48),
+            _task("hana", "Write a JSON record for Hana, 27, from Tokyo.", after_steps=64),
+        ),
+    ),
+)
+
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
         scenario.name: scenario
@@ -314,6 +369,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             MEMORY_PRESSURE,
             PARALLEL_SAMPLING,
             BEAMS,
+            SPECULATION,
         )
     }
 )

@@ -188,6 +188,45 @@ def _beams(facts: RunFacts) -> list[str]:
     return [first, _copies(facts, "beam"), _saved(facts)]
 
 
+def _speculation(facts: RunFacts) -> list[str]:
+    counters = facts.fold.counters
+    drafts, accepted = (
+        counters.spec_decode_num_draft_tokens,
+        counters.spec_decode_num_accepted_tokens,
+    )
+    if not drafts:
+        return [
+            "No token was drafted, so a step wrote one token of each text.",
+            "A draft needs words that were there before.",
+            _tokens_per_step(counters.generation_tokens, facts.fold.step),
+        ]
+    totals = {
+        name: tuple(map(sum, zip(*steps, strict=True))) for name, steps in facts.drafts.items()
+    }
+    best = max(totals, key=lambda name: totals[name][1])
+    worst = min(totals, key=lambda name: totals[name][1] / totals[name][0])
+    each = ", ".join(
+        f"{totals[name][1]} of {totals[name][0]} for {name}"
+        for name in dict.fromkeys((best, worst))
+    )
+    return [
+        (
+            f"{accepted:,} of {plural(drafts, 'draft')} were right ({accepted / drafts:.0%}):"
+            f" {each}. A right draft is a token that needs no step of its own."
+        ),
+        (
+            f"{plural(counters.spec_decode_num_drafts, 'decode')} with drafts wrote"
+            f" {1 + accepted / counters.spec_decode_num_drafts:.1f} tokens on average; without"
+            " drafts, a decode writes one."
+        ),
+        (
+            f"{plural(drafts - accepted, 'draft')} were wrong: their rows went through the model"
+            " for nothing, and their slots were written again. The text is the same as without"
+            " drafts."
+        ),
+    ]
+
+
 def _copies(facts: RunFacts, what: str) -> str:
     forks, copies = facts.fold.counters.forked_sequences, facts.fold.counters.copied_blocks
     if not copies:
@@ -259,4 +298,5 @@ _STORIES: dict[str, Callable[[RunFacts], list[str]]] = {
     "memory-pressure": _memory_pressure,
     "parallel-sampling": _parallel_sampling,
     "beams": _beams,
+    "speculation": _speculation,
 }

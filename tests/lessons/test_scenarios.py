@@ -20,6 +20,7 @@ from minivllm.lessons.scenarios.scenarios import (
     PARALLEL_SAMPLING,
     SCENARIOS,
     SHARED_PREFIX,
+    SPECULATION,
 )
 from minivllm.lessons.scenarios.stories import tell
 
@@ -111,6 +112,17 @@ def test_memory_pressure_changes_no_output(runs, model, smollm2_path):
     }
 
 
+def test_speculation_writes_the_same_texts_in_fewer_steps(runs, model, smollm2_path):
+    drafted = runs[SPECULATION.name]
+    plain = play(SPECULATION, model, smollm2_path, speculative_config=None)
+    assert {name: output.outputs[0] for name, output in drafted.outputs.items()} == {
+        name: output.outputs[0] for name, output in plain.outputs.items()
+    }
+    if model == "house":  # random weights may repeat nothing
+        assert drafted.facts.fold.counters.spec_decode_num_accepted_tokens > 0
+        assert drafted.facts.fold.step < plain.facts.fold.step
+
+
 @pytest.mark.parametrize("name", [MEMORY_PRESSURE.name, "beams"])
 def test_a_scenario_is_the_same_in_every_run(runs, model, smollm2_path, name):
     assert play(SCENARIOS[name], model, smollm2_path).events == runs[name].events
@@ -131,6 +143,12 @@ def counted(name: str, facts: RunFacts) -> list[object]:
         case "parallel-sampling":
             saved = f"{facts.most_saved.saved_by_sharing:.0%}"[:-1]
             return ["8 samples", "6 forks", "6 block copies", saved]
+        case "speculation":
+            drafts = counters.spec_decode_num_draft_tokens
+            accepted = counters.spec_decode_num_accepted_tokens
+            if not drafts:  # random weights behind a real tokenizer repeat nothing
+                return [counters.generation_tokens]
+            return [accepted, drafts, counters.spec_decode_num_drafts, drafts - accepted]
     # Each search has four beams left at its end.
     return [
         counters.forked_sequences + 2 - 2 * 4,

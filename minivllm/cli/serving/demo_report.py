@@ -131,6 +131,11 @@ def print_demo_report(
             f" {plural(counters.copied_blocks, 'copied block')},"
             f" {plural(facts.pruned_beams, 'pruned beam')}.\n"
         )
+    if counters.spec_decode_num_draft_tokens:
+        counts += (
+            f"{plural(counters.spec_decode_num_draft_tokens, 'draft')},"
+            f" {counters.spec_decode_num_accepted_tokens:,} of them right.\n"
+        )
     say(counts)
     if counters.finished_requests < total and not is_over:
         say("The run was stopped early. Until then:")
@@ -182,6 +187,8 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
         "forked_sequences": counters.forked_sequences,
         "copied_blocks": counters.copied_blocks,
         "pruned_beams": facts.pruned_beams,
+        "draft_tokens": counters.spec_decode_num_draft_tokens,
+        "accepted_draft_tokens": counters.spec_decode_num_accepted_tokens,
         "invariant_violations": counters.invariant_violations,
         "steps": facts.fold.step,
         "prompt_tokens": counters.prompt_tokens,
