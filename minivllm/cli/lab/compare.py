@@ -40,6 +40,7 @@ _ROWS = (
     ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
     ("steps", "steps", "{:,}"),
     ("preemptions", "preemptions", "{:,}"),
+    ("drafts that were right", "draft_acceptance", "{:.0%}"),
     ("time to first token, p50, s", "ttft_p50_s", "{:.3f}"),
     ("time to first token, p99, s", "ttft_p99_s", "{:.3f}"),
     ("time between tokens, p50, s", "itl_p50_s", "{:.4f}"),

@@ -28,6 +28,8 @@ class Measured:
     """Seconds from `began` to the end of the last step."""
     output_tokens: int
     preemptions: int
+    draft_acceptance: float | None = None
+    """Share of the drafts that were right; None without drafts."""
 
     def as_json(self) -> dict[str, object]:
         """Return the value of `a` or `b` in the JSON of `minivllm compare`.
@@ -48,6 +50,7 @@ class Measured:
             "steps": len(usage),
             "seconds": self.seconds,
             "preemptions": self.preemptions,
+            "draft_acceptance": self.draft_acceptance,
             "ttft_p50_s": _percentile(latencies.time_to_first_token, 50),
             "ttft_p99_s": _percentile(latencies.time_to_first_token, 99),
             "itl_p50_s": _percentile(latencies.between_tokens, 50),
@@ -66,6 +69,8 @@ def measure_recording(name: str, path: Path) -> Measured:
         meter.apply(event)
     if not meter.samples:
         raise BenchError(f"{path} contains no step of the engine, so there is nothing to compare.")
+    counters = meter.fold.counters
+    drafts = counters.spec_decode_num_draft_tokens
     began = next(event.t for event in events if isinstance(event, ev.RequestArrived))
     return Measured(
         name=name,
@@ -74,8 +79,9 @@ def measure_recording(name: str, path: Path) -> Measured:
         latencies=measure_latencies(events),
         began=began,
         seconds=meter.samples[-1].t - began,
-        output_tokens=meter.fold.counters.generation_tokens,
-        preemptions=meter.fold.counters.num_preemptions,
+        output_tokens=counters.generation_tokens,
+        preemptions=counters.num_preemptions,
+        draft_acceptance=counters.spec_decode_num_accepted_tokens / drafts if drafts else None,
     )
 
 

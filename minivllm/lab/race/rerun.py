@@ -83,9 +83,13 @@ class RecordedModel:
         self, sequences: list[Sequence], logits: Any, watched: Collection[Sequence] = ()
     ) -> list[SampledToken]:
         return [
-            SampledToken(self._outputs[one.request.request_id][one.index][one.num_output_tokens])
-            for one in sequences
+            self._token(self._outputs[one.request.request_id][one.index], one) for one in sequences
         ]
+
+    @staticmethod
+    def _token(output: list[int], sequence: Sequence) -> SampledToken:
+        # A row after a draft can be behind the end of the recorded text; its token is not kept.
+        return SampledToken(output[min(sequence.num_output_tokens, len(output) - 1)])
 
 
 class RecordedPieces:

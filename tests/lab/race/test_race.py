@@ -1,5 +1,6 @@
 """A race serves the recorded requests again, with the recorded tokens, on both sides."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from minivllm.events.fold import Fold
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.lab.compare.measure import measure_recording
-from minivllm.lab.race.recorded import RecordedRun, read_recorded_run
+from minivllm.lab.race.recorded import RecordedRequest, RecordedRun, read_recorded_run
 from minivllm.lab.race.rerun import longest_that_fits, plan_side, rerun
 
 SIDES = ("static+contiguous", "continuous+paged")
@@ -66,7 +67,19 @@ def tokens_of(events: list[ev.Event]) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("name", [*SIDES, "sequential", "static+delay", "unchunked"])
+def test_drafts_at_the_end_of_the_shorter_sample_change_no_token(tmp_path: Path) -> None:
+    run = read_recorded_run(write(tmp_path / "log.jsonl", several_requests()))
+    samples = [[5, 6, 7, 5, 6, 7, 5, 6, 7, 5], [5, 6, 7, 5, 6, 9]]
+    request = RecordedRequest("r", [5, 6, 7, 5, 6, 7], None, samples, at=0.0)
+    run = dataclasses.replace(run, requests=[request])
+    _, plain = ran(run, "plain", tmp_path / "plain.jsonl")
+    fold, drafted = ran(run, "ngram", tmp_path / "ngram.jsonl")
+    assert tokens_of(drafted) == tokens_of(plain) == {"r.0": samples[0], "r.1": samples[1]}
+    assert fold.counters.spec_decode_num_accepted_tokens > 0
+    assert drafted[-1].step < plain[-1].step
+
+
+@pytest.mark.parametrize("name", [*SIDES, "sequential", "static+delay", "unchunked", "ngram"])
 def test_every_request_gets_its_recorded_tokens_and_text(name: str, tmp_path: Path) -> None:
     engine = several_requests()
     run = read_recorded_run(write(tmp_path / "log.jsonl", engine))
