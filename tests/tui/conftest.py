@@ -270,6 +270,32 @@ def beams() -> Stage:
 
 
 @pytest.fixture
+def drafts() -> Stage:
+    """Answers that repeat words, drafted by prompt lookup: right, wrong and partly right drafts."""
+    line = " the red fox sees the blue fox under the old bridge ,"
+    asks = [
+        Ask("r0", f"Repeat :{line}", f"{line} and{line} but the red fox sees green .", 0, 60),
+        Ask(
+            "r1",
+            f"Go on :{line}{line}",
+            " the red fox runs , the red fox sees a bee",
+            0,
+            40,
+            samples=2,
+        ),
+        Ask("r2", _QUESTIONS[0][0], _QUESTIONS[0][1] + _MORE, arrives=2, max_tokens=70),
+        Ask("r3", _QUESTIONS[1][0], " so it is , so it was" * 6, arrives=9, max_tokens=30),
+    ]
+    options = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2}
+    return Stage(
+        asks,
+        num_blocks=48,
+        speculative_config={**options, "prompt_lookup_max": 3},
+        enable_prefix_caching=True,
+    )
+
+
+@pytest.fixture
 def stage() -> Callable[..., Stage]:
     """`Stage` itself, for tests with their own requests."""
     return Stage

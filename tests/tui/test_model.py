@@ -15,7 +15,7 @@ def feed(model: DashboardModel, events: list[ev.Event]) -> DashboardModel:
     return model
 
 
-@pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams"])
+@pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams", "drafts"])
 def test_the_model_folds_what_the_engine_is(scenario: str, request: pytest.FixtureRequest) -> None:
     stage = request.getfixturevalue(scenario)
     model, seen = DashboardModel(stage.header), 0
@@ -38,7 +38,7 @@ def test_tokens_per_second_are_those_of_the_last_two_seconds(shared_prefix) -> N
     assert model.tokens_per_second() == pytest.approx(tokens / (ends[-1] - first))
 
 
-@pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams"])
+@pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams", "drafts"])
 def test_a_packed_model_is_fully_restored_and_continues_alike(
     scenario: str, request: pytest.FixtureRequest
 ) -> None:

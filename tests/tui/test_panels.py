@@ -87,7 +87,8 @@ def test_each_word_of_a_slot_leads_to_the_block_that_holds_it(
                     fold.token_pieces[token_id] for token_id in state.output_token_ids[first:last]
                 )
                 assert text in held
-                assert entry * size < position
+                # Words with a draft's mark are drawn one by one.
+                assert entry * size < position or scenario == "drafts"
                 position = entry * size
                 num_seen += 1
     assert num_seen > 50

@@ -45,9 +45,15 @@ def why_step(model: DashboardModel, step: int) -> str:
     used = (
         f"Step {step:,} scheduled {record.used:,} of"
         f" {plural(record.budget, 'token')} ({record.decode_tokens:,} decode,"
-        f" {record.prefill_tokens:,} prefill)"
+        f" {record.prefill_tokens:,} prefill{_drafts(record)})"
     )
     return f"{used}{_preempted_in(record)}; {_why_left_over(model, record)}."
+
+
+def _drafts(record: StepRecord) -> str:
+    if not record.draft_tokens:
+        return ""
+    return f", {plural(record.draft_tokens, 'draft')} of which {record.num_accepted:,} were right"
 
 
 def _preempted_in(record: StepRecord) -> str:

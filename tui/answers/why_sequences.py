@@ -10,6 +10,7 @@ from minivllm.events.ledger import SequenceRecord
 from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.events.types import DeferReason
 from minivllm.text import plural, short_name
+from minivllm.tui.answers.why_drafts import why_drafts
 from minivllm.tui.answers.why_tokens import why_token
 from minivllm.tui.state.decisions import cause_of_preemption, deferral
 from minivllm.tui.state.model import DashboardModel
@@ -196,6 +197,8 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
     """Why a sequence got this many tokens. left: the budget that was left at its turn."""
     got = f"got {plural(item.num_tokens, 'token')} in step {model.fold.step:,}"
     if item.kind == "decode":
+        if item.draft_token_ids:
+            return f"{got}: its newest one and {why_drafts(model, item)}"
         return (
             f"{got}: its first {item.num_computed_tokens:,} tokens were computed before,"
             " and a decode computes only the newest one"

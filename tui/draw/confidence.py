@@ -18,6 +18,6 @@ def confidence_style(percent: int | None) -> str:
 
 
 def put_word(row: Row, word: str, style: str, target: Target | None) -> None:
-    """Append a word; the spaces before it are neither underlined nor in reverse."""
-    bare = word.lstrip(" ") if "_" in style or "!" in style else word
+    """Append a word; the spaces before it are not underlined, struck out or in reverse."""
+    bare = word.lstrip(" ") if any(mark in style for mark in "_~!") else word
     row.put(word[: len(word) - len(bare)], "text", target=target).put(bare, style, target=target)

@@ -24,6 +24,10 @@ class Contents(NamedTuple):
     """How many of them belong to the owner's prompt; the rest is its output."""
     new: range
     """Those that the current step has written, as indices of `token_ids`."""
+    drafts: Sequence[tuple[int, bool | None]] = ()
+    """(token id, whether it was right; None before the verification) of the step's drafts that are
+    behind these tokens. The slots of wrong drafts are written, but count as empty again.
+    """
 
 
 NOTHING = Contents((), 0, range(0))
@@ -45,7 +49,24 @@ def contents(model: DashboardModel, block_id: int, owners: list[tuple[str, int]]
     prompt = model.fold.requests[state.request_id].prompt_token_ids[first:last]
     skipped = max(first - state.num_prompt_tokens, 0)
     output = state.output_token_ids[skipped : max(last - state.num_prompt_tokens, 0)]
-    return Contents([*prompt, *output], len(prompt), _new(model, owners, first, last))
+    token_ids = [*prompt, *output]
+    drafts = _drafts(model, seq_id, first + len(token_ids), first + size)
+    return Contents(token_ids, len(prompt), _new(model, owners, first, last), drafts)
+
+
+def _drafts(
+    model: DashboardModel, seq_id: str, start: int, stop: int
+) -> list[tuple[int, bool | None]]:
+    """The drafts of this step at the positions from `start` to `stop`."""
+    draft = model.drafts.current(seq_id, model.fold.step)
+    if draft is None:
+        return []
+    accepted = draft.num_accepted
+    return [
+        (token_id, None if accepted is None else at < accepted)
+        for at, token_id in enumerate(draft.token_ids)
+        if start <= draft.position + at < stop
+    ]
 
 
 def _new(model: DashboardModel, owners: list[tuple[str, int]], first: int, last: int) -> range:

@@ -219,6 +219,11 @@ _SENTENCES = {
         "muted",
     ),
     ev.BlockEvicted: lambda e: ("loses", ", evicted", "warn"),
+    ev.DraftVerified: lambda e: (
+        f"keeps {plural(e.num_accepted, 'draft')}" if e.num_accepted else "keeps no draft",
+        "",
+        "good" if e.num_accepted else "warn",
+    ),
     ev.OptionChanged: lambda e: (
         f"{clean(str(e.name))} is now {e.value}",
         f", it was {e.old}",

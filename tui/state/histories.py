@@ -8,7 +8,7 @@ logs: half of all events would be compared with every case and match none.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -19,11 +19,14 @@ SHARES_KEPT = 48
 """Number of last steps that keep their shares."""
 
 
+ShareKind = ev.ScheduledKind | Literal["draft"]
+
+
 class Share(NamedTuple):
-    """The part of a step's token budget that one sequence got."""
+    """The part of a step's token budget that one sequence got. Its drafts have their own share."""
 
     seq_id: str
-    kind: ev.ScheduledKind
+    kind: ShareKind
     num_tokens: int
 
 
@@ -33,6 +36,10 @@ class StepRecord(msgspec.Struct, gc=False):
     budget: int
     prefill_tokens: int = 0
     decode_tokens: int = 0
+    """Without drafts."""
+    draft_tokens: int = 0
+    num_accepted: int = 0
+    """How many drafts were right."""
     packed_shares: bytes = b""
     """`shares`, encoded as in a keyframe, and decoded only when drawn; empty for old steps."""
     num_hits: int = 0
@@ -58,7 +65,7 @@ class StepRecord(msgspec.Struct, gc=False):
 
     @property
     def used(self) -> int:
-        return self.prefill_tokens + self.decode_tokens
+        return self.prefill_tokens + self.decode_tokens + self.draft_tokens
 
 
 _SHARES_DECODER = msgspec.msgpack.Decoder(list[Share])
@@ -67,7 +74,7 @@ _SHARES_DECODER = msgspec.msgpack.Decoder(list[Share])
 class PastSteps(msgspec.Struct):
     records: list[StepRecord] = []
     current: StepRecord | None = None
-    current_shares: list[tuple[str, ev.ScheduledKind, int]] = []
+    current_shares: list[tuple[str, ShareKind, int]] = []
 
     def apply(self, event: ev.Event) -> None:
         self.APPLY[type(event)](self, event)
@@ -78,6 +85,14 @@ class PastSteps(msgspec.Struct):
 
     def _share(self, event: ev.StepScheduled) -> None:
         self.current_shares.append((event.seq_id, event.kind, event.num_tokens))
+
+    def _drafted(self, event: ev.DraftProposed) -> None:
+        # Drafts are planned after all other tokens, so their shares are last.
+        self.current_shares.append((event.seq_id, "draft", len(event.token_ids)))
+
+    def _verified(self, event: ev.DraftVerified) -> None:
+        if self.current is not None:
+            self.current.num_accepted += event.num_accepted
 
     def _hit(self, event: ev.BlockHit) -> None:
         if self.current is not None:  # None if the recording begins inside a step
@@ -109,12 +124,11 @@ class PastSteps(msgspec.Struct):
         current = self.current
         if current is not None:
             current.t = event.t
-            current.prefill_tokens = sum(
-                number for _, kind, number in self.current_shares if kind == "prefill"
-            )
-            current.decode_tokens = (
-                sum(number for *_, number in self.current_shares) - current.prefill_tokens
-            )
+            totals = {"prefill": 0, "decode": 0, "draft": 0}
+            for _, kind, number in self.current_shares:
+                totals[kind] += number
+            current.prefill_tokens, current.decode_tokens = totals["prefill"], totals["decode"]
+            current.draft_tokens = totals["draft"]
             current.packed_shares = msgspec.msgpack.encode(self.current_shares)
             current.seconds = (event.t_schedule, event.t_prepare, event.t_model, event.t_sample)
             self._keep(current)
@@ -130,6 +144,8 @@ class PastSteps(msgspec.Struct):
     APPLY: ClassVar[dict[type[ev.Event], Callable]] = {
         ev.StepBegin: _begin,
         ev.StepScheduled: _share,
+        ev.DraftProposed: _drafted,
+        ev.DraftVerified: _verified,
         ev.BlockHit: _hit,
         ev.BlockEvicted: _evicted,
         ev.RequestPreempted: _preempted,

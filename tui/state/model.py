@@ -24,6 +24,7 @@ from minivllm.events.state import EngineState
 from minivllm.tui.state.block_histories import BlockAge, BlockAges, Lookups
 from minivllm.tui.state.branches import Branches
 from minivllm.tui.state.decisions import TOLD_KINDS, DecisionLog
+from minivllm.tui.state.drafts import Drafts
 from minivllm.tui.state.explanations import Explanations
 from minivllm.tui.state.histories import PastSteps, StepRecord
 from minivllm.tui.state.letters import Letters
@@ -56,6 +57,7 @@ class _Remembered(msgspec.Struct):
     """The newest one, while its sequence runs."""
     trace: ev.KernelTraced | None = None
     explanations: Explanations = msgspec.field(default_factory=Explanations)
+    drafts: Drafts = msgspec.field(default_factory=Drafts)
     branches: Branches = msgspec.field(default_factory=Branches)
     rate: list[tuple[float, int]] = []
     """(time, output tokens so far) at the end of each of the last steps."""
@@ -115,6 +117,7 @@ class DashboardModel:
         self.ages = self.remembered.ages
         self.mass = self.remembered.mass
         self.explanations = self.remembered.explanations
+        self.drafts = self.remembered.drafts
         self.branches = self.remembered.branches
         self._rate = self.remembered.rate
         self._listeners = self._listeners_by_kind()
@@ -157,6 +160,8 @@ class DashboardModel:
             ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
             ((ev.BlockHashed,), partial(_keep_tokens, self.fold, self.ages)),
             ((ev.StepEnd,), partial(_note_used_blocks, self.fold, self.steps)),
+            (Drafts.APPLY, partial(self.remembered.drafts.apply, self.fold)),
+            ((ev.DraftProposed,), partial(_touch_drafted, self.fold, self.ages)),
             (TOLD_KINDS, self.remembered.tell),
             (self.steps.APPLY, self.steps),
             (self.ledger.APPLY.keys() - {ev.TokenSampled}, self.ledger.apply),
@@ -254,6 +259,15 @@ def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None
     )
     if start < stop:
         ages.write(sequence.block_table[start // size : -(-stop // size)], event.step)
+
+
+def _touch_drafted(fold: Fold, ages: BlockAges, event: ev.DraftProposed) -> None:
+    """Mark the blocks into which the step writes drafts; events of a new block follow."""
+    sequence, size = fold.sequences[event.seq_id], fold.header.block_size
+    stop = sequence.num_computed_tokens + len(event.token_ids)
+    ages.write(
+        sequence.block_table[sequence.num_computed_tokens // size : -(-stop // size)], event.step
+    )
 
 
 def _keep_tokens(fold: Fold, ages: BlockAges, event: ev.BlockHashed) -> None:

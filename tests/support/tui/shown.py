@@ -8,7 +8,7 @@ from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.panel import Panel
 from support.engine.random_runs import standing_at
 
-SCENARIOS = ("shared_prefix", "memory_pressure", "samples", "beams")
+SCENARIOS = ("shared_prefix", "memory_pressure", "samples", "beams", "drafts")
 """Fixtures of tests/tui/conftest.py, used by most panel tests."""
 ROOMS = [(1, 1), (2, 3), (10, 2), (24, 4), (38, 9), (79, 8), (118, 20), (200, 60)]
 """Panel sizes, from one cell to a whole terminal."""

@@ -34,7 +34,6 @@ WITHOUT_A_SENTENCE = {
     ev.StepScheduled,
     ev.StepEnd,
     ev.DraftProposed,
-    ev.DraftVerified,
     ev.AttentionMass,
     ev.TokenAttention,
     ev.TokenExplained,

@@ -126,8 +126,15 @@ def test_signs_show_hits_copies_and_evictions_of_the_last_steps(
     blockmap.context.still = still
     happened: dict[int, tuple[int, str]] = {}
     seen: set[str] = set()
+    drafted: dict[str, tuple[int, range, str]] = {}
     for number, event in enumerate(stage.run().events):
         model.apply(event)
+        if isinstance(event, ev.DraftProposed):
+            first = model.fold.sequences[event.seq_id].num_tokens
+            drafted[event.seq_id] = event.step, range(first, first + len(event.token_ids)), "?"
+        elif isinstance(event, ev.DraftVerified):
+            rejected = drafted[event.seq_id][1][event.num_accepted :]
+            drafted[event.seq_id] = event.step, rejected, "~"
         if isinstance(event, ev.BlockCopied):
             happened[event.src], happened[event.dst] = (event.step, "→"), (event.step, "←")
         elif type(event) in SIGNS:
@@ -140,13 +147,20 @@ def test_signs_show_hits_copies_and_evictions_of_the_last_steps(
             for block_id, (step, sign) in happened.items()
             if model.fold.step - step < lasts
         }
+        for seq_id, (step, positions, sign) in drafted.items():
+            if step == model.fold.step and seq_id in model.fold.sequences:
+                table = model.fold.sequences[seq_id].block_table
+                for entry in {at // stage.header.block_size for at in positions}:
+                    if entry < len(table):  # else the block was given back
+                        expected.setdefault(table[entry], (sign, 0))
         for size in ((112, 40), (37, 12)):
             grid = lay_out(stage.header.num_blocks, size[0], size[1] - 1)
             assert read_signs(blockmap.lines(model, *size), grid) == {
                 block_id: (sign, shades[age]) for block_id, (sign, age) in expected.items()
             }
         seen |= {sign for sign, _ in expected.values()}
-    assert seen == ({"→", "←"} if scenario in ("samples", "beams") else {"●", "×"})
+    copies = {"→", "←"} if scenario in ("samples", "beams", "drafts") else {"●", "×"}
+    assert seen == copies | ({"?", "~"} if scenario == "drafts" else set())
 
 
 def test_without_room_for_signs_letters_have_their_colours(shared_prefix) -> None:
@@ -173,7 +187,7 @@ def read_signs(lines: list[Line], grid: Grid) -> dict[int, tuple[str, str]]:
     for y, line in enumerate(without_legend(lines)):
         x = 0
         for text, style in line:
-            if text in ("●", "→", "←", "×"):
+            if text in ("●", "→", "←", "×", "?", "~"):
                 cell = grid.cell_at(x + 1, y)
                 if cell is None or grid.numbered:
                     cell = grid.cell_at(x, y)

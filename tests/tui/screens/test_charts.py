@@ -17,6 +17,7 @@ from minivllm.tui.state.histories import STEPS_KEPT
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts, columns
 
+DRAFTS = "drafts that were right"
 GLYPHS = " ▁▂▃▄▅▆▇█"
 
 
@@ -41,6 +42,11 @@ def reference(header: ev.LogHeader, events: list[ev.Event]) -> dict[str, dict[in
             used = sum(block.ref_cnt > 0 for block in fold.blocks)
             found["blocks in use"][event.step] = used
             found["output tokens per step"].setdefault(event.step, 0)
+            drafts = [one for one in fold.scheduled if one.draft_token_ids]
+            if drafts:
+                accepted = sum(one.num_accepted for one in drafts)
+                total = sum(len(one.draft_token_ids) for one in drafts)
+                found[DRAFTS][event.step] = accepted / total
     return found
 
 
@@ -48,7 +54,8 @@ def check_charts(model: DashboardModel, events: list[ev.Event]) -> None:
     expected = reference(model.header, events)
     charts = [*StepCharts().charts(model), *LatencyCharts().charts(model)]
     assert [chart.name for chart in charts] == [
-        "output tokens per step", "blocks in use", "time to first token", "time between tokens",
+        "output tokens per step", *([DRAFTS] if DRAFTS in expected else []),
+        "blocks in use", "time to first token", "time between tokens",
     ]  # fmt: skip
     for chart in charts:
         by_step = {
@@ -80,7 +87,8 @@ def test_the_columns_on_the_screen_are_the_values(
     model = folded(run)
     check_charts(model, run.events)
     expected = reference(model.header, run.events)["blocks in use"]
-    shown = rows(StepCharts(), model, 30, 12)[7:]
+    num = len(StepCharts().charts(model))
+    shown = rows(StepCharts(), model, 30, 6 * num)[6 * num - 5 :]
     total = len(model.fold.blocks)
     assert heights(shown, 30) == [
         max(round(used * 5 * 8 / total), 1) if used else 0 for used in expected.values()

@@ -37,21 +37,27 @@ class Watched:
 
 def check_all_steps(stage, model: DashboardModel, steps: dict[int, list[tuple]]) -> None:
     """Before the tokens of a step, all rows are known; after it, those of unfinished sequences."""
-    checked = 0
+    checked, is_planned = 0, False
     for event, after in zip(stage.events, [*stage.events[1:], None], strict=True):
         model.apply(event)
-        is_planned = isinstance(event, ev.StepScheduled | ev.BlockHashed)
-        if isinstance(event, ev.StepEnd) or (is_planned and isinstance(after, ev.TokenSampled)):
+        if isinstance(event, ev.StepBegin):
+            is_planned = True
+        planned = ev.StepScheduled | ev.BlockHashed | ev.DraftProposed | ev.BlockAllocated
+        comes_next = is_planned and isinstance(event, planned)
+        comes_next = comes_next and isinstance(after, ev.TokenSampled | ev.DraftVerified)
+        if isinstance(event, ev.StepEnd) or comes_next:
             shown = list(input_tokens(model, 0, 10_000))
             assert [token.row for token in shown] == list(range(len(shown)))
             truth = steps[event.step]
             assert len(shown) == len(truth)
             for token, (position, token_id, slot) in zip(shown, truth, strict=True):
                 is_gone = token.seq_id not in model.fold.sequences
-                assert not (is_gone and is_planned)
+                assert not (is_gone and comes_next)
                 expected = (None, None) if is_gone else (token_id, slot)
+                if token.is_right is False and token.slot is None:
+                    expected = token_id, None  # the block of rejected drafts was given back
                 assert (token.position, token.token_id, token.slot) == (position, *expected)
-            checked += 1
+            checked, is_planned = checked + 1, False
     assert checked >= len(steps)
 
 

@@ -15,6 +15,7 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from minivllm.text import format_memory
+from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE, UNDONE
 from minivllm.tui.draw.lines import Line, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
@@ -77,7 +78,8 @@ class BlockMap(Panel):
         " same beginning can reuse it), ·· is empty. A reversed cell: the last step wrote"
         " tokens into the block, or took, found, copied, freed or evicted it. A sign before"
         " the cell says more, and fades in the next two steps: ● found by a lookup, → copied"
-        " to ←, × evicted. Where cells have no numbers, the letter has the sign's colour."
+        " to ←, × evicted; for one step, ? drafts and ~ slots of wrong drafts. Where cells have"
+        " no numbers, the letter has the sign's colour."
         " If there is room, the words of the selected block are drawn under the map."
     )
 
@@ -113,9 +115,10 @@ class BlockMap(Panel):
                 lines += self._words(model, chosen, width, map_height - len(lines))
         lines.extend([()] * (height - 1 - len(lines)))
         if height > 1:
-            legend = _legend(grid.blocks_per_cell, width)
+            signs = _SIGNS + (_DRAFT_SIGNS if model.drafts.by_seq else ())
+            legend = _legend(grid.blocks_per_cell, width, signs)
             if grid.blocks_per_cell == 1 and _HIT[0] not in legend and not lines[-1]:
-                lines[-1] = _explain(*_SIGNS)
+                lines[-1] = first_that_fits(width, _explain(*signs), _explain(*_SIGNS))
             lines.append(legend)
         return lines
 
@@ -310,11 +313,12 @@ _CACHED, _FREE, _TOUCHED = (
 )
 _HIT, _COPY, _EVICTED = (("●", "good"),), (("→ ←", "accent"),), (("×", "bad"),)
 _SIGNS = (_HIT, "hit"), (_COPY, "copied"), (_EVICTED, "evicted")
+_DRAFT_SIGNS = (((DRAFT, DRAFT_STYLE),), "drafts"), (((UNDONE, "bad"),), "undone")
 _ALL, _MIXED = (("█a", "hue0"),), (("▃+", "text"),)
 _CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
 
 
-def _legend(blocks_per_cell: int, width: int) -> Line:
+def _legend(blocks_per_cell: int, width: int, signs: tuple) -> Line:
     if blocks_per_cell > 1:
         each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),)
         return first_that_fits(
@@ -338,14 +342,14 @@ def _legend(blocks_per_cell: int, width: int) -> Line:
     )
     return first_that_fits(
         width,
-        _explain(*all_cells, *_SIGNS),
+        _explain(*all_cells, *signs),
         _explain(
             (_OWNED, "a's"),
             (_SHARED, "2 share"),
             (_CACHED, "cached"),
             (_FREE, "empty"),
             (_TOUCHED, "touched"),
-            *_SIGNS,
+            *signs,
         ),
         _explain(*all_cells),
         _explain(

@@ -17,6 +17,7 @@ from rich.cells import cell_len
 
 from minivllm.text import clean, plural
 from minivllm.tui.context import Context
+from minivllm.tui.draw.drafts import bracketed, draft_style
 from minivllm.tui.draw.lines import Line, Row, Span, joined
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.block_words import UNKNOWN_WORDS, Contents, contents
@@ -41,7 +42,8 @@ class BlockCards(Panel):
     HELP_TEXT = (
         "Blocks with their text. A shared block is one card with a stripe and the letter of"
         " each owner; ░ is free but cached. Reversed words were written by this step, and ╴ is"
-        " a slot without a token. If not all blocks fit, those that the engine writes, those"
+        " a slot without a token. Drafts are in brackets, right ones underlined; wrong ones are struck"
+        " out, and their slots are free again. If not all blocks fit, those that the engine writes, those"
         " that are shared and the ends of the texts come first."
     )
 
@@ -117,6 +119,9 @@ def card(
         head.put(" cached" if model.fold.blocks[block_id].hash is not None else " empty", "cached")
     elif len(held.token_ids) < model.header.block_size:
         head.put(f" {len(held.token_ids)} of {model.header.block_size}", "muted")
+    for is_right, what in ((None, "+{} drafted"), (False, "{} undone")):
+        if count := sum(1 for _, right in held.drafts if right is is_right):
+            head.put(f" {what.format(count)}", "muted")
     if block_id in happened:
         sign, style = happened[block_id]
         head.put(f" {sign}", style)
@@ -139,7 +144,10 @@ def _words(
         style = "cached=" if not owned else "text=" if at < held.num_prompt else "good="
         new = "!" if at in held.new else ""
         yield clean(pieces.get(token_id, f" {token_id}")), f"{style}{new}@{target}"
-    for _ in range(model.header.block_size - len(held.token_ids)):
+    for token_id, is_right in held.drafts:
+        word = bracketed(clean(pieces.get(token_id, f" {token_id}")).strip(" "), is_right)
+        yield f" {word}", f"{draft_style(is_right)}=!@{target}"
+    for _ in range(model.header.block_size - len(held.token_ids) - len(held.drafts)):
         yield "╴", f"faint=@{target}"
 
 

@@ -3,17 +3,20 @@
     █a   full, owned by a              ▃2   part full, shared by 2 sequences
     ░a   free, cached, last held by a  ··   empty
 
-A hit, a copy or an eviction adds a sign to its block, which fades during the next two steps. This
-is a part of the state and not of the time on the wall: a paused picture shows it, too.
+A hit, a copy or an eviction adds a sign to its block, which fades during the next two steps. Drafts
+add one for their own step: `?` before the verification, `~` if slots became empty again. This is a
+part of the state and not of the time on the wall: a paused picture shows it, too.
 
 A test compares the drawn lines with the fold.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, compress
 from operator import is_not
 from typing import NamedTuple
 
+from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE, UNDONE
 from minivllm.tui.draw.lines import Span
 from minivllm.tui.state.block_histories import STEPS_OF_BEATS, Beat
 from minivllm.tui.state.model import DashboardModel
@@ -99,7 +102,24 @@ def signs(model: DashboardModel, *, fades: bool = True) -> dict[int, Span]:
             if block_id not in found:
                 glyph, colour = _SIGNS[beat]
                 found[block_id] = glyph, (f"{colour}*", colour, "faint")[age]
+    for block_id, sign in _draft_signs(model):
+        found.setdefault(block_id, sign)
     return found
+
+
+def _draft_signs(model: DashboardModel) -> Iterator[tuple[int, Span]]:
+    """The blocks with drafts that are not verified, or with slots of wrong drafts."""
+    size = model.header.block_size
+    for item in model.fold.scheduled:
+        sequence = model.fold.sequences.get(item.seq_id) if item.draft_token_ids else None
+        if sequence is None:
+            continue
+        stop = item.num_computed_tokens + item.num_tokens
+        start = stop - len(item.draft_token_ids) + (item.num_accepted or 0)
+        sign = (DRAFT, DRAFT_STYLE) if item.num_accepted is None else (UNDONE, "bad*")
+        if start < stop:
+            for block_id in sequence.block_table[start // size : -(-stop // size)]:
+                yield block_id, sign
 
 
 # Cached, so that equal cells are the same object and two frames are compared fast.

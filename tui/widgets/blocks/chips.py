@@ -7,6 +7,7 @@ prompt  ·of ·your ·own │ You ·are ·a ·careful ·assistant ╴ ╴ ╴ �
 from typing import NamedTuple
 
 from minivllm.tui.context import Context
+from minivllm.tui.draw.drafts import bracketed, draft_style
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.block_words import (
     UNKNOWN_WORDS,
@@ -47,7 +48,7 @@ def chips(
 ) -> list[Fact]:
     """The block's tokens with the edges to its neighbours; nothing for a block without tokens."""
     held = contents(model, block_id, owners)
-    if not held.token_ids:
+    if not held.token_ids and not held.drafts:
         is_cached = not owners and model.fold.blocks[block_id].hash is not None
         return [_sentence(UNKNOWN_WORDS)] if is_cached else []
     before, after = neighbours(model, index, block_id, owners)
@@ -55,7 +56,7 @@ def chips(
     if before is not None:
         beside = _of_neighbour(model, before, context)[-_WORDS_BESIDE:]
         facts[0].items[:0] = [*beside, _EDGE]
-    missing = model.header.block_size - len(held.token_ids)
+    missing = model.header.block_size - len(held.token_ids) - len(held.drafts)
     facts[-1].items.extend([_UNWRITTEN] * missing)
     facts[-1].items.append(_EDGE)
     branches: dict[tuple[str, ...], list[Item]] = {}
@@ -80,7 +81,7 @@ def _own(model: DashboardModel, held: Contents, owned: bool, context: Context) -
     texts = words(model, held.token_ids, context)
     first = "prompt" if owned else "cached"
     parts = ((first, 0, held.num_prompt, "text"), ("output", held.num_prompt, len(texts), "good"))
-    return [
+    facts = [
         Fact(
             label,
             [Item(texts[at], f"{style}=" + "!" * (at in held.new)) for at in range(start, stop)],
@@ -88,6 +89,14 @@ def _own(model: DashboardModel, held: Contents, owned: bool, context: Context) -
         for label, start, stop, style in parts
         if start < stop
     ]
+    if held.drafts:
+        drafted = words(model, [token_id for token_id, _ in held.drafts], context)
+        items = [
+            Item(bracketed(word, is_right), f"{draft_style(is_right)}=")
+            for word, (_, is_right) in zip(drafted, held.drafts, strict=True)
+        ]
+        facts.append(Fact("drafts", items))
+    return facts
 
 
 def _of_neighbour(model: DashboardModel, block_id: int, context: Context) -> list[Item]:

@@ -128,6 +128,10 @@ class Comparison(Panel):
         ]
         waste = [100 * one.waste if one is not None else 0.0 for one in usage]
         saved = [100 * one.saved_by_sharing if one is not None else 0.0 for one in usage]
+        drafts = (
+            count("drafts", "spec_decode_num_draft_tokens"),
+            count("drafts right", "spec_decode_num_accepted_tokens"),
+        )
         return [
             count("output tokens", "generation_tokens"),
             count("finished", "finished_requests"),
@@ -144,6 +148,7 @@ class Comparison(Panel):
             Figure("running", len(a.fold.running), len(b.fold.running)),
             Figure("waiting", len(a.fold.waiting), len(b.fold.waiting)),
             count("aborted", "aborted_requests"),
+            *(drafts if any(one.spec_decode_num_draft_tokens for one in counters) else ()),
         ]
 
 

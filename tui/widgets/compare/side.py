@@ -1,7 +1,6 @@
 """Panel for one of two compared recordings: its state at the current moment, and its policy."""
 
 import textwrap
-from itertools import groupby
 
 from rich.cells import cell_len
 
@@ -9,7 +8,6 @@ from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
 from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, Span
-from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
@@ -23,7 +21,7 @@ from minivllm.tui.widgets.compare.figures import (
     wasted,
 )
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.steps.budget import bar_cells
+from minivllm.tui.widgets.steps.budget import budget_bar
 
 _NO_SECOND = (
     ("No second recording is open.", "text"),
@@ -77,9 +75,8 @@ class Side(Panel):
         lines = self._state(model, own, other, usage, width, height)
         # Leave some rows for the map: drop options from the end, where the sides are equal.
         lines += facts[: max(min(height - len(lines) - 6, _MOST_FACTS), 1)]
-        bar = _bar(model, width)
         if len(lines) < height:
-            lines.append(bar)
+            lines += budget_bar(model, width, rows=1)
         room = height - len(lines)
         return (
             [*lines, *self._map.lines(model, width, room)][:height] if room > 0 else lines[:height]
@@ -160,12 +157,16 @@ def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
 def policy_of(header: LogHeader) -> dict[str, str]:
     """The options that influence a run, with readable names."""
     config = header.config
+    drafts = config.get("speculative_config")
     facts = {
         "memory": config.get("kv_cache_allocator", "paged"),
         "batching": config.get("batching", "continuous"),
         "prefill": "chunked" if config.get("enable_chunked_prefill", True) else "whole prompts",
         "budget": header.max_num_batched_tokens,
         "slots": header.max_num_seqs,
+        "drafts": "off"
+        if drafts is None
+        else f"{drafts['method']} {drafts['num_speculative_tokens']}",
         "order": header.scheduling_policy,
         "prefix cache": "on" if header.enable_prefix_caching else "off",
         "blocks": f"{header.num_blocks:,} of {header.block_size}",
@@ -204,17 +205,3 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
         for name in _ALWAYS_SHOWN
         if name not in different
     ]
-
-
-def _bar(model: DashboardModel, width: int) -> Line:
-    budget = model.fold.budget or model.header.max_num_batched_tokens
-    row = Row(width)
-    for cell, run in groupby(bar_cells(model.fold.scheduled, budget, -(-budget // max(width, 1)))):
-        length = len(list(run))
-        if isinstance(cell, str):
-            row.put(cell * length, "faint" if cell == "·" else "text*")
-        else:
-            letter = model.letter(cell.seq_id) or "?"
-            style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
-            row.put(letter * length, style, target=sequence(cell.seq_id))
-    return row.line()

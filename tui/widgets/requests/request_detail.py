@@ -12,11 +12,13 @@ from rich.cells import cell_len
 from minivllm.events.ledger import PhaseStart, SequenceEnd, SequencePhase, SequenceRecord
 from minivllm.events.state import FinishedSequence
 from minivllm.text import clean, id_ranges, plural, short_name
-from minivllm.tui.draw.lines import Line, Row, Span, line
+from minivllm.tui.draw.lines import Line, Row, Span, flow, joined, line
 from minivllm.tui.draw.wrap import wrap, wrap_tail
 from minivllm.tui.state.decisions import sampling_words
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.draft_words import acceptance
+from minivllm.tui.widgets.requests.slot_words import put_text
 from minivllm.tui.widgets.requests.timelines import duration, in_order, state_of
 
 _LONGEST_TABLE = 128
@@ -35,7 +37,9 @@ class RequestDetail(Panel):
     HELP_TEXT = (
         "The selected sequence, or else the first running one: its parameters, its tokens"
         " from the prefix cache, its preemptions, its phases with their start times, its"
-        " prompt and its text. If a text is longer than the panel, its end is shown."
+        " prompt and its text. If a text is longer than the panel, its end is shown. With"
+        " speculative decoding, also how many of its drafts were right, with a bar for each of the"
+        " last steps; drafted words are underlined, wrong drafts are struck out."
     )
     KEYS = ("engine.tokens", "engine.abort")
 
@@ -136,6 +140,9 @@ def _numbers(model: DashboardModel, record: SequenceRecord) -> list[Span]:
     ]
     if said := ", ".join(f"{duration(time)} {what}" for time, what in times if time is not None):
         sentences.append((said, "text"))
+    drafts = model.drafts.by_seq.get(record.seq_id)
+    if drafts is not None:
+        sentences.append((acceptance(drafts), "good" if drafts.num_accepted else "warn"))
     if sequence is not None and sequence.block_table:
         sentences.append((f"blocks {id_ranges(sequence.block_table[-_LONGEST_TABLE:])}", "muted"))
     return sentences
@@ -195,9 +202,9 @@ def _texts(model: DashboardModel, record: SequenceRecord, width: int, height: in
     texts = texts_of(model, record)
     if texts is None or height <= 0:
         return []
-    output = wrap_tail(texts.output, width, max(height - 1, 1)) if texts.output else ["nothing yet"]
+    output = _output(model, record.seq_id, texts.output, width, max(height - 1, 1))
     if height < 3:
-        return _styled(output[-height:], "text", width)
+        return output[-height:]
     prompt = (
         ["unknown: it was given as token ids"]
         if texts.prompt is None
@@ -215,7 +222,16 @@ def _texts(model: DashboardModel, record: SequenceRecord, width: int, height: in
         *_styled(prompt, "muted", width),
         line(width, ("text", "accent*")),
     ]
-    return lines + _styled(output[-for_output:] if for_output else [], "text", width)
+    return lines + (output[-for_output:] if for_output else [])
+
+
+def _output(model: DashboardModel, seq_id: str, text: str, width: int, height: int) -> list[Line]:
+    """The end of the text, with a mark on each word that was drafted."""
+    if seq_id in model.drafts.by_seq and seq_id in model.fold.sequences:
+        row = Row(width * height)
+        put_text(row, model, seq_id, confidence=False, past=True)
+        return flow(joined(row.line()), width, indent=0)[-height:]
+    return _styled(wrap_tail(text, width, height) if text else ["nothing yet"], "text", width)
 
 
 def _styled(rows: list[str], style: str, width: int) -> list[Line]:

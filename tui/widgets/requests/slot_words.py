@@ -8,37 +8,52 @@ recording has no pieces) are drawn too, but select nothing.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from rich.cells import cell_len
+
 from minivllm.events.state import SequenceState
 from minivllm.text import clean, tail
 from minivllm.tui.draw.confidence import confidence_style, put_word
+from minivllm.tui.draw.drafts import REJECTED
 from minivllm.tui.draw.lines import Row
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.requests.draft_words import Marks, marks_of
 
 _LONGEST_TEMPLATE = 128
 """A chat template adds at most this many characters after the user's prompt."""
 _HELD_BACK = 16
 """At most this many characters of a text wait for their last byte, or for a stop string."""
+_NO_MARKS = Marks({}, {}, [])
 
 
 class _Part(NamedTuple):
     words: str
     style: str
     target: Target | None
+    aside: str = ""
+    """Rejected drafts, drawn before the words."""
 
 
-def put_text(row: Row, model: DashboardModel, seq_id: str, confidence: bool) -> None:
-    """Append the newest part of the text.
+def put_text(
+    row: Row, model: DashboardModel, seq_id: str, confidence: bool, *, past: bool = False
+) -> None:
+    """Append the newest part of the text, with the drafts of this step.
 
     confidence: colour each word by the model's probability of it, where that is known
+    past: also mark the drafts of earlier steps
     """
     sequence = model.fold.sequences[seq_id]
+    marks = marks_of(model, seq_id, row.room // 3, past=past) or _NO_MARKS
     judged = model.explanations.judged.get(seq_id, ()) if confidence else ()
-    styles = {one.position: confidence_style(one.percent) for one in judged}
-    text, first = tail(sequence.text, row.room), sequence.num_prompt_tokens
-    size = 1 if styles else model.header.block_size
+    styles = marks.styles | {one.position: confidence_style(one.percent) for one in judged}
+    beside = sum(map(cell_len, (*marks.asides.values(), *(words for words, _ in marks.ending))))
+    text = tail(sequence.text, max(row.room - beside, row.room // 2))
+    first = sequence.num_prompt_tokens
+    size = 1 if styles or marks.asides else model.header.block_size
     parts = _ending(model, first, sequence.output_token_ids, len(text) + _HELD_BACK, size)
-    _put(row, text, _linked(parts, sequence, model, "text", styles), "text")
+    _put(row, text, _linked(parts, sequence, model, "text", styles, marks.asides), "text")
+    for words, style in marks.ending:
+        put_word(row, words, style, None)
 
 
 def put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
@@ -51,7 +66,7 @@ def put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None
             row.put("…", "faint")
         text = tail(request.prompt, row.room)
         parts = _ending(model, 0, token_ids, len(text) + _LONGEST_TEMPLATE, size)
-        _put(row, text, _linked(parts, sequence, model, "muted", {}), "muted")
+        _put(row, text, _linked(parts, sequence, model, "muted", {}, {}), "muted")
 
 
 def _has_more(model: DashboardModel, prompt: str, token_ids: Sequence[int]) -> bool:
@@ -90,10 +105,12 @@ def _linked(
     model: DashboardModel,
     style: str,
     styles: Mapping[int, str],
+    asides: Mapping[int, str],
 ) -> list[_Part]:
     """The parts with their blocks and styles.
 
     styles: by position, for tokens that do not have the style of all others
+    asides: by position, the rejected drafts before a token
     """
     table, size = sequence.block_table, model.header.block_size
     return [
@@ -102,6 +119,7 @@ def _linked(
             styles.get(position, style),
             # The newest token has no block before its keys and values are computed.
             block(table[position // size]) if position // size < len(table) else None,
+            asides.get(position, ""),
         )
         for position, words in parts
     ]
@@ -124,6 +142,8 @@ def _put(row: Row, text: str, parts: list[_Part], style: str) -> None:
         if ends <= start:
             continue
         piece = text[at : at + ends - start]
+        if part.aside:
+            put_word(row, part.aside, REJECTED, None)
         put_word(row, piece, part.style, part.target)
         start, at = ends, at + len(piece)
 

@@ -30,7 +30,8 @@ class Slots(Panel):
         " ada.1): its slot and letter, PREFILL with computed and known tokens or DECODE"
         " with output tokens, the block table, and its text. ↺2 means that it was preempted"
         " twice and had to recompute its tokens. A click on a word selects its block. c"
-        " colours the words of watched sequences by the model's probability of them."
+        " colours the words of watched sequences by the model's probability of them. Drafts of the"
+        " step: in brackets before they are verified, underlined if right, struck out if wrong."
     )
     KEYS = ("engine.tokens", "engine.abort")
 

@@ -10,6 +10,7 @@ sequences is drawn as `+`.
 from collections.abc import Sequence
 from itertools import groupby
 
+from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE
 from minivllm.tui.draw.lines import Span
 from minivllm.tui.state.histories import Share, StepRecord
 from minivllm.tui.state.model import DashboardModel
@@ -19,10 +20,14 @@ PREFILL, DECODE, UNUSED, SEVERAL = "▓", "▄", "·", "+"
 
 
 def parts_of(record: StepRecord) -> list[Share]:
-    """The shares in the order of the plan. Old steps have only two: all decodes, all prefills."""
+    """The shares in the order of the plan. Old steps have only their kinds: decode, prefill, draft."""
     if record.shares:
         return record.shares
-    parts = Share("", "decode", record.decode_tokens), Share("", "prefill", record.prefill_tokens)
+    parts = (
+        Share("", "decode", record.decode_tokens),
+        Share("", "prefill", record.prefill_tokens),
+        Share("", "draft", record.draft_tokens),
+    )
     return [part for part in parts if part.num_tokens]
 
 
@@ -64,7 +69,7 @@ def _to_scale(parts: Sequence[Share], used: int, width: int) -> list[Share | Non
 
 
 def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Span]:
-    """A step's bar in exactly `width` cells: prefills in reverse or ▓, decodes as letters or ▄."""
+    """A step's bar in exactly `width` cells: prefills in reverse or ▓, decodes as letters or ▄, drafts as ?."""
     cells = bar_parts(parts_of(record), record.budget, width)
     spans: list[Span] = []
     # Group by id(), which is cheap: all cells of a share are the same object.
@@ -74,6 +79,8 @@ def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Spa
         letter = None if part is None else model.letter(part.seq_id)
         if part is None:
             spans.append((SEVERAL * length, "text*"))
+        elif part.kind == "draft":
+            spans.append((DRAFT * length, DRAFT_STYLE))
         elif letter is None:  # the step is old, or another sequence has the letter now
             spans.append(((PREFILL if part.kind == "prefill" else DECODE) * length, "muted"))
         else:

@@ -4,11 +4,13 @@ from bisect import bisect_right
 from itertools import accumulate, groupby
 
 from minivllm.events.state import ScheduledState
-from minivllm.text import short_name
+from minivllm.text import plural, short_name
+from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.histories import Share
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.steps.bars import spark
@@ -19,8 +21,8 @@ class Budget(Panel):
     HELP_TEXT = (
         "The whole bar is the maximum number of tokens in one step. Each part has the letter"
         " of the sequence that got it (+ where several share a cell). A decode takes one"
-        " token; a prefill, in reverse, takes a chunk. Below: the sums, why some of the"
-        " budget was not used, and the usage of the last steps."
+        " token; a prefill, in reverse, takes a chunk; drafts (?) take what is left. Below: the"
+        " sums, why some of the budget was not used, and the usage of the last steps."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -31,18 +33,17 @@ class Budget(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         budget, used = _budget(model), _used(model)
+        drafts = sum(len(item.draft_token_ids) for item in model.fold.scheduled)
         decode = sum(item.num_tokens for item in model.fold.scheduled if item.kind == "decode")
         unused = budget - used
-        sums = (
-            Row(width)
-            .put("decode ", "muted")
-            .put(f"{decode:,}", "text*")
-            .put("  prefill ", "muted")
-        )
+        sums = Row(width).put("decode ", "muted").put(f"{decode - drafts:,}", "text*")
+        if drafts:
+            sums.put("  drafts ", "muted").put(f"{drafts:,}", DRAFT_STYLE)
+        sums.put("  prefill ", "muted")
         sums.put(f"{used - decode:,}", "text*").put("  unused ", "muted").put(
             f"{unused:,}", "text*"
         )
-        lines = _bar(model, width, _bar_rows(budget, width, height))
+        lines = budget_bar(model, width, _bar_rows(budget, width, height))
         if any("+" in text for line in lines for text, _ in line):
             sums.put("  + ", "text*").put("several", "muted")
         lines += [sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
@@ -71,9 +72,20 @@ def _tokens_per_cell(budget: int, width: int, rows: int) -> int:
     return -(-budget // max(width * rows, 1))
 
 
-def bar_cells(
-    items: list[ScheduledState], budget: int, tokens_per_cell: int
-) -> list[ScheduledState | str]:
+def _shares_of_step(model: DashboardModel) -> list[Share]:
+    """In the order of planning: drafts get what all other tokens leave."""
+    items = model.fold.scheduled
+    shares = [
+        Share(item.seq_id, item.kind, item.num_tokens - len(item.draft_token_ids)) for item in items
+    ]
+    return shares + [
+        Share(item.seq_id, "draft", len(item.draft_token_ids))
+        for item in items
+        if item.draft_token_ids
+    ]
+
+
+def bar_cells(items: list[Share], budget: int, tokens_per_cell: int) -> list[Share | str]:
     """The content of each cell of the bar: an item, `+` for several items, `·` for unused tokens.
 
     A cell counts as used if at least half of its tokens are used; the first cell also if anything
@@ -81,7 +93,7 @@ def bar_cells(
     """
     ends = list(accumulate(item.num_tokens for item in items))
     used = ends[-1] if ends else 0
-    cells: list[ScheduledState | str] = []
+    cells: list[Share | str] = []
     for first in range(0, budget, tokens_per_cell):
         after = min(first + tokens_per_cell, used)
         if 2 * (after - first) < tokens_per_cell and not (first == 0 < used):
@@ -92,21 +104,24 @@ def bar_cells(
     return cells
 
 
-def _bar(model: DashboardModel, width: int, rows: int) -> list[Line]:
+def budget_bar(model: DashboardModel, width: int, rows: int) -> list[Line]:
+    """The budget of the step in at most `rows` rows, with the letters of the sequences."""
     budget = _budget(model)
-    cells = bar_cells(model.fold.scheduled, budget, _tokens_per_cell(budget, width, rows))
+    cells = bar_cells(_shares_of_step(model), budget, _tokens_per_cell(budget, width, rows))
     return [
         _bar_row(model, cells[start : start + width], width)
         for start in range(0, len(cells), width)
     ]
 
 
-def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: int) -> Line:
+def _bar_row(model: DashboardModel, cells: list[Share | str], width: int) -> Line:
     row = Row(width)
     for cell, run in groupby(cells):
         length = len(list(run))
         if isinstance(cell, str):
             row.put(cell * length, "faint" if cell == "·" else "text*")
+        elif cell.kind == "draft":
+            row.put(DRAFT * length, DRAFT_STYLE, target=to_sequence(cell.seq_id))
         else:
             letter = model.letter(cell.seq_id) or "?"
             style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
@@ -161,5 +176,13 @@ def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
         row.put(f" {item.kind:<7} {item.num_tokens:>5,}", "text")
         first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
         where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
-        lines.append(row.put(f"   {where}", "muted").line())
+        row.put(f"   {where}", "muted")
+        if item.draft_token_ids:
+            row.put(f", {_verified(item)}", "muted")
+        lines.append(row.line())
     return lines
+
+
+def _verified(item: ScheduledState) -> str:
+    drafts = plural(len(item.draft_token_ids), "draft")
+    return drafts if item.num_accepted is None else f"{drafts}, {item.num_accepted} right"

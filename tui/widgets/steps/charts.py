@@ -135,8 +135,8 @@ class StepCharts(Charts):
     HELP_TITLE = "Last steps"
     HELP_TEXT = (
         "One column per step: output tokens per second, or per step on the virtual clock; the"
-        " time of the step, if it was measured; the blocks in use, where a full column is the"
-        " whole pool. A click selects a step. Below: the memory of the model's weights beside"
+        " time of the step, if it was measured; with speculative decoding, the share of drafts that"
+        " were right; the blocks in use, where a full column is the whole pool. A click selects a step. Below: the memory of the model's weights beside"
         " the KV cache."
     )
 
@@ -147,6 +147,12 @@ class StepCharts(Charts):
             charts = [Chart("output tokens per step", "good", per, _count)]
         else:
             charts = [Chart("output tokens per second", "good", _rates(records), _count)]
+        if any(record.draft_tokens for record in records):
+            shares = [
+                record.num_accepted / record.draft_tokens if record.draft_tokens else None
+                for record in records
+            ]
+            charts.append(Chart("drafts that were right", "hue4", shares, _percent, 1.0))
         if any(any(record.seconds) for record in records):
             times = [sum(record.seconds) for record in records]
             charts.append(Chart("time of a step", "accent", times, duration))
@@ -202,6 +208,10 @@ def _rates(records: list[StepRecord]) -> list[Value]:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}"
 
 
 class LatencyCharts(Charts):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.text import fit, plural, short_name, visible
+from minivllm.tui.draw.drafts import bracketed, draft_style
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import block as to_block
@@ -40,6 +41,9 @@ class InputToken(NamedTuple):
     """None if the sequence has ended since."""
     slot: int | None
     """None if the cache has the token already, or the sequence has released the block since."""
+    is_draft: bool = False
+    is_right: bool | None = None
+    """Whether a draft was accepted; None before the verification."""
 
 
 class FlatBatch(Panel):
@@ -49,8 +53,9 @@ class FlatBatch(Panel):
         " the order of the plan. Each has its position in its sequence, its id and word, and the"
         " slot for its keys and values: block number times block size, plus the place in the"
         " block. No slot (·): the prefix cache has them, and the token is computed only for its"
-        " logits. A click on a slot selects its block. If not all tokens fit, those of the"
-        " selected sequence come first."
+        " logits. Drafts are in brackets, right ones underlined, wrong ones struck out. A click on"
+        " a slot selects its block. If not all tokens fit, those of the selected sequence come"
+        " first."
     )
     RULE = "minivllm.runtime.input_batch:InputBatch.prepare"
 
@@ -105,10 +110,16 @@ def input_tokens(model: DashboardModel, first: int, end: int) -> Iterator[InputT
                 continue
             prompt = fold.requests[sequence.request_id].prompt_token_ids
             at = position - len(prompt)
-            token_id = prompt[position] if at < 0 else sequence.output_token_ids[at]
             slot, table, entry = None, sequence.block_table, position // size
             if position >= sequence.num_cached_tokens and entry < len(table):
                 slot = table[entry] * size + position % size
+            drafts = item.draft_token_ids
+            draft = row - begin - (item.num_tokens - len(drafts))
+            if draft >= 0:
+                is_right = None if item.num_accepted is None else draft < item.num_accepted
+                yield InputToken(row, item.seq_id, position, drafts[draft], slot, True, is_right)
+                continue
+            token_id = prompt[position] if at < 0 else sequence.output_token_ids[at]
             yield InputToken(row, item.seq_id, position, token_id, slot)
         begin += item.num_tokens
 
@@ -138,10 +149,13 @@ def _put(row: Row, model: DashboardModel, token: InputToken) -> None:
         row.put(f" {short_name(token.seq_id)} has ended", "faint", _ITEM - 11)
         return
     row.put(f"{token.token_id:>6} ", "muted")
-    word = visible(model.fold.token_pieces.get(token.token_id, ""))
-    if cell_len(word) >= _WORD:
-        word = fit(word, _WORD - 1)
-    row.put(word, "text=").put(" " * (_WORD - cell_len(word)))
+    word, style = visible(model.fold.token_pieces.get(token.token_id, "")), "text="
+    if cell_len(word) > _WORD - 3:
+        word = fit(word, _WORD - 3)
+    if token.is_draft:
+        word = bracketed(word, token.is_right)
+        style = draft_style(token.is_right)
+    row.put(word, style).put(" " * (_WORD - cell_len(word)))
     if token.slot is None:
         row.put(f"{'·':>{_SLOT}}", "faint")
         return

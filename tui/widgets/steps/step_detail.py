@@ -5,6 +5,7 @@ For old steps only sums are known; the panel says so.
 
 from minivllm.events.types import RequestPreempted
 from minivllm.text import plural, short_name
+from minivllm.tui.draw.drafts import DRAFT_STYLE
 from minivllm.tui.draw.lines import Line, Row, flow
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.decisions import cause_of_preemption, deferral
@@ -37,6 +38,9 @@ class StepDetail(Panel):
             return [Row(width).put(words, "faint").line()]
         # The times come early: a low panel leaves out the last lines.
         lines = [_sums(model, record, width)]
+        if record.draft_tokens:
+            said = f"{plural(record.draft_tokens, 'draft')}, {record.num_accepted:,} right"
+            lines.append(Row(width).put(said, DRAFT_STYLE).line())
         if any(record.seconds):
             lines += _times(record, width)
         lines += _left_over(model, record, width)

@@ -5,6 +5,7 @@ is selected: that step stays visible.
 """
 
 from minivllm.text import short_name
+from minivllm.tui.draw.drafts import DRAFT_STYLE
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
@@ -14,8 +15,8 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.steps.bars import bar_spans, spark
 
-_NUMBERS = (("dec", 4), ("pref", 6), ("hit", 4), ("evi", 4), ("↺", 3))
-"""(heading, width) of each column of numbers."""
+_NUMBERS = (("dec", 4), ("pref", 6), ("drafts", 7), ("hit", 4), ("evi", 4), ("↺", 3))
+"""(heading, width) of each column of numbers. A run without drafts has no column for them."""
 _TIMES = ("sched", "prep", "model", "samp")
 _TIME_WIDTH = 7
 _REASON_WIDTH = 30
@@ -26,9 +27,9 @@ class StepHistory(Panel):
     HELP_TITLE = "Steps"
     HELP_TEXT = (
         "One row per step: its token budget as a bar with the letters of the sequences"
-        " (prefill in reverse, + for several; older steps have only ▄ decode and ▓"
-        " prefill), then the tokens of decode and prefill, blocks hit and evicted, and ↺"
-        " preempted sequences. Then why part of the budget was left over, and, where there"
+        " (prefill in reverse, + for several, ? for drafts; older steps have only ▄ decode"
+        " and ▓ prefill), then the tokens of decode and prefill, right drafts of all drafts,"
+        " blocks hit and evicted, and ↺ preempted sequences. Then why part of the budget was left over, and, where there"
         " is room, the milliseconds for scheduling, preparing, the model and sampling."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
@@ -79,8 +80,11 @@ class _Columns:
     def __init__(self, records: list[StepRecord], shown: list[StepRecord], width: int) -> None:
         self._width = width
         self._step = max(len(f"{records[-1].step:,}"), 4)
+        has_drafts = any(record.draft_tokens for record in records)
         self._numbers = [
-            number for number in _NUMBERS if width >= 44 or number[0] in ("dec", "pref")
+            (name, size)
+            for name, size in _NUMBERS
+            if (width >= 44 or name in ("dec", "pref")) and (has_drafts or name != "drafts")
         ]
         fixed = self._step + 1 + sum(size for _, size in self._numbers) + 1
         self._timed = width >= 130 and any(any(record.seconds) for record in shown)
@@ -114,18 +118,18 @@ class _Columns:
         for text, style in bar_spans(model, record, self._bar):
             row.put(text, style, target=target)
         values = {
-            "dec": (record.decode_tokens, "text"),
-            "pref": (record.prefill_tokens, "text"),
-            "hit": (record.num_hits, "good*"),
-            "evi": (record.num_evicted, "warn*"),
-            "↺": (len(record.preempted), "bad*"),
+            "dec": (f"{record.decode_tokens:,}", "text"),
+            "pref": (f"{record.prefill_tokens:,}", "text"),
+            "drafts": (right_of(record), DRAFT_STYLE),
+            "hit": (f"{record.num_hits:,}", "good*"),
+            "evi": (f"{record.num_evicted:,}", "warn*"),
+            "↺": (f"{len(record.preempted):,}", "bad*"),
         }
         for name, size in self._numbers:
             value, style = values[name]
+            known = value != "0"
             row.put(
-                f"{value:>{size},}" if value else f"{'·':>{size}}",
-                style if value else "faint",
-                target=target,
+                f"{value if known else '·':>{size}}", style if known else "faint", target=target
             )
         row.put("  ")
         for seconds in record.seconds if self._timed else ():
@@ -135,6 +139,11 @@ class _Columns:
         if self._reason:
             row.put(*why_left_over(model, record))
         return row.line()
+
+
+def right_of(record: StepRecord) -> str:
+    """`3/4`: three of four drafts were right; `0` without drafts."""
+    return f"{record.num_accepted:,}/{record.draft_tokens:,}" if record.draft_tokens else "0"
 
 
 def why_left_over(model: DashboardModel, record: StepRecord) -> tuple[str, str]:

@@ -1,0 +1,225 @@
+"""Drafts on the screen are those of the events: words, slots of blocks, shares of the budget."""
+
+from itertools import groupby
+
+import pytest
+from support.engine.random_runs import context_with, folded
+from support.tui.shown import missing_from, rows
+
+from minivllm.events import types as ev
+from minivllm.tui.answers.why import why
+from minivllm.tui.draw.drafts import ACCEPTED, PENDING, REJECTED
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import Selection, block, sequence, step
+from minivllm.tui.state.drafts import DRAFTS_KEPT
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.cards import BlockCards
+from minivllm.tui.widgets.blocks.inspector import Inspector
+from minivllm.tui.widgets.requests.request_detail import RequestDetail
+from minivllm.tui.widgets.requests.slots import Slots
+from minivllm.tui.widgets.steps.budget import Budget
+from minivllm.tui.widgets.steps.step_detail import StepDetail
+from minivllm.tui.widgets.steps.step_history import StepHistory
+
+
+class Drafted:
+    """What the events say of the drafts of one sequence and step."""
+
+    def __init__(self, event: ev.DraftProposed, position: int) -> None:
+        self.seq_id, self.step, self.position = event.seq_id, event.step, position
+        self.token_ids, self.num_accepted, self.own = event.token_ids, None, None
+
+
+def moments(stage):
+    """(model, event, drafts of this step by sequence) after each event."""
+    model, drafted = DashboardModel(stage.header), {}
+    for event in stage.run().events:
+        if isinstance(event, ev.StepBegin):
+            drafted = {}
+        elif isinstance(event, ev.DraftProposed):
+            position = model.fold.sequences[event.seq_id].num_tokens
+            drafted[event.seq_id] = Drafted(event, position)
+        elif isinstance(event, ev.DraftVerified):
+            one = drafted[event.seq_id]
+            one.num_accepted, one.own = event.num_accepted, event.token_id
+        model.apply(event)
+        yield model, event, drafted
+
+
+def words(model: DashboardModel, token_ids: list[int]) -> str:
+    return "".join(model.fold.token_pieces[token_id] for token_id in token_ids)
+
+
+def marked(line, style: str) -> str:
+    """The words of a line with this style, without their brackets."""
+    found = "".join(text for text, own in line if own.partition("@")[0] == style)
+    return found.replace("[", "").replace("]", "").replace(" ", "")
+
+
+def test_the_marks_on_a_slot_are_the_drafts_of_the_step(drafts) -> None:
+    kinds = set()
+    for model, _, drafted in moments(drafts):
+        lines = Slots().lines(model, 160, 2 * model.max_num_seqs)
+        for seq_id in model.fold.running:
+            line = lines[2 * model.fold.sequences[seq_id].slot + 1]
+            pending = right = wrong = ""
+            if one := drafted.get(seq_id):
+                accepted = one.num_accepted or 0
+                pending = words(model, one.token_ids) if one.num_accepted is None else ""
+                right = words(model, one.token_ids[:accepted])
+                wrong = "" if pending else words(model, one.token_ids[accepted:])
+            shown = [marked(line, style) for style in (PENDING, ACCEPTED, REJECTED)]
+            assert shown == [one.replace(" ", "") for one in (pending, right, wrong)]
+            text = text_of(line).strip()
+            assert text.count("[") == text.count("]") == bool(pending or wrong)
+            kinds |= {name for name, said in zip("prw", shown, strict=True) if said}
+    assert kinds == {"p", "r", "w"}
+
+
+def test_the_models_own_word_is_behind_the_wrong_draft(drafts) -> None:
+    checked = 0
+    for model, event, drafted in moments(drafts):
+        for one in drafted.values() if isinstance(event, ev.StepEnd) else ():
+            if one.seq_id not in model.fold.running or one.num_accepted == len(one.token_ids):
+                continue
+            slot = model.fold.sequences[one.seq_id].slot
+            text = text_of(Slots().lines(model, 160, 2 * model.max_num_seqs)[2 * slot + 1])
+            right, wrong = one.token_ids[: one.num_accepted], one.token_ids[one.num_accepted :]
+            ending = f"{words(model, right)} [{words(model, wrong).strip()}]"
+            assert text.endswith(ending + words(model, [one.own]))
+            checked += 1
+    assert checked > 3
+
+
+def test_in_a_narrow_slot_long_drafts_are_cut_and_the_models_own_word_is_seen(drafts) -> None:
+    checked = 0
+    for model, event, drafted in moments(drafts):
+        for one in drafted.values() if isinstance(event, ev.StepEnd) else ():
+            if one.seq_id in model.fold.running and one.num_accepted < len(one.token_ids):
+                slot = model.fold.sequences[one.seq_id].slot
+                text = text_of(Slots().lines(model, 44, 2 * model.max_num_seqs)[2 * slot + 1])
+                assert text.endswith("]" + words(model, [one.own])), text
+                checked += "…]" in text
+    assert checked
+
+
+def test_the_detail_marks_the_drafts_of_earlier_steps_and_counts_them(drafts) -> None:
+    totals: dict[str, list[int]] = {}
+    panel, right = RequestDetail(), ""
+    for model, event, drafted in moments(drafts):
+        if not isinstance(event, ev.StepEnd):
+            continue
+        for one in drafted.values():
+            total = totals.setdefault(one.seq_id, [0, 0])
+            total[0] += one.num_accepted
+            total[1] += len(one.token_ids)
+        if totals.get("r0.0") and "r0.0" in model.fold.running:
+            panel.context = context_with(sequence("r0.0"))
+            if one := drafted.get("r0.0"):
+                right += words(model, one.token_ids[: one.num_accepted])
+            lines = panel.lines(model, 90, 30)
+            assert "{} of {} drafts right".format(*totals["r0.0"]) in " ".join(map(text_of, lines))
+            assert "".join(marked(line, ACCEPTED) for line in lines) == right.replace(" ", "")
+    assert totals["r0.0"][0] > 8 and len(model.drafts.by_seq["r0.0"].recent) <= DRAFTS_KEPT
+
+
+def test_the_last_block_fills_with_drafts_and_loses_the_wrong_ones(drafts) -> None:
+    seen, size = set(), drafts.header.block_size
+    for model, event, drafted in moments(drafts):
+        if not isinstance(event, ev.DraftVerified | ev.StepEnd | ev.DraftProposed):
+            continue
+        for one in drafted.values():
+            state = model.fold.sequences.get(one.seq_id)
+            for entry, block_id in enumerate(state.block_table if state else ()):
+                known = max(min(state.num_tokens, state.num_computed_tokens, (entry + 1) * size), 0)
+                inside = [
+                    (token_id, None if one.num_accepted is None else at < one.num_accepted)
+                    for at, token_id in enumerate(one.token_ids)
+                    if max(known, entry * size) <= one.position + at < (entry + 1) * size
+                ]
+                panel = Inspector()
+                panel.context = context_with(block(block_id))
+                chips = [
+                    text
+                    for line in panel.lines(model, 200, 40)
+                    if text_of(line).startswith("drafts")
+                    for text, style in line
+                    if "=" in style
+                ]
+                expected = [
+                    word if is_right else f"[{word}]"
+                    for word, is_right in (
+                        (words(model, [token_id]).replace(" ", "·"), is_right)
+                        for token_id, is_right in inside
+                    )
+                ]
+                assert chips == expected
+                seen |= {is_right for _, is_right in inside}
+    assert {None, False} <= seen
+
+
+def test_the_budget_has_a_part_for_drafts(drafts) -> None:
+    checked = 0
+    for model, event, drafted in moments(drafts):
+        if not isinstance(event, ev.StepEnd) or not drafted:
+            continue
+        total = sum(len(one.token_ids) for one in drafted.values())
+        right = sum(one.num_accepted for one in drafted.values())
+        bar, sums = rows(Budget(), model, 64, 3)[:2]
+        assert bar.count("?") == total and missing_from(sums, f"drafts {total}") == []
+        assert bar.strip("·")[-1] == "?", "drafts are planned last"
+        record = model.steps.records[-1]
+        assert record.used == event.used
+        assert f"{right}/{total}" in rows(StepHistory(), model, 120, 9)[-1]
+        assert f"{total} drafts, {right} right" in rows(StepDetail(), model, 120, 9)[1].replace(
+            "1 draft,", "1 drafts,"
+        )
+        said = why(model, _chosen(step(event.step)))
+        assert f"{total} draft" in said and f"of which {right} were right" in said
+        checked += 1
+    assert checked > 5
+
+
+def test_w_says_which_token_was_right_and_which_was_wrong(drafts) -> None:
+    checked = set()
+    for model, event, drafted in moments(drafts):
+        if not isinstance(event, ev.StepEnd | ev.DraftProposed):
+            continue
+        for one in drafted.values():
+            if one.seq_id not in model.fold.running:
+                continue
+            said = why(model, _chosen(sequence(one.seq_id)))
+            if one.num_accepted is None:
+                assert "the step will verify them" in said
+            elif one.num_accepted == len(one.token_ids):
+                assert "right, because the model drew the same" in said
+            else:
+                wrong = words(model, one.token_ids[one.num_accepted :][:1]).replace(" ", "·")
+                own = words(model, [one.own]).replace(" ", "·")
+                assert f"instead of “{wrong}” the model drew “{own}”" in said
+            checked.add(said.split(";")[-1].split(":")[0][:20])
+    assert len(checked) >= 3
+
+
+def _chosen(target) -> Selection:
+    selection = Selection()
+    selection.choose(target)
+    return selection
+
+
+@pytest.mark.parametrize("scenario", ["shared_prefix", "samples", "beams"])
+def test_a_run_without_drafts_has_no_sign_of_them(scenario: str, request) -> None:
+    model = folded(request.getfixturevalue(scenario).run(40))
+    assert model.drafts.by_seq == {}
+    for panel in (Slots(), Budget(), StepHistory(), StepDetail(), BlockCards()):
+        assert "draft" not in "\n".join(rows(panel, model))
+
+
+def test_drafts_of_a_name_that_comes_again_are_forgotten(drafts) -> None:
+    model = folded(drafts.run())
+    assert "r0.0" in model.drafts.by_seq
+    arrived = next(one for one in drafts.events if isinstance(one, ev.RequestArrived))
+    model.apply(arrived)
+    assert "r0.0" not in model.drafts.by_seq
+    runs = groupby(model.drafts.by_seq)
+    assert all(len(list(run)) == 1 for _, run in runs)
