@@ -45,6 +45,9 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "--step", "100", "--screen", "compare",
         ),
         "choice": ("choice.jsonl", "--step", "15", "--screen", "choice", "--choose", "ada"),
+        "speculation": (
+            "speculation.jsonl", "--step", "20", "--screen", "requests", "--choose", "ben",
+        ),
         "race": (
             "shared-prefix.jsonl", "--race", "static+contiguous,continuous+paged",
             "--step", "150", "--screen", "compare",
