@@ -25,6 +25,7 @@ from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 from minivllm.events import types as ev
 from minivllm.speculation.base import Draft, Proposer, Wanted
 from minivllm.speculation.draft_lengths import DraftLengths
+from minivllm.speculation.verify import roll_back
 
 
 class SpeculativeScheduler(Scheduler):
@@ -118,14 +119,10 @@ class SpeculativeScheduler(Scheduler):
         token_id: the model's own token after the accepted drafts
         """
         sequence, num_drafts = item.sequence, len(item.draft_token_ids)
-        item.num_accepted = num_accepted
-        sequence.num_computed_tokens -= num_drafts - num_accepted
         if self._bus.active:
             self.name_tokens((token_id,))
             self._bus.emit(ev.DraftVerified, sequence.seq_id, num_accepted, token_id)
-        self.kv_cache_manager.shrink(
-            sequence, max(sequence.num_computed_tokens, sequence.num_cached_tokens)
-        )
+        roll_back(item, num_accepted, self.kv_cache_manager)
         self._lengths.verified(sequence, self.step, num_drafts, num_accepted)
         self.counters.spec_decode_num_drafts += 1
         self.counters.spec_decode_num_draft_tokens += num_drafts

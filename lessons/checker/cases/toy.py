@@ -13,12 +13,22 @@ from zlib import crc32
 
 from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
+from minivllm.speculation.base import Draft, Wanted
 
 VOCAB_SIZE = 32
 EOS = VOCAB_SIZE - 1
+
+
+def _digest_of_prefix(token_ids: list[int]) -> int:
+    """What the slot of the last of these tokens stores."""
+    return crc32(bytes(token_ids))
+
+
+def _digest(slots: list[int], index: int) -> int:
+    return crc32(repr([*slots, index]).encode())
 
 
 class ToyTokenizer:
@@ -61,18 +71,20 @@ class ToyRunner:
             for offset in range(size):
                 self._kv[copy.dst * size + offset] = self._kv.get(copy.src * size + offset, 0)
         for item in plan.scheduled:
+            token_ids = [*item.sequence.token_ids, *item.draft_token_ids]
             slots = slot_mapping(item.sequence, item.start, item.num_tokens, size)
             for position, slot in enumerate(slots, item.start):
                 if slot != NOT_WRITTEN:
-                    self._kv[slot] = crc32(bytes(item.sequence.token_ids[: position + 1]))
-        digests = [
-            crc32(
-                repr([*self._read(sequence, item.start + item.num_tokens), sequence.index]).encode()
-            )
-            for item in plan.scheduled
-            for sequence in item.sampling
-        ]
-        return StepResult(digests)
+                    self._kv[slot] = _digest_of_prefix(token_ids[: position + 1])
+        return StepResult([digest for item in plan.scheduled for digest in self._rows(item)])
+
+    def _rows(self, item: ScheduledSequence) -> Iterator[int]:
+        """One digest for each sampling sequence, and one after each draft."""
+        num_known = item.start + item.num_tokens - len(item.draft_token_ids)
+        for sequence in item.sampling:
+            yield _digest([*self._read(sequence, num_known)], sequence.index)
+        for number, _ in enumerate(item.draft_token_ids, 1):
+            yield _digest([*self._read(item.sequence, num_known + number)], item.sequence.index)
 
     def _read(self, sequence: Sequence, num_tokens: int) -> Iterator[int]:
         for position in range(num_tokens):
@@ -82,3 +94,24 @@ class ToyRunner:
     def sample_tokens(self, sequences: list[Sequence], logits: list[int]) -> list[SampledToken]:
         # Never sample end-of-sequence, so that max_tokens sets the length.
         return [SampledToken(digest % EOS) for digest in logits]
+
+
+class ToyProposer:
+    """Knows the toy model's tokens, and drafts a wrong one at every `wrong_every`-th position."""
+
+    def __init__(self, wrong_every: int) -> None:
+        self._wrong_every = wrong_every
+
+    def propose(self, wanted: list[Wanted]) -> list[Draft]:
+        return [Draft(self._tokens(*one), "draft_model") for one in wanted]
+
+    def _tokens(self, sequence: Sequence, num_tokens: int) -> list[int]:
+        token_ids = list(sequence.token_ids)
+        for _ in range(num_tokens):
+            slots = [_digest_of_prefix(token_ids[: i + 1]) for i in range(len(token_ids))]
+            is_wrong = len(token_ids) % self._wrong_every == 0
+            token_ids.append((_digest(slots, sequence.index) + is_wrong) % EOS)
+        return token_ids[sequence.num_tokens :]
+
+    def forget(self, sequence: Sequence) -> None:
+        """It keeps nothing."""

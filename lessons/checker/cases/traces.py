@@ -16,7 +16,7 @@ from minivllm.errors import InvalidRequestError
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.types import Event
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.checker.cases.toy import ToyRunner, ToyTokenizer
+from minivllm.lessons.checker.cases.toy import ToyProposer, ToyRunner, ToyTokenizer
 from minivllm.sampling_params import SamplingParams
 
 MAX_STEPS = 300
@@ -62,6 +62,11 @@ def describe_trace(case: Trace) -> str:
         f" {case['max_num_seqs']} sequences and {case['max_num_batched_tokens']} tokens a step,"
         f" prefix caching {'on' if case['enable_prefix_caching'] else 'off'}"
     ]
+    if "wrong_every" in case:
+        lines.append(
+            f"at most {case['speculative_config']['num_speculative_tokens']} drafts a step; the"
+            f" draft at every position divisible by {case['wrong_every']} is wrong"
+        )
     for number, one in enumerate(case["requests"]):
         samples = f", {one['n']} samples" if one.get("n", 1) > 1 else ""
         shared = f", the first {one['alike']} shared with the others" if one["alike"] else ""
@@ -81,7 +86,7 @@ def build_engine(case: Trace) -> LLMEngine:
     options = {
         name: value
         for name, value in case.items()
-        if name not in ("num_blocks", "max_model_len", "requests")
+        if name not in ("num_blocks", "max_model_len", "requests", "wrong_every")
     }
     config = EngineConfig(model="toy", check_invariants=True, **options)
     longest = case.get("max_model_len", case["num_blocks"] * case["block_size"])
@@ -90,6 +95,7 @@ def build_engine(case: Trace) -> LLMEngine:
         ToyRunner(case["num_blocks"], case["block_size"], longest),
         ToyTokenizer(),
         clock=VirtualClock(),
+        proposer=ToyProposer(case["wrong_every"]) if "wrong_every" in case else None,
     )
 
 
