@@ -73,6 +73,12 @@ COURSE = (
         ("xray",),
     ),
     Concept(
+        "speculative decoding: drafts, verification, roll-back",
+        "speculation",
+        ("verify-drafts",),
+        ("budget", "blockmap", "step_history"),
+    ),
+    Concept(
         "the way to vLLM: the same names",
         "way-to-vllm",
         ("block-pool", "token-budget"),

@@ -50,7 +50,7 @@ def run(L: Teacher) -> Script:
         "The rule: the time of a decode is **bytes over bandwidth**, so read each byte only once."
         " Fewer bytes help: fewer key heads, or weights in 8 or 4 bits. More tokens for the same"
         " bytes help too: a larger batch, or several guessed tokens checked in one pass"
-        " (speculative decoding)."
+        " (speculative decoding, the next lesson)."
     )
     measured = measured_kernels()
     if measured is not None:

@@ -197,6 +197,21 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ),
             ),
         ),
+        "speculation": Picks(
+            "Guess the next tokens, verify them in one step: free for one request, costly for many.",
+            (4, 9, 11, 14, 20, 28, 30),
+            "sampling",
+            (
+                ("minivllm/speculation/base.py#Proposer", "what a proposer is"),
+                ("minivllm/speculation/ngram.py#NgramProposer", "prompt lookup"),
+                (
+                    "minivllm/speculation/scheduler.py#SpeculativeScheduler",
+                    "drafts in what is left of a plan",
+                ),
+                ("minivllm/speculation/verify.py#verify", "which drafts are final; roll-back"),
+                ("minivllm/speculation/draft_lengths.py#DraftLengths", "how many to draft"),
+            ),
+        ),
         "way-to-vllm": Picks(
             "Which names and options are vLLM's, and what vLLM has in addition.",
             (6, 11, 14, 22),
@@ -206,7 +221,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ("minivllm/server/feeds/kv_feed.py", "our events as vLLM's KV events"),
                 (
                     "minivllm/core/scheduler.py#Scheduler.schedule",
-                    "the rule that also schedules guessed tokens",
+                    "the rule that schedules only what is not computed yet",
                 ),
             ),
         ),

@@ -1,4 +1,4 @@
-"""Lesson 13: what carries over to vLLM, what is only here, and what vLLM has in addition."""
+"""Lesson 14: what carries over to vLLM, what is only here, and what vLLM has in addition."""
 
 from dataclasses import fields, replace
 from importlib import import_module
@@ -14,12 +14,12 @@ ONLY_HERE = ("kv_cache_allocator", "batching", "batch_delay", "batch_size", "che
 SIZE = 16
 MEMORY_BLOCKS = 40
 PROMPT = 100
-GUESSES = 3
+COMPUTED, LEFT = 12, 4
 HEADS, GPUS = 8, 4
 
 
 @lesson(
-    13, "way-to-vllm", "The way to vLLM", minutes=10, pages=23, needs=("serving", "kernel-ladder")
+    14, "way-to-vllm", "The way to vLLM", minutes=10, pages=23, needs=("serving", "speculation")
 )
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
@@ -170,37 +170,36 @@ def _the_same_files_and_events(L: Teacher) -> Script:
 
 
 def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
-    spec = L.engine("speculative decoding", num_blocks=16, block_size=4, max_num_seqs=2)
-    spec.add("first", spec.tokens(STORIES["ada"], 12), max_tokens=1)
-    spec.run()
-    spec.add("ada", spec.tokens(STORIES["ada"], 12 + 1 + GUESSES), max_tokens=2)
+    remote = L.engine("a prompt computed elsewhere", num_blocks=16, block_size=4, max_num_seqs=2)
+    remote.add("first", remote.tokens(STORIES["ada"], COMPUTED), max_tokens=1)
+    remote.run()
+    remote.add("ada", remote.tokens(STORIES["ada"], COMPUTED + LEFT), max_tokens=2)
     yield L.say(
-        "Now what vLLM has that minivllm does not, and where it would fit in. **Speculative"
-        " decoding**: a small model guesses some tokens, and the large one checks them all in one"
-        " pass. The weights are read once for all of them (lesson 12). What would the scheduler"
-        " have to learn?",
+        "Now what vLLM has that minivllm does not, and where it would fit in. **Disaggregated"
+        " prefill**: some servers only compute prompts, and a KV connector moves the blocks to"
+        " others, which only decode. Then a short answer never waits for a long prompt. What would"
+        " the scheduler have to learn?",
         focus="budget",
     )
     yield L.predict(
-        f"Nothing: its rule is to catch up. A sequence has one new token and {GUESSES} guesses"
-        " that are not computed yet. `ada` here is just as far behind. How many tokens does she"
-        " get?",
-        before=spec.step,
-        answer=lambda: spec.scheduled("ada"),
+        f"Little: its rule is to catch up. `ada` has a prompt of {COMPUTED + LEFT} tokens, and the"
+        f" blocks of the first {COMPUTED} are here already. How many tokens does she get?",
+        before=remote.step,
+        answer=lambda: remote.scheduled("ada"),
         focus="budget",
         unit="token",
         why={
-            1: "That is a decode without guesses.",
-            GUESSES: "The new token itself goes through the model, too.",
+            COMPUTED + LEFT: f"{COMPUTED} of them need not be computed again.",
+            1: "That is a decode, but her prompt is not complete yet.",
         },
         because=(
-            "vLLM's name for `num_tokens` is `num_tokens_with_spec` here. Wrong guesses are"
-            " removed afterwards."
+            "For the scheduler, blocks from another server are like a prefix cache hit"
+            " (`get_num_new_matched_tokens` in vLLM)."
         ),
     )
     L.check(
-        "all tokens before them were computed already",
-        spec.facts.requests["ada"].num_cached_tokens == 12,
+        "her first tokens were found, not computed",
+        remote.facts.requests["ada"].num_cached_tokens == COMPUTED,
     )
     config = engine.loaded.config
     yield L.say(
@@ -228,9 +227,8 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.say(
         "**Other kinds of memory.** Models with sliding windows, or with states instead of keys,"
-        " need several kinds of blocks (`kv_cache_coordinator.py`). KV connectors move blocks to"
-        " CPU memory, to disk, or from a server that only prefills to one that only decodes. All"
-        " of it uses blocks with hashes, which you know."
+        " need several kinds of blocks (`kv_cache_coordinator.py`). KV connectors also move blocks"
+        " to CPU memory and to disk. All of it uses blocks with hashes, which you know."
     )
     yield L.say(
         "**Other models**: over a hundred architectures, weights in 8 and 4 bits, LoRA adapters,"
