@@ -95,7 +95,7 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
     truth = plain.output_tokens("ada")[len(engine.output_tokens("ada")) :]
     yield L.predict(
         f"After each of the {1 + GUESSES} tokens, a token is drawn. The drafts are"
-        f" {in_words(engine, drafts)}. Without drafts the answer went on with"
+        f" {in_words(engine, drafts)} (`·` is a space, `↵` a line break). Without drafts the answer went on with"
         f" {in_words(engine, truth[: len(drafts)])}. How many drafts are **accepted**?",
         before=engine.step,
         answer=lambda: engine.events_of(ev.DraftVerified)[-1].num_accepted,

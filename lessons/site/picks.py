@@ -199,7 +199,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "speculation": Picks(
             "Guess the next tokens, verify them in one step: free for one request, costly for many.",
-            (4, 9, 11, 14, 20, 28, 30),
+            (4, 11, 14, 28, 30),
             "sampling",
             (
                 ("minivllm/speculation/base.py#Proposer", "what a proposer is"),
