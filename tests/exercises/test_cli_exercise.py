@@ -1,6 +1,9 @@
 """`minivllm exercise` as a student uses it, from the first red check to the next exercise."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,6 +85,17 @@ def test_the_demo_runs_on_the_students_code_or_says_why_it_cannot(file, capfd):
     told = capfd.readouterr()
     assert "a student" in told.out and "AttributeError: 'int' object has no attribute" in told.err
     assert "minivllm exercise check block-pool" in told.err and "Traceback" not in told.err
+
+
+def test_the_demo_of_verified_drafts_verifies_drafts_with_the_students_file(home):
+    drafts = find_exercise("verify-drafts")
+    file = home / drafts.student_file
+    kept = "        final.append(row)\n"
+    assert kept in drafts.source
+    file.write_text(drafts.source.replace(kept, "        break\n"))
+    demo = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", drafts.name, str(file)]
+    told = subprocess.check_output([*demo, "--headless", "--model", "house"], text=True)
+    assert re.search(r"[1-9]\d* drafts, 0 of them right", told)
 
 
 def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home, capsys):
