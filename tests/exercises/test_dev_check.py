@@ -83,4 +83,4 @@ def test_dev_check_reports_two_wrong_solutions_that_it_cannot_distinguish(tmp_pa
         shutil.copyfile(exercise.folder / "wrong/never_evicts.py", twin)
     monkeypatch.setattr(Exercise, "wrong_files", twins)
     told = list(dev_check(exercise))
-    assert "block-pool: a.py cannot be told apart from b.py." in told
+    assert "block-pool: a.py cannot be distinguished from b.py." in told
