@@ -16,7 +16,7 @@ from minivllm.tui.draw.lines import Line
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap, Grid, lay_out
-from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, block_cells, group_cells
+from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, Cell, block_cells, group_cells
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -86,9 +86,8 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
         marks = {cells[i].mark for i in used}
         assert group.mark == (marks.pop() if len(marks) == 1 else "+" if marks else EMPTY)
         if used:
-            assert group.glyph == FILL[max(len(used) * 8 // len(members), 1)] or len(used) == len(
-                members
-            )
+            eighths = sum(FILL.rindex(cells[i].glyph) for i in used)
+            assert group.glyph == FILL[max(eighths // len(members), 1)]
         else:
             assert (group.glyph == CACHED) == any(blocks[i].hash for i in members)
         assert group.style.endswith("!") == any(i in model.changed for i in members)
@@ -111,6 +110,13 @@ def test_every_block_has_a_cell_inside_the_panel_and_is_found_there(
         assert places[0] == grid.origin(cell)
         assert len(places) == grid.pitch - grid.gap
         assert len({y for _, y in places}) == 1
+
+
+def test_a_group_of_allocated_but_empty_blocks_looks_empty_and_not_full() -> None:
+    written, wasted = Cell("█", "a", "hue0"), Cell("▁", "a", "hue0")
+    groups = group_cells([written, written, written, wasted, wasted, wasted], 2)
+    assert [group.glyph for group in groups] == ["█", "▄", "▁"]
+    assert {group.mark for group in groups} == {"a"}
 
 
 SIGNS = {ev.BlockHit: "●", ev.BlockEvicted: "×"}

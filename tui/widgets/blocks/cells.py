@@ -156,7 +156,7 @@ def _fill(num_tokens: int, size: int) -> str:
 
 
 def group_cells(cells: list[Cell], size: int) -> list[Cell]:
-    """One cell per `size` blocks, with the share of used blocks, and the owner if there is one."""
+    """One cell per `size` blocks: the share of slots with a token, and the owner if there is one."""
     return [_group(tuple(cells[start : start + size])) for start in range(0, len(cells), size)]
 
 
@@ -184,8 +184,9 @@ def _group(members: tuple[Cell, ...]) -> Cell:
         marks = {cell.mark for cell in used}
         is_single = len(marks) == 1
         style = used[0].style.rstrip("!") if is_single else "text"
-        # Draw the share of used blocks, rounded down, but at least one eighth.
-        glyph = FILL[max(len(used) * 8 // len(members), 1)]
+        # Tokens and not blocks, so that allocated memory without a token does not look full.
+        eighths = sum(FILL.rindex(cell.glyph) for cell in used)
+        glyph = FILL[max(eighths // len(members), 1)]
         return Cell(glyph, marks.pop() if is_single else SEVERAL, style + changed, sign)
     if any(cell.glyph == CACHED for cell in members):
         return Cell(CACHED, EMPTY, "cached" + changed, sign)
