@@ -165,6 +165,9 @@ def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(share
             assert f"token {position}," in title()
             winner = next(row for row in drawn(app, "choice") if "▶" in row)
             assert f"{probability_of(position):.1%}" in winner
+            spans = [span for line in panel(app, "choice")._lines for span in line]
+            lit = {style for _, style in spans if "!@token" in style}
+            assert lit == {f"accent*!@{token(SEQUENCE, position)}"}
         put(app, *waiting)
         await until(pilot, lambda: app.model.fold.last_seq == waiting[-1].seq)
         assert f"token {position}," in title()

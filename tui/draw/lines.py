@@ -119,7 +119,11 @@ def target_at(a_line: Line, x: int) -> Target | None:
 
 
 def highlight(a_line: Line, selection: Selection) -> Line:
-    """The line with the selected spans in reverse."""
+    """The line with the selected spans in reverse.
+
+    Words stay as they are: a reversed chip was written by the step, and the panel of a choice marks
+    its token itself.
+    """
     if selection.last is None or not any("@" in style for _, style in a_line):
         return a_line
     return tuple(
@@ -130,7 +134,9 @@ def highlight(a_line: Line, selection: Selection) -> Line:
 
 def _is_chosen(style: str, selection: Selection) -> bool:
     target = target_of(style)
-    return target is not None and selection.holds(target)
+    if target is None or target.kind == "token" or "=" in style.partition("@")[0]:
+        return False
+    return selection.holds(target)
 
 
 def _reversed(style: str) -> str:

@@ -20,7 +20,7 @@ from textual.pilot import Pilot
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, target_of, text_of
+from minivllm.tui.draw.lines import Line, highlight, target_of, text_of
 from minivllm.tui.draw.selection import Selection, block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
@@ -105,6 +105,26 @@ def test_a_card_says_so_if_its_block_is_free_and_loses_it_when_evicted(memory_pr
             assert heads == [f"░{at}" for at in sorted(free)]
             num_seen += len(heads)
     assert num_seen > 20
+
+
+def test_a_selected_block_has_a_bright_number_and_only_its_new_words_in_reverse(
+    shared_prefix,
+) -> None:
+    model = folded(shared_prefix.run(26))
+    written = {table[-1] for state in model.fold.sequences.values() if (table := state.block_table)}
+    assert len(written) > 2
+    for chosen in written:
+        for shown in (cards(chosen), BlockMap()):
+            shown.context = Context(None, selection=Selection(block_id=chosen, last=block(chosen)))
+            lines = shown.lines(model, 130, 30)
+            changed = [
+                new
+                for line in lines
+                for old, new in zip(line, highlight(line, shown.context.selection), strict=True)
+                if old != new
+            ]
+            assert changed == [(f"{chosen} ", f"text*!@block:{chosen}")]
+            assert len([text for line in lines for text, style in line if "=!@" in style]) > 0
 
 
 def test_an_old_recording_shows_ids_on_cards(shared_prefix) -> None:

@@ -130,11 +130,7 @@ class BlockMap(Panel):
         happened = signs(model, fades=not self.context.still)
         holders = [seq_id for seq_id, _ in model.owners(block_id)]
         lines = card(model, block_id, holders, (width, num_rows), happened, self.context)
-        # Without its target: the selected block's words would all be in reverse.
-        plain = [
-            tuple((text, style.partition("@block")[0]) for text, style in one) for one in lines
-        ]
-        return [*[()] * (room - len(plain)), *plain]
+        return [*[()] * (room - len(lines)), *lines]
 
     def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
         """One cell per `size` blocks. Groups of unchanged cells are reused from the last frame."""

@@ -138,7 +138,7 @@ def _words(
     pieces = {} if shows_ids else model.fold.token_pieces
     target = block(block_id)
     if not owned and not held.token_ids:
-        yield from ((f"{word} ", f"faint@{target}") for word in UNKNOWN_WORDS.split())
+        yield from ((f"{word} ", f"faint=@{target}") for word in UNKNOWN_WORDS.split())
         return
     for at, token_id in enumerate(held.token_ids):
         style = "cached=" if not owned else "text=" if at < held.num_prompt else "good="
