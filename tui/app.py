@@ -141,7 +141,8 @@ class DashboardApp(App[str]):
         self.theme = DARK.name
 
     def get_key_display(self, binding: Binding) -> str:
-        display = super().get_key_display(binding)
+        # As printed on keys and in the docs; the sign has no substitute in ASCII.
+        display = super().get_key_display(binding).replace("⏎", "enter").replace("⌫", "backspace")
         return to_ascii(display) if self.context.ascii else display
 
     def _make_screen(self, name: str) -> DashboardScreen:
