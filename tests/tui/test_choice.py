@@ -20,12 +20,14 @@ from support.tui.memory_recording import context_of
 from support.tui.shown import rows
 
 from minivllm.events import types as ev
-from minivllm.text import clean, short_name
+from minivllm.text import clean, short_name, visible
 from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.draw.confidence import confidence_style
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence, token
 from minivllm.tui.draw.theme import Palette
 from minivllm.tui.widgets.choice.choice import Choice
+from minivllm.tui.widgets.choice.sentence import filmstrip
 from minivllm.tui.widgets.requests.slots import Slots
 
 SEQUENCE = "r1.0"
@@ -72,6 +74,30 @@ def test_what_is_drawn_is_the_last_explanation_among_the_events(run) -> None:
             word for word in winner.split() if word.endswith("%")
         ]
         assert "0.30" in winner and "0.50" in winner  # random number and arrival
+
+
+@pytest.mark.parametrize("size", [(30, 2), (30, 4), (47, 8), (90, 20)])
+def test_the_likelihoods_fill_their_rows_from_the_chosen_word_backwards(
+    size: tuple[int, int], run
+) -> None:
+    model = context_of(run, len(run.events)).transport.view
+    width, height = size
+    pieces, judged = model.fold.token_pieces, model.explanations.judged[SEQUENCE]
+    for number in (1, 8, len(judged)):
+        before = [visible(pieces[one.token_id]) for one in judged[:number]]
+        lines = [*map(text_of, filmstrip(model, SEQUENCE, judged[number - 1].position, *size))]
+        assert len(lines) <= height and all(len(line.rstrip()) <= width for line in lines)
+        shown = [line.split() for line in lines[::3]]
+        percents = [line.split() for line in lines[1::3]]
+        words = [word for row in shown for word in row]
+        assert words == before[len(before) - len(words) :]
+        expected = [f"{one.percent}%" for one in judged[:number]]
+        assert [figure for row in percents for figure in row] == expected[-len(words) :]
+        assert len(words) == number or len(shown) == (height + 1) // 3
+        for first, above in zip(shown, lines[::3], strict=True):
+            rest = len(words) - sum(map(len, shown[shown.index(first) :]))
+            left_out = [*before[: number - len(words)], *words[:rest]]
+            assert not left_out or len(above) + max(len(left_out[-1]), 3) + 1 > width
 
 
 def test_a_cut_token_is_struck_out_and_its_row_has_the_cause(run) -> None:

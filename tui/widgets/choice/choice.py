@@ -76,7 +76,8 @@ class Choice(Panel):
         lines = top + candidate_lines(model, event, width, room, ascii=ascii)
         if height - len(lines) >= _ROWS_FOR_WORDS:
             lines += [(), Row(width).put("how likely each word was for the model", "muted").line()]
-            lines += filmstrip(model, seq_id, event.position, width, height - len(lines))
+            room = height - len(lines)
+            lines += filmstrip(model, seq_id, event.position, width, room, ascii=ascii)
         return lines[:height]
 
     def _sequence(self, model: DashboardModel) -> str | None:

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 
 from minivllm.text import clean, visible
 from minivllm.tui.draw.confidence import confidence_style, put_word
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Target, token
 from minivllm.tui.state.explanations import TOKENS_KEPT
 from minivllm.tui.state.model import DashboardModel
@@ -45,24 +45,42 @@ def sentence(
     return lines
 
 
-def filmstrip(model: DashboardModel, seq_id: str, at: int, width: int, height: int) -> list[Line]:
-    """The words up to position `at` with the model's probability under each, in pairs of rows."""
-    judged = [one for one in model.explanations.judged.get(seq_id, ()) if one.position <= at]
-    rows: list[tuple[Row, Row]] = []
-    for one in judged:
-        text = visible(model.fold.token_pieces.get(one.token_id, str(one.token_id)))
-        figure = f"{one.percent}%"
-        cells = max(cell_len(text), len(figure)) + 1
-        if not rows or rows[-1][0].room < cells:
-            rows.append((Row(width), Row(width)))
-        word, percent = rows[-1]
-        style = confidence_style(one.percent)
-        target = token(seq_id, one.position)
-        word.put(text, "accent*!" if one.position == at else style, target=target)
-        word.put(" " * (cells - cell_len(text)))
-        percent.put(figure, style).put(" " * (cells - len(figure)))
-    lines = [row.line() for pair in rows[-(height // 3) :] for row in (*pair, Row(width))]
-    return lines[:height] if height >= 3 else []
+def filmstrip(
+    model: DashboardModel, seq_id: str, at: int, width: int, height: int, *, ascii: bool = False
+) -> list[Line]:
+    """The words up to position `at` with the model's probability under each, in pairs of rows.
+
+    The rows are filled from the end: if not all words fit, the first ones are left out.
+    """
+    pairs: list[tuple[Line, Line]] = []
+    words: list[tuple[Line, Line]] = []
+    room = width
+    for one in reversed(model.explanations.judged.get(seq_id, ())):
+        if one.position > at:
+            continue
+        text = visible(model.fold.token_pieces.get(one.token_id, str(one.token_id)), ascii)
+        figure, style = f"{one.percent}%", confidence_style(one.percent)
+        cells = min(max(cell_len(text), len(figure)) + 1, width)
+        if cells > room and words:
+            pairs.append(_joined(words))
+            words, room = [], width
+            if 3 * len(pairs) + 2 > height:
+                break
+        look = "accent*!" if one.position == at else style
+        word = Row(cells).put(text, look, target=token(seq_id, one.position))
+        percent = line(cells, (figure.ljust(cells), style))
+        words.append((word.put("", width=word.room).line(), percent))
+        room -= cells
+    if words:
+        pairs.append(_joined(words))
+    lines = [a_line for pair in reversed(pairs) for a_line in (*pair, ())]
+    return lines[: min(height, len(lines) - 1)]
+
+
+def _joined(words: list[tuple[Line, Line]]) -> tuple[Line, Line]:
+    """A row of words and a row of probabilities; `words` begins with the last one."""
+    rows = zip(*reversed(words), strict=True)
+    return tuple(tuple(span for part in row for span in part) for row in rows)
 
 
 def _words(model: DashboardModel, seq_id: str, at: int, upcoming: int | None) -> list[_Word]:
