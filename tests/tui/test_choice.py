@@ -77,27 +77,30 @@ def test_what_is_drawn_is_the_last_explanation_among_the_events(run) -> None:
 
 
 @pytest.mark.parametrize("size", [(30, 2), (30, 4), (47, 8), (90, 20)])
-def test_the_likelihoods_fill_their_rows_from_the_chosen_word_backwards(
-    size: tuple[int, int], run
-) -> None:
+def test_the_last_words_with_their_likelihoods_fill_the_rows(size: tuple[int, int], run) -> None:
     model = context_of(run, len(run.events)).transport.view
     width, height = size
     pieces, judged = model.fold.token_pieces, model.explanations.judged[SEQUENCE]
     for number in (1, 8, len(judged)):
-        before = [visible(pieces[one.token_id]) for one in judged[:number]]
-        lines = [*map(text_of, filmstrip(model, SEQUENCE, judged[number - 1].position, *size))]
-        assert len(lines) <= height and all(len(line.rstrip()) <= width for line in lines)
-        shown = [line.split() for line in lines[::3]]
-        percents = [line.split() for line in lines[1::3]]
-        words = [word for row in shown for word in row]
-        assert words == before[len(before) - len(words) :]
-        expected = [f"{one.percent}%" for one in judged[:number]]
-        assert [figure for row in percents for figure in row] == expected[-len(words) :]
-        assert len(words) == number or len(shown) == (height + 1) // 3
-        for first, above in zip(shown, lines[::3], strict=True):
-            rest = len(words) - sum(map(len, shown[shown.index(first) :]))
-            left_out = [*before[: number - len(words)], *words[:rest]]
-            assert not left_out or len(above) + max(len(left_out[-1]), 3) + 1 > width
+        words = [visible(pieces[one.token_id]) for one in judged[:number]]
+        percents = [f"{one.percent}%" for one in judged[:number]]
+        cells = [
+            max(len(word), len(figure)) + 1 for word, figure in zip(words, percents, strict=True)
+        ]
+        drawn_lines = filmstrip(model, SEQUENCE, judged[number - 1].position, *size)
+        lines = [text_of(line) for line in drawn_lines]
+        assert len(lines) <= height and all(len(line) <= width for line in lines)
+        assert [word for row in lines[::3] for word in row.split()] == words[-num_of(lines) :]
+        assert [word for row in lines[1::3] for word in row.split()] == percents[-num_of(lines) :]
+        if num_of(lines) < number:
+            assert len(lines[::3]) == (height + 1) // 3
+            for at, row in enumerate(lines[::3]):
+                left_out = number - num_of(lines[3 * at :]) - 1
+                assert len(row) + cells[left_out] > width, "no room for the word before"
+
+
+def num_of(lines: list[str]) -> int:
+    return sum(len(line.split()) for line in lines[::3])
 
 
 def test_a_cut_token_is_struck_out_and_its_row_has_the_cause(run) -> None:

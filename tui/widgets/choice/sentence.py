@@ -6,7 +6,7 @@ from rich.cells import cell_len
 
 from minivllm.text import clean, visible
 from minivllm.tui.draw.confidence import confidence_style, put_word
-from minivllm.tui.draw.lines import Line, Row, line
+from minivllm.tui.draw.lines import Line, Row, text_of
 from minivllm.tui.draw.selection import Target, token
 from minivllm.tui.state.explanations import TOKENS_KEPT
 from minivllm.tui.state.model import DashboardModel
@@ -50,37 +50,43 @@ def filmstrip(
 ) -> list[Line]:
     """The words up to position `at` with the model's probability under each, in pairs of rows.
 
-    The rows are filled from the end: if not all words fit, the first ones are left out.
+    If not all words fit, the rows are filled from the end, and the first words are left out.
     """
-    pairs: list[tuple[Line, Line]] = []
-    words: list[tuple[Line, Line]] = []
-    room = width
-    for one in reversed(model.explanations.judged.get(seq_id, ())):
-        if one.position > at:
-            continue
+    judged = [one for one in model.explanations.judged.get(seq_id, ()) if one.position <= at]
+    most = (height + 1) // 3
+    columns: list[tuple[Line, Line]] = []
+    for one in judged:
         text = visible(model.fold.token_pieces.get(one.token_id, str(one.token_id)), ascii)
         figure, style = f"{one.percent}%", confidence_style(one.percent)
         cells = min(max(cell_len(text), len(figure)) + 1, width)
-        if cells > room and words:
-            pairs.append(_joined(words))
-            words, room = [], width
-            if 3 * len(pairs) + 2 > height:
-                break
         look = "accent*!" if one.position == at else style
         word = Row(cells).put(text, look, target=token(seq_id, one.position))
-        percent = line(cells, (figure.ljust(cells), style))
-        words.append((word.put("", width=word.room).line(), percent))
-        room -= cells
-    if words:
-        pairs.append(_joined(words))
-    lines = [a_line for pair in reversed(pairs) for a_line in (*pair, ())]
+        percent = Row(cells).put(figure, style)
+        columns.append(tuple(row.put("", width=row.room).line() for row in (word, percent)))
+    rows = _rows_of(columns, width)
+    if len(rows) > most:
+        rows = [row[::-1] for row in _rows_of(columns[::-1], width)[:most]][::-1]
+    lines: list[Line] = []
+    for row in rows:
+        lines += [
+            tuple(span for part in parts for span in part) for parts in zip(*row, strict=True)
+        ]
+        lines.append(())
     return lines[: min(height, len(lines) - 1)]
 
 
-def _joined(words: list[tuple[Line, Line]]) -> tuple[Line, Line]:
-    """A row of words and a row of probabilities; `words` begins with the last one."""
-    rows = zip(*reversed(words), strict=True)
-    return tuple(tuple(span for part in row for span in part) for row in rows)
+def _rows_of(columns: list[tuple[Line, Line]], width: int) -> list[list[tuple[Line, Line]]]:
+    """The columns in rows of at most `width` cells."""
+    rows: list[list[tuple[Line, Line]]] = []
+    room = 0
+    for column in columns:
+        cells = cell_len(text_of(column[0]))
+        if cells > room:
+            rows.append([])
+            room = width
+        rows[-1].append(column)
+        room -= cells
+    return rows
 
 
 def _words(model: DashboardModel, seq_id: str, at: int, upcoming: int | None) -> list[_Word]:
