@@ -90,17 +90,25 @@ def test_the_last_words_with_their_likelihoods_fill_the_rows(size: tuple[int, in
         drawn_lines = filmstrip(model, SEQUENCE, judged[number - 1].position, *size)
         lines = [text_of(line) for line in drawn_lines]
         assert len(lines) <= height and all(len(line) <= width for line in lines)
-        assert [word for row in lines[::3] for word in row.split()] == words[-num_of(lines) :]
-        assert [word for row in lines[1::3] for word in row.split()] == percents[-num_of(lines) :]
-        if num_of(lines) < number:
-            assert len(lines[::3]) == (height + 1) // 3
-            for at, row in enumerate(lines[::3]):
-                left_out = number - num_of(lines[3 * at :]) - 1
-                assert len(row) + cells[left_out] > width, "no room for the word before"
-
-
-def num_of(lines: list[str]) -> int:
-    return sum(len(line.split()) for line in lines[::3])
+        strips = [strip.split("\n") for strip in "\n".join(lines).split("\n\n")]
+        shown = [strip[-2].split() for strip in strips]
+        count = sum(map(len, shown))
+        assert [word for row in shown for word in row] == words[-count:]
+        assert [word for strip in strips for word in strip[-1].split()] == percents[-count:]
+        if count < number:
+            assert len(strips) == (height + 1) // 3
+            for at, strip in enumerate(strips):
+                left_out = number - sum(map(len, shown[at:])) - 1
+                assert len(strip[-2]) + cells[left_out] > width, "no room for the word before"
+        start = number - count
+        for strip, row in zip(strips, shown, strict=True):
+            bars, x = strip[:-2], 0
+            for position in range(start, start + len(row)):
+                eighths = sum(" ▁▂▃▄▅▆▇█".index(bar[x]) for bar in bars)
+                assert eighths == round(8 * len(bars) * judged[position].percent / 100)
+                x += cells[position]
+            start += len(row)
+            assert 0 <= len(bars) <= 8
 
 
 def test_a_cut_token_is_struck_out_and_its_row_has_the_cause(run) -> None:

@@ -6,13 +6,16 @@ from rich.cells import cell_len
 
 from minivllm.text import clean, visible
 from minivllm.tui.draw.confidence import confidence_style, put_word
-from minivllm.tui.draw.lines import Line, Row, text_of
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Target, token
-from minivllm.tui.state.explanations import TOKENS_KEPT
+from minivllm.tui.state.explanations import TOKENS_KEPT, JudgedToken
 from minivllm.tui.state.model import DashboardModel
 
 _PROMPT_TOKENS = 48
 """How many tokens of the prompt are shown, at most."""
+_BARS = " ▁▂▃▄▅▆▇█"
+_BAR_ROWS, _BAR_WIDTH = 8, 3
+"""The largest size of a bar."""
 
 
 class _Word(NamedTuple):
@@ -45,47 +48,72 @@ def sentence(
     return lines
 
 
+class _Column(NamedTuple):
+    word: Line
+    percent: Line
+    likelihood: float
+    style: str
+    cells: int
+
+    def bar(self, height: int) -> list[Line]:
+        """The likelihood as a bar of at most `height` rows, the upper row first."""
+        eighths = round(8 * height * self.likelihood)
+        levels = (min(max(eighths - 8 * below, 0), 8) for below in reversed(range(height)))
+        wide = min(self.cells - 1, _BAR_WIDTH)
+        return [line(self.cells, (f"{_BARS[at] * wide:{self.cells}}", self.style)) for at in levels]
+
+
 def filmstrip(
     model: DashboardModel, seq_id: str, at: int, width: int, height: int, *, ascii: bool = False
 ) -> list[Line]:
-    """The words up to position `at` with the model's probability under each, in pairs of rows.
+    """The words up to position `at`, with the model's probability of each below and as a bar.
 
     If not all words fit, the rows are filled from the end, and the first words are left out.
     """
     judged = [one for one in model.explanations.judged.get(seq_id, ()) if one.position <= at]
-    most = (height + 1) // 3
-    columns: list[tuple[Line, Line]] = []
-    for one in judged:
-        text = visible(model.fold.token_pieces.get(one.token_id, str(one.token_id)), ascii)
-        figure, style = f"{one.percent}%", confidence_style(one.percent)
-        cells = min(max(cell_len(text), len(figure)) + 1, width)
-        look = "accent*!" if one.position == at else style
-        word = Row(cells).put(text, look, target=token(seq_id, one.position))
-        percent = Row(cells).put(figure, style)
-        columns.append(tuple(row.put("", width=row.room).line() for row in (word, percent)))
-    rows = _rows_of(columns, width)
+    columns = [_column(model, seq_id, one, one.position == at, width, ascii) for one in judged]
+    rows, most = _rows_of(columns, width), (height + 1) // 3
+    if not rows or not most:
+        return []
     if len(rows) > most:
         rows = [row[::-1] for row in _rows_of(columns[::-1], width)[:most]][::-1]
+    bar_rows = min((height + 1) // len(rows) - 3, _BAR_ROWS)
     lines: list[Line] = []
     for row in rows:
-        lines += [
-            tuple(span for part in parts for span in part) for parts in zip(*row, strict=True)
-        ]
+        parts = zip(*((*one.bar(bar_rows), one.word, one.percent) for one in row), strict=True)
+        lines += [tuple(span for part in each for span in part) for each in parts]
         lines.append(())
-    return lines[: min(height, len(lines) - 1)]
+    return lines[:-1]
 
 
-def _rows_of(columns: list[tuple[Line, Line]], width: int) -> list[list[tuple[Line, Line]]]:
+def _column(
+    model: DashboardModel, seq_id: str, one: JudgedToken, is_chosen: bool, width: int, ascii: bool
+) -> _Column:
+    text = visible(model.fold.token_pieces.get(one.token_id, str(one.token_id)), ascii)
+    figure, style = f"{one.percent}%", confidence_style(one.percent)
+    cells = min(max(cell_len(text), len(figure)) + 1, width)
+    look = "accent*!" if is_chosen else style
+    word = Row(cells).put(text, look, target=token(seq_id, one.position))
+    percent = Row(cells).put(figure, style)
+    return _Column(
+        word.put("", width=word.room).line(),
+        percent.put("", width=percent.room).line(),
+        one.percent / 100,
+        style.rstrip("_*"),
+        cells,
+    )
+
+
+def _rows_of(columns: list[_Column], width: int) -> list[list[_Column]]:
     """The columns in rows of at most `width` cells."""
-    rows: list[list[tuple[Line, Line]]] = []
+    rows: list[list[_Column]] = []
     room = 0
     for column in columns:
-        cells = cell_len(text_of(column[0]))
-        if cells > room:
+        if column.cells > room:
             rows.append([])
             room = width
         rows[-1].append(column)
-        room -= cells
+        room -= column.cells
     return rows
 
 
