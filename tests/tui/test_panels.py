@@ -12,6 +12,7 @@ from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState
+from minivllm.text import short_name
 from minivllm.tui.draw.lines import Row, target_of, targets_of, text_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
@@ -195,6 +196,24 @@ def test_unused_budget_has_the_reason_of_the_first_in_the_queue(
     first = DashboardModel(shared_prefix.header)
     first.apply(ev.RequestArrived(1, 0, 0.0, "new", "new.0", 0, [1, 2, 3], 9))
     assert "new waits" in " ".join(rows(Budget(), first))
+
+
+@pytest.mark.parametrize("width", [16, 30, 44, 74, 118])
+def test_the_budget_names_all_sequences_of_the_step_or_says_how_many_more(
+    width: int, shared_prefix
+) -> None:
+    model = folded(shared_prefix.run(22))
+    names = {short_name(item.seq_id) for item in model.fold.scheduled}
+    assert len(names) == 4
+    for height in range(5, 12):
+        shown = rows(Budget(), model, width, height)
+        shares = " ".join(shown[next(i for i, row in enumerate(shown) if "last" in row) + 1 :])
+        named = {name for name in names if re.search(rf"\b{name}\b", shares)}
+        assert ("more" in shares) == (named != names and bool(shares))
+        if "more" in shares:
+            assert f"+{len(names - named)} more" in shares
+    assert named == names
+    assert named <= set(" ".join(rows(Budget(), model, 74, 6)[-1:]).split())
 
 
 def test_unused_tokens_are_not_mentioned_during_planning(shared_prefix) -> None:

@@ -6,7 +6,7 @@ from itertools import accumulate, groupby
 from minivllm.events.state import ScheduledState
 from minivllm.text import plural, short_name
 from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, width_of
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
@@ -167,8 +167,10 @@ def _history(model: DashboardModel, width: int) -> Line:
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
     items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
+    if len(items) > height:
+        return _short_shares(model, items, width, height)
     lines = []
-    for item in items[: max(height, 0)]:
+    for item in items:
         letter = model.letter(item.seq_id)
         target = to_sequence(item.seq_id)
         row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
@@ -186,3 +188,23 @@ def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
 def _verified(item: ScheduledState) -> str:
     drafts = plural(len(item.draft_token_ids), "draft")
     return drafts if item.num_accepted is None else f"{drafts}, {item.num_accepted} right"
+
+
+def _short_shares(
+    model: DashboardModel, items: list[ScheduledState], width: int, height: int
+) -> list[Line]:
+    """Several shares per row, and how many more there are."""
+    rows = [Row(width)]
+    for number, item in enumerate(items):
+        letter, target = model.letter(item.seq_id), to_sequence(item.seq_id)
+        words = f"{short_name(item.seq_id)} {item.kind} {item.num_tokens:,}"
+        cells, more = width_of(words) + 2, f"+{len(items) - number} more"
+        if cells > rows[-1].room and len(rows) < height:
+            rows.append(Row(width))
+        reserved = len(more) + 3 if len(rows) == height and number + 1 < len(items) else 0
+        if cells + reserved > rows[-1].room:
+            rows[-1].put(more, "muted")
+            break
+        rows[-1].put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
+        rows[-1].put(words, "text", target=target).put("   ")
+    return [row.line() for row in rows[: max(height, 0)]]
