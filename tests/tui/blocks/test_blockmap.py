@@ -112,6 +112,12 @@ def test_every_block_has_a_cell_inside_the_panel_and_is_found_there(
         assert len({y for _, y in places}) == 1
 
 
+def test_a_wide_panel_has_rows_of_sixteen_blocks_and_no_empty_half() -> None:
+    grid = lay_out(96, 97, 20)  # one side of a race at 200x50
+    assert (grid.per_row, grid.numbered, grid.spread) == (16, True, True)
+    assert grid.origin(15)[0] + grid.pitch - grid.gap <= 97
+
+
 def test_a_group_of_allocated_but_empty_blocks_looks_empty_and_not_full() -> None:
     written, wasted = Cell("█", "a", "hue0"), Cell("▁", "a", "hue0")
     groups = group_cells([written, written, written, wasted, wasted, wasted], 2)

@@ -95,6 +95,22 @@ def test_if_not_all_fit_written_blocks_and_the_selected_one_have_cards(shared_pr
     assert panel_of_all.targets() == list(map(block, everything))
 
 
+def test_where_rows_are_free_the_cards_use_them_for_words_that_were_cut(stage, ask) -> None:
+    asks = [ask("r0", "seven wonderful words " * 30, "an answer " * 9)]
+    model = folded(stage(asks, block_size=16).run(4))
+    num_blocks = len(blocks_of(cards().lines(model, 33, 400)))
+    assert num_blocks > 4
+    shown = []
+    for height, num_rows in ((3, 3), (4, 4), (5, 5), (9, 5)):
+        lines = cards().lines(model, 33, height * num_blocks)
+        heads = [y for y, line in enumerate(lines) if any("text*@" in style for _, style in line)]
+        assert heads == list(range(0, num_rows * num_blocks, num_rows))
+        shown.append(
+            len(re.findall(r"seven|wonderful|words|an\b|answer", " ".join(map(text_of, lines))))
+        )
+    assert shown[0] < shown[1] < shown[2] == shown[3]
+
+
 def test_a_card_says_so_if_its_block_is_free_and_loses_it_when_evicted(memory_pressure) -> None:
     model, num_seen = DashboardModel(memory_pressure.header), 0
     for event in memory_pressure.run().events:

@@ -132,6 +132,16 @@ def test_a_selected_step_has_its_numbers_in_words(memory_pressure) -> None:
         assert facts == [] and missing_from(shown[0], record.num_tokens) == []
 
 
+def test_a_chart_without_a_column_leaves_its_rows_to_the_other(shared_prefix) -> None:
+    model = folded(shared_prefix.run(26))
+    assert not any(record.first_token_wait for record in model.steps.records)
+    lines = rows(LatencyCharts(), model, 60, 12)
+    assert lines[0] == "time to first token  now none, at most 0ms"
+    assert lines[1].startswith("time between tokens") and max(heights(lines[2:], 60)) == 80
+    model.steps.records[-2].first_token_wait = 0.5
+    assert rows(LatencyCharts(), model, 60, 12)[6].startswith("time between tokens")
+
+
 def test_a_chart_is_computed_once_per_step(shared_prefix) -> None:
     events, panel = shared_prefix.run(20).events, StepCharts()
     model, drawn = DashboardModel(shared_prefix.header), []

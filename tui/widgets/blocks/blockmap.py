@@ -178,6 +178,7 @@ _SIZES = (
     (True, 2, 2),
     (True, 1, 3),
     (True, 1, 2),
+    (True, 1, 1),
     (False, 1, 1),
     (False, 1, 0),
 )

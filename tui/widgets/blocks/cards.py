@@ -28,12 +28,15 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _ROWS_OF_TEXT = 2
 _LEAST_WIDTH = 32
+_LONG_WORD = 8
+"""Cells per token, so that hardly any text is cut."""
 _MOST_STRIPES = 4
 
 
 class _Grid(NamedTuple):
     per_row: int
     width: int
+    rows_of_text: int
     capacity: int
 
 
@@ -57,9 +60,9 @@ class BlockCards(Panel):
         if not ranks:
             words = _unknown(model) or "no block holds text yet"
             return [Row(width).put(words, "faint").line()]
-        grid = _lay_out(width, height)
+        grid = _lay_out(width, height, len(ranks), model.header.block_size)
         if len(ranks) > grid.capacity:
-            grid = _lay_out(width, height - 1)
+            grid = _lay_out(width, height - 1, len(ranks), model.header.block_size)
         shown = _choose(ranks, grid.capacity)
         happened = signs(model, fades=self.context is None or not self.context.still)
         lines: list[Line] = []
@@ -69,7 +72,7 @@ class BlockCards(Panel):
                     model,
                     block_id,
                     index.holders.get(block_id, ()),
-                    (grid.width, _ROWS_OF_TEXT),
+                    (grid.width, grid.rows_of_text),
                     happened,
                     self.context,
                 )
@@ -159,9 +162,12 @@ def _unknown(model: DashboardModel) -> str:
     return f"+ {plural(count, 'cached block')}, {UNKNOWN_WORDS}" if count else ""
 
 
-def _lay_out(width: int, height: int) -> _Grid:
+def _lay_out(width: int, height: int, num_blocks: int, block_size: int) -> _Grid:
+    """As many cards as fit; if all fit, with more rows for texts that are cut otherwise."""
     per_row = max(width // (_LEAST_WIDTH + 1), 1)
-    return _Grid(per_row, width // per_row - 1, max(height // (1 + _ROWS_OF_TEXT), 1) * per_row)
+    free = height // -(-num_blocks // per_row) - 1
+    rows = max(min(free, block_size * _LONG_WORD // _LEAST_WIDTH), _ROWS_OF_TEXT)
+    return _Grid(per_row, width // per_row - 1, rows, max(height // (1 + rows), 1) * per_row)
 
 
 def _ranks(model: DashboardModel, chosen: int | None) -> dict[int, int]:

@@ -99,8 +99,13 @@ class Charts(Panel):
         shown = model.steps.records[-width:]
         at = next((x for x, record in enumerate(shown) if record.step == chosen), None)
         room, lines = height - len(below), []
-        for number, chart in enumerate(charts):
-            rows = max(room // len(charts) + (number < room % len(charts)), 1)
+        high = [chart for chart in charts if any(chart.values[-width:])]
+        spare = room - (len(charts) - len(high))  # a chart without a column needs one row
+        for chart in charts:
+            rows = 1
+            if chart in high:
+                number = high.index(chart)
+                rows = max(spare // len(high) + (number < spare % len(high)), 1)
             lines += _chart(chart, width, rows, at)
         return [*lines[:room], *below]
 
