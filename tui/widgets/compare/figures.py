@@ -49,8 +49,11 @@ def large_figures(figures: list[Figure], width: int, *, ascii: bool) -> list[Lin
     return [row.line() for row in rows]
 
 
-def waste_figure(usage: KVUsage | None) -> Figure:
+def waste_figure(usage: KVUsage | None, *, is_over: bool = False) -> Figure:
+    """is_over: nothing runs any more, so `usage` is that of the last step"""
     captions = "of allocated memory wasted", "of memory wasted"
+    if is_over:
+        captions = "wasted at its last step", "at its last step"
     if usage is None:
         return Figure(*captions, "-")
     style = "bad*" if usage.waste >= _MUCH else "warn*" if usage.waste >= _SOME else "good*"
@@ -68,8 +71,11 @@ def speed_figure(model: DashboardModel, seconds: float) -> Figure:
     )
 
 
-def wasted(usage: KVUsage | None, header: LogHeader, width: int) -> Line:
-    """How much of the allocated memory holds no token, in blocks, memory and percent."""
+def wasted(usage: KVUsage | None, header: LogHeader, width: int, *, is_over: bool = False) -> Line:
+    """How much of the allocated memory holds no token, in blocks, memory and percent.
+
+    is_over: nothing runs any more, so `usage` is that of the last step
+    """
     if usage is None or not usage.allocated:
         return line(width, ("no block is allocated", "muted"))
     taken, empty = (
@@ -78,12 +84,15 @@ def wasted(usage: KVUsage | None, header: LogHeader, width: int) -> Line:
     size = f"{empty * header.block_bytes / 2**20:,.2f} MiB, " if header.block_bytes else ""
     blocks = f"{empty:,.1f} of {taken:,.0f} blocks"
     amount = (f"{blocks} ({size}{usage.waste:.0%})", "text*")
+    label = ("wasted at its last step: " if is_over else "wasted: ", "muted")
+    words = " were allocated, but held no token" if is_over else " are allocated, but hold no token"
     return first_that_fits(
         width,
-        (("wasted: ", "muted"), amount, (" are allocated, but hold no token", "muted")),
-        (("wasted: ", "muted"), amount, (" hold no token", "muted")),
-        (("wasted: ", "muted"), amount),
-        (("wasted: ", "muted"), (f"{blocks}, {usage.waste:.0%}", "text*")),
+        (label, amount, (words, "muted")),
+        (label, amount, (" held no token" if is_over else " hold no token", "muted")),
+        (label, amount),
+        (label, (f"{blocks}, {usage.waste:.0%}", "text*")),
+        (label, (f"{usage.waste:.0%}", "text*")),
     )
 
 

@@ -101,10 +101,12 @@ class Side(Panel):
         status = self._status(model, own, usage)
         if own is None or other is None or height < _ROOM_FOR_WORDS:
             return flow(status, width)[:3]
-        words = [wasted(usage, model.header, width), *waiting(model, width)]
+        is_over = own.at_end and not model.fold.running
+        waste = wasted(usage, model.header, width, is_over=is_over)
+        words = [waste, *waiting(model, width)]
         if height < _ROOM_FOR_LARGE:
             return [*flow(status, width)[:1], *words]
-        figures = [waste_figure(usage), speed_figure(model, seconds_at(own))]
+        figures = [waste_figure(usage, is_over=is_over), speed_figure(model, seconds_at(own))]
         large = large_figures(figures, width, ascii=self.context.ascii)
         return [*large, *words, *flow(status, width)[:1]]
 

@@ -118,7 +118,9 @@ class Header(Panel, can_focus=False):
         facts.append([(name, "text*"), (f" {dtype}" if dtype else "", "muted")])
         if self.context.start is not None:
             return facts
-        facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
+        # Beside a second recording, the numbers are those of the first one.
+        side = [("A: ", "accent*")] if self.context.second is not None else []
+        facts.append([*side, ("step ", "muted"), (f"{model.fold.step:,}", "text*")])
         blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
         if width < _ROOM_FOR_BLOCKS:
             del blocks[1:]
