@@ -214,7 +214,7 @@ async def both_sides_are_those_of_their_events(pilot: Pilot) -> None:
         ]
         if meter.samples:
             empty = meter.samples[-1].reserved + meter.samples[-1].internal
-            facts.append(f"wasted: {empty / transport.recording.header.block_size:,.1f} of")
+            facts.append(f": {empty / transport.recording.header.block_size:,.1f} of")
         assert [fact for fact in facts if fact not in shown] == []
 
 

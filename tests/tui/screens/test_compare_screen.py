@@ -19,6 +19,7 @@ from minivllm.tui.time.plan_search import PlanSearch
 from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.compare.comparison import Comparison
 from minivllm.tui.widgets.compare.side import Side
+from minivllm.tui.widgets.frame.header import Header
 
 
 @pytest.fixture
@@ -59,6 +60,24 @@ def test_each_side_shows_its_own_policy_with_the_differences_first_and_marked(tw
     for label, facts in (("A", ("≠ budget 64", "≠ slots 4")), ("B", ("≠ budget 16", "≠ slots 2"))):
         shown = "\n".join(side(Side(label, is_second=label == "B"), context, 110, 20))
         assert all(fact in shown for fact in facts) and shown.count("≠") == 2
+
+
+def test_the_waste_of_a_finished_side_is_labelled_as_that_of_its_last_step(two) -> None:
+    context = context_of(two[0], other=two[1])
+    for step, is_over in ((5, False), (10**6, True)):
+        context.transport.to_step(step)
+        shown = "\n".join(side(Side("A", is_second=False), context, 78, 30))
+        assert bool(context.transport.view.fold.running) != is_over
+        assert ("wasted at its last step: " in shown) == is_over
+        assert ("nobody runs or waits" in shown) == is_over
+
+
+def test_beside_a_second_recording_the_top_line_names_the_side_of_its_numbers(two) -> None:
+    for other in (None, two[1]):
+        header = Header()
+        header.context = context_of(two[0], other=other)
+        (line,) = header.lines(header.context.transport.view, 120, 1)
+        assert ("A: step" in text_of(line)) == (other is not None)
 
 
 @pytest.mark.parametrize("step", [0, 1, 5, 12, 10**6])
