@@ -84,6 +84,7 @@ def wasted(usage: KVUsage | None, header: LogHeader, width: int, *, is_over: boo
     size = f"{empty * header.block_bytes / 2**20:,.2f} MiB, " if header.block_bytes else ""
     blocks = f"{empty:,.1f} of {taken:,.0f} blocks"
     amount = (f"{blocks} ({size}{usage.waste:.0%})", "text*")
+    short = ("wasted at end: " if is_over else "wasted: ", "muted")
     label = ("wasted at its last step: " if is_over else "wasted: ", "muted")
     words = " were allocated, but held no token" if is_over else " are allocated, but hold no token"
     return first_that_fits(
@@ -91,8 +92,7 @@ def wasted(usage: KVUsage | None, header: LogHeader, width: int, *, is_over: boo
         (label, amount, (words, "muted")),
         (label, amount, (" held no token" if is_over else " hold no token", "muted")),
         (label, amount),
-        (label, (f"{blocks}, {usage.waste:.0%}", "text*")),
-        (label, (f"{usage.waste:.0%}", "text*")),
+        (short, (f"{blocks}, {usage.waste:.0%}", "text*")),
     )
 
 

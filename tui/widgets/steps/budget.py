@@ -198,6 +198,7 @@ def _short_shares(
     for number, item in enumerate(items):
         letter, target = model.letter(item.seq_id), to_sequence(item.seq_id)
         words = f"{short_name(item.seq_id)} {item.kind} {item.num_tokens:,}"
+        words += f" ({_verified(item)})" if item.draft_token_ids else ""
         cells, more = width_of(words) + 2, f"+{len(items) - number} more"
         if cells > rows[-1].room and len(rows) < height:
             rows.append(Row(width))
