@@ -207,5 +207,5 @@ def _short_shares(
             rows[-1].put(more, "muted")
             break
         rows[-1].put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
-        rows[-1].put(words, "text", target=target).put("   ")
+        rows[-1].put(words, "text", target=target).put("", width=3)
     return [row.line() for row in rows[: max(height, 0)]]
