@@ -215,7 +215,7 @@ def test_the_focus_unfolds_a_panel_and_so_does_a_new_trace(app: DashboardApp, no
             lambda: (
                 height_of(app, "xray") >= 4
                 and height_of(app, "mass") == 0
-                and "5:0-7" in all_drawn(app)
+                and "tile 1 of 3: blocks 5" in all_drawn(app)
             ),
         )
 
