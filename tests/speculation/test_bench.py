@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from minivllm.config import EngineConfig
+from minivllm.configurations import parse_configuration
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.lab.bench import speculation
-from minivllm.lab.compare.configurations import parse_configuration
 from minivllm.runtime.loader import LoadedModel, load_model
 
 CONFIG = EngineConfig(

@@ -120,6 +120,7 @@ class Ask:
     samples: int = 1
     beams: int = 0
     """The width of a beam search; 0 for none."""
+    length_penalty: float = 1.0
 
     @property
     def params(self) -> SamplingParams:
@@ -128,6 +129,7 @@ class Ask:
             max_tokens=self.max_tokens,
             n=self.beams or self.samples,
             use_beam_search=self.beams > 0,
+            length_penalty=self.length_penalty,
         )
 
 

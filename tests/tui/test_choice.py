@@ -26,7 +26,7 @@ from minivllm.tui.draw.confidence import confidence_style
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence, token
 from minivllm.tui.draw.theme import Palette
-from minivllm.tui.widgets.choice.choice import Choice
+from minivllm.tui.widgets.choice.choice import Choice, shows_choice
 from minivllm.tui.widgets.choice.sentence import filmstrip
 from minivllm.tui.widgets.requests.slots import Slots
 
@@ -263,6 +263,22 @@ def test_the_overview_has_the_choice_in_place_of_the_events_while_it_is_explaine
     drive(app, look)
 
 
+def test_the_overview_returns_to_the_events_some_steps_after_the_end(shared_prefix) -> None:
+    run = explaining(shared_prefix.run(), SEQUENCE)
+    end = next(
+        one.step
+        for one in run.events
+        if isinstance(one, ev.RequestFinished) and one.seq_id == SEQUENCE
+    )
+    for chosen in (SEQUENCE, None):
+        shown = choice_at(run, len(run.events), chosen)
+        transport, selection = shown.context.transport, shown.context.selection
+        for step, expected in ((end - 1, True), (end + 1, True), (end + 9, False)):
+            transport.to_step(step)
+            assert transport.view.fold.step == step
+            assert shows_choice(transport.view, selection) == expected
+
+
 def test_a_selected_sequence_is_watched_once_and_only_until_w_stops_it(shared_prefix) -> None:
     app = app_for(shared_prefix.run(22), control=(control := FakeControl()))
 
@@ -308,6 +324,15 @@ def test_without_explanations_one_sentence_says_how_to_get_them(shared_prefix) -
     assert "select a sequence" in how_to_explain(context, model, None)
     assert "its next one is" in how_to_explain(context, model, model.fold.running[0])
     assert "has ended" in how_to_explain(context, model, "nobody.0")
+    # The picture is of a moment before the end.
+    context = context_of(shared_prefix.run())
+    context.control = FakeControl()
+    context.transport.to_step(22)
+    seq_id = context.transport.view.fold.running[0]
+    said = how_to_explain(context, context.transport.view, seq_id)
+    assert (
+        said == f"No token of {short_name(seq_id)} is explained up to here, and it has ended since."
+    )
 
 
 def test_w_on_an_attached_engine_names_the_option(run) -> None:

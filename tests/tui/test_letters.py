@@ -21,13 +21,27 @@ def test_an_ended_sequence_keeps_its_letter_until_it_is_needed_again() -> None:
 
 def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital() -> None:
     letters = Letters()
-    for seq_id in ("cleo.0", "ada.0", "ada.1", "ada.2", "ben.0", "amy.0", "user-1.0"):
+    for seq_id in ("cleo.0", "ada.0", "ada.1", "ada.2", "ben.0", "amy.0", "r1.0"):
         letters.assign(seq_id)
     assert [letters.of(one) for one in ("cleo.0", "ada.0", "ada.1", "ben.0")] == [*"caAb"]
     # More samples of ada leave the other names their initials.
     assert letters.of("ada.2") == "Z"
-    # For a taken initial, or a name that is only a number, the next letters are used in turn.
-    assert [letters.of("amy.0"), letters.of("user-1.0")] == ["d", "e"]
+    # For a taken initial, or an id with a number, the next letters are used in turn.
+    assert [letters.of("amy.0"), letters.of("r1.0")] == ["d", "e"]
+
+
+def test_the_first_numbered_user_and_the_first_burst_get_their_initials() -> None:
+    letters = Letters()
+    for seq_id in ("ada.0", "user-1.0", "burst-4.0", "user-2.0"):
+        letters.assign(seq_id)
+    assert [*map(letters.of, ("user-1.0", "burst-4.0", "user-2.0"))] == ["u", "b", "c"]
+
+
+def test_a_request_of_the_server_does_not_take_the_c_of_chatcmpl() -> None:
+    letters = Letters()
+    for seq_id in (f"chatcmpl-{'1' * 32}-{'2' * 8}.0", "cleo.0"):
+        letters.assign(seq_id)
+    assert [*letters.given.values()] == ["a", "c"]
 
 
 @given(

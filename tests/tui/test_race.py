@@ -20,9 +20,9 @@ from support.tui.memory_recording import context_of, transport_of
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from minivllm.configurations import PARTS
 from minivllm.events.kv_usage import KVUsageMeter
 from minivllm.events.recording.log import LogWriter
-from minivllm.lab.compare.configurations import PARTS
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.control import Entry
 from minivllm.tui.draw.lines import text_of
@@ -231,7 +231,7 @@ def test_a_race_that_cannot_run_or_is_not_wanted_says_so(
     async def script(pilot: Pilot) -> None:
         await says(pilot, "C", "No race is running")
         await says(pilot, "S", "This needs two recordings")
-        await start(pilot, "static+buddy")
+        await app.race_keys.start(Entry("static+buddy"))
         await wait_for_the_end(pilot)
         assert "unknown part 'buddy': use continuous" in told(app)[-1]
         assert "races two configurations" in " ".join(drawn(app, "race"))

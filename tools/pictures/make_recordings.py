@@ -27,9 +27,9 @@ import torch
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
+from minivllm.configurations import parse_configuration
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
-from minivllm.lab.compare.configurations import parse_configuration
 from minivllm.lab.compare.run import play
 from minivllm.lab.compare.trace import Trace, make_trace
 from minivllm.lessons.scenarios.house import for_the_house_model

@@ -48,6 +48,8 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
         if seq_id is None:
             return "No token is explained yet: select a sequence (tab, then ↑ and ↓)."
         if seq_id not in context.transport.recording.head.fold.sequences:
+            if seq_id in model.fold.sequences:  # the picture is of an earlier moment
+                return f"No token of {name} is explained up to here, and it has ended since."
             return (
                 f"{name} has ended, and its tokens were not explained: select a running sequence."
             )

@@ -72,15 +72,17 @@ class BlocksScreen(DashboardScreen):
             panel.set_class(isinstance(panel, kind), "-open")
 
     def draw(self) -> None:
-        """Open attention mass or the x-ray when its first data arrives."""
+        """Open attention mass or the x-ray when its first data arrives; fold an empty attention."""
         model = self.context.transport.view
+        _, mass, xray = self._folding
         trace_seq = None if model.trace is None else model.trace.seq
         if trace_seq is not None and trace_seq != self._trace_seq:
             self._open(XRay)
         elif model.mass and not self._had_mass:
             self._open(Mass)
+        elif self._had_mass and not model.mass and mass.has_class("-open") and not mass.has_focus:
+            self._open(PrefixTree)
         self._trace_seq, self._had_mass = trace_seq, bool(model.mass)
-        _, mass, xray = self._folding
         mass.set_class(bool(model.mass), "-filled")
         xray.set_class(trace_seq is not None, "-filled")
         super().draw()

@@ -8,10 +8,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from minivllm.configurations import parse_configuration
+from minivllm.errors import ConfigError
+from minivllm.text import clean
 from minivllm.tui.control import Entry, Question
 
 _ROWS_ABOVE = 6
@@ -23,8 +27,26 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
+class Field(Input):
+    """Obeys keys in the order of typing.
+
+    Textual inserts a letter at once, but sends other keys to the app first, so that a backspace
+    would delete a letter typed after it.
+    """
+
+    async def on_key(self, event: Key) -> None:
+        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+            event.prevent_default().stop()
+            await self.app.run_action(binding.action, self)
+
+
 class AskScreen(ModalScreen[str | None]):
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back", id="ask.close")]
+    # Tab with priority: otherwise keys typed right after it would reach the field before it.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "Back", id="ask.close"),
+        Binding("tab", "app.focus_next", show=False, priority=True),
+        Binding("shift+tab", "app.focus_previous", show=False, priority=True),
+    ]
 
     def __init__(self, title: str, hint: str, value: str = "") -> None:
         super().__init__()
@@ -34,7 +56,7 @@ class AskScreen(ModalScreen[str | None]):
         with Vertical(id="ask") as box:
             box.border_title = self._title
             box.border_subtitle = "enter to confirm, esc to go back"
-            yield Input(self._value, id="answer")
+            yield Field(self._value, id="answer")
             yield from self.numbers()
             yield Static(Content(self._hint), id="hint")
 
@@ -48,6 +70,10 @@ class AskScreen(ModalScreen[str | None]):
     def enter(self) -> None:
         """Override this, not the handler: Textual would also call the base class's handler."""
         self.dismiss(self.query_one("#answer", Input).value.strip())
+
+    def refuse(self, sentence: str) -> None:
+        """Stay open, and say in place of the hint what is wrong."""
+        self.query_one("#hint", Static).update(Content(clean(sentence)))
 
 
 class QuestionScreen(AskScreen):
@@ -64,7 +90,7 @@ class QuestionScreen(AskScreen):
         with Horizontal(id="numbers"):
             for name, (kind, _) in _NUMBERS.items():
                 yield Static(f"{name} ")
-                yield Input(
+                yield Field(
                     f"{getattr(usual, name):g}",
                     id=name,
                     type=kind,
@@ -80,9 +106,7 @@ class QuestionScreen(AskScreen):
                 for name, (_, read) in _NUMBERS.items()
             }
         except ValueError:
-            self.query_one("#hint", Static).update(
-                "max_tokens and n are whole numbers, temperature is a number."
-            )
+            self.refuse("max_tokens and n are whole numbers, temperature is a number.")
         else:
             self.dismiss(Question(prompt, **numbers) if prompt else None)
 
@@ -107,11 +131,17 @@ class RaceScreen(AskScreen):
         self._second = entry.b
 
     def numbers(self) -> Iterable[Widget]:
-        yield Input(self._second, id="second", select_on_focus=True)
+        yield Field(self._second, id="second", select_on_focus=True)
 
     def enter(self) -> None:
         names = [self.query_one(f"#{id}", Input).value.strip() for id in ("answer", "second")]
-        self.dismiss(Entry(*names))
+        try:
+            for name in names:
+                parse_configuration(name)
+        except ConfigError as error:
+            self.refuse(str(error))
+        else:
+            self.dismiss(Entry(*names))
 
 
 class TextScreen(ModalScreen[None]):

@@ -44,6 +44,8 @@ class Tree(msgspec.Struct):
 
     is_search: bool
     """Whether the answers are beams, which have scores, and not samples."""
+    length_penalty: float = 1.0
+    """A search ranks complete answers by log-probability / tokens ** length_penalty."""
     branches: dict[int, Branch] = {}
     """Number -> branch, oldest first; the first one has no parent."""
     tips: dict[str, int] = {}
@@ -124,7 +126,9 @@ class Branches(msgspec.Struct):
             del self.trees[next(ended, next(iter(self.trees)))]
         request = fold.requests[request_id]
         sampling = request.sampling
-        tree = self.trees[request_id] = Tree(sampling is not None and sampling.use_beam_search)
+        tree = self.trees[request_id] = (
+            Tree(sampling.use_beam_search, sampling.length_penalty) if sampling else Tree(False)
+        )
         texts = {seq_id: fold.sequences[seq_id].text for seq_id in request.seq_ids}
         pairs = zip(min(texts.values()), max(texts.values()), strict=False)
         stem = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -14,6 +14,8 @@ from string import ascii_lowercase, ascii_uppercase
 
 import msgspec
 
+from minivllm.text import short_name
+
 ALPHABET = ascii_lowercase + ascii_uppercase
 NO_LETTER = "*"
 """Drawn for further sequences while 52 others have a letter."""
@@ -54,10 +56,11 @@ class Letters(msgspec.Struct):
         self.given[seq_id], self.holders[letter] = letter, seq_id
 
     def _fresh(self, seq_id: str) -> str | None:
-        """An unused letter: the initial of a name, or the next letter for ids like `r1`."""
-        name, _, index = seq_id.rpartition(".")
+        """An unused letter: the initial of `ada` or `user-1`, or the next letter for `r1`."""
+        request_id, _, index = seq_id.rpartition(".")
+        name = short_name(f"{request_id}.0")
         wanted = ALPHABET
-        if name.isalpha():
+        if name.partition("-")[0].isalpha():
             # For further samples, search from the end, to leave initials for other names.
             wanted = (
                 name[0].lower() + ALPHABET if index == "0" else name[0].upper() + ALPHABET[::-1]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from minivllm.cli.loading import loading
 from minivllm.config import EngineConfig
+from minivllm.configurations import PARTS, parse_configuration
 from minivllm.errors import BenchError
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.common.report import (
@@ -23,7 +24,6 @@ from minivllm.lab.common.report import (
     positive_int,
     print_report,
 )
-from minivllm.lab.compare.configurations import PARTS, parse_configuration
 from minivllm.lab.compare.measure import Measured, measure_recording
 from minivllm.lab.compare.plot import check_plot, plot_comparison
 from minivllm.lab.compare.run import Run, check_trace, run_trace

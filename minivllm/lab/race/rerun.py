@@ -16,6 +16,7 @@ from msgspec import structs
 
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
+from minivllm.configurations import parse_configuration
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
@@ -24,7 +25,6 @@ from minivllm.events.kv_usage import KVUsageMeter, mean
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import StepEnd
 from minivllm.lab.bench.step.points import point_of
-from minivllm.lab.compare.configurations import parse_configuration
 from minivllm.lab.race.recorded import RecordedRequest, RecordedRun
 from minivllm.lab.simulate.fit import StepTimeModel
 from minivllm.outputs import SampledToken

@@ -4,10 +4,10 @@ import pytest
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
+from minivllm.configurations import parse_configuration
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lab.common.traffic import RandomRunner, WordTokenizer
-from minivllm.lab.compare.configurations import parse_configuration
 from minivllm.lab.compare.measure import Measured, measure_recording
 from minivllm.lab.compare.run import play
 from minivllm.lab.compare.trace import make_trace

@@ -6,7 +6,7 @@ fails if one holds something else. The next token is a function of all earlier t
 token or a wrong block table also changes the output.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -204,7 +204,10 @@ class FakeRunner:
                 f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
             )
 
-    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[SampledToken]:
+    def sample_tokens(
+        self, sequences: list[Sequence], logits: None, watched: Collection[Sequence] = ()
+    ) -> list[SampledToken]:
+        """The tokens of watched sequences have no explanation."""
         return [self._sample(sequence) for sequence in sequences]
 
     def _sample(self, sequence: Sequence) -> SampledToken:

@@ -64,14 +64,24 @@ async def until(pilot: Pilot, holds: Callable[[], object]) -> None:
 
 async def settle(pilot: Pilot) -> None:
     """Wait until the effects of keys and clicks are drawn."""
+    app, places = pilot.app, None
     await pilot.pause()
-    if pilot.app._exit:
-        return
-    # Processor time is no sign of idleness on a shared machine: the app may only wait for its turn.
-    refreshed = asyncio.Event()
-    pilot.app.screen.call_after_refresh(refreshed.set)
-    await asyncio.wait_for(refreshed.wait(), SOON)
-    await until(pilot, lambda: all(one._model is not None for one in visible(pilot.app)))
+    while not app._exit:
+        # Processor time is no sign of idleness on a shared machine: the app may only wait for its
+        # turn. So wait for a refresh, and for the panels, which draw when they get a new size.
+        await _reached(app.screen.call_after_refresh)
+        before, places = places, {one: one.region for one in visible(app)}
+        for one in places:
+            await _reached(one.call_later)
+        if places == before and all(one._model is not None for one in places):
+            return
+
+
+async def _reached(call: Callable[[Callable], bool]) -> None:
+    """Wait until a widget has handled the messages before this one."""
+    done = asyncio.Event()
+    if call(done.set):  # a removed widget takes no messages
+        await asyncio.wait_for(done.wait(), SOON)
 
 
 async def show_screen(pilot: Pilot, name: str) -> None:

@@ -9,6 +9,9 @@ from support.tui.key_seat import Seat, of
 async def races_two_configurations(seat: Seat, key: str) -> None:
     await seat.press(key)
     assert isinstance(seat.app.screen, RaceScreen)
+    await seat.answer("static+bogus")
+    assert isinstance(seat.app.screen, RaceScreen)
+    assert "has the unknown part 'bogus'" in seat.window_text()
     await seat.answer("sequential")
     await until(seat.pilot, lambda: seat.app.context.second is not None)
     assert seat.app.current_mode == "compare"

@@ -215,8 +215,33 @@ def test_the_focus_unfolds_a_panel_and_so_does_a_new_trace(app: DashboardApp, no
             lambda: (
                 height_of(app, "xray") >= 4
                 and height_of(app, "mass") == 0
-                and "5:0-7" in all_drawn(app)
+                and "tile 1 of 3: blocks 5" in all_drawn(app)
             ),
         )
 
     drive(app, script, (80, 24))
+
+
+def test_attention_folds_when_the_last_watched_sequence_has_ended(
+    app: DashboardApp, no_footer
+) -> None:
+    async def script(pilot: Pilot) -> None:
+        await show_screen(pilot, "blocks")
+        mass = app.context.transport.view.mass
+        mass[app.model.fold.running[0]] = [1.0]
+        app.draw()
+        await until(pilot, lambda: height_of(app, "tree") == 0 and height_of(app, "mass") >= 4)
+        mass.clear()
+        app.draw()
+        await until(pilot, lambda: height_of(app, "tree") >= 4 and height_of(app, "mass") == 0)
+        # A panel with the focus stays open.
+        panel(app, "blocks-mass").focus()
+        await until(pilot, lambda: height_of(app, "mass") >= 4)
+        for shares in ({app.model.fold.running[0]: [1.0]}, {}):
+            mass.clear()
+            mass.update(shares)
+            app.draw()
+            await settle(pilot)
+            assert height_of(app, "mass") >= 4
+
+    drive(app, script)

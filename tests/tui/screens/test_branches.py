@@ -110,6 +110,17 @@ def test_a_long_search_keeps_few_ended_beams_and_counts_all(stage, ask) -> None:
         assert shown[rank].startswith(f"{rank}. {logprob:.2f} ") and shown[rank][-9:] in text
 
 
+@pytest.mark.parametrize(
+    ("penalty", "ranking"), [(1.0, "/ tokens"), (0.5, "/ tokens ** 0.5"), (-1.0, "/ tokens ** -1")]
+)
+def test_the_answers_found_say_how_they_are_ranked(stage, ask, penalty, ranking) -> None:
+    asked = ask("r0", "a b", "c d e f g h", beams=3, max_tokens=12, length_penalty=penalty)
+    model = folded(stage([asked], num_blocks=80).run())
+    for width in (48, 80, 120):
+        head, best = rows(BranchTree(), model, width, 20)[:2]
+        assert head.endswith(f"ranked by log-probability {ranking}") and best.startswith("1. -")
+
+
 def test_a_beam_whose_text_is_complete_is_not_called_dropped(beams) -> None:
     model = folded(beams.run(12))
     seq_id = model.fold.running[0]

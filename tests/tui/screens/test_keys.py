@@ -105,6 +105,21 @@ def test_engine_keys_need_an_engine_and_some_need_a_selection(memory_pressure) -
     drive(app_for(stage, control=control), steering)
 
 
+def test_keys_typed_faster_than_the_app_reads_them_reach_the_field_after_tab(
+    memory_pressure,
+) -> None:
+    control = FakeControl()
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("a")
+        for key in (*"Hi", "tab", "backspace", *"200", "enter"):
+            pilot.app.simulate_key(key)  # unlike the pilot, this does not wait
+        await until(pilot, lambda: control.calls)
+        assert control.calls == [("add_request", "Hi", 200, 0.0, 1)]
+
+    drive(app_for(memory_pressure.run(MIDDLE), control=control), script)
+
+
 def test_a_key_without_effect_says_so_and_replaces_the_last_message(
     memory_pressure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,11 +165,12 @@ def test_a_click_selects_and_a_double_click_opens(memory_pressure, no_footer) ->
         assert (chosen.last, app.current_mode) == (sequence(waiting), "requests")
         await show_screen(pilot, "scheduler")
         row = next(row for row in drawn(app, "step-history")[3:] if re.match(r"\s*\d+ ", row))
-        await click(pilot, "step-history", row.split()[0])
+        await click(pilot, "step-history", row.strip())
         assert (chosen.last, app.current_mode) == (step(int(row.split()[0])), "scheduler")
         await show_screen(pilot, "events")
-        number = re.search(r"\d+", drawn(app, "events")[8]).group()
-        await click(pilot, "events", number)
+        row = drawn(app, "events")[8].strip()
+        number = re.search(r"\d+", row).group()
+        await click(pilot, "events", row)
         assert (
             chosen.last == event(int(number)) and app.context.transport.position == int(number) + 1
         )

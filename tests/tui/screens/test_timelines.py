@@ -192,6 +192,26 @@ def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
     assert missing_from(rows(panel, model)[0], "nobody", "not known") == []
 
 
+def test_tokens_found_again_after_a_preemption_are_not_called_prompt_tokens(
+    memory_pressure,
+) -> None:
+    events, panel, num_checked = memory_pressure.run().events, RequestDetail(), 0
+    model, first = DashboardModel(memory_pressure.header), {}
+    for event in events:
+        model.apply(event)
+        if isinstance(event, ev.RequestAdmitted):
+            first[event.seq_id] = event.num_cached_tokens
+        if isinstance(event, ev.RequestResumed) and event.num_cached_tokens:
+            panel.context = context_with(sequence(event.seq_id))
+            text = " ".join(rows(panel, model, 90, 40))
+            assert f"prompt tokens, {first[event.seq_id]} from the cache;" in text
+            again = f"{event.num_cached_tokens} tokens found again in the cache"
+            assert f"{again} after its preemption" in text
+            num_checked += 1
+    hits = model.fold.counters.prefix_cache_hits
+    assert num_checked and hits == sum(first.values()), "the top line's hits count the same tokens"
+
+
 @given(st.text(max_size=200), st.integers(0, 30))
 def test_wrapped_text_fits_and_loses_nothing_but_spaces(text: str, width: int) -> None:
     shown = wrap(text, width)

@@ -3,7 +3,7 @@
 import pytest
 from support.engine.followed_run import FollowedRun
 from support.server.live_server import serving
-from support.tui.driven_app import drawn, drive, settle, show_screen, until
+from support.tui.driven_app import drawn, drive, panel, settle, show_screen, until
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -32,12 +32,15 @@ def run(model) -> FollowedRun:
 
 def check_the_panel(app: DashboardApp, event: ev.TokenExplained) -> None:
     assert app.model.explanations.of(event.seq_id) == event
-    text = " ".join("\n".join(drawn(app, "why-token")).split())
-    for token in (event.chosen, event.candidates[0]):
+    text = " ".join("\n".join(drawn(app, "choice")).split())
+    for token in filter(None, (event.chosen, event.candidates[0])):
         word = app.model.fold.token_pieces[token.token_id]
         assert word.strip() and word.strip() in text
         assert f"{token.final_probability:.1%}" in text
-    assert f"token {event.position} in step {event.step}" in text
+    drawn_yet = "before sample: " if event.token_id is None else ""
+    step = "" if event.token_id is None else f", step {event.step}"
+    title = str(panel(app, "choice").border_title)
+    assert title == f"The choice  {drawn_yet}token {event.position}{step}"
 
 
 def test_a_replay_shows_the_explanation_of_every_token_at_its_moment(run, tmp_path) -> None:
@@ -48,14 +51,17 @@ def test_a_replay_shows_the_explanation_of_every_token_at_its_moment(run, tmp_pa
     async def script(pilot) -> None:
         transport = app.context.transport
         await until(pilot, lambda: len(transport.recording) == len(run.events))
-        await show_screen(pilot, "requests")
+        await show_screen(pilot, "choice")
         for event in reversed(run.of(ev.TokenExplained)):
             transport.to_position(run.events.index(event) + 1)
             app.draw()
             await settle(pilot)
             check_the_panel(app, event)
 
-    assert len(run.of(ev.TokenExplained)) == 5
+    # Steps are taken phase by phase, so each token is explained before its draw, too.
+    found = [(one.position, one.token_id is None) for one in run.of(ev.TokenExplained)]
+    assert [is_before for _, is_before in found] == [True, False] * 5
+    assert len({position for position, _ in found}) == 5
     drive(app, script)
 
 
@@ -66,7 +72,7 @@ def test_a_dashboard_attached_to_a_server_shows_the_explanations_of_its_tokens(m
         app = DashboardApp(HttpSource(live.url, codec=MODELS))
 
         async def script(pilot) -> None:
-            await show_screen(pilot, "requests")
+            await show_screen(pilot, "choice")
             body = {"prompt": "Tell me a story", **PARAMS}
             assert http.post("/v1/completions", json=body).status_code == 200
             live.wait_until_idle()

@@ -17,6 +17,8 @@ from minivllm.tui.widgets.choice.sentence import filmstrip, sentence
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ROWS_FOR_HEAD, _ROWS_FOR_REASON, _ROWS_FOR_WORDS = 8, 10, 5
+_STEPS_TO_READ = 8
+"""For so long, the overview shows the last token of a sequence that has ended."""
 
 
 class Choice(Panel):
@@ -113,8 +115,12 @@ def chosen_sequence(model: DashboardModel, selection: Selection | None) -> str |
 
 
 def shows_choice(model: DashboardModel, selection: Selection) -> bool:
+    """Whether the sequence has an explained token and is live, or has just ended."""
     seq_id = chosen_sequence(model, selection)
-    return seq_id is not None and model.explanations.of(seq_id) is not None
+    event = None if seq_id is None else model.explanations.of(seq_id)
+    if event is None:
+        return False
+    return seq_id in model.fold.sequences or model.fold.step - event.step <= _STEPS_TO_READ
 
 
 def _sentence(

@@ -57,7 +57,8 @@ class BranchTree(Panel):
         " they part. In a beam search, each step keeps the beams with the best scores. A score is"
         " the log-probability of all the beam's tokens, so 0 would be certain. A dropped beam is"
         " red and struck out, with its last score and the step in which others were better; ✓ marks"
-        " a beam whose text ended."
+        " a beam whose text ended. The answers found are ranked by their log-probability divided by"
+        " their tokens, or by tokens ** length_penalty, so a long answer can be before a likelier one."
         " Samples (n above 1) have no scores: each of them draws its own tokens."
     )
     KEYS = ("engine.tokens",)
@@ -103,6 +104,16 @@ def _head(tree: Tree, width: int) -> Line:
     state = (f" {plural(len(tree.tips), 'beam')}" if tree.tips else " search is over", "text")
     dropped = (f", {tree.num_dropped:,} dropped", "bad")
     spans = (name, state, dropped) if tree.num_dropped else (name, state)
+    if tree.found:
+        power = "" if tree.length_penalty == 1.0 else f" ** {tree.length_penalty:g}"
+        ranking = f"log-probability / tokens{power}"
+        return first_that_fits(
+            width,
+            (*spans, (f"; log-probabilities, ranked by {ranking}", "muted")),
+            (*spans, (f"; ranked by {ranking}", "muted")),
+            (name, (f" ranked by {ranking}", "muted")),
+            spans,
+        )
     return first_that_fits(
         width,
         (*spans, ("; the score is the log-probability of all tokens, 0 is best", "muted")),

@@ -119,16 +119,22 @@ def _numbers(model: DashboardModel, record: SequenceRecord) -> list[Span]:
         siblings = (
             f", {plural(len(request.seq_ids), 'sequence')}" if len(request.seq_ids) > 1 else ""
         )
+        # A resumed sequence also finds output tokens, which the top line's hits do not count.
+        again = sequence.num_preemptions > 0
+        cached = record.num_cached_tokens if again else sequence.num_cached_tokens
         sentences.append(
             (
                 f"{plural(sequence.num_prompt_tokens, 'prompt token')}, "
-                f"{sequence.num_cached_tokens:,} from the cache; "
+                f"{cached:,} from the cache; "
                 f"{len(sequence.output_token_ids):,} of at most "
                 f"{request.max_tokens:,} output tokens; "
                 f"{sequence.num_computed_tokens:,} computed; priority {request.priority}{siblings}",
                 "text",
             )
         )
+        if again and sequence.num_cached_tokens:
+            found = f"{plural(sequence.num_cached_tokens, 'token')} found again in the cache"
+            sentences.append((f"{found} after its preemption", "text"))
         if request.sampling is not None:
             sentences.append((sampling_words(request.sampling), "muted"))
     elif done is not None:

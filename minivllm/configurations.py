@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from minivllm.config import SpeculativeConfig
 from minivllm.errors import ConfigError
 
-_NGRAM = SpeculativeConfig(
-    method="ngram", num_speculative_tokens=4, prompt_lookup_min=2, prompt_lookup_max=5
+_NGRAM = MappingProxyType(
+    {
+        "method": "ngram",
+        "num_speculative_tokens": 4,
+        "prompt_lookup_min": 2,
+        "prompt_lookup_max": 5,
+    }
 )
 PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {

@@ -3,8 +3,8 @@
 import pytest
 
 from minivllm.config import EngineConfig
+from minivllm.configurations import PARTS, parse_configuration
 from minivllm.errors import ConfigError
-from minivllm.lab.compare.configurations import PARTS, parse_configuration
 
 TRACE = {"max_model_len": 2048, "max_num_batched_tokens": 512, "max_num_seqs": 8}
 
