@@ -16,7 +16,7 @@ from minivllm.tui.time.follow import SameMoment
 from minivllm.tui.time.transport import Transport
 
 if TYPE_CHECKING:
-    from minivllm.tui.race import Race
+    from minivllm.tui.race import RaceRuns
 
 
 class Figure(NamedTuple):
@@ -46,7 +46,7 @@ class Context:
     recorder: LogWriter | None = None
     """Writes this run into a file. The dashboard reads only `loss`."""
     lesson: LessonControl | None = None
-    race: "Race | None" = None
+    race: "RaceRuns | None" = None
     behind: tuple[Transport, Transport | None] | None = None
     """The dashboard's own recordings, while the Compare screen shows a race in their place."""
     same: SameMoment = "step"

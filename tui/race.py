@@ -1,4 +1,4 @@
-"""`Race`: the requests of the recording, run again with two configurations, side by side.
+"""`RaceRuns`: the requests of the recording, run again with two configurations, side by side.
 
 The runs happen in another process (`minivllm.lab.race`), so the picture stays responsive and a race
 can be cancelled. Its two recordings lie in a temporary folder until the race is closed.
@@ -26,13 +26,13 @@ _SECONDS_TO_END = 2.0
 _SECONDS_PER_LOOK = 0.01
 
 
-class Result(NamedTuple):
+class RaceOutcome(NamedTuple):
     seconds: float
     waste: float
     """Mean over the steps, from 0 to 1."""
 
 
-class Race:
+class RaceRuns:
     """Starts at once. Call `poll` often and `close` at the end."""
 
     def __init__(self, entry: Entry, source: EventSource[DashboardModel]) -> None:
@@ -45,7 +45,7 @@ class Race:
         """While it runs: nothing. Then notes on the runs, or why there is no race."""
         self.sides: tuple[Transport, Transport] | None = None
         """The recordings of both runs; the side that takes longer is first."""
-        self.results: list[Result] = []
+        self.results: list[RaceOutcome] = []
         """Of the whole run of each side, in the order of `sides`."""
         self._folder = tempfile.TemporaryDirectory(prefix="minivllm-race-")
         try:
@@ -99,7 +99,7 @@ class Race:
         if "error" in report:
             self._fail(report["error"])
         elif "notes" in report:
-            results = [Result(*result) for result in report["results"]]
+            results = [RaceOutcome(*result) for result in report["results"]]
             order = sorted(range(2), key=lambda number: -results[number].seconds)
             self.names = Entry(*(self.names[number] for number in order))
             self.results = [results[number] for number in order]

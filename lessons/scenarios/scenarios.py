@@ -351,7 +351,7 @@ SPECULATION = Scenario(
             _task("ben", "Repeat three times: Finn sees the red kite of Hana."),
             _task("cleo", "Write a JSON record for request cleo, 128 tokens, waiting."),
             _task("dan", "Copy this line: Olga has the old lamp of Sam."),
-            _task("eve", "Tell me a story about a dragon.", max_tokens=96),
+            _task("eve", "Tell me a story about a dragon.", max_tokens=160),
             _task("finn", "Repeat four times: robot dragon lighthouse baker", after_steps=28),
             _task("gil", "Repeat three times: Monday bread tulip Paris", after_steps=48),
             _task("hana", "Write a JSON record for Hana, 27, from Tokyo.", after_steps=64),

@@ -52,3 +52,15 @@ def test_the_name_of_every_test_is_a_sentence():
         if len(name.split("_")) < MIN_WORDS_IN_A_TEST_NAME
     ]
     assert terse == []
+
+
+def test_a_public_class_has_a_name_of_its_own():
+    """Exercises hold several versions of a class, and a peer's script stands alone."""
+    found: dict[str, list[str]] = {}
+    for file, text in texts(*SOURCE_FOLDERS).items():
+        if "exercises/" in file or "peer_side/" in file or "/wrong" in file:
+            continue
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(file)
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}

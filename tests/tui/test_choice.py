@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from support.engine.random_runs import folded
 from support.tui.driven_app import (
     app_for,
     click,
@@ -372,3 +373,12 @@ def test_unlikely_words_are_marked_without_colours() -> None:
     marks = [palette.style(confidence_style(percent)) for percent in (3, 20, 45, 99, None)]
     assert [bool(style.underline) for style in marks] == [True, True, False, False, False]
     assert len({style.color for style in marks}) == 5
+
+
+def test_the_score_of_a_beam_is_not_taken_for_the_probability_of_its_last_token(beams):
+    run = beams.run()
+    assert any(
+        event.logprob is not None for event in run.events if isinstance(event, ev.TokenSampled)
+    )
+    model = folded(run)
+    assert not model.explanations.judged

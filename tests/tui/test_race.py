@@ -25,6 +25,7 @@ from minivllm.events.kv_usage import KVUsageMeter
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.control import Entry
+from minivllm.tui.draw.digits import large_digits
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.screens.dialogs import RaceScreen
 from minivllm.tui.sources.replay import ReplaySource
@@ -43,8 +44,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def digits_in(rows: list[str]) -> str:
-    """Read large figures back; a gap of two columns or more is a space."""
-    glyphs = {"".join(glyph): digit for digit, glyph in figures._DIGITS.items()}
+    """Read large figures back; a gap is a space."""
+    glyphs = {"".join(large_digits(digit)): digit for digit in "0123456789.,-"}
     found, x, width = "", 0, max(map(len, rows))
     padded = [row.ljust(width + 3) for row in rows]
     while x < width:
@@ -55,7 +56,7 @@ def digits_in(rows: list[str]) -> str:
             found, x = found.rstrip(" ") + " ", x + 1
         else:
             found += glyphs["".join(row[x : x + wide] for row in padded)]
-            x += wide + 1
+            x += wide
     return found.strip()
 
 

@@ -2,7 +2,7 @@
 
 from minivllm.events.state import ScheduledState
 from minivllm.text import plural
-from minivllm.tui.state.drafts import Draft
+from minivllm.tui.state.drafts import DrawnDraft
 from minivllm.tui.state.explanations import piece_of
 from minivllm.tui.state.model import DashboardModel
 
@@ -33,7 +33,7 @@ def why_drafts(model: DashboardModel, item: ScheduledState) -> str:
     )
 
 
-def _source(model: DashboardModel, draft: Draft) -> str:
+def _source(model: DashboardModel, draft: DrawnDraft) -> str:
     if draft.source != "ngram" or draft.match is None or not draft.match_length:
         return " of the draft model" if draft.source == "draft_model" else ""
     last = plural(draft.match_length, "token")

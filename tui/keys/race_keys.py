@@ -41,11 +41,11 @@ class RaceKeys:
 
     async def start(self, entry: Entry) -> None:
         # Import late, so that the first frame does not wait.
-        from minivllm.tui.race import Race
+        from minivllm.tui.race import RaceRuns
 
         self.close()
         try:
-            self._context.race = Race(entry, self._context.own.source)
+            self._context.race = RaceRuns(entry, self._context.own.source)
         except EventLogError as error:
             self._app.tell(str(error))
         else:

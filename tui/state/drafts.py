@@ -19,7 +19,7 @@ DRAFTS_KEPT = 24
 """How many drafts of a sequence are kept; every keyframe contains them."""
 
 
-class Draft(msgspec.Struct, array_like=True, gc=False):
+class DrawnDraft(msgspec.Struct, array_like=True, gc=False):
     """The tokens that were drafted for one sequence in one step."""
 
     step: int
@@ -46,14 +46,14 @@ class SequenceDrafts(msgspec.Struct, array_like=True):
     num_tokens: int = 0
     """How many drafts were verified."""
     num_accepted: int = 0
-    recent: list[Draft] = []
+    recent: list[DrawnDraft] = []
     """Newest last."""
 
 
 class Drafts(msgspec.Struct):
     by_seq: dict[str, SequenceDrafts] = {}
 
-    def current(self, seq_id: str, step: int) -> Draft | None:
+    def current(self, seq_id: str, step: int) -> DrawnDraft | None:
         """The draft of this step."""
         mine = self.by_seq.get(seq_id)
         last = mine.recent[-1] if mine is not None and mine.recent else None
@@ -73,7 +73,7 @@ class Drafts(msgspec.Struct):
             del self.by_seq[next(iter(self.by_seq))]
         position = fold.sequences[event.seq_id].num_tokens
         mine.recent.append(
-            Draft(
+            DrawnDraft(
                 event.step,
                 position,
                 event.token_ids,

@@ -53,7 +53,7 @@ class Explanations(msgspec.Struct):
 
     def keep_logprob(self, fold: Fold, event: ev.TokenSampled) -> None:
         """A token that is not explained can still have a probability. fold: without the token"""
-        if event.logprob is None:
+        if event.logprob is None or _is_beam(fold, event.seq_id):
             return
         position, tokens = fold.sequences[event.seq_id].num_tokens, self.judged.get(event.seq_id)
         if not tokens or tokens[-1].position != position:
@@ -90,3 +90,11 @@ def piece_of(fold: Fold, token_id: int) -> str:
         return f"token {token_id}"
     piece = visible(piece)
     return f"“{fit(piece, _LONGEST_PIECE) if len(piece) > _LONGEST_PIECE else piece}”"
+
+
+def _is_beam(fold: Fold, seq_id: str) -> bool:
+    """Whether `logprob` is the sum for the whole text. Old recordings do not say: see the names."""
+    request = fold.requests[fold.sequences[seq_id].request_id]
+    if request.sampling is None:
+        return len(request.seq_ids) > 1 or not seq_id.endswith(".0")
+    return request.sampling.use_beam_search

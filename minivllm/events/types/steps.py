@@ -120,7 +120,10 @@ class TokenSampled(Event, tag="token.sampled"):
     text: str
     """The text that became visible. Partial characters and possible stop strings are held back."""
     logprob: float | None = None
-    """Log-probability (natural logarithm); None unless the request asked for log-probabilities."""
+    """Log-probability (natural logarithm); None unless the request asked for log-probabilities.
+
+    Of a beam: the sum for its tokens so far.
+    """
     rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._append_token"
 
 

@@ -57,7 +57,7 @@ WORKLOADS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SpeculationRun:
     seconds: float
     tokens: list[list[int]]
     """The output of each request."""
@@ -68,7 +68,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SpeculationResult:
     workload: Workload
     plain: float
     drafted: float
@@ -89,7 +89,7 @@ def prompts_of(workload: Workload, model: LoadedModel) -> list[list[int]]:
     return [[*text, *again, *text[:BEGUN_LEN]] for text in texts]
 
 
-def run_once(engine: LLMEngine, prompts: list[list[int]], num_tokens: int) -> Run:
+def run_once(engine: LLMEngine, prompts: list[list[int]], num_tokens: int) -> SpeculationRun:
     params = SamplingParams(
         temperature=0.0,
         max_tokens=num_tokens,
@@ -104,12 +104,12 @@ def run_once(engine: LLMEngine, prompts: list[list[int]], num_tokens: int) -> Ru
         for output in engine.step():
             tokens[output.request_id] = output.outputs[0].token_ids
     seconds = time.perf_counter() - started
-    return Run(seconds, [tokens[str(number)] for number in range(len(prompts))])
+    return SpeculationRun(seconds, [tokens[str(number)] for number in range(len(prompts))])
 
 
 def measure_workload(
     workload: Workload, config: EngineConfig, model: LoadedModel, num_rounds: int, num_tokens: int
-) -> Result:
+) -> SpeculationResult:
     """Run the workload `num_rounds` times on each of two engines, in turns.
 
     config: with a `speculative_config`; the other engine has none
@@ -132,7 +132,7 @@ def measure_workload(
     num_right = after.spec_decode_num_accepted_tokens - before.spec_decode_num_accepted_tokens
     num_written = num_rounds * len(prompts) * num_tokens
     speeds = [[run.tokens_per_second for run in pair] for pair in rounds]
-    return Result(
+    return SpeculationResult(
         workload,
         *(statistics.median(side) for side in zip(*speeds, strict=True)),
         ratio=statistics.median(drafted / plain for plain, drafted in speeds),

@@ -57,7 +57,7 @@ print(json.dumps([times, time.process_time()]))
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class MeasuredStart:
     """Times of one process from its start to its first token, in seconds."""
 
     parts: dict[str, float]
@@ -66,7 +66,7 @@ class Started:
     """Processor time of all threads; other programs on the machine hardly change it."""
 
 
-def measure_process(options: dict[str, object]) -> Started:
+def measure_process(options: dict[str, object]) -> MeasuredStart:
     began = time.monotonic()
     try:
         child = subprocess.run(
@@ -85,7 +85,7 @@ def measure_process(options: dict[str, object]) -> Started:
         )
     times, processor = json.loads(child.stdout.splitlines()[-1])
     starts = [began, *times[:-1]]
-    return Started(
+    return MeasuredStart(
         {part: end - start for part, start, end in zip(PARTS, starts, times, strict=True)},
         processor,
     )

@@ -36,7 +36,7 @@ IDLE_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class RerunSide:
     """One side of a race."""
 
     config: EngineConfig
@@ -62,7 +62,7 @@ class EstimatedClock(SimulatedClock):
 class RecordedModel:
     """A runner that lets the predicted time pass, and samples the recorded tokens."""
 
-    def __init__(self, side: Side, times: StepTimeModel, clock: EstimatedClock) -> None:
+    def __init__(self, side: RerunSide, times: StepTimeModel, clock: EstimatedClock) -> None:
         self.num_blocks = side.config.num_gpu_blocks_override
         self.max_model_len = side.config.max_model_len
         self._outputs = {request.request_id: request.outputs for request in side.requests}
@@ -122,7 +122,7 @@ class RecordedPieces:
         return False
 
 
-def plan_side(run: RecordedRun, name: str, max_model_len: int) -> Side:
+def plan_side(run: RecordedRun, name: str, max_model_len: int) -> RerunSide:
     """Return the side with the short name of a configuration, such as `static+contiguous`.
 
     Raises `ConfigError` for an unknown name.
@@ -146,7 +146,7 @@ def plan_side(run: RecordedRun, name: str, max_model_len: int) -> Side:
     requests = run.requests
     if not is_paged:
         requests = [part for request in requests for part in request.split()]
-    return Side(EngineConfig(**options), requests)
+    return RerunSide(EngineConfig(**options), requests)
 
 
 def longest_that_fits(run: RecordedRun, notes: list[str]) -> int:
@@ -168,13 +168,15 @@ def longest_that_fits(run: RecordedRun, notes: list[str]) -> int:
     return min(header.max_model_len, room)
 
 
-class Result(NamedTuple):
+class RerunResult(NamedTuple):
     seconds: float
     waste: float
     """Mean over the steps, from 0 to 1."""
 
 
-def rerun(run: RecordedRun, side: Side, path: Path, report: Callable[[int], None]) -> Result:
+def rerun(
+    run: RecordedRun, side: RerunSide, path: Path, report: Callable[[int], None]
+) -> RerunResult:
     """Serve all requests and record it.
 
     report: called after each step with the number of tokens that it computed
@@ -200,7 +202,7 @@ def rerun(run: RecordedRun, side: Side, path: Path, report: Callable[[int], None
         engine.subscribe(meter.apply)
         engine.subscribe(lambda event: report(event.used) if type(event) is StepEnd else None)
         _play(engine, clock, side.requests)
-    return Result(clock.now(), mean([sample.waste for sample in meter.samples]))
+    return RerunResult(clock.now(), mean([sample.waste for sample in meter.samples]))
 
 
 def _play(engine: LLMEngine, clock: EstimatedClock, requests: Seq[RecordedRequest]) -> None:

@@ -23,7 +23,7 @@ _RATIO = 7
 """Width of the ratio, in terminal cells."""
 
 
-class Figure(NamedTuple):
+class ComparedFigure(NamedTuple):
     name: str
     a: float
     b: float
@@ -113,13 +113,13 @@ class Comparison(Panel):
             )
         return lines
 
-    def _figures(self, first: Transport, second: Transport) -> list[Figure]:
+    def _figures(self, first: Transport, second: Transport) -> list[ComparedFigure]:
         a, b = first.view, second.view
         counters = a.fold.counters, b.fold.counters
         usage = self._usage[0].usage_at(first), self._usage[1].usage_at(second)
 
-        def count(name: str, field: str) -> Figure:
-            return Figure(name, *(getattr(one, field) for one in counters))
+        def count(name: str, field: str) -> ComparedFigure:
+            return ComparedFigure(name, *(getattr(one, field) for one in counters))
 
         seconds = [max(model.fold.t - model.header.mono, 0.0) for model in (a, b)]
         speed = [
@@ -135,18 +135,18 @@ class Comparison(Panel):
         return [
             count("output tokens", "generation_tokens"),
             count("finished", "finished_requests"),
-            Figure("waste, %", *waste, ".1f"),
+            ComparedFigure("waste, %", *waste, ".1f"),
             count("preemptions", "num_preemptions"),
-            Figure("seconds", *seconds, ",.2f"),
-            Figure("tokens per second", *speed, ",.1f"),
+            ComparedFigure("seconds", *seconds, ",.2f"),
+            ComparedFigure("tokens per second", *speed, ",.1f"),
             count("tokens computed", "scheduled_tokens"),
             count("tokens cached", "prefix_cache_hits"),
-            Figure("blocks in use", a.pool_use().used, b.pool_use().used),
-            Figure("blocks shared, %", *saved, ".1f"),
+            ComparedFigure("blocks in use", a.pool_use().used, b.pool_use().used),
+            ComparedFigure("blocks shared, %", *saved, ".1f"),
             count("blocks evicted", "evicted_blocks"),
             count("blocks copied", "copied_blocks"),
-            Figure("running", len(a.fold.running), len(b.fold.running)),
-            Figure("waiting", len(a.fold.waiting), len(b.fold.waiting)),
+            ComparedFigure("running", len(a.fold.running), len(b.fold.running)),
+            ComparedFigure("waiting", len(a.fold.waiting), len(b.fold.waiting)),
             count("aborted", "aborted_requests"),
             *(drafts if any(one.spec_decode_num_draft_tokens for one in counters) else ()),
         ]
@@ -237,7 +237,7 @@ def _cells(line: Line) -> int:
     return sum(len(text) for text, _ in line)
 
 
-def _table(figures: list[Figure], width: int, height: int) -> list[Line]:
+def _table(figures: list[ComparedFigure], width: int, height: int) -> list[Line]:
     """Lay out the numbers column after column; omit numbers that do not fit."""
     if height <= 0:
         return []

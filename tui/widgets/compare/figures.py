@@ -5,25 +5,19 @@ from typing import NamedTuple
 from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
 from minivllm.text import short_name
+from minivllm.tui.draw.digits import large_digits
 from minivllm.tui.draw.lines import Line, Row, first_that_fits, line
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
 
-_DIGITS = {
-    "0": ("┏━┓", "┃ ┃", "┗━┛"), "1": ("╺┓ ", " ┃ ", "╺┻╸"), "2": ("╺━┓", "┏━┛", "┗━╸"),
-    "3": ("╺━┓", " ━┫", "╺━┛"), "4": ("╻ ╻", "┗━┫", "  ╹"), "5": ("┏━╸", "┗━┓", "╺━┛"),
-    "6": ("┏━╸", "┣━┓", "┗━┛"), "7": ("╺━┓", "  ┃", "  ╹"), "8": ("┏━┓", "┣━┫", "┗━┛"),
-    "9": ("┏━┓", "┗━┫", "╺━┛"), ".": (" ", " ", "."), ",": (" ", " ", ","), "-": ("   ", "╺━╸", "   "),
-}  # fmt: skip
-"""Digits of three rows, as in Textual's `Digits`."""
 _MUCH, _SOME = 0.5, 0.2
 """Waste from which its figure is red, or yellow."""
 _WHOLE = 10
 """Tokens per second from which the figure has no decimals."""
 
 
-class Figure(NamedTuple):
+class RaceFigure(NamedTuple):
     caption: str
     short: str
     """A caption for narrow columns."""
@@ -32,14 +26,13 @@ class Figure(NamedTuple):
     style: str = "accent*"
 
 
-def large_figures(figures: list[Figure], width: int, *, ascii: bool) -> list[Line]:
+def large_figures(figures: list[RaceFigure], width: int, *, ascii: bool) -> list[Line]:
     """Figures side by side, each with its caption below; in ASCII, in usual digits."""
     column = width // len(figures)
     height = 1 if ascii else 3
     rows = [Row(width) for _ in range(height + 1)]
     for figure in figures:
-        digits = [_DIGITS[digit] for digit in figure.digits]
-        large = [figure.digits] if ascii else [" ".join(part) for part in zip(*digits, strict=True)]
+        large = [figure.digits] if ascii else large_digits(figure.digits)
         large[-1] += f" {figure.unit}"
         caption = figure.caption if len(figure.caption) < column else figure.short
         for row, text, style in zip(
@@ -49,22 +42,22 @@ def large_figures(figures: list[Figure], width: int, *, ascii: bool) -> list[Lin
     return [row.line() for row in rows]
 
 
-def waste_figure(usage: KVUsage | None, *, is_over: bool = False) -> Figure:
+def waste_figure(usage: KVUsage | None, *, is_over: bool = False) -> RaceFigure:
     """is_over: nothing runs any more, so `usage` is that of the last step"""
     captions = "of allocated memory wasted", "of memory wasted"
     if is_over:
         captions = "wasted at its last step", "at its last step"
     if usage is None:
-        return Figure(*captions, "-")
+        return RaceFigure(*captions, "-")
     style = "bad*" if usage.waste >= _MUCH else "warn*" if usage.waste >= _SOME else "good*"
-    return Figure(*captions, f"{100 * usage.waste:.0f}", "%", style)
+    return RaceFigure(*captions, f"{100 * usage.waste:.0f}", "%", style)
 
 
-def speed_figure(model: DashboardModel, seconds: float) -> Figure:
+def speed_figure(model: DashboardModel, seconds: float) -> RaceFigure:
     tokens = model.fold.counters.generation_tokens
     speed = tokens / seconds if seconds else 0.0
     decimals = 0 if speed >= _WHOLE or not speed else 1
-    return Figure(
+    return RaceFigure(
         "output tokens per second",
         "tokens per second",
         f"{speed:,.{decimals}f}" if seconds else "-",

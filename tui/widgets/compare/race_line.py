@@ -12,7 +12,7 @@ from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
 
 if TYPE_CHECKING:
-    from minivllm.tui.race import Race
+    from minivllm.tui.race import RaceRuns
 
 _WIDEST_BAR = 30
 
@@ -60,7 +60,7 @@ class RaceLine(Panel, can_focus=False):
         return self.app.get_key_display(self._bound[command_id])
 
 
-def verdict(race: "Race") -> str:
+def verdict(race: "RaceRuns") -> str:
     a, b = race.results
     return (
         f"A took {a.seconds:,.1f} s, B {b.seconds:,.1f} s, {a.seconds / b.seconds:.1f} times as"
@@ -68,7 +68,7 @@ def verdict(race: "Race") -> str:
     )
 
 
-def _progress(race: "Race", row: Row, key: str) -> Line:
+def _progress(race: "RaceRuns", row: Row, key: str) -> Line:
     bar = min(_WIDEST_BAR, max(row.room // 4, 1))
     done = round(bar * race.part)
     row.put("Race: ", "accent*").put("█" * done, "accent").put("░" * (bar - done), "faint")

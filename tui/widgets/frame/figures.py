@@ -1,11 +1,11 @@
 """Numbers in large digits, each over its label, side by side."""
 
 from rich.cells import cell_len
-from rich.style import Style
 from textual.renderables.digits import Digits
 
 from minivllm.text import clean
 from minivllm.tui.context import Figure
+from minivllm.tui.draw.digits import large_digits
 from minivllm.tui.draw.lines import Line, Row
 
 _GAP = 3
@@ -28,8 +28,7 @@ def figure_lines(figures: tuple[Figure, ...], width: int, *, large: bool) -> lis
         return [row.line()]
     rows = [Row(width) for _ in range(4)]
     for figure, style in styled:
-        digits = "".join(part.text for part in Digits(figure.number).render(Style(bold=True)))
-        for row, text in zip(rows, digits.splitlines(), strict=False):
+        for row, text in zip(rows, large_digits(figure.number), strict=False):
             row.put(text, f"{style}*", column)
         rows[3].put(figure.label, "muted", column)
         for row in rows:

@@ -53,7 +53,7 @@ _PADDING = 3
 """Cells around a key and its label."""
 
 
-class Wanted(NamedTuple):
+class WantedKey(NamedTuple):
     command_id: str
     label: str = ""
     """Only if the command's usual label does not say what it does now."""
@@ -85,7 +85,7 @@ class KeyBar(Footer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._last: list[Wanted] = []
+        self._last: list[WantedKey] = []
         """What `follow` has seen last."""
 
     def compose(self) -> ComposeResult:
@@ -106,10 +106,10 @@ class KeyBar(Footer):
         self.call_after_refresh(self.recompose)
 
     def _keys(self) -> list[Key]:
-        always, room = list(self._bound(map(Wanted, _ALWAYS))), self.app.size.width
+        always, room = list(self._bound(map(WantedKey, _ALWAYS))), self.app.size.width
         room -= sum(key.width for key in always)
         shown = []
-        wanted: dict[str, Wanted] = {}
+        wanted: dict[str, WantedKey] = {}
         for one in self._wanted():
             wanted.setdefault(one.command_id, one)
         for key in self._bound(wanted.values()):
@@ -127,77 +127,79 @@ class KeyBar(Footer):
             self._last = wanted
             self.refresh(recompose=True)
 
-    def _wanted(self) -> Iterator[Wanted]:
+    def _wanted(self) -> Iterator[WantedKey]:
         """The most useful command first."""
         context, screen = self.screen.context, self.screen.NAME
         if self.app.has_sentences:
-            yield Wanted("look.back", "Close")
+            yield WantedKey("look.back", "Close")
         if context.start is not None:
             return
         if self.screen.maximized is not None:
-            yield Wanted("look.maximize", "Back to all panels")
+            yield WantedKey("look.maximize", "Back to all panels")
         if screen == "lesson":
-            yield from map(Wanted, _HERE[screen])
+            yield from map(WantedKey, _HERE[screen])
         elif context.lesson is not None:
-            yield Wanted("screen('lesson')")
+            yield WantedKey("screen('lesson')")
         yield from self._of_race()
         yield from self._of_pauses()
         live = context.transport.state == "live"
-        yield Wanted("time.step_back" if live else "time.step")
-        yield Wanted("look.why")
+        yield WantedKey("time.step_back" if live else "time.step")
+        yield WantedKey("look.why")
         yield from self._of_panel()
         if not live:
-            yield Wanted("time.live")
+            yield WantedKey("time.live")
         if context.transport.state == "playing":
-            yield from map(Wanted, ("time.faster", "time.slower"))
+            yield from map(WantedKey, ("time.faster", "time.slower"))
         others = ["engine.add", *([] if self.screen.focused else ["look.next_panel"])]
         others += (*_HERE.get(screen, ()), *_STEERED)
         if not context.transport.view.explanations.judged:
             others = [one for one in others if one not in _OF_WORDS]
-        yield from map(Wanted, (one for one in others if context.control or "engine" not in one))
+        yield from map(WantedKey, (one for one in others if context.control or "engine" not in one))
         if context.transport.marks:
-            yield from map(Wanted, ("time.previous_mark", "time.diff"))
-        yield from map(Wanted, _LAST)
+            yield from map(WantedKey, ("time.previous_mark", "time.diff"))
+        yield from map(WantedKey, _LAST)
 
-    def _of_race(self) -> Iterator[Wanted]:
+    def _of_race(self) -> Iterator[WantedKey]:
         context = self.screen.context
         if context.race is not None and context.race.state == "running":
-            yield Wanted("race.cancel")
+            yield WantedKey("race.cancel")
         elif self.screen.NAME == "compare" and context.second is not None:
-            yield Wanted("race.clock", "Same step" if context.same == "second" else "Same second")
+            yield WantedKey(
+                "race.clock", "Same step" if context.same == "second" else "Same second"
+            )
         elif self.screen.NAME == "compare" or context.finished is not None:
-            yield Wanted("race.start")
+            yield WantedKey("race.start")
 
-    def _of_pauses(self) -> Iterator[Wanted]:
+    def _of_pauses(self) -> Iterator[WantedKey]:
         """Pausing the picture is one thing, pausing the engine another."""
         context = self.screen.context
         verb = "Play" if context.transport.state == "paused" else "Pause"
         if context.control is None:
-            yield Wanted("time.toggle", verb)
+            yield WantedKey("time.toggle", verb)
             return
         has_room = self.app.size.width >= _ROOM_FOR_PICTURE
-        yield Wanted("time.toggle", f"{verb} picture" if has_room else verb)
+        yield WantedKey("time.toggle", f"{verb} picture" if has_room else verb)
         if context.control.state().paused:
-            yield Wanted("engine.pause", "Resume engine")
-            yield Wanted("engine.step", "One step")
-            yield Wanted("engine.phase", "One phase")
+            yield WantedKey("engine.pause", "Resume engine")
+            yield WantedKey("engine.step", "One step")
+            yield WantedKey("engine.phase", "One phase")
         else:
-            yield Wanted("engine.pause", "Pause engine")
+            yield WantedKey("engine.pause", "Pause engine")
 
-    def _of_panel(self) -> Iterator[Wanted]:
+    def _of_panel(self) -> Iterator[WantedKey]:
         context, focused = self.screen.context, self.screen.focused
         if not isinstance(focused, Panel):
             return
-        yield Wanted("look.down")
+        yield WantedKey("look.down")
         if context.selection.last is not None:
-            yield Wanted("look.open")
+            yield WantedKey("look.open")
         for command_id in focused.KEYS:
             if context.control or "engine" not in command_id:
-                yield Wanted(command_id)
+                yield WantedKey(command_id)
         if focused.RULE is not None:
-            yield Wanted("look.source")
+            yield WantedKey("look.source")
 
-    def _bound(self, wanted: Iterable[Wanted]) -> Iterator[Key]:
+    def _bound(self, wanted: Iterable[WantedKey]) -> Iterator[Key]:
         bound = bound_commands(self.screen)
         for command_id, label in wanted:
             if (binding := bound.get(command_id)) is not None:

@@ -33,11 +33,11 @@ _MOST_ROWS_PER_TIP = 4
 _MARKS = {"pruned": (" × ", "bad*"), "complete": (" ✓ ", "good*")}
 
 
-class Node(NamedTuple):
+class DrawnNode(NamedTuple):
     text: str
     number: int | None
     """The branch that ends here; None if the text goes on in several ways."""
-    below: list["Node"]
+    below: list["DrawnNode"]
     lives: bool
     """Whether an unfinished or finished answer goes through this text."""
 
@@ -131,7 +131,7 @@ def _found(tree: Tree, width: int) -> list[Line]:
     return rows
 
 
-def _least_room(node: Node) -> int:
+def _least_room(node: DrawnNode) -> int:
     """Cells for what continues a branch, if every branch begins in a row of its own."""
     if not node.below:
         return min(cell_len(node.text), _SHORTEST)
@@ -183,7 +183,7 @@ class Drawing:
         row = Row(self._width).put("prompt  ", "accent*")
         return [row.put(tail(request.prompt.strip(), row.room), "muted").line()]
 
-    def _fitting(self, height: int) -> tuple[Node, list[Tip]]:
+    def _fitting(self, height: int) -> tuple[DrawnNode, list[Tip]]:
         """The tree with as many ended beams as fit, and the rows below its stem.
 
         Complete beams come first, then those that were dropped last.
@@ -202,30 +202,30 @@ class Drawing:
             rows = self._below(root, self._room)
         return root, rows
 
-    def _root(self, hidden: list[int]) -> Node:
+    def _root(self, hidden: list[int]) -> DrawnNode:
         tree = self._tree
         children: dict[int | None, list[int]] = {}
         for at, one in tree.branches.items():
             children.setdefault(one.parent, []).append(at)
 
-        def node(at: int) -> Node | None:
+        def node(at: int) -> DrawnNode | None:
             """The branch and what continues it; joined with that if it goes on in one way only."""
             branch = tree.branches[at]
             if at not in children:
                 gone = at in hidden
-                return None if gone else Node(branch.text, at, [], branch.ended != "pruned")
+                return None if gone else DrawnNode(branch.text, at, [], branch.ended != "pruned")
             below = [one for one in map(node, children[at]) if one is not None]
             if len(below) < 2:
                 return below[0]._replace(text=branch.text + below[0].text) if below else None
             for i, one in enumerate(below):
                 if branch.text[-1:].isalnum() and one.text[:1].isalnum():
                     below[i] = one._replace(text=f"-{one.text}")  # the second part of a word
-            return Node(branch.text, None, below, any(one.lives for one in below))
+            return DrawnNode(branch.text, None, below, any(one.lives for one in below))
 
         root = node(children[None][0])
-        return Node("", None, [], True) if root is None else root
+        return DrawnNode("", None, [], True) if root is None else root
 
-    def _below(self, node: Node, room: int) -> list[Tip]:
+    def _below(self, node: DrawnNode, room: int) -> list[Tip]:
         """The rows of what continues a text."""
         if not node.below:
             return [Tip((), node.number)]
@@ -238,7 +238,7 @@ class Drawing:
             ]
         return rows
 
-    def _block(self, node: Node, room: int) -> list[Tip]:
+    def _block(self, node: DrawnNode, room: int) -> list[Tip]:
         """The rows of a branch and of everything that continues it."""
         style, text = self._style(node), clean(node.text).strip()
         inner = _both_ends(text, _LONGEST_INNER)
@@ -255,7 +255,7 @@ class Drawing:
         gap = (" " * indent, "faint")
         return [row, *(Tip((gap, *tip.spans), tip.number) for tip in rows)]
 
-    def _style(self, node: Node) -> str:
+    def _style(self, node: DrawnNode) -> str:
         if not node.lives:
             return "bad~"
         if node.number is None:

@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Entry:
+class TuningEntry:
     """One entry of the launch table, and its candidates; the first is the current entry."""
 
     name: str
@@ -135,7 +135,7 @@ def entries_to_commit(conclusions: Iterable[Row]) -> Iterator[str]:
         yield row["entry"]
 
 
-def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
+def _conclusion(entry: TuningEntry, rows_of: dict[Candidate, list[Row]]) -> Row:
     """Choose the fastest candidate if it clearly beats the current one; else keep the current.
 
     If the current candidate failed, choose the fastest of the others.
@@ -168,7 +168,7 @@ def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
     }
 
 
-def _entries(dry_run: bool) -> Iterator[Entry]:
+def _entries(dry_run: bool) -> Iterator[TuningEntry]:
     """Yield the entries to tune. In a dry run, each has two candidates and tiny shapes."""
     decode = partial(KernelCase, "decode", 64, 4096)
     for name, table, kernel, make in (
@@ -188,7 +188,7 @@ def _entries(dry_run: bool) -> Iterator[Entry]:
             candidates = tuple(
                 dict.fromkeys([getattr(launch_table, table)[key], *_candidates(table)])
             )
-            yield Entry(
+            yield TuningEntry(
                 f"{name} {key}", table, key, kernel, (case,), candidates[: 2 if dry_run else None]
             )
     shapes = ((1, 4096), (16, 512))
@@ -196,7 +196,7 @@ def _entries(dry_run: bool) -> Iterator[Entry]:
     candidates = tuple(dict.fromkeys([launch_table.MIN_TOKENS_PER_SPLIT, 64, 128, 256]))
     if dry_run:
         cases, candidates = (KernelCase("decode", 2, 19, **TINY),), candidates[:2]
-    yield Entry("min tokens per split", MIN_TOKENS, None, "split", cases, candidates)
+    yield TuningEntry("min tokens per split", MIN_TOKENS, None, "split", cases, candidates)
 
 
 def _candidates(table: str) -> Iterator[LaunchParameters]:
