@@ -67,7 +67,7 @@ OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
         ),
         "HF_ENDPOINT": "A mirror of the Hub.",
         "HF_TOKEN": "Your token for the Hub, for models that require one.",
-        "HF_HUB_OFFLINE": "`1`: use only downloaded models, without asking the Hub.",
+        "HF_HUB_OFFLINE": "`1`: do not ask the Hub. `smollm2` can still come from PyPI; `--model house` needs no download.",
         "OMP_NUM_THREADS": "Number of CPU threads that torch uses.",
         "CUDA_VISIBLE_DEVICES": "The GPUs that torch can use.",
     }
