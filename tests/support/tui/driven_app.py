@@ -125,6 +125,9 @@ def row_with(app: DashboardApp, id: str, words: str) -> int:
 
 async def click(pilot: Pilot, id: str, words: str, times: int = 1) -> None:
     app = pilot.app
+    # A frame of the timer might move the words between looking for them and the click.
+    app.draw()
+    await settle(pilot)
     y = row_with(app, id, words)
     x = drawn(app, id)[y].index(words)
     shown = panel(app, id)

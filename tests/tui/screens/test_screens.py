@@ -164,6 +164,8 @@ def test_a_click_selects_and_a_double_click_opens(memory_pressure, no_footer) ->
         await click(pilot, "waiting", waiting.removesuffix(".0"), times=2)
         assert (chosen.last, app.current_mode) == (sequence(waiting), "requests")
         await show_screen(pilot, "scheduler")
+        app.draw()
+        await settle(pilot)
         row = next(row for row in drawn(app, "step-history")[3:] if re.match(r"\s*\d+ ", row))
         await click(pilot, "step-history", row.strip())
         assert (chosen.last, app.current_mode) == (step(int(row.split()[0])), "scheduler")

@@ -93,11 +93,11 @@ def test_the_legend_of_the_ticks_is_shown_where_there_is_room_and_in_plain_chara
             await settle(pilot)
             row = drawn(app, "timeline")[0]
             assert row.isascii()
-            assert row.endswith(to_ascii("  ┴ hit  ┬ evicted  ↺ preempted")) == has_legend
+            assert row.rstrip().endswith(to_ascii("  ┴ hit  ┬ evicted  ↺ preempted")) == has_legend
         await pilot.press("left")
         await settle(pilot)
         row = drawn(app, "timeline")[0]
         assert "request.finished" in row or "step.end" in row
-        assert row.endswith("^ hit  v evicted  @ preempted"), "beside the last event, too"
+        assert row.rstrip().endswith("^ hit  v evicted  @ preempted"), "beside the last event, too"
 
     drive(app, script)
