@@ -1,5 +1,6 @@
 """`minivllm to-vllm`: sizes that fit model and machine, and options that vLLM's parser takes."""
 
+import ast
 import shlex
 
 import pytest
@@ -11,7 +12,9 @@ from minivllm.lab.vllm_export import (
     SAME,
     WITHOUT,
     Deployment,
+    engine_options,
     vllm_commands,
+    vllm_script,
 )
 from minivllm.lab.vllm_sizes import Hardware, bytes_per_gpu, choose_sizes
 from minivllm.runtime.model.model_config import ModelConfig
@@ -120,3 +123,13 @@ def test_the_output_can_be_pasted_into_a_shell(capsys):
     before = out[: out.index("from vllm import")]
     commands = [line for line in before.splitlines() if line and not line.startswith(("#", "    "))]
     assert [line.split()[:2] for line in commands] == [["vllm", "serve"]]
+
+
+def test_the_script_is_python_that_names_every_option() -> None:
+    made = target(EngineConfig(max_model_len=4096, enforce_eager=True), num_gpus=2, gib=16)
+    tree = ast.parse(vllm_script(made))
+    (call,) = (
+        n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "LLM"
+    )
+    said = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    assert said == {"model": "org/model"} | engine_options(made)

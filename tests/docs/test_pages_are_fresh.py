@@ -1,7 +1,10 @@
 """The generated pages match the code of today, on every machine, without gaps."""
 
 import argparse
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -16,6 +19,7 @@ from minivllm.events.types import EVENT_KINDS
 ROOT = Path(__file__).parents[2]
 
 
+MAKE_PAGES = ROOT / "tools/site/make_pages.py"
 TOOL = load_tool("site/make_pages.py")
 
 
@@ -86,3 +90,13 @@ def test_every_metric_of_a_server_is_on_the_page_under_its_scraped_name():
     page = committed("reference/metrics.md")
     assert len(scraped) > 25
     assert {name for name in scraped if f"| `{name}` |" not in page} == set()
+
+
+def test_no_page_depends_on_the_terminal_the_home_folder_or_the_environment(tmp_path: Path) -> None:
+    strange = {"COLUMNS": "23", "HOME": "/home/somebody", "MINIVLLM_EXERCISES": "/else"}
+    # it loads a model
+    only = [word for page in TOOL.PAGES if "events" not in page for word in ("--only", page)]
+    command = [sys.executable, str(MAKE_PAGES), "--out", str(tmp_path), *only]
+    subprocess.run(command, env={**os.environ, **strange}, check=True, cwd=tmp_path)
+    for page in only[1::2]:
+        assert (tmp_path / page).read_text("utf-8") == committed(page), page

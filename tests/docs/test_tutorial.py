@@ -95,3 +95,11 @@ def test_no_page_of_an_exercise_shows_its_solution_or_the_last_hint(exercise):
 
 def _pairs_of_lines(text: str) -> list[tuple[str, str]]:
     return list(pairwise(line.strip() for line in text.splitlines() if line.strip()))
+
+
+def test_the_pictures_of_all_lessons_are_small_and_load_nothing() -> None:
+    pictures = [path.read_text(encoding="utf-8") for path in (DOCS / "assets/lessons").iterdir()]
+    assert sum(map(len, pictures)) < 4_000_000
+    for svg in pictures:
+        addresses = set(re.findall(r"\w+://[^\"'\s]*", svg))
+        assert addresses <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}

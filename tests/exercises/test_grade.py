@@ -8,6 +8,7 @@ import pytest
 
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.lessons.checker.grade import seed_for
 from minivllm.lessons.checker.holes import stub
 
 EXERCISE = find_exercise("block-pool")
@@ -93,3 +94,9 @@ def test_results_that_cannot_be_written_are_reported_before_grading_begins(
     assert main([*GRADE, str(submissions), option, str(tmp_path / "file" / "results")]) == 2
     told = capsys.readouterr().err
     assert "name another place for the results" in told and "ada" not in told
+
+
+def test_every_student_has_a_seed_of_their_own_that_follows_from_the_secret():
+    seeds = [seed_for(secret, name, "lru") for secret in "ab" for name in ("ada", "ben")]
+    assert len(set(seeds)) == 4
+    assert seeds[0] == seed_for("a", "ada", "lru")

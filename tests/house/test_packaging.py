@@ -277,3 +277,9 @@ def test_every_third_party_import_is_a_declared_dependency():
         if declared.isdisjoint(canonicalize_name(home) for home in homes.get(name, []))
     }
     assert missing == set()
+
+
+def test_every_pin_is_a_version_that_the_project_allows() -> None:
+    pins = pinned_versions()
+    wanted = [one for one in declared_requirements() if one.name != "minivllm"]
+    assert [str(r) for r in wanted if pins[canonicalize_name(r.name)] not in r.specifier] == []

@@ -81,3 +81,32 @@ def test_a_story_without_one_of_its_words_is_ungrammatical(tool, seed, where):
 def test_a_wrong_answer_may_be_grammatical_and_a_broken_one_is_not(tool, kind, wrong, broken):
     assert tool("checker").is_grammatical(kind, wrong)
     assert not tool("checker").is_grammatical(kind, broken)
+
+
+def test_a_story_about_somebody_else_is_wrong(tool):
+    assert not tool("checker").is_right("story", "Tell me a story about Cleo.", story(tool, 1))
+
+
+def test_a_story_that_changes_a_name_is_grammatical_all_the_same(tool):
+    text = story(tool, 3)
+    head, _, tail = text.rpartition("Ada")
+    assert tool("checker").is_grammatical("story", text)
+    assert tool("checker").is_grammatical("story", f"{head}Cleo{tail}")
+
+
+@FEW
+@given(seed=st.integers(0, 10_000), where=st.integers(0, 1_000))
+def test_a_story_with_two_words_swapped_is_wrong(tool, seed, where):
+    words = story(tool, seed).split(" ")
+    i = where % (len(words) - 1)
+    assume(words[i] != words[i + 1])
+    words[i], words[i + 1] = words[i + 1], words[i]
+    assert not tool("checker").is_right("story", ASK, " ".join(words))
+
+
+@FEW
+@given(seed=st.integers(0, 10_000), where=st.integers(0, 1_000))
+def test_a_story_without_one_of_its_words_is_wrong(tool, seed, where):
+    words = story(tool, seed).split(" ")
+    del words[where % len(words)]
+    assert not tool("checker").is_right("story", ASK, " ".join(words))

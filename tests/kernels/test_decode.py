@@ -109,3 +109,17 @@ def test_more_sequences_and_shorter_contexts_get_fewer_splits():
     assert choose_num_splits(1, 8, 1_000, num_processors=132) == 8
     assert choose_num_splits(1, 8, 10, num_processors=132) == 1
     assert choose_num_splits(1, 1, 10**6, num_processors=132) == MAX_SPLITS
+
+
+def test_queries_keys_and_values_may_be_slices_of_wider_tensors(seed: int) -> None:
+    """The caller chooses the layout: here [num_blocks, num_kv_heads, 2, block_size, head_size]."""
+    case = PagedCase(Shape(group=4), [20, 33], seed)
+    query = case.decode_query()
+    dense, keys, values, *arguments = case.decode_arguments(query)
+    wide = torch.full((2, 12, 64), float("nan"), device=DEVICE)
+    wide[:, 1:9] = dense
+    cache = torch.stack((keys, values), dim=2).permute(0, 3, 2, 1, 4).contiguous()
+    pair = [cache[:, :, i].transpose(1, 2) for i in range(2)]
+    for kernel in (decode_naive, decode_grouped, split_in_4):
+        actual = kernel(wide[:, 1:9], *pair, *arguments)
+        assert_close(actual, case.decode_expected(query), torch.float32)

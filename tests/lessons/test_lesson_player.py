@@ -151,3 +151,10 @@ def test_invalid_lesson_content_is_refused():
         Predict(question="?", answer=lambda: "yes", why={"maybe": "No."}, choices=("yes", "no"))
     with pytest.raises(LessonError, match="blokmap"):
         Teacher(build=None).focus("blokmap")
+
+
+def test_a_guess_of_a_measured_number_may_be_slightly_off():
+    question = Predict(question="?", answer=lambda: 100, why={}, tolerance=0.1, unit="%")
+    assert question.verdict(109, 100).right
+    assert not question.verdict(111, 100).right
+    assert question.read("109 %") == 109

@@ -1,11 +1,16 @@
 """The sharing scenarios: forks without copies, copies at the first write, beams that are pruned."""
 
+import dataclasses
+from pathlib import Path
+
 import pytest
+from support.docs.played_scenarios import play
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.lessons.scenarios.scenarios import BEAMS, PARALLEL_SAMPLING
+from minivllm.lessons.scenarios.stories import tell
 
 
 @pytest.mark.parametrize("name", ["ada", "cleo"])
@@ -70,3 +75,22 @@ def test_the_largest_saving_by_sharing_matches_the_block_tables_of_one_step(runs
         )
     most = played.facts.most_saved
     assert most.num_table_entries - most.num_blocks_in_use == max(saved) > 10
+
+
+def test_samples_and_beams_that_are_preempted_are_counted_with_their_request(smollm2_path: Path):
+    for scenario, blocks in ((PARALLEL_SAMPLING, 24), (BEAMS, 28)):
+        # The newest request is preempted first: ben, a single sequence. Beams share so much that
+        # many are needed.
+        ada, ben, cleo = scenario.arrivals
+        others = [
+            dataclasses.replace(ada, request_id=name) for name in ("dan", "eve", "finn", "gil")
+        ]
+        crowd = (ben, ada, *others, cleo)
+        crowded = dataclasses.replace(scenario, waves=(crowd,))
+        options = {"num_gpu_blocks_override": blocks, "max_num_seqs": 25}
+        pressed = play(crowded, "smollm2-tokens", smollm2_path, **options)
+        preempted, facts = pressed.of(ev.RequestPreempted), pressed.facts
+        assert any(not event.seq_id.endswith(".0") for event in preempted), scenario.name
+        assert sum(one.num_preemptions for one in facts.requests.values()) == len(preempted)
+        assert {one.name for one in facts.finished} == {one.request_id for one in crowd}
+        assert len(tell(scenario, pressed.facts)) == 3

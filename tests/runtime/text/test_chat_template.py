@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from minivllm.errors import InvalidRequestError
+from minivllm.runtime.text import template_worker
 from minivllm.runtime.text.chat_template import ChatTemplate
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
@@ -116,3 +117,23 @@ os.kill(os.getpid(), 9)
     ):
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not enforce this limit")
+@pytest.mark.slow
+def test_no_worker_exceeds_its_memory_limit() -> None:
+    code = f"""
+import resource
+from minivllm.errors import InvalidRequestError
+from minivllm.runtime.text.chat_template import ChatTemplate
+for source in {list(HUNGRY.values())!r}:
+    try:
+        ChatTemplate(source, {{}}, max_seconds=0.5).render({MESSAGES!r})
+    except InvalidRequestError:
+        pass
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+    largest = subprocess.run(
+        [sys.executable, "-"], input=code, check=True, capture_output=True, text=True
+    ).stdout
+    assert int(largest) << 10 <= template_worker.MAX_BYTES
