@@ -106,7 +106,8 @@ SHARED_PREFIX = Scenario(
     name="shared-prefix",
     teaches="Requests that begin with the same tokens share the blocks that hold them.",
     watch=(
-        "four users share a prompt's blocks, eve and finn wait for a slot, gil and hana find the blocks"
+        "four users share a prompt's blocks, eve and finn wait for a slot, gil and hana find the"
+        " blocks"
         " again."
     ),
     options=MappingProxyType(

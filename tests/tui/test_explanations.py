@@ -72,7 +72,8 @@ def test_the_sentence_of_a_greedy_token_has_the_margin_to_the_second(model) -> N
 def test_a_search_is_explained_by_the_scores_of_its_beams(model) -> None:
     event = explained(model, candidates=(), cuts=(), num_left=0, vocab_size=0, beams=BEAMS)
     assert why_token(model, event) == (
-        "1 beam of r0 goes on with scores from -2.25 to -2.25; 1 text ended, the best with -2.50; the"
+        "1 beam of r0 goes on with scores from -2.25 to -2.25; 1 text ended, the best with"
+        " -2.50; the"
         " best that was dropped, token 6, has -3.75"
     )
     model.apply(event)

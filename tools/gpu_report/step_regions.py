@@ -46,8 +46,10 @@ def decode_step(profile: Stage) -> str:
             ),
             table(columns, lines),
             (
-                "Here the engine returns a request's output only at the end, as `LLM.generate` does,"
-                " and nothing subscribes to the events. A server streams tokens and emits events, so"
+                "Here the engine returns a request's output only at the end, as `LLM.generate`"
+                " does,"
+                " and nothing subscribes to the events. A server streams tokens and emits"
+                " events, so"
                 " the host has more work in each of its steps."
             ),
             *_top_kernels(profile),

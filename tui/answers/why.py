@@ -143,7 +143,8 @@ def _of_the_moment(model: DashboardModel) -> str:
     ended = counters.finished_requests + counters.aborted_requests
     return (
         f"{clean(model.header.model_and_weights)} is idle at step {fold.step:,}: no sequence is"
-        f" running or waiting, and {plural(ended, 'request')} {'has' if ended == 1 else 'have'} ended."
+        f" running or waiting, and {plural(ended, 'request')} {'has' if ended == 1 else 'have'}"
+        f" ended."
     )
 
 

@@ -124,7 +124,8 @@ class RaceScreen(AskScreen):
             "Race two configurations",
             "The requests of this run, served again by two engines with the same memory. Parts,"
             " joined by +: continuous, static or sequential (batching); paged or contiguous"
-            " (memory); chunked or unchunked (prefill); plain or ngram (drafts); delay. tab moves to"
+            " (memory); chunked or unchunked (prefill); plain or ngram (drafts); delay. tab"
+            " moves to"
             " the other side.",
             entry.a,
         )

@@ -1,9 +1,9 @@
 """Runs `minivllm demo` in a process where a student's module replaces the engine's.
 
 `minivllm exercise demo` starts this file as `python -m minivllm.cli.course.exercise_demo NAME FILE
-[options of demo]`. The module is replaced before the engine is imported. `OPTIONS` make the demo run
-the student's code: an engine with kernels would not run attention written in torch, and an engine
-without drafts verifies none.
+[options of demo]`. The module is replaced before the engine is imported. `OPTIONS` make the demo
+run the student's code: an engine with kernels would not run attention written in torch, and an
+engine without drafts verifies none.
 """
 
 import sys

@@ -10,7 +10,6 @@ memory.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -18,7 +17,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Request
 from minivllm.events import types as ev
 from minivllm.events.types import Event
-from support.engine.core_reference_memory import PlainMemory, Sharer
+from support.engine.core_reference_memory import Asked, Plain, PlainMemory
 
 GIVEN = (
     ev.StepBegin, ev.StepEnd, ev.RequestArrived, ev.TokensNamed, ev.TokenSampled, ev.TextFlushed,
@@ -26,35 +25,6 @@ GIVEN = (
     ev.TokenAttention, ev.KernelTraced, ev.TokenExplained, ev.InvariantViolated, ev.DraftProposed,
     ev.DraftVerified,
 )  # fmt: skip
-
-
-@dataclass(eq=False)
-class Asked:
-    """A request and its share of the batch."""
-
-    name: str
-    given: Request
-    num_to_fork: int
-    sequences: list["Plain"] = field(default_factory=list)
-    kept_slots: set[int] = field(default_factory=set)
-    next_index: int = 1
-
-
-@dataclass(eq=False)
-class Plain(Sharer):
-    """A sequence. `state`: waiting, running, preempted or ended."""
-
-    asked: Asked = None
-    index: int = 0
-    state: str = "waiting"
-    slot: int | None = None
-    why_deferred: tuple = ()
-    drafts: list[int] = field(default_factory=list)
-    """Drafts of this step; once they are verified, the accepted ones that are not appended yet."""
-
-    @property
-    def rank(self) -> tuple[int, int, int]:
-        return self.asked.given.priority, self.asked.given.arrival_number, self.index
 
 
 class ReferenceCore:

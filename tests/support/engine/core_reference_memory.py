@@ -1,4 +1,4 @@
-"""`PlainMemory`: blocks, owners, names and free queue, for `core_reference`.
+"""`PlainMemory`: blocks, owners, names and free queue, for `core_reference`; and its plain data.
 
 A block's name is the salt and every token up to the block's end. Owners are counted in the block
 tables each time.
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from minivllm.config import EngineConfig
+from minivllm.core.request import Request
 from minivllm.events import types as ev
 
 Name = tuple[str | None, tuple[int, ...]]
@@ -215,3 +216,32 @@ class PlainMemory:
                 content += b"|cache_salt:%d:" % len(raw) + raw
             chained = sha256(chained + content).digest()
         return chained.hex()[:16]
+
+
+@dataclass(eq=False)
+class Asked:
+    """A request and its share of the batch."""
+
+    name: str
+    given: Request
+    num_to_fork: int
+    sequences: list["Plain"] = field(default_factory=list)
+    kept_slots: set[int] = field(default_factory=set)
+    next_index: int = 1
+
+
+@dataclass(eq=False)
+class Plain(Sharer):
+    """A sequence. `state`: waiting, running, preempted or ended."""
+
+    asked: Asked = None
+    index: int = 0
+    state: str = "waiting"
+    slot: int | None = None
+    why_deferred: tuple = ()
+    drafts: list[int] = field(default_factory=list)
+    """Drafts of this step; once they are verified, the accepted ones that are not appended yet."""
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        return self.asked.given.priority, self.asked.given.arrival_number, self.index

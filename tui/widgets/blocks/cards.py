@@ -45,8 +45,10 @@ class BlockCards(Panel):
     HELP_TEXT = (
         "Blocks with their text. A shared block is one card with a stripe and the letter of"
         " each owner; ░ is free but cached. Reversed words were written by this step, and ╴ is"
-        " a slot without a token. Drafts are in brackets, right ones underlined; wrong ones are struck"
-        " out, and their slots are free again. If not all blocks fit, those that the engine writes, those"
+        " a slot without a token. Drafts are in brackets, right ones underlined; wrong ones are"
+        " struck"
+        " out, and their slots are free again. If not all blocks fit, those that the engine"
+        " writes, those"
         " that are shared and the ends of the texts come first."
     )
 

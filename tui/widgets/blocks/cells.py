@@ -156,7 +156,7 @@ def _fill(num_tokens: int, size: int) -> str:
 
 
 def group_cells(cells: list[Cell], size: int) -> list[Cell]:
-    """One cell per `size` blocks: the share of slots with a token, and the owner if there is one."""
+    """One cell per `size` blocks: the share of slots with a token, and the only owner."""
     return [_group(tuple(cells[start : start + size])) for start in range(0, len(cells), size)]
 
 

@@ -20,7 +20,7 @@ PREFILL, DECODE, UNUSED, SEVERAL = "▓", "▄", "·", "+"
 
 
 def parts_of(record: StepRecord) -> list[Share]:
-    """The shares in the order of the plan. Old steps have only their kinds: decode, prefill, draft."""
+    """The shares in the order of the plan. Old steps have only kinds: decode, prefill, draft."""
     if record.shares:
         return record.shares
     parts = (
@@ -69,7 +69,10 @@ def _to_scale(parts: Sequence[Share], used: int, width: int) -> list[Share | Non
 
 
 def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Span]:
-    """A step's bar in exactly `width` cells: prefills in reverse or ▓, decodes as letters or ▄, drafts as ?."""
+    """A step's bar in exactly `width` cells.
+
+    Prefills are in reverse or ▓, decodes are letters or ▄, drafts ?.
+    """
     cells = bar_parts(parts_of(record), record.budget, width)
     spans: list[Span] = []
     # Group by id(), which is cheap: all cells of a share are the same object.

@@ -141,7 +141,8 @@ class StepCharts(Charts):
     HELP_TEXT = (
         "One column per step: output tokens per second, or per step on the virtual clock; the"
         " time of the step, if it was measured; with speculative decoding, the share of drafts that"
-        " were right; the blocks in use, where a full column is the whole pool. A click selects a step. Below: the memory of the model's weights beside"
+        " were right; the blocks in use, where a full column is the whole pool. A click selects"
+        " a step. Below: the memory of the model's weights beside"
         " the KV cache."
     )
 

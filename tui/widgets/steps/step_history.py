@@ -29,7 +29,8 @@ class StepHistory(Panel):
         "One row per step: its token budget as a bar with the letters of the sequences"
         " (prefill in reverse, + for several, ? for drafts; older steps have only ▄ decode"
         " and ▓ prefill), then the tokens of decode and prefill, right drafts of all drafts,"
-        " blocks hit and evicted, and ↺ preempted sequences. Then why part of the budget was left over, and, where there"
+        " blocks hit and evicted, and ↺ preempted sequences. Then why part of the budget was"
+        " left over, and, where there"
         " is room, the milliseconds for scheduling, preparing, the model and sampling."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"

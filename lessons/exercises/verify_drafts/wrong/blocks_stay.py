@@ -3,7 +3,10 @@
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.scheduler_output import ScheduledDrafts
 
-HINT = "Other requests may wait for this block. What does the block hold that is needed in the next step?"
+HINT = (
+    "Other requests may wait for this block. What does the block hold that is needed in the"
+    " next step?"
+)
 
 
 def roll_back(item: ScheduledDrafts, num_accepted: int, manager: KVCacheManager) -> None:

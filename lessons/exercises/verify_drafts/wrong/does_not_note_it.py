@@ -3,7 +3,10 @@
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.scheduler_output import ScheduledDrafts
 
-HINT = "The dashboard reads the plan of the step after it has run. Where does it find how many drafts were right?"
+HINT = (
+    "The dashboard reads the plan of the step after it has run. Where does it find how many"
+    " drafts were right?"
+)
 
 
 def roll_back(item: ScheduledDrafts, num_accepted: int, manager: KVCacheManager) -> None:

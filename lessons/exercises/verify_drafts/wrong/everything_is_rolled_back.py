@@ -3,7 +3,10 @@
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.scheduler_output import ScheduledDrafts
 
-HINT = "The keys and values of accepted drafts are right, and they are in the cache. Why compute them twice?"
+HINT = (
+    "The keys and values of accepted drafts are right, and they are in the cache. Why"
+    " compute them twice?"
+)
 
 
 def roll_back(item: ScheduledDrafts, num_accepted: int, manager: KVCacheManager) -> None:

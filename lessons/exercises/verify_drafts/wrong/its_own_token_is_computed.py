@@ -3,7 +3,10 @@
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.scheduler_output import ScheduledDrafts
 
-HINT = "The model drew that token at the end of this step. Which step puts it through the model and writes its keys and values?"
+HINT = (
+    "The model drew that token at the end of this step. Which step puts it through the model"
+    " and writes its keys and values?"
+)
 
 
 def roll_back(item: ScheduledDrafts, num_accepted: int, manager: KVCacheManager) -> None:

@@ -3,7 +3,10 @@
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.scheduler_output import ScheduledDrafts
 
-HINT = "The scheduler gives a sequence num_tokens - num_computed_tokens tokens. How many does it get if the rejected drafts count as computed?"
+HINT = (
+    "The scheduler gives a sequence num_tokens - num_computed_tokens tokens. How many does"
+    " it get if the rejected drafts count as computed?"
+)
 
 
 def roll_back(item: ScheduledDrafts, num_accepted: int, manager: KVCacheManager) -> None:

@@ -3,7 +3,10 @@
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.scheduler_output import ScheduledDrafts
 
-HINT = "If the accepted drafts end exactly at the end of a block, when does the model's own token need a slot?"
+HINT = (
+    "If the accepted drafts end exactly at the end of a block, when does the model's own"
+    " token need a slot?"
+)
 
 
 def roll_back(item: ScheduledDrafts, num_accepted: int, manager: KVCacheManager) -> None:
