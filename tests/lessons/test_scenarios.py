@@ -103,8 +103,8 @@ def test_memory_pressure_preempts_and_resumes(runs):
     assert played.facts.fold.counters.evicted_blocks > 0
 
 
-def test_memory_pressure_changes_no_output(runs, model, smollm2_path):
-    roomy = play(MEMORY_PRESSURE, model, smollm2_path, num_gpu_blocks_override=200)
+def test_memory_pressure_changes_no_output(runs, model, chat_path):
+    roomy = play(MEMORY_PRESSURE, model, chat_path, num_gpu_blocks_override=200)
     assert roomy.facts.fold.counters.num_preemptions == 0
     pressed = runs[MEMORY_PRESSURE.name].outputs
     assert {name: output.outputs[0] for name, output in pressed.items()} == {
@@ -112,9 +112,9 @@ def test_memory_pressure_changes_no_output(runs, model, smollm2_path):
     }
 
 
-def test_speculation_writes_the_same_texts_in_fewer_steps(runs, model, smollm2_path):
+def test_speculation_writes_the_same_texts_in_fewer_steps(runs, model, chat_path):
     drafted = runs[SPECULATION.name]
-    plain = play(SPECULATION, model, smollm2_path, speculative_config=None)
+    plain = play(SPECULATION, model, chat_path, speculative_config=None)
     assert {name: output.outputs[0] for name, output in drafted.outputs.items()} == {
         name: output.outputs[0] for name, output in plain.outputs.items()
     }
@@ -124,8 +124,8 @@ def test_speculation_writes_the_same_texts_in_fewer_steps(runs, model, smollm2_p
 
 
 @pytest.mark.parametrize("name", [MEMORY_PRESSURE.name, "beams"])
-def test_a_scenario_is_the_same_in_every_run(runs, model, smollm2_path, name):
-    assert play(SCENARIOS[name], model, smollm2_path).events == runs[name].events
+def test_a_scenario_is_the_same_in_every_run(runs, model, chat_path, name):
+    assert play(SCENARIOS[name], model, chat_path).events == runs[name].events
 
 
 def counted(name: str, facts: RunFacts) -> list[object]:

@@ -47,7 +47,7 @@ def _tokenizer(directory: Path) -> Tokenizer:
     return Tokenizer.from_directory(directory)
 
 
-def play(scenario: Scenario, model: str, smollm2_path: Path, **options: object) -> Played:
+def play(scenario: Scenario, model: str, smollm2_path: Path | None, **options: object) -> Played:
     if model == "house":
         scenario = for_the_house_model(scenario)
     config = EngineConfig(
