@@ -59,7 +59,8 @@ docs-serve: setup ## show the site on http://127.0.0.1:8008, and again whenever 
 # One worker per core, each with up to 3 GiB and a single thread, so that workers do not wait for
 # each other's threads. The files keep their own order: by default, files with few tests come last,
 # some of them very long, and the other workers would wait for those.
-test: setup model ## run the tests
+test: setup ## run the tests; those of smollm2 need it, so it is downloaded if that is possible
+	@$(BIN)/minivllm model fetch $(MODEL) || echo "So the tests that need $(MODEL) are skipped."
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" \
 		--numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
 

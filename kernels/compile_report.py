@@ -64,9 +64,16 @@ class CompiledKernel:
 
 
 def operations(
-    shape: ModelShape, dtype: torch.dtype, block_size: int, num_splits: int = 16
+    shape: ModelShape,
+    dtype: torch.dtype,
+    block_size: int,
+    num_splits: int = 16,
+    has_int8_cache: bool = False,
 ) -> dict[str, Callable[[], object]]:
-    """Return a call of each wrapper, like the engine's calls but over tensors without memory."""
+    """Return a call of each wrapper, like the engine's calls but over tensors without memory.
+
+    has_int8_cache: a KV cache in int8 with scales, which `decode_naive` does not read
+    """
     num_seqs, num_tokens, num_layers, num_blocks = 32, 256, 4, 1024
     heads, kv_heads, head_size = shape.num_heads, shape.num_kv_heads, shape.head_size
 
@@ -79,6 +86,10 @@ def operations(
         [heads, kv_heads, kv_heads], 1
     )
     all_caches = empty(num_layers * 2, num_blocks, kv_heads, block_size, head_size)
+    if has_int8_cache:
+        block = block_size * (head_size + 4)
+        all_caches = empty(num_layers * 2, num_blocks, kv_heads, block, dtype=torch.int8)
+        all_caches = all_caches[..., : block_size * head_size].unflatten(-1, (-1, head_size))
     caches = all_caches[0].transpose(1, 2), all_caches[1].transpose(1, 2)
     tables = empty(num_seqs, 128, dtype=torch.int32)
     lengths = empty(num_seqs, dtype=torch.int32)

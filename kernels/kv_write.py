@@ -15,6 +15,38 @@ COPY_CHUNK = 4096
 
 
 @triton.jit
+def store_heads(
+    cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE]
+    x,  # [HEADS_PADDED, HEAD_SIZE_PADDED], of one token
+    rows,  # [HEADS_PADDED, 1] offsets of the token's rows
+    offset,  # of the token in its block
+    dims,  # [1, HEAD_SIZE_PADDED]
+    is_head,  # [HEADS_PADDED, 1]
+    HEAD_SIZE: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+):
+    """Write a token's heads in the cache's dtype; with int8, their scales too (`load_scales`)."""
+    is_real = is_head & (dims < HEAD_SIZE)
+    if cache.dtype.element_ty == tl.int8:
+        exact = tl.where(is_real, x.to(tl.float32), 0.0)
+        # Without the sign, the bits of floats sort like the numbers, and NaN comes last.
+        bits = exact.to(tl.int32, bitcast=True) & 0x7FFFFFFF
+        largest = tl.max(bits, 1)[:, None].to(tl.float32, bitcast=True)
+        scales = largest * (1 / 127)
+        scales = tl.where(scales < 1e-6, 1e-6, scales)
+        numbers = exact * tl.div_rn(tl.full(scales.shape, 1.0, tl.float32), scales)
+        numbers = tl.where(numbers > 127.0, 127.0, tl.where(numbers < -127.0, -127.0, numbers))
+        # Round to a whole number: adding 1.5 * 2^23 leaves no bits for a fraction.
+        numbers = (numbers + 12582912.0) - 12582912.0
+        tl.store(cache + rows + dims, numbers.to(tl.int8), mask=is_real)
+        pointers = cache + rows + (BLOCK_SIZE - offset) * HEAD_SIZE + offset * 4
+        pointers = pointers.to(tl.pointer_type(tl.float32), bitcast=True)
+        tl.store(pointers, scales, mask=is_head)
+    else:
+        tl.store(cache + rows + dims, x.to(cache.dtype.element_ty), mask=is_real)
+
+
+@triton.jit
 def reshape_and_cache_kernel(
     key,  # [num_tokens, num_kv_heads, head_size], and `value` like it
     value,
@@ -41,14 +73,16 @@ def reshape_and_cache_kernel(
         heads = tl.arange(0, HEADS_PADDED)[:, None]
         dims = tl.arange(0, HEAD_SIZE_PADDED)[None, :]
         is_real = (heads < NUM_KV_HEADS) & (dims < HEAD_SIZE)  # [HEADS_PADDED, HEAD_SIZE_PADDED]
-        target = (slot // BLOCK_SIZE) * cache_stride_block + (slot % BLOCK_SIZE) * cache_stride_slot
-        target += heads * cache_stride_head + dims
+        offset = slot % BLOCK_SIZE
+        rows = (slot // BLOCK_SIZE) * cache_stride_block + offset * cache_stride_slot
+        rows += heads * cache_stride_head
         k = tl.load(key + token * key_stride_token + heads * key_stride_head + dims, mask=is_real)
         v = tl.load(
             value + token * value_stride_token + heads * value_stride_head + dims, mask=is_real
         )
-        tl.store(key_cache + target, k, mask=is_real)
-        tl.store(value_cache + target, v, mask=is_real)
+        is_head = heads < NUM_KV_HEADS
+        store_heads(key_cache, k, rows, offset, dims, is_head, HEAD_SIZE, BLOCK_SIZE)
+        store_heads(value_cache, v, rows, offset, dims, is_head, HEAD_SIZE, BLOCK_SIZE)
 
 
 def reshape_and_cache(

@@ -12,6 +12,10 @@ from torch.nn import functional
 
 from minivllm.kernels.reference import reshape_and_cache
 
+MAX_INT8 = 127
+MIN_SCALE = 1e-6
+"""Smallest scale of a head, so that a head of zeros can be divided by its scale."""
+
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """x / sqrt(mean(x^2) + eps) * weight, over the last dimension.
@@ -64,3 +68,23 @@ def rotary_and_cache(
 
 def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     return x * cos.unsqueeze(1) + x.roll(x.shape[-1] // 2, dims=-1) * sin.unsqueeze(1)
+
+
+def quantize_heads(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Round each head to int8 with a scale of its own: x: [..., head_size].
+
+    Returns int8 [..., head_size] and the scales [...] float32. The scale maps the head's largest
+    number to 127. A head with a NaN or infinite number gets a NaN or infinite scale, so that
+    `dequantize_heads` gives NaN.
+
+    Source: vLLM `int8_per_token_head`, with its smallest scale.
+    """
+    exact = x.float()
+    scales = (exact.abs().amax(-1) * (1 / MAX_INT8)).clamp(min=MIN_SCALE)
+    numbers = (exact * scales.reciprocal().unsqueeze(-1)).round().clamp(-MAX_INT8, MAX_INT8)
+    return numbers.nan_to_num(0.0).to(torch.int8), scales
+
+
+def dequantize_heads(numbers: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """Undo `quantize_heads` up to rounding; returns float32 [..., head_size]."""
+    return numbers.float() * scales.unsqueeze(-1)

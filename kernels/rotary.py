@@ -11,6 +11,7 @@ Source: "RoFormer" (Su et al., 2021); vLLM `rotary_embedding` + `reshape_and_cac
 
 import torch
 
+from minivllm.kernels.kv_write import store_heads
 from minivllm.kernels.mode import tl, triton
 
 
@@ -89,12 +90,14 @@ def rotary_and_cache_kernel(
             value + token * value_stride_token + kv_heads * value_stride_head + dims,
             mask=is_kv_head,
         )
-        offsets = (slot // BLOCK_SIZE) * cache_stride_block + (
-            slot % BLOCK_SIZE
-        ) * cache_stride_slot
-        offsets += kv_heads * cache_stride_head + dims
-        tl.store(key_cache + offsets, k.to(key_cache.dtype.element_ty), mask=is_kv_head)
-        tl.store(value_cache + offsets, v, mask=is_kv_head)
+        offset = slot % BLOCK_SIZE
+        rows = (slot // BLOCK_SIZE) * cache_stride_block + offset * cache_stride_slot
+        rows += kv_heads * cache_stride_head
+        # Round as the model does: the decoder rotates in its own dtype.
+        k = k.to(key.dtype.element_ty)
+        is_real_head = kv_heads < NUM_KV_HEADS
+        store_heads(key_cache, k, rows, offset, dims, is_real_head, HEAD_SIZE, BLOCK_SIZE)
+        store_heads(value_cache, v, rows, offset, dims, is_real_head, HEAD_SIZE, BLOCK_SIZE)
 
 
 def rotary_and_cache(

@@ -7,6 +7,7 @@ be None; the engine computes them when it is built.
 Source of names and defaults: vLLM `vllm/engine/arg_utils.py`, `vllm/config/`.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal, get_args
@@ -17,8 +18,10 @@ from minivllm.checks import Positive, check_fields
 from minivllm.errors import ConfigError
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+KVCacheDtype = Literal["auto", "bfloat16", "int8_per_token_head", "int8"]
 Device = Literal["auto", "cpu", "cuda"]
 LoadFormat = Literal["auto", "dummy"]
+Quantization = Literal["int8"]
 SchedulingPolicy = Literal["fcfs", "priority"]
 KVCacheAllocator = Literal["paged", "contiguous"]
 Batching = Literal["continuous", "static", "sequential"]
@@ -41,6 +44,20 @@ CustomOps = Annotated[
     list[CustomOp],
     Meta(min_length=1, description=f"a list of names from {', '.join(get_args(CustomOp))}"),
 ]
+
+
+SCALE_BYTES = 4
+"""An int8 KV cache has a float32 scale for each token and head."""
+
+
+def stored_head_bytes(kv_cache_dtype: str, head_size: int) -> int:
+    """Bytes of one token's key (or value) of one head, its scale included.
+
+    kv_cache_dtype: a type by name, not `auto`
+    """
+    if kv_cache_dtype == "int8_per_token_head":
+        return head_size + SCALE_BYTES
+    return head_size * {"float32": 4, "bfloat16": 2, "float16": 2}[kv_cache_dtype]
 
 
 MAX_NUM_SEQS = 4096
@@ -102,6 +119,17 @@ class SpeculativeConfig:
             object.__setattr__(self, "prompt_lookup_min", shortest or 5)
 
     @classmethod
+    def from_json(cls, text: str) -> "SpeculativeConfig":
+        """Read a JSON object, as on the command line."""
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise ConfigError(
+                f"speculative_config must be a JSON object ({error}); got {text!r}."
+            ) from None
+        return cls.of(given)
+
+    @classmethod
     def of(cls, given: object) -> "SpeculativeConfig":
         """Read a mapping of fields. Raises `ConfigError` if it is none or has unknown fields."""
         known = [field.name for field in fields(cls)]
@@ -129,11 +157,18 @@ class EngineConfig:
     model: Annotated[str, Meta(min_length=1, description="a name or a path")] = "smollm2"
     """A Hugging Face id, a directory, a `.gguf` file, or an alias (`smollm2`, `house`, ...)."""
     dtype: Dtype = "auto"
-    """Type of the weights. `auto`: float32 on a CPU, the checkpoint's own dtype on a GPU."""
+    """Type that the model computes in. `auto`: float32 on a CPU, the checkpoint's dtype on a GPU.
+    In float32 on a CPU, weights keep the checkpoint's format in memory (bfloat16, Q4_1, ...).
+    In bfloat16 on a CPU, only matrix products are; the rest is float32.
+    """
     device: Device = "auto"
     """`auto`: the CUDA device if there is one, else the CPU."""
     load_format: LoadFormat = "auto"
     """`dummy`: use random weights (seeded by `seed`) and read no weight files."""
+    quantization: Quantization | None = None
+    """`int8`: round each row of every matrix to 8 bits with one scale, while loading; only for
+    checkpoints that are not quantized already. None: as the checkpoint stores them.
+    """
     max_model_len: Positive | None = None
     """Maximum number of tokens in a sequence, prompt plus output. None: the model's own limit."""
     seed: int = 0
@@ -148,6 +183,11 @@ class EngineConfig:
     kv_cache_memory_bytes: Positive | None = None
     """Size of the KV cache in bytes. None: on a CPU, 1 GiB, but at most half of the free memory; on
     CUDA, the memory that a profiling run leaves free.
+    """
+    kv_cache_dtype: KVCacheDtype = "auto"
+    """Type of the stored keys and values. `auto`: the model's dtype. `int8_per_token_head`, or
+    `int8` for short: one byte per number, and a float32 scale for each token and head; it changes
+    numbers slightly, so it can change tokens.
     """
     enable_prefix_caching: bool | None = None
     """Whether to reuse cached blocks of equal prompt prefixes. None: True for the paged allocator,
@@ -193,7 +233,7 @@ class EngineConfig:
     attention runs as `triton` on CUDA or as `cpu`, else none.
     """
     linear_backend: LinearBackendName = "auto"
-    """How linear layers multiply. `cpu`: our CPU kernel (needs float32, AVX-512 and a C compiler).
+    """How linear layers multiply. `cpu`: our CPU kernel (needs float32, AVX2 and a C compiler).
     `onednn`: CPU only. `torch`: any device. `auto`: the first of `cpu`, `onednn` and `torch` that
     can run.
     """
@@ -209,6 +249,8 @@ class EngineConfig:
             parsed = SpeculativeConfig.of(self.speculative_config)
             object.__setattr__(self, "speculative_config", parsed)  # frozen
         check_fields(self, ConfigError)
+        if self.kv_cache_dtype == "int8":
+            object.__setattr__(self, "kv_cache_dtype", "int8_per_token_head")
         is_paged = self.kv_cache_allocator == "paged"
         if self.enable_prefix_caching is None:
             object.__setattr__(self, "enable_prefix_caching", is_paged)

@@ -27,6 +27,8 @@ PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "contiguous": {"kv_cache_allocator": "contiguous"},
         "chunked": {"enable_chunked_prefill": True},
         "unchunked": {"enable_chunked_prefill": False},
+        "kv-float32": {"kv_cache_dtype": "auto"},
+        "kv-int8": {"kv_cache_dtype": "int8_per_token_head"},
         "plain": {"speculative_config": None},
         "ngram": {"speculative_config": _NGRAM},
         # 50 ms is visible next to a step's time, but short enough for a user. Servers with dynamic

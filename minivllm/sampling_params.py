@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from minivllm.checks import Positive, check_fields
 from minivllm.errors import InvalidSamplingParamsError
+from minivllm.structured_outputs_params import StructuredOutputsParams
 
 MAX_LOGPROBS = 20
 """A request can ask for at most this many alternatives per token (vLLM's `max_logprobs`)."""
@@ -115,6 +116,8 @@ class SamplingParams:
     """
     skip_special_tokens: bool = True
     """Leave special tokens (such as end-of-sequence) out of the text, but not of `token_ids`."""
+    structured_outputs: StructuredOutputsParams | None = None
+    """Mask every token that would leave this form, and end when the form is complete."""
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
     """What each `step()` returns: the whole output, the new part, or nothing until the end."""
 
@@ -143,6 +146,8 @@ class SamplingParams:
                 " min_tokens or raise max_tokens."
             )
         self._check_beams()
+        if self.structured_outputs is not None:
+            self.structured_outputs.check_beside(self)
 
     def _check_beams(self) -> None:
         if not self.use_beam_search:
@@ -207,4 +212,5 @@ class SamplingParams:
             and self.repetition_penalty == 1.0
             and self.frequency_penalty == 0.0
             and self.presence_penalty == 0.0
+            and self.structured_outputs is None
         )

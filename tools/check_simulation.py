@@ -71,31 +71,7 @@ CLOCKS = {"wall": WallClock, "cpu": CpuClock}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_model_arguments(parser)
-    parser.add_argument(
-        "--requests",
-        type=positive_int,
-        default=60,
-        help="requests per round (default: %(default)s)",
-    )
-    parser.add_argument("--rounds", type=positive_int, default=3, help="default: %(default)s")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        help="seed of the first round's requests (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--clock",
-        choices=CLOCKS,
-        default="wall",
-        help="clock that measures seconds (default: %(default)s)",
-    )
-    add_json_argument(parser)
-    args = parser.parse_args()
-    if args.clock == "cpu" and args.num_threads > 1:
-        parser.error("--clock cpu needs --num-threads 1")
+    args = parse_options()
     set_num_threads(args.num_threads)
     config = EngineConfig(
         model=args.model, dtype=args.dtype, max_model_len=2048, num_gpu_blocks_override=1456
@@ -131,6 +107,35 @@ def main() -> int:
         rounds.append({"measured": measured, "simulated": by, "ratio": ratio})
     report(args, rounds)
     return 0
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--requests",
+        type=positive_int,
+        default=60,
+        help="requests per round (default: %(default)s)",
+    )
+    parser.add_argument("--rounds", type=positive_int, default=3, help="default: %(default)s")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of the first round's requests (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="clock that measures seconds (default: %(default)s)",
+    )
+    add_json_argument(parser)
+    args = parser.parse_args()
+    if args.clock == "cpu" and args.num_threads > 1:
+        parser.error("--clock cpu needs --num-threads 1")
+    return args
 
 
 def calibrate(engine: LLMEngine, clock: Clock, seed: int) -> list[StepPoint]:

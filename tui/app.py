@@ -24,7 +24,7 @@ from minivllm.tui.answers.notices import Notices
 from minivllm.tui.context import Context, Figure, RunSummary
 from minivllm.tui.control import EngineControl, Entry
 from minivllm.tui.draw.portable import to_ascii
-from minivllm.tui.draw.theme import DARK, LIGHT, plain
+from minivllm.tui.draw.theme import DARK, LIGHT, themes_for
 from minivllm.tui.keys.commands import COMMANDS, bindings, run_command
 from minivllm.tui.keys.engine_keys import EngineKeys
 from minivllm.tui.keys.look_keys import LookKeys
@@ -82,6 +82,7 @@ class DashboardApp(App[str]):
         other: EventSource[DashboardModel] | None = None,
         state: State = "live",
         ascii: bool = False,
+        colours: str | None = "truecolor",
         keymap: dict[str, str] | None = None,
         first_step: int = 0,
         has_next: bool = False,
@@ -97,6 +98,7 @@ class DashboardApp(App[str]):
         """watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
         state: "live" begins at the newest event, "playing" and "paused" at the first
+        colours: of the terminal, by Rich's name; pictures have all of them
         keymap: the user's keys by command id; they replace the keys in `commands`
         first_step: a recording opens at the end of this step, once the step has been read
         has_next: more recordings follow; `run` returns "next" when the user asks for the next one
@@ -109,7 +111,7 @@ class DashboardApp(App[str]):
         start: builds the engine after the first frame; until then, `source` has no events
         """
         super().__init__()
-        self._register_themes(ascii)
+        self._register_themes(colours, ascii)
         self.set_keymap(keymap or {})
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second, recorder, lesson)
@@ -134,10 +136,11 @@ class DashboardApp(App[str]):
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
 
-    def _register_themes(self, ascii: bool) -> None:
+    def _register_themes(self, colours: str | None, ascii: bool) -> None:
         """Before mounting, because the style sheet uses variables that the themes define."""
-        for theme in (DARK, LIGHT):
-            self.register_theme(plain(theme) if ascii else theme)
+        # Without colours, Textual turns ours into greys; those of 16 colours would be too dark.
+        for theme in themes_for(None if self.no_color else colours, ascii=ascii):
+            self.register_theme(theme)
         self.theme = DARK.name
 
     def get_key_display(self, binding: Binding) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.events.recording.log import LogWriter
-from minivllm.tui.control import EngineControl
+from minivllm.tui.control import ASKED_HERE, BURST, EngineControl
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.start import Start
@@ -65,6 +65,8 @@ class Context:
     watch: str = ""
     suggests: bool = False
     """Suggest what to try until the first request arrives."""
+    num_saved: int = 0
+    """Number of events of the dashboard's own run in the file that E has saved last."""
     finished: RunSummary | None = None
     """The results of the run; None until the run is over."""
     event_filter: str = ""
@@ -74,3 +76,12 @@ class Context:
     def own(self) -> Transport:
         """The recording that the dashboard was opened for, even behind a race."""
         return self.transport if self.behind is None else self.behind[0]
+
+    @property
+    def holds_unsaved(self) -> bool:
+        """Whether no file has all of the requests that the user has sent."""
+        recording, recorder = self.own.recording, self.recorder
+        is_recorded = recorder is not None and recorder.loss is None
+        # The first request of the user has number 1, alone or in a burst.
+        is_steered = any(recording.arrival(f"{name}1") is not None for name in (ASKED_HERE, BURST))
+        return is_steered and not is_recorded and len(recording) > self.num_saved

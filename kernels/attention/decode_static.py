@@ -32,11 +32,13 @@ class StaticDecode:
         num_heads: int,
         scale: float,
         num_processors: int = DEFAULT_NUM_PROCESSORS,
+        dtype: torch.dtype | None = None,
     ) -> None:
         """Allocate the tensors.
 
         key_cache: [num_blocks, block_size, num_kv_heads, head_size], of any layer; only its shape,
             dtype and device are used
+        dtype: of queries and results; None: that of the cache
         """
         _, block_size, num_kv_heads, head_size = key_cache.shape
         device = key_cache.device
@@ -52,7 +54,7 @@ class StaticDecode:
         self.seq_lens = torch.zeros(max_num_seqs, dtype=torch.int32, device=device)
         """[max_num_seqs]; a length of 0 marks a padded row."""
         self.out = torch.zeros(
-            max_num_seqs, num_heads, head_size, dtype=key_cache.dtype, device=device
+            max_num_seqs, num_heads, head_size, dtype=dtype or key_cache.dtype, device=device
         )
         """[max_num_seqs, num_heads, head_size], overwritten by each call (once per layer)."""
         self._plan_splits()

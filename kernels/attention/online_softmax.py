@@ -76,6 +76,22 @@ def slot_offsets(
 
 
 @triton.jit
+def load_scales(
+    cache,  # int8: a block of one head has BLOCK_SIZE rows of HEAD_SIZE numbers, then their scales
+    offsets,  # [tile], of the positions' rows
+    positions,  # [tile]
+    is_real,  # [tile]
+    BLOCK_SIZE: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+):
+    """Return the float32 scales of these positions' rows: [tile]."""
+    rows_left = BLOCK_SIZE - positions % BLOCK_SIZE
+    pointers = cache + offsets + rows_left * HEAD_SIZE + (positions % BLOCK_SIZE) * 4
+    pointers = pointers.to(tl.pointer_type(tl.float32), bitcast=True)
+    return tl.load(pointers, mask=is_real, other=0.0)
+
+
+@triton.jit
 def score_tile(
     q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
     last_visible,  # [rows]: the last position that each row sees
@@ -109,7 +125,11 @@ def score_tile(
     else:
         k = tl.load(pointers, mask=(dims[:, None] < HEAD_SIZE) & is_real[None, :], other=0.0)
     # "ieee" keeps float32; the default would round the operands to 10 bits (TF32).
-    scores = tl.dot(q, k, input_precision="ieee") * scale
+    scores = tl.dot(q, k.to(q.dtype), input_precision="ieee") * scale
+    if key_cache.dtype.element_ty == tl.int8:
+        # One multiplication for each key, not for each of its numbers.
+        scales = load_scales(key_cache, offsets, positions, is_real, BLOCK_SIZE, HEAD_SIZE)
+        scores = scores * scales[None, :]
     if not IS_FULL:
         is_visible = is_real[None, :] & (positions[None, :] <= last_visible[:, None])
         scores = tl.where(is_visible, scores, float("-inf"))
@@ -165,6 +185,11 @@ def attend_tile(
         v = tl.load(pointers)
     else:
         v = tl.load(pointers, mask=is_real[:, None] & (dims[None, :] < HEAD_SIZE), other=0.0)
+    if value_cache.dtype.element_ty == tl.int8:
+        positions = tile_start + tl.arange(0, TILE)
+        scales = load_scales(value_cache, offsets, positions, is_real, BLOCK_SIZE, HEAD_SIZE)
+        weights = weights * scales[None, :]
+    v = v.to(q.dtype)
     acc = tl.dot(weights.to(v.dtype), v, acc * correction[:, None], input_precision="ieee")
     return acc, running_max, running_sum
 

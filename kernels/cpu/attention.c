@@ -1,5 +1,6 @@
-/* Paged attention for a CPU, in float32. It reads the cache in place; torch would have to gather a
-   copy of every context. minivllm/runtime/cpu/attention_work.py cuts the work into parts, and
+/* Paged attention for a CPU, computed in float32 over any cache (kv_kinds.h). It reads the cache in
+   place; torch would have to gather a copy of every context.
+   minivllm/runtime/cpu/attention_work.py cuts the work into parts, and
    ops.py calls `attend`. The reference implementation is
    minivllm/runtime/attention/torch_backend.py.
 
@@ -17,6 +18,7 @@
    token. */
 
 #include <math.h>
+#include "kv_kinds.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -27,6 +29,9 @@
 #define ENOUGH_PARTS 8 /* parts per thread, so that no thread waits long for the last part */
 /* A job is long from this many multiplications; they take some tens of microseconds. */
 #define LONG_FROM (1 << 18)
+/* Partial sums of a score, for a cache of any kind but float32. With a single one, each addition
+   would wait for the one before. */
+#define NUM_SUMS 4
 /* Prefetch the next tile to the second-level cache: the first level's few open requests are all in
    use (decision 68). */
 #define FETCH(address) __builtin_prefetch(address, 0, 2)
@@ -54,44 +59,57 @@ struct part {
 };
 
 struct step {
-    const float *query, *cache;
+    const float *query;
+    const char *cache;
     const int64_t *block_tables, *rows;
     float *out, *largest, *total;
-    int64_t query_stride, num_kv_heads, group, head_size, block_size;
+    int64_t query_stride, num_kv_heads, group, head_size, block_size, kind;
     float scale;
 };
 
 /* A position in a block table. */
 struct walk {
-    const float *keys;
+    const char *rows;
     const int64_t *block;
     int64_t in_block, block_size, token_stride;
 };
 
-INLINE struct walk start_walk(const struct step *step, const struct part *part, int64_t kv_head) {
+INLINE struct walk start_walk(const struct step *step, const struct part *part, const int kind) {
     return (struct walk){
-        .keys = step->cache + kv_head * step->head_size,
+        .rows = step->cache,
         .block = step->block_tables + part->table + part->begin / step->block_size,
         .in_block = part->begin % step->block_size,
         .block_size = step->block_size,
-        .token_stride = 2 * step->num_kv_heads * step->head_size,
+        .token_stride = row_bytes(kind, 2 * step->num_kv_heads, step->head_size),
     };
 }
 
-/* Find the keys of the next tile's tokens; num_left tokens remain. If none remains, `token` stays
+/* Find the rows of the next tile's tokens; num_left tokens remain. If none remains, `token` stays
    unchanged. */
-INLINE void find_tokens(struct walk *walk, int64_t num_left, const float **token) {
+INLINE void find_tokens(struct walk *walk, int64_t num_left, const char **token) {
     for (int t = 0; t < TILE && num_left > 0; t++) {
         if (t >= num_left) {
             token[t] = token[0];
             continue;
         }
         token[t] =
-            walk->keys + (*walk->block * walk->block_size + walk->in_block) * walk->token_stride;
+            walk->rows + (*walk->block * walk->block_size + walk->in_block) * walk->token_stride;
         if (++walk->in_block == walk->block_size) {
             walk->in_block = 0;
             walk->block++;
         }
+    }
+}
+
+/* The scales of a tile's keys or values; 1 without scales. `head` counts the keys' heads, then the
+   values'. */
+INLINE void load_scales(const struct step *step, const char **token, int64_t head, const int kind,
+                        float *scales) {
+    const int64_t num_heads = 2 * step->num_kv_heads;
+    const int64_t at = num_heads * step->head_size + head * sizeof(float);
+    for (int t = 0; t < TILE; t++) {
+        scales[t] = 1.0f;
+        if (kind == INT8) memcpy(scales + t, token[t] + at, sizeof(float));
     }
 }
 
@@ -102,49 +120,108 @@ INLINE void find_tokens(struct walk *walk, int64_t num_left, const float **token
 #include "attention_lanes.h"
 #endif
 
-/* Attend from one row to one tile, for the num_heads query heads of a key head. Each key and value
-   is loaded once for all heads. */
-INLINE void attend_tile(const float *query, const float **token, const float **next, int length,
-                        int64_t to_key, int64_t to_value, float *sums, float *largest, float *total,
-                        float scale, const int64_t head_size, const int num_heads) {
-    float quarters[MAX_HEADS_OF_ROW][TILE][4], scores[MAX_HEADS_OF_ROW][TILE];
+/* A head of a tile, for one row's queries: numbers `to_key` and following of each token's row. */
+struct head_tile {
+    const float *query; /* [num_heads, head_size] */
+    const char **token, **next;
+    int64_t to_key, to_value, kv_head;
+    int length;
+};
+
+#define FETCH_NUMBERS(row, i, kind) \
+    if ((i) * number_bytes(kind) % 64 == 0) FETCH((row) + (i) * number_bytes(kind))
+
+/* Scores of a float32 cache. The numbers of a key are lanes. */
+INLINE void score_rows(const struct head_tile *tile, float scale, float (*scores)[TILE],
+                       const int64_t head_size, const int num_heads) {
+    float quarters[MAX_HEADS_OF_ROW][TILE][4];
     for (int t = 0; t < TILE; t++) {
         vec products[MAX_HEADS_OF_ROW];
         UNROLL for (int head = 0; head < num_heads; head++) products[head] = (vec){0};
         UNROLL for (int64_t d = 0; d < head_size; d += LANES) {
-            vec key = load(token[t] + to_key + d);
-            FETCH(next[t] + to_key + d);
+            vec key = load_numbers(tile->token[t], tile->to_key + d, FLOAT32);
+            FETCH(tile->next[t] + (tile->to_key + d) * sizeof(float));
             UNROLL for (int head = 0; head < num_heads; head++)
                 products[head] =
-                    multiply_add_16(load(query + head * head_size + d), key, products[head]);
+                    multiply_add_16(load(tile->query + head * head_size + d), key, products[head]);
         }
         UNROLL for (int head = 0; head < num_heads; head++) {
             quarter_vec quarter = quarter_of_sum(products[head]);
             memcpy(quarters[head][t], &quarter, sizeof quarter);
         }
     }
-    for (int head = 0; head < num_heads; head++) {
-        float top = largest[head], sum = 0.0f, *score = scores[head];
+    for (int head = 0; head < num_heads; head++)
         for (int t = 0; t < TILE; t++) {
             const float *q = quarters[head][t];
-            score[t] = ((q[0] + q[1]) + (q[2] + q[3])) * scale;
+            scores[head][t] = ((q[0] + q[1]) + (q[2] + q[3])) * scale;
         }
-        for (int t = 0; t < length; t++) top = score[t] > top ? score[t] : top;
+}
+
+/* Scores of the other kinds. The tokens are lanes, and each sum has the order of attention_lanes.h,
+   so a token gets the same bits from a decode and from a chunk. Here this matters: the next layer
+   rounds so coarsely that a different last bit can become a different number. */
+INLINE void score_columns(const struct head_tile *tile, const float *scales, float scale,
+                          float (*scores)[TILE], const int64_t head_size, const int num_heads,
+                          const int kind) {
+    vec sums[MAX_HEADS_OF_ROW][NUM_SUMS];
+    UNROLL for (int head = 0; head < num_heads; head++)
+        UNROLL for (int i = 0; i < NUM_SUMS; i++) sums[head][i] = (vec){0};
+    for (int64_t d = 0; d < head_size; d += LANES) {
+        char columns[LANES][TILE * sizeof(uint16_t)] __attribute__((aligned(64)));
+        const int64_t from = (tile->to_key + d) * number_bytes(kind);
+        UNROLL for (int t = 0; t < TILE; t++) {
+            memcpy(columns[t], tile->token[t] + from, LANES * number_bytes(kind));
+            FETCH_NUMBERS(tile->next[t] + tile->to_key * number_bytes(kind), d, kind);
+        }
+        if (kind == INT8) transpose_bytes(columns);
+        if (kind == BFLOAT16) transpose_shorts(columns);
+        UNROLL for (int i = 0; i < LANES; i++) {
+            vec keys = load_numbers(columns[i], 0, kind);
+            UNROLL for (int head = 0; head < num_heads; head++)
+                sums[head][i % NUM_SUMS] =
+                    multiply_add_16(broadcast_16(tile->query[head * head_size + d + i]), keys,
+                                    sums[head][i % NUM_SUMS]);
+        }
+    }
+    UNROLL for (int head = 0; head < num_heads; head++) {
+        vec *sum = sums[head];
+        store(scores[head], ((sum[0] + sum[1]) + (sum[2] + sum[3])) * (load(scales) * scale));
+    }
+}
+
+/* Attend from one row to one tile, for the num_heads query heads of a key head. Each key and value
+   is loaded once for all heads. */
+INLINE void attend_tile(const struct step *step, const struct head_tile *tile, float *sums,
+                        float *largest, float *total, const int64_t head_size,
+                        const int num_heads, const int kind) {
+    float scores[MAX_HEADS_OF_ROW][TILE], scales[TILE];
+    if (kind == FLOAT32) {
+        score_rows(tile, step->scale, scores, head_size, num_heads);
+    } else {
+        load_scales(step, tile->token, tile->kv_head, kind, scales);
+        score_columns(tile, scales, step->scale, scores, head_size, num_heads, kind);
+    }
+    load_scales(step, tile->token, step->num_kv_heads + tile->kv_head, kind, scales);
+    for (int head = 0; head < num_heads; head++) {
+        float top = largest[head], *score = scores[head];
+        for (int t = 0; t < tile->length; t++) top = score[t] > top ? score[t] : top;
         for (int t = 0; t < TILE; t++) score[t] = exp_(score[t] - top);
-        for (int t = 0; t < length; t++) sum += score[t];
         float shrink = exp_(largest[head] - top); /* for the first tile, it scales zeros */
-        total[head] = multiply_add(total[head], shrink, sum);
+        total[head] *= shrink;
+        for (int t = 0; t < tile->length; t++) total[head] += score[t];
         largest[head] = top;
         for (int64_t d = 0; d < head_size; d += LANES)
             store(sums + head * head_size + d, load(sums + head * head_size + d) * shrink);
+        if (kind == INT8)
+            for (int t = 0; t < TILE; t++) score[t] *= scales[t];
     }
     for (int64_t d = 0; d < head_size; d += LANES) {
         vec some[MAX_HEADS_OF_ROW];
         UNROLL for (int head = 0; head < num_heads; head++)
             some[head] = load(sums + head * head_size + d);
-        for (int t = 0; t < length; t++) {
-            vec value = load(token[t] + to_value + d);
-            FETCH(next[t] + to_value + d);
+        for (int t = 0; t < tile->length; t++) {
+            vec value = load_numbers(tile->token[t], tile->to_value + d, kind);
+            FETCH_NUMBERS(tile->next[t] + tile->to_value * number_bytes(kind), d, kind);
             UNROLL for (int head = 0; head < num_heads; head++)
                 some[head] = multiply_add_16(broadcast_16(scores[head][t]), value, some[head]);
         }
@@ -157,7 +234,8 @@ INLINE void attend_tile(const float *query, const float **token, const float **n
    heads, at most MAX_HEADS_OF_ROW. The key heads of a token are neighbours in memory, so the loop
    computes a tile for all key heads before the next tile. */
 INLINE void attend_one_row(const struct step *step, const struct part *part, int64_t first_kv_head,
-                           int64_t end_kv_head, const int64_t head_size, const int num_heads) {
+                           int64_t end_kv_head, const int64_t head_size, const int num_heads,
+                           const int kind) {
     const int64_t row = step->rows[part->first_entry], row_size = step->num_kv_heads * head_size;
     /* the row's first query head among those of the step */
     const int64_t first_head = row * step->num_kv_heads * num_heads;
@@ -170,18 +248,19 @@ INLINE void attend_one_row(const struct step *step, const struct part *part, int
         largest[head] = -INFINITY;
         total[head] = 0.0f;
     }
-    struct walk walk = start_walk(step, part, 0);
-    const float *next[TILE], *token[TILE];
+    struct walk walk = start_walk(step, part, kind);
+    const char *next[TILE], *token[TILE];
     find_tokens(&walk, part->limit - part->begin, next);
     for (int64_t begin = part->begin; begin < part->limit; begin += TILE) {
         const int length = part->limit - begin < TILE ? part->limit - begin : TILE;
         memcpy(token, next, sizeof token);
         find_tokens(&walk, part->limit - begin - TILE, next);
         for (int64_t head = first; head < end; head += num_heads) {
-            int64_t to_key = head / num_heads * head_size;
-            attend_tile(query + head * head_size, token, next, length, to_key, to_key + row_size,
-                        sums + head * head_size, largest + head, total + head, step->scale,
-                        head_size, num_heads);
+            const int64_t kv_head = head / num_heads, to_key = kv_head * head_size;
+            const struct head_tile tile = {query + head * head_size, token, next, to_key,
+                                           to_key + row_size, kv_head, length};
+            attend_tile(step, &tile, sums + head * head_size, largest + head, total + head,
+                        head_size, num_heads, kind);
         }
     }
     for (int64_t head = first; head < end; head++) {
@@ -190,36 +269,36 @@ INLINE void attend_one_row(const struct step *step, const struct part *part, int
     }
 }
 
-/* Make common head sizes constants, so that the compiler keeps a row in registers. */
+/* Make common head sizes constants, so that the compiler keeps a row of float32 in registers. */
 INLINE void attend_one_row_of(const struct step *step, const struct part *part, int64_t first,
-                              int64_t end, const int num_heads) {
-    if (step->head_size == 64)
-        attend_one_row(step, part, first, end, 64, num_heads);
-    else if (step->head_size == 128)
-        attend_one_row(step, part, first, end, 128, num_heads);
+                              int64_t end, const int num_heads, const int kind) {
+    if (kind == FLOAT32 && step->head_size == 64)
+        attend_one_row(step, part, first, end, 64, num_heads, kind);
+    else if (kind == FLOAT32 && step->head_size == 128)
+        attend_one_row(step, part, first, end, 128, num_heads, kind);
     else
-        attend_one_row(step, part, first, end, step->head_size, num_heads);
+        attend_one_row(step, part, first, end, step->head_size, num_heads, kind);
 }
 
-static void attend_part(const struct step *step, const struct part *part, int64_t first,
-                        int64_t end) {
+INLINE void attend_part(const struct step *step, const struct part *part, int64_t first,
+                        int64_t end, const int kind) {
     if (part->is_decode && step->group <= MAX_HEADS_OF_ROW) {
-        if (step->group == 1) attend_one_row_of(step, part, first, end, 1);
-        if (step->group == 2) attend_one_row_of(step, part, first, end, 2);
-        if (step->group == 3) attend_one_row_of(step, part, first, end, 3);
-        if (step->group == 4) attend_one_row_of(step, part, first, end, 4);
+        if (step->group == 1) attend_one_row_of(step, part, first, end, 1, kind);
+        if (step->group == 2) attend_one_row_of(step, part, first, end, 2, kind);
+        if (step->group == 3) attend_one_row_of(step, part, first, end, 3, kind);
+        if (step->group == 4) attend_one_row_of(step, part, first, end, 4, kind);
         return;
     }
     for (int64_t kv_head = first; kv_head < end; kv_head++) {
 #ifdef __AVX512F__
         if (part->num_pairs > 8) {
-            attend_lanes_16(step, part, kv_head, part->first_pair, part->num_pairs);
+            attend_lanes_16(step, part, kv_head, part->first_pair, part->num_pairs, kind);
             continue;
         }
 #endif
         for (int64_t done = 0; done < part->num_pairs; done += 8) {
             int64_t left = part->num_pairs - done;
-            attend_lanes_8(step, part, kv_head, part->first_pair + done, left < 8 ? left : 8);
+            attend_lanes_8(step, part, kv_head, part->first_pair + done, left < 8 ? left : 8, kind);
         }
     }
 }
@@ -234,22 +313,26 @@ struct level {
 static void attend_task(const void *job, int64_t item) {
     const struct level *level = job;
     int64_t kv_head = item % level->tasks_a_part * level->heads_a_task;
-    attend_part(level->step, level->parts + item / level->tasks_a_part, kv_head,
-                kv_head + level->heads_a_task);
+    const struct part *part = level->parts + item / level->tasks_a_part;
+    const int64_t end = kv_head + level->heads_a_task;
+    if (level->step->kind == INT8) attend_part(level->step, part, kv_head, end, INT8);
+    if (level->step->kind == BFLOAT16) attend_part(level->step, part, kv_head, end, BFLOAT16);
+    if (level->step->kind == FLOAT32) attend_part(level->step, part, kv_head, end, FLOAT32);
 }
 
 /* Run all parts of a layer, level by level: parts[level_ends[i - 1]] to parts[level_ends[i] - 1]
    are level i.
    query, out: [num_rows, num_kv_heads * group, head_size]; query_stride: between rows of the query
-   cache: [num_blocks, block_size, 2 * num_kv_heads, head_size], first the keys, then the values
+   cache: [num_blocks, block_size] rows of this kind (kv_kinds.h), keys and values of a token
    largest, total: [num_rows, num_kv_heads * group], a row's softmax state between its parts */
-void attend(const float *query, int64_t query_stride, const float *cache,
+void attend(const float *query, int64_t query_stride, const char *cache,
             const int64_t *block_tables, const int64_t *rows, const struct part *parts,
             const int64_t *level_ends, int64_t num_levels, float *out, float *largest, float *total,
-            int64_t num_kv_heads, int64_t group, int64_t head_size, int64_t block_size, float scale,
-            int64_t num_threads) {
+            int64_t num_kv_heads, int64_t group, int64_t head_size, int64_t block_size,
+            int64_t kind, float scale, int64_t num_threads) {
     const struct step step = {query, cache, block_tables, rows, out, largest, total,
-                              query_stride, num_kv_heads, group, head_size, block_size, scale};
+                              query_stride, num_kv_heads, group, head_size, block_size, kind,
+                              scale};
     if (!num_levels) return;
     int64_t num_products = 0;
     for (const struct part *part = parts; part < parts + level_ends[num_levels - 1]; part++)

@@ -16,10 +16,12 @@
 typedef float lanes __attribute__((vector_size(4 * WIDTH)));
 
 /* Lane i is pair first_pair + i of the part's pairs of row and query head. */
-static void attend_lanes(const struct step *step, const struct part *part, int64_t kv_head,
-                         int64_t first_pair, int64_t num_lanes) {
+INLINE void attend_lanes(const struct step *step, const struct part *part, int64_t kv_head,
+                         int64_t first_pair, int64_t num_lanes, const int kind) {
     const int64_t head_size = step->head_size, group = step->group,
-                  to_value = step->num_kv_heads * head_size;
+                  to_key = kv_head * head_size,
+                  to_value = to_key + step->num_kv_heads * head_size;
+    const int num_sums = kind == FLOAT32 ? 1 : NUM_SUMS, at_once = AT_ONCE / num_sums;
     /* sums: the weighted sum of the values, [head_size] for each lane */
     lanes query[MAX_HEAD_SIZE], sums[MAX_HEAD_SIZE], shrink;
     float scores[TILE][WIDTH] __attribute__((aligned(64))), largest[WIDTH], top[WIDTH],
@@ -43,7 +45,7 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
         float *to = (float *)query + lane, *to_sum = (float *)sums + lane;
         for (int64_t d = 0; d < head_size; d++, to += WIDTH) {
             KEEP(to);
-            *to = from[d] * step->scale;
+            *to = kind == FLOAT32 ? from[d] * step->scale : from[d];
         }
         for (int64_t d = 0; part->begin && d < head_size; d++, to_sum += WIDTH) {
             KEEP(to_sum);
@@ -53,29 +55,57 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
     if (!part->begin) memset(sums, 0, head_size * sizeof(lanes));
 
     const int64_t end = limits[WIDTH - 1];
-    struct walk walk = start_walk(step, part, kv_head);
-    const float *next[TILE], *token[TILE];
+    struct walk walk = start_walk(step, part, kind);
+    const char *next[TILE], *token[TILE];
+    const float *key[TILE], *value[TILE];
+    float key_scales[TILE], value_scales[TILE];
+    /* Each number is read once for each lane, so other kinds are converted to float32 first. */
+    float floats[2 * TILE * MAX_HEAD_SIZE];
     find_tokens(&walk, end - part->begin, next);
     for (int64_t begin = part->begin; begin < end; begin += TILE) {
         const int length = end - begin < TILE ? end - begin : TILE;
         memcpy(token, next, sizeof token);
         find_tokens(&walk, end - begin - TILE, next);
 
-        for (int first = 0; first < TILE; first += AT_ONCE) {
-            lanes dots[AT_ONCE];
-            UNROLL for (int t = 0; t < AT_ONCE; t++) dots[t] = (lanes){0};
+        for (int t = 0; t < TILE; t++) {
+            key[t] = (const float *)token[t] + to_key;
+            value[t] = (const float *)token[t] + to_value;
+            if (kind == FLOAT32) continue;
+            float *keys = floats + 2 * t * head_size, *values = keys + head_size;
+            for (int64_t d = 0; d < head_size; d += LANES) {
+                store(keys + d, load_numbers(token[t], to_key + d, kind));
+                store(values + d, load_numbers(token[t], to_value + d, kind));
+                FETCH(next[t] + (to_key + d) * number_bytes(kind));
+                FETCH(next[t] + (to_value + d) * number_bytes(kind));
+            }
+            key[t] = keys;
+            value[t] = values;
+        }
+        load_scales(step, token, kv_head, kind, key_scales);
+        load_scales(step, token, step->num_kv_heads + kv_head, kind, value_scales);
+
+        for (int first = 0; first < TILE; first += at_once) {
+            lanes dots[AT_ONCE]; /* [at_once][num_sums] */
+            UNROLL for (int i = 0; i < AT_ONCE; i++) dots[i] = (lanes){0};
             for (int64_t d = 0; d < head_size; d += 4) {
                 /* Four iterations prefetch one cache line of each token's key. */
-                UNROLL for (int t = 0; t < AT_ONCE / 4; t++)
-                    FETCH(next[first + d / 4 % 4 * (AT_ONCE / 4) + t] + d);
-                UNROLL for (int t = 0; t < AT_ONCE; t++) {
-                    const float *key = token[first + t] + d;
-                    UNROLL for (int i = 0; i < 4; i++)
-                        dots[t] =
-                            multiply_add_lanes(broadcast_lanes(key[i]), query[d + i], dots[t]);
+                UNROLL for (int t = 0; kind == FLOAT32 && t < AT_ONCE / 4; t++)
+                    FETCH((const float *)next[first + d / 4 % 4 * (AT_ONCE / 4) + t] + to_key + d);
+                UNROLL for (int t = 0; t < at_once; t++) {
+                    const float *numbers = key[first + t] + d;
+                    UNROLL for (int i = 0; i < 4; i++) {
+                        lanes *sum = dots + t * num_sums + i % num_sums;
+                        *sum = multiply_add_lanes(broadcast_lanes(numbers[i]), query[d + i], *sum);
+                    }
                 }
             }
-            UNROLL for (int t = 0; t < AT_ONCE; t++) *(lanes *)scores[first + t] = dots[t];
+            UNROLL for (int t = 0; t < at_once; t++) {
+                lanes *sum = dots + t * num_sums, dot = *sum;
+                if (kind != FLOAT32)
+                    dot = ((sum[0] + sum[1]) + (sum[2] + sum[3])) *
+                          broadcast_lanes(key_scales[first + t] * step->scale);
+                *(lanes *)scores[first + t] = dot;
+            }
         }
 
         int32_t num_seen[WIDTH];
@@ -98,17 +128,18 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
             largest[lane] = top[lane];
         }
         EACH_SCORE total[lane] += scores[t][lane];
+        if (kind == INT8) EACH_SCORE scores[t][lane] *= value_scales[t];
 
         for (int64_t d = 0; d < head_size; d += AT_ONCE) {
             lanes some[AT_ONCE];
             UNROLL for (int i = 0; i < AT_ONCE; i++) some[i] = sums[d + i] * shrink;
             for (int t = 0; t < length; t++) {
-                const float *value = token[t] + to_value + d;
-                KEEP(value); /* use one address with sixteen offsets, not sixteen addresses */
-                FETCH(next[t] + to_value + d);
+                const float *numbers = value[t] + d;
+                KEEP(numbers); /* use one address with sixteen offsets, not sixteen addresses */
+                if (kind == FLOAT32) FETCH((const float *)next[t] + to_value + d);
                 UNROLL for (int i = 0; i < AT_ONCE; i++)
-                    some[i] =
-                        multiply_add_lanes(broadcast_lanes(value[i]), *(lanes *)scores[t], some[i]);
+                    some[i] = multiply_add_lanes(broadcast_lanes(numbers[i]), *(lanes *)scores[t],
+                                                 some[i]);
             }
             UNROLL for (int i = 0; i < AT_ONCE; i++) sums[d + i] = some[i];
         }

@@ -9,6 +9,7 @@
    sequences with NaN logits. So -ffast-math is not used, and sums over lanes are written out. */
 
 #include <math.h>
+#include "kv_kinds.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -84,14 +85,14 @@ struct tokens {
     const float *value;
     int64_t query_stride, key_stride, value_stride;
     const float *cos, *sin;
-    float *cache;
+    char *cache;
     const int64_t *slots;
-    int64_t num_heads, num_kv_heads, head_size;
+    int64_t num_heads, num_kv_heads, head_size, kind;
 };
 
 static void rotate_and_cache_tokens(const void *job, int64_t item) {
     const struct tokens *t = job;
-    const int64_t head_size = t->head_size, row_size = t->num_kv_heads * head_size;
+    const int64_t head_size = t->head_size, num_kv_heads = t->num_kv_heads;
     EACH_ROW(t->rows, item) {
         float *q = t->query + row * t->query_stride, *k = t->key + row * t->key_stride;
         if (t->cos) {
@@ -102,9 +103,10 @@ static void rotate_and_cache_tokens(const void *job, int64_t item) {
                 rotate(k + head * head_size, c, s, head_size);
         }
         if (t->slots[row] >= 0) {
-            float *slot = t->cache + t->slots[row] * 2 * row_size;
-            memcpy(slot, k, row_size * sizeof(float));
-            memcpy(slot + row_size, t->value + row * t->value_stride, row_size * sizeof(float));
+            const float *v = t->value + row * t->value_stride;
+            char *slot = t->cache + t->slots[row] * row_bytes(t->kind, 2 * num_kv_heads, head_size);
+            store_heads(k, slot, 0, num_kv_heads, 2 * num_kv_heads, head_size, t->kind);
+            store_heads(v, slot, num_kv_heads, num_kv_heads, 2 * num_kv_heads, head_size, t->kind);
         }
     }
 }
@@ -114,15 +116,15 @@ static void rotate_and_cache_tokens(const void *job, int64_t item) {
    each with its stride between tokens
    cos, sin: [num_tokens, head_size] or NULL
    slots: [num_tokens], negative for a token that is not written
-   cache: [num_slots, 2 * num_kv_heads, head_size], first the keys, then the values */
+   cache: [num_slots] rows of 2 * num_kv_heads heads, of this kind (kv_kinds.h) */
 void rotary_and_cache(float *query, float *key, const float *value, int64_t query_stride,
                       int64_t key_stride, int64_t value_stride, const float *cos, const float *sin,
-                      float *cache, const int64_t *slots, int64_t num_tokens, int64_t num_heads,
-                      int64_t num_kv_heads, int64_t head_size, int64_t num_threads) {
+                      char *cache, const int64_t *slots, int64_t num_tokens, int64_t num_heads,
+                      int64_t num_kv_heads, int64_t head_size, int64_t kind, int64_t num_threads) {
     const struct tokens tokens = {
         cut_rows(num_tokens, (num_heads + 2 * num_kv_heads) * head_size), query, key, value,
         query_stride, key_stride, value_stride, cos, sin, cache, slots, num_heads,
-        num_kv_heads, head_size};
+        num_kv_heads, head_size, kind};
     share_rows(rotate_and_cache_tokens, &tokens, tokens.rows, num_threads);
 }
 

@@ -39,11 +39,12 @@ BUILD_SECONDS = 120
 _POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES = {
     "add_rms_norm": (*[_POINTER] * 4, *[_INT] * 2, _FLOAT, _INT),
-    "rotary_and_cache": (*[_POINTER] * 3, *[_INT] * 3, *[_POINTER] * 4, *[_INT] * 5),
+    "rotary_and_cache": (*[_POINTER] * 3, *[_INT] * 3, *[_POINTER] * 4, *[_INT] * 6),
     "silu_and_mul": (*[_POINTER] * 2, *[_INT] * 3),
-    "rows_of_packed": (*[_POINTER] * 3, *[_INT] * 3),
-    "linear": (*[_POINTER] * 4, *[_INT] * 4),
-    "attend": (_POINTER, _INT, *[_POINTER] * 5, _INT, *[_POINTER] * 3, *[_INT] * 4, _FLOAT, _INT),
+    "rows_of_packed": (*[_POINTER] * 3, *[_INT] * 4),
+    "linear": (*[_POINTER] * 4, *[_INT] * 5),
+    "linear_bf16": (*[_POINTER] * 4, *[_INT] * 4),
+    "attend": (_POINTER, _INT, *[_POINTER] * 5, _INT, *[_POINTER] * 3, *[_INT] * 5, _FLOAT, _INT),
 }
 
 
@@ -74,7 +75,7 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
     for name, signature in _SIGNATURES.items():
         function = getattr(library, name)
         function.argtypes, function.restype = signature, None
-    library.linear_is_fast.restype = _INT
+    library.linear_is_fast.restype = library.bf16_uses_amx.restype = _INT
     return library
 
 

@@ -7,76 +7,110 @@
    for each input, one vector of 16 weights is multiplied by one number of each row. So the weights
    are read once for sixteen rows, as for one row.
 
-   Each output is summed from the first input to the last, one multiply_add_16 at a time, for any
-   number of rows and threads. So a row's result is the same in any batch, bit for bit. */
+   Quantized weights and half precision keep the checkpoint's bits in memory (linear_formats.h). A
+   task decodes a chunk of its panels to float32, in the core's cache, and multiplies all its rows
+   by the chunk. So memory traffic shrinks to the bytes of the checkpoint. Decoding bfloat16 is a
+   shift, so a product does that in its registers.
 
+   Each output is summed from the first input to the last, one multiply_add at a time, for any
+   number of rows and threads, and for any format. So a row's result is the same in any batch, and
+   with stored weights as with their float32 values, bit for bit. */
+
+#include "linear.h"
+#include "linear_formats.h"
 #include "threads.h"
-#include "vector.h"
 
-/* Whether the compiler used registers of sixteen floats. Without them, there are too few
-   registers for the sums below. */
+/* Whether the compiler used the instructions that make these kernels faster than oneDNN's: vectors,
+   multiply-add, and for stored weights, conversion of half precision. */
 int64_t linear_is_fast(void) {
-#ifdef __AVX512F__
+#if defined __AVX512F__ || (defined __AVX2__ && defined __FMA__ && defined __F16C__)
     return 1;
 #else
     return 0;
 #endif
 }
 
-#define TILE 16         /* rows at once */
 /* With few rows, compute several panels side by side: each step of a sum waits for the previous
    step, so one sum alone would be slow. */
 #define MAX_PANELS 6
-#define ACCUMULATORS 24 /* sums at once, of AVX-512's 32 registers */
-#define PREFETCH_FROM 7 /* rows; with fewer, the processor's own prefetcher keeps up */
-#define AHEAD 64        /* vectors to prefetch ahead: 4 KiB */
+#ifdef __AVX512F__
+#define TILE 16         /* rows at once */
+#define ACCUMULATORS 24 /* sums for a panel's outputs at once, in AVX-512's 32 registers */
+#define PREFETCH_FROM 7 /* rows of a tile; with fewer, the processor's own prefetcher keeps up */
+#else
+#define TILE 6
+#define ACCUMULATORS 6 /* each in two of AVX2's 16 registers */
+#define PREFETCH_FROM 4
+#endif
+#define AHEAD 4096 /* bytes to prefetch ahead */
 
 #define MAX_PANELS_A_TASK 6 /* so few that they stay in the core's cache for all tiles of rows */
 #define TILES_A_TASK 16
 #define TURNED_A_TASK 256 /* inputs */
-/* A job is long from this many weights, or from this many multiplications: some tens of
-   microseconds. */
-#define LONG_FROM_WEIGHTS (1 << 17)
-#define LONG_FROM_PRODUCTS (1 << 20)
+/* Inputs of a chunk. A multiple of all groups that share a scale, and so few that the decoded chunk
+   of all panels stays in the core's first cache, with the stored chunk after it. */
+#define CHUNK 32
+#define LINE_BYTES 64 /* of the cache */
 
-static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+INLINE reg broadcast_reg(float x) { return x - (reg){0}; }
 
-/* `rows` rows by `panels` panels.
-   x: [in_features][rows]; w: the first panel; out: the first row's first output */
-INLINE void multiply_tile(
-    const float *x, const int rows, const float *w, const int panels, float *out,
-    int64_t in_features, int64_t out_features) {
-    vec sums[ACCUMULATORS];
-    UNROLL for (int i = 0; i < rows * panels; i++) sums[i] = (vec){0};
-    for (int64_t k = 0; k < in_features; k++) {
-        vec weights[MAX_PANELS];
+/* The next inputs of some panels. */
+struct chunk {
+    int is_bfloat16;     /* an even number of inputs, in pairs; otherwise float32 */
+    const void *weights;
+    int64_t stride; /* inputs from the start of one panel to the start of the next */
+    int64_t num_inputs;
+    int is_first; /* otherwise, the sums of the chunks before it are in `out` */
+    /* What to prefetch for the first input of the first panel, and bytes to the next panel's and
+       to the next input's. */
+    const uint8_t *ahead;
+    int64_t panel_bytes, input_bytes;
+};
+
+/* `rows` rows by `panels` panels, from panel `first` of the chunk, `inputs` inputs at once: two for
+   bfloat16, else one.
+   x: [num_inputs][rows]; out: the first row's first output */
+INLINE void multiply_tile(const float *x, const int rows, const struct chunk *chunk, int64_t first,
+                          const int panels, const int inputs, float *out, int64_t out_stride) {
+    const int64_t stride = chunk->stride, num_inputs = chunk->num_inputs;
+    const int bytes = sizeof(float) / inputs; /* of a weight */
+    const uint8_t *w = (const uint8_t *)chunk->weights + first * stride * LANES * bytes;
+    const uint8_t *ahead = chunk->ahead + first * chunk->panel_bytes;
+    reg sums[ACCUMULATORS * REGS];
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < panels * REGS; j++)
+        sums[i * panels * REGS + j] =
+            chunk->is_first ? (reg){0} : load_reg(out + i * out_stride + j * REG);
+    for (int64_t k = 0; k < num_inputs; k += inputs, ahead += inputs * chunk->input_bytes) {
+        words loaded[MAX_PANELS * REGS];
         UNROLL for (int p = 0; p < panels; p++) {
-            const float *from = w + (p * in_features + k) * LANES;
-            /* At the end of a panel, this prefetches the panel after it in memory. If panels are
-               computed one by one, that is the next to compute. */
-            if (rows >= PREFETCH_FROM) __builtin_prefetch(from + AHEAD * LANES);
-            weights[p] = load(from);
+            const uint8_t *from = w + (p * stride + k) * LANES * bytes;
+            if (rows >= PREFETCH_FROM) __builtin_prefetch(ahead + p * chunk->panel_bytes);
+            EACH_REG(r) loaded[p * REGS + r] = load_words(from + r * sizeof(reg));
         }
-        UNROLL for (int r = 0; r < rows; r++)
-            UNROLL for (int p = 0; p < panels; p++) {
-                int i = r * panels + p;
-                sums[i] = multiply_add_16(broadcast_16(x[k * rows + r]), weights[p], sums[i]);
+        UNROLL for (int input = 0; input < inputs; input++) {
+            UNROLL for (int i = 0; i < rows; i++) {
+                reg from_row = broadcast_reg(x[(k + input) * rows + i]);
+                UNROLL for (int j = 0; j < panels * REGS; j++) {
+                    words weights = inputs == 1  ? loaded[j]
+                                    : input == 0 ? loaded[j] << 16
+                                                 : loaded[j] & 0xffff0000;
+                    reg *sum = &sums[i * panels * REGS + j];
+                    *sum = multiply_add_reg(from_row, as_floats(weights), *sum);
+                }
             }
-    }
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int p = 0; p < panels; p++) {
-            store(out + r * out_features + p * LANES, sums[r * panels + p]);
         }
     }
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < panels * REGS; j++)
+        store_reg(out + i * out_stride + j * REG, sums[i * panels * REGS + j]);
 }
 
-/* Multiply one tile of rows by the panels from `first` to `last`. */
-static void multiply_rows(const float *x, int rows, const float *w, float *out,
-                          int64_t in_features, int64_t out_features, int64_t first, int64_t last) {
+/* Multiply one tile of rows by all `num_panels` panels of a chunk. */
+INLINE void multiply_rows(const float *x, int rows, const struct chunk *chunk, int64_t num_panels,
+                          const int inputs, float *out, int64_t out_stride) {
+    int64_t first = 0;
 #define TAKE(rows, panels)                                                                \
-    for (; first + panels <= last; first += panels)                                       \
-        multiply_tile(x, rows, w + first * in_features * LANES, panels,                   \
-                      out + first * LANES, in_features, out_features);
+    for (; first + panels <= num_panels; first += panels)                                 \
+        multiply_tile(x, rows, chunk, first, panels, inputs, out + first * LANES, out_stride);
 /* Compute as many panels side by side as fit into registers, then the rest one by one. */
 #define ROWS(rows)                                                                        \
     case rows:                                                                            \
@@ -84,22 +118,25 @@ static void multiply_rows(const float *x, int rows, const float *w, float *out,
         TAKE(rows, 1)                                                                     \
         break;
     switch (rows) {
-        ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8)
-        ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13) ROWS(14) ROWS(15) ROWS(16)
+        ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6)
+#if TILE == 16
+        ROWS(7) ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13) ROWS(14) ROWS(15) ROWS(16)
+#endif
     }
 }
 
 struct product {
-    const float *x, *packed;
+    const float *x;
     float *turned, *out;
-    int64_t num_rows, in_features, out_features;
+    int64_t num_rows, in_features, out_stride;
+    struct part part;
     /* num_panel_tasks: per TILES_A_TASK tiles of rows */
-    int64_t num_panels, panels_a_task, num_panel_tasks;
+    int64_t panels_a_task, num_panel_tasks;
     int64_t num_turn_tasks; /* per tile of rows */
 };
 
 static int64_t rows_of_tile(const struct product *p, int64_t first) {
-    return p->num_rows - first < TILE ? p->num_rows - first : TILE;
+    return smaller(p->num_rows - first, TILE);
 }
 
 /* Transpose some inputs of a tile of rows, so that numbers used together are stored together. */
@@ -113,63 +150,123 @@ static void turn(const void *job, int64_t item) {
     }
 }
 
-static void multiply(const void *job, int64_t item) {
-    const struct product *p = job;
-    int64_t first_tile = item / p->num_panel_tasks * TILES_A_TASK,
-            first_panel = item % p->num_panel_tasks * p->panels_a_task;
-    int64_t last_panel = first_panel + p->panels_a_task < p->num_panels
-                             ? first_panel + p->panels_a_task
-                             : p->num_panels;
-    for (int64_t first = first_tile * TILE;
-         first < (first_tile + TILES_A_TASK) * TILE && first < p->num_rows; first += TILE) {
-        multiply_rows(p->turned + first * p->in_features, rows_of_tile(p, first), p->packed,
-                      p->out + first * p->out_features, p->in_features, p->out_features,
-                      first_panel, last_panel);
+/* Multiply a task's tiles of rows, from row `first` to `end`, by one chunk of its panels.
+   first_k: the chunk's first input; out: the first output of row 0 */
+static void multiply_chunk(const struct product *p, const struct chunk *chunk, int64_t first_k,
+                           int64_t num_panels, int64_t first, int64_t end, float *out) {
+    for (; first < end; first += TILE) {
+        int64_t rows = rows_of_tile(p, first);
+        const float *x = p->turned + first * p->in_features + first_k * rows;
+        float *to = out + first * p->out_stride;
+        if (chunk->is_bfloat16)
+            multiply_rows(x, rows, chunk, num_panels, 2, to, p->out_stride);
+        else
+            multiply_rows(x, rows, chunk, num_panels, 1, to, p->out_stride);
     }
 }
 
-/* x: [num_rows, in_features]; packed: [out_features / 16, in_features, 16]
-   out: [num_rows, out_features]
+/* Prefetch about the inputs from `first` to `end` of a panel. */
+static void prefetch_inputs(const struct product *p, const uint8_t *panel, int64_t first,
+                            int64_t end) {
+    int64_t from = p->part.panel_bytes * first / p->in_features,
+            to = p->part.panel_bytes * end / p->in_features;
+    for (; from < to; from += LINE_BYTES) __builtin_prefetch(panel + from);
+}
+
+static void multiply(const void *job, int64_t item) {
+    const struct product *p = job;
+    const struct part *part = &p->part;
+    int64_t first = item / p->num_panel_tasks * TILES_A_TASK * TILE,
+            end = smaller(first + TILES_A_TASK * TILE, p->num_rows),
+            first_panel = item % p->num_panel_tasks * p->panels_a_task,
+            num_panels = smaller(p->panels_a_task, part->num_panels - first_panel);
+    const uint8_t *panels = part->panels + first_panel * part->panel_bytes;
+    float *out = p->out + part->first_output + first_panel * LANES;
+    int is_bfloat16 = part->format == BFLOAT16 && p->in_features % 2 == 0;
+    if (part->format == FLOAT32 || is_bfloat16) {
+        /* At the end of a panel, this prefetches the panel after it in memory. If panels are
+           computed one by one, that is the next to compute. */
+        struct chunk all = {is_bfloat16, panels, p->in_features, p->in_features, 1,
+                            panels + AHEAD, part->panel_bytes,
+                            part->panel_bytes / p->in_features};
+        multiply_chunk(p, &all, 0, num_panels, first, end, out);
+        return;
+    }
+    _Alignas(LINE_BYTES) float decoded[MAX_PANELS_A_TASK * CHUNK * LANES];
+    for (int64_t k = 0; k < p->in_features; k += CHUNK) {
+        int64_t end_k = smaller(k + CHUNK, p->in_features);
+        for (int64_t i = 0; i < num_panels; i++) {
+            const uint8_t *panel = panels + i * part->panel_bytes;
+            /* With more rows, the multiplications prefetch the next chunk. */
+            if (p->num_rows < PREFETCH_FROM)
+                prefetch_inputs(p, panel, end_k, smaller(end_k + CHUNK, p->in_features));
+            decode(part->format, panel, k, end_k, decoded + i * CHUNK * LANES);
+        }
+        struct chunk chunk = {0, decoded, CHUNK, end_k - k, k == 0,
+                              panels + part->panel_bytes * end_k / p->in_features,
+                              part->panel_bytes, part->panel_bytes / p->in_features};
+        multiply_chunk(p, &chunk, k, num_panels, first, end, out);
+    }
+}
+
+/* x: [num_rows, in_features]
+   parts: the matrix, in the order of its outputs; padding of a part is overwritten by the next
+   out: [num_rows, out_stride], with room for the padding of the last part
    turned: workspace of the size of x, or x itself if x has one row */
-void linear(const float *x, const float *packed, float *turned, float *out,
-            int64_t num_rows, int64_t in_features, int64_t out_features, int64_t num_threads) {
-    int64_t num_panels = out_features / LANES, num_tiles = divide_up(num_rows, TILE);
-    int is_long = in_features * out_features >= LONG_FROM_WEIGHTS ||
-                  num_rows * in_features * out_features >= LONG_FROM_PRODUCTS;
-    /* Use as few rounds as possible; in each round, every thread gets one task. */
-    int64_t num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
-    int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
-    const struct product product = {
-        x, packed, turned, out, num_rows, in_features, out_features,
-        num_panels, panels_a_task, divide_up(num_panels, panels_a_task),
-        divide_up(in_features, TURNED_A_TASK)};
-    if (turned != x)
-        share(turn, &product, num_tiles * product.num_turn_tasks, num_threads, is_long);
-    share(multiply, &product, divide_up(num_tiles, TILES_A_TASK) * product.num_panel_tasks,
-          num_threads, is_long);
+void linear(const float *x, const struct part *parts, float *turned, float *out, int64_t num_parts,
+            int64_t num_rows, int64_t in_features, int64_t out_stride, int64_t num_threads) {
+    int64_t num_tiles = divide_up(num_rows, TILE);
+    for (int64_t i = 0; i < num_parts; i++) {
+        int64_t num_panels = parts[i].num_panels, num_weights = in_features * num_panels * LANES;
+        int is_long =
+            num_weights >= LONG_FROM_WEIGHTS || num_rows * num_weights >= LONG_FROM_PRODUCTS;
+        /* Use as few rounds as possible; in each round, every thread gets one task. */
+        int64_t num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
+        int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
+        const struct product product = {
+            x, turned, out, num_rows, in_features, out_stride, parts[i],
+            panels_a_task, divide_up(num_panels, panels_a_task),
+            divide_up(in_features, TURNED_A_TASK)};
+        if (turned != x && i == 0)
+            share(turn, &product, num_tiles * product.num_turn_tasks, num_threads, is_long);
+        share(multiply, &product, divide_up(num_tiles, TILES_A_TASK) * product.num_panel_tasks,
+              num_threads, is_long);
+    }
 }
 
 struct lookup {
-    const float *packed;
+    const struct part *parts;
+    int64_t num_parts;
     const int64_t *indices;
     float *out;
     int64_t num_rows, in_features;
 };
 
+#define LOOKUPS_A_TASK 16
+
 static void look_up(const void *job, int64_t item) {
     const struct lookup *l = job;
-    for (int64_t i = item * TILE; i < l->num_rows && i < (item + 1) * TILE; i++) {
-        const float *from =
-            l->packed + l->indices[i] / LANES * l->in_features * LANES + l->indices[i] % LANES;
-        for (int64_t k = 0; k < l->in_features; k++)
-            l->out[i * l->in_features + k] = from[k * LANES];
+    float decoded[CHUNK * LANES];
+    int64_t end = smaller((item + 1) * LOOKUPS_A_TASK, l->num_rows);
+    for (int64_t i = item * LOOKUPS_A_TASK; i < end; i++) {
+        const struct part *part = l->parts + l->num_parts - 1;
+        while (part->first_output > l->indices[i]) part--;
+        int64_t row = l->indices[i] - part->first_output;
+        const uint8_t *panel = part->panels + row / LANES * part->panel_bytes;
+        for (int64_t k = 0; k < l->in_features; k += CHUNK) {
+            int64_t end_k = smaller(k + CHUNK, l->in_features);
+            decode(part->format, panel, k, end_k, decoded);
+            for (int64_t j = 0; j < end_k - k; j++)
+                l->out[i * l->in_features + k + j] = decoded[j * LANES + row % LANES];
+        }
     }
 }
 
-/* Look up rows of a packed weight.
+/* Look up rows of a packed matrix.
    indices: [num_rows], each the index of an output; out: [num_rows, in_features] */
-void rows_of_packed(const float *packed, const int64_t *indices, float *out, int64_t num_rows,
-                    int64_t in_features, int64_t num_threads) {
-    const struct lookup lookup = {packed, indices, out, num_rows, in_features};
-    share(look_up, &lookup, divide_up(num_rows, TILE), num_threads, 0);
+void rows_of_packed(const struct part *parts, const int64_t *indices, float *out,
+                    int64_t num_parts, int64_t num_rows, int64_t in_features,
+                    int64_t num_threads) {
+    const struct lookup lookup = {parts, num_parts, indices, out, num_rows, in_features};
+    share(look_up, &lookup, divide_up(num_rows, LOOKUPS_A_TASK), num_threads, 0);
 }

@@ -1,7 +1,7 @@
 """`CpuOps`: the C kernels as operations on tensors, with the signatures of `reference_ops`.
 
-The kernels support float32 only. On CPUs where half precision is fast, matrix products take most of
-the time, and torch's products are fast already.
+The kernels compute in float32; the weights and the KV cache that they read can be smaller. Only
+`linear_bf16` multiplies in bfloat16.
 
 A pointer has no shape, so a kernel cannot check its arguments. `why_unsupported` checks dtype and
 head size once per engine, and each call passes the tensors' strides.
@@ -12,8 +12,10 @@ import ctypes
 import torch
 
 from minivllm.kernels import reference_ops
+from minivllm.kernels.cpu.packed_matrix import LANES, PackedMatrix
 
-LANES = 16
+KINDS = (torch.float32, torch.bfloat16, torch.int8)
+"""Dtypes of the KV cache, in the order of kv_kinds.h."""
 MAX_HEAD_SIZE = 256
 
 
@@ -72,41 +74,62 @@ class CpuOps:
 
     @property
     def linear_is_fast(self) -> bool:
-        """Whether `linear` was built with the registers that it needs (AVX-512)."""
+        """Whether `linear` was built with the instructions that it needs (AVX2 or AVX-512)."""
         return bool(self._library.linear_is_fast())
 
-    def linear(self, x: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-        """Multiply by a packed weight. A row's result is the same, bit for bit, in any batch.
+    def linear(self, x: torch.Tensor, matrix: PackedMatrix) -> torch.Tensor:
+        """Multiply by a packed matrix. A row's result is the same, bit for bit, in any batch.
 
-        x: [num_rows, in_features]; packed: [num_panels, in_features, 16]; both contiguous
-        -> [num_rows, num_panels * 16]
+        x: [num_rows, in_features], contiguous -> [num_rows, out_features], which is a view of a
+        wider tensor if the panels have padding
         """
-        num_rows, in_features = x.shape
-        out_features = packed.shape[0] * LANES
-        output = x.new_empty(num_rows, out_features)
+        num_rows = len(x)
+        output = x.new_empty(num_rows, matrix.padded_out_features)
         turned = x if num_rows == 1 else torch.empty_like(x)
         self._library.linear(
-            x.data_ptr(),
-            packed.data_ptr(),
-            turned.data_ptr(),
-            output.data_ptr(),
-            num_rows,
-            in_features,
-            out_features,
+            x.data_ptr(), matrix.parts.data_ptr(), turned.data_ptr(), output.data_ptr(),
+            len(matrix.parts), num_rows, matrix.in_features, matrix.padded_out_features,
             torch.get_num_threads(),
-        )
-        return output
+        )  # fmt: skip
+        if matrix.out_features == matrix.padded_out_features:
+            return output
+        return output[:, : matrix.out_features]
 
-    def rows_of_packed(self, packed: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        """Look up rows of a packed weight: indices: [num_rows] int64 -> [num_rows, in_features].
+    @property
+    def bf16_uses_amx(self) -> bool:
+        """Whether `linear_bf16` multiplies with AMX. If not, it sums as `linear` does."""
+        return bool(self._library.bf16_uses_amx())
+
+    def linear_bf16(self, x: torch.Tensor, matrix: PackedMatrix) -> torch.Tensor:
+        """Round x to bfloat16 and multiply by a bfloat16 matrix, with sums in float32.
+
+        A row's result is the same, bit for bit, in any batch.
+
+        x: [num_rows, in_features] float32, contiguous; matrix: of one part in bfloat16
+        -> as `linear`
+        """
+        num_rows, in_features = x.shape
+        output = x.new_empty(num_rows, matrix.padded_out_features)
+        # Twice the size of x in whole tiles of AMX: 16 rows by 32 inputs.
+        workspace = x.new_empty(2 * (num_rows + -num_rows % 16) * (in_features + -in_features % 32))
+        self._library.linear_bf16(
+            x.data_ptr(), matrix.parts.data_ptr(), workspace.data_ptr(), output.data_ptr(),
+            num_rows, in_features, matrix.padded_out_features, torch.get_num_threads(),
+        )  # fmt: skip
+        if matrix.out_features == matrix.padded_out_features:
+            return output
+        return output[:, : matrix.out_features]
+
+    def rows_of_packed(self, matrix: PackedMatrix, indices: torch.Tensor) -> torch.Tensor:
+        """Look up rows of a matrix: indices: [num_rows] int64 -> [num_rows, in_features] float32.
 
         torch would use its own threads for the lookup. They would then spin for milliseconds on the
         cores that our threads need.
         """
-        output = packed.new_empty(len(indices), packed.shape[1])
+        output = torch.empty(len(indices), matrix.in_features)
         self._library.rows_of_packed(
-            packed.data_ptr(), indices.data_ptr(), output.data_ptr(), len(indices), packed.shape[1],
-            torch.get_num_threads(),
+            matrix.parts.data_ptr(), indices.data_ptr(), output.data_ptr(),
+            len(matrix.parts), len(indices), matrix.in_features, torch.get_num_threads(),
         )  # fmt: skip
         return output
 
@@ -124,7 +147,8 @@ class CpuOps:
         query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads,
             head_size]; all three can be views of one tensor if a token's heads are contiguous
         cos_sin: two tensors [num_tokens, 1, head_size] from `RotaryEmbedding.cos_sin`
-        cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]
+        cache: [num_blocks, block_size, 2 * num_kv_heads, head_size], in float32 or bfloat16; int8:
+            as in `StoredKVBackend`
         slots: [num_tokens] int64; a token with a negative slot is not written
         """
         cos, sin = (
@@ -134,7 +158,8 @@ class CpuOps:
             query.data_ptr(), key.data_ptr(), value.data_ptr(),
             query.stride(0), key.stride(0), value.stride(0),
             cos, sin, cache.data_ptr(), slots.data_ptr(),
-            len(query), query.shape[1], key.shape[1], query.shape[2], torch.get_num_threads(),
+            len(query), query.shape[1], key.shape[1], query.shape[2], KINDS.index(cache.dtype),
+            torch.get_num_threads(),
         )  # fmt: skip
 
     def attend(
@@ -148,22 +173,22 @@ class CpuOps:
         largest: torch.Tensor,
         total: torch.Tensor,
         output: torch.Tensor,
+        num_kv_heads: int,
         scale: float,
     ) -> None:
         """Attend for all rows through their block tables, and write `output`.
 
         query, output: [num_rows, num_heads, head_size]
-        cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]
+        cache: as in `rotary_and_cache`
         parts, level_ends, rows, block_tables: int64, see `AttentionWork`
         largest, total: [num_rows, num_heads] float32, workspace
         """
-        num_kv_heads = cache.shape[2] // 2
         self._library.attend(
             query.data_ptr(), query.stride(0), cache.data_ptr(),
             block_tables.data_ptr(), rows.data_ptr(), parts.data_ptr(), level_ends.data_ptr(),
             len(level_ends), output.data_ptr(), largest.data_ptr(), total.data_ptr(),
-            num_kv_heads, query.shape[1] // num_kv_heads, query.shape[2], cache.shape[1], scale,
-            torch.get_num_threads(),
+            num_kv_heads, query.shape[1] // num_kv_heads, query.shape[2], cache.shape[1],
+            KINDS.index(cache.dtype), scale, torch.get_num_threads(),
         )  # fmt: skip
 
 

@@ -24,7 +24,7 @@
 
 #ifndef __AVX512F__
 
-/* Without AVX-512, oneDNN computes the matrix products, on OpenMP's threads (linear_backend.py).
+/* Without AVX-512, oneDNN may compute the matrix products, on OpenMP's threads (linear_backend.py).
    Use the same threads here: a second set would compete for the cores. */
 void share(task *run, const void *job, int64_t num_items, int64_t num_threads, int is_long) {
 #pragma omp parallel for schedule(dynamic) num_threads(num_threads) \

@@ -79,6 +79,12 @@ COURSE = (
         ("budget", "blockmap", "step_history"),
     ),
     Concept(
+        "weights and KV cache in fewer bits: scales, capacity and bandwidth",
+        "bytes",
+        ("few-bits",),
+        ("blockmap", "timelines", "step_history"),
+    ),
+    Concept(
         "the way to vLLM: the same names",
         "way-to-vllm",
         ("block-pool", "token-budget"),

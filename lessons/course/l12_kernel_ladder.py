@@ -48,8 +48,8 @@ def run(L: Teacher) -> Script:
     yield from _one_launch(L, engine, looks)
     yield L.say(
         "The rule: the time of a decode is **bytes over bandwidth**, so read each byte only once."
-        " Fewer bytes help: fewer key heads, or weights in 8 or 4 bits. More tokens for the same"
-        " bytes help too: a larger batch, or several guessed tokens checked in one pass"
+        " Fewer bytes help: fewer key heads, or weights in 8 or 4 bits (lesson 14). More tokens for"
+        " the same bytes help too: a larger batch, or several guessed tokens checked in one pass"
         " (speculative decoding, the next lesson)."
     )
     measured = measured_kernels()

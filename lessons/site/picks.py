@@ -198,9 +198,9 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "speculation": Picks(
-            "Guess the next tokens, verify them in one step: free for one request, costly for many.",
+            "Guess the next tokens, verify them in one step: free for one request, costly for 16.",
             (4, 11, 14, 28, 30),
-            "sampling",
+            "speculation",
             (
                 ("minivllm/speculation/base.py#Proposer", "what a proposer is"),
                 ("minivllm/speculation/ngram.py#NgramProposer", "prompt lookup"),
@@ -210,6 +210,20 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ),
                 ("minivllm/speculation/verify.py#verify", "which drafts are final; roll-back"),
                 ("minivllm/speculation/draft_lengths.py#DraftLengths", "how many to draft"),
+            ),
+        ),
+        "bytes": Picks(
+            "The same weights in fewer bytes, more blocks in the same memory, and what it changes.",
+            (8, 22, 24, 26, 32),
+            "kv-cache",
+            (
+                (
+                    "minivllm/runtime/quantization/formats.py#WeightFormat",
+                    "how a file stores weights, and the plain way to read them",
+                ),
+                ("kernels/cpu/linear_formats.h", "the same, in the registers of the CPU kernel"),
+                ("kernels/reference_ops.py#quantize_heads", "int8 keys and values"),
+                ("minivllm/runtime/kv_cache.py#KVCacheSpec", "how many bytes a block takes"),
             ),
         ),
         "way-to-vllm": Picks(

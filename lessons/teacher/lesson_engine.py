@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MAX_STEPS = 2_000
 """Step limit, more than any lesson needs: without it, a faulty lesson would wait forever."""
 
+LOADING = frozenset({"dtype", "linear_backend", "quantization"})
+"""Options that change how the weights are loaded."""
+
 E = TypeVar("E", bound=ev.Event)
 
 
@@ -40,7 +43,10 @@ def _load_model(config: EngineConfig) -> LoadedModel:
 
 
 class ModelShelf:
-    """One model, loaded for the first engine and shared by all engines of a lesson."""
+    """One model, loaded for the first engine and shared by all engines of a lesson.
+
+    An engine with options of `LOADING` gets a model of its own.
+    """
 
     def __init__(
         self,
@@ -57,11 +63,13 @@ class ModelShelf:
         config = EngineConfig(
             model=self.name, **{"check_invariants": True, "device": "cpu", **QUICK, **options}
         )
+        loaded = self._load(config) if LOADING & options.keys() else self._shared(config)
+        return LessonEngine(LLMEngine.from_model(config, loaded, clock=VirtualClock()), loaded)
+
+    def _shared(self, config: EngineConfig) -> LoadedModel:
         if self._loaded is None:
             self._loaded = self._load(config)
-        return LessonEngine(
-            LLMEngine.from_model(config, self._loaded, clock=VirtualClock()), self._loaded
-        )
+        return self._loaded
 
 
 class LessonEngine:
@@ -173,9 +181,7 @@ class LessonEngine:
     @property
     def bytes_per_token(self) -> int:
         """Bytes of the keys and values of one token in the KV cache, over all layers."""
-        from minivllm.runtime.kv_cache import KVCacheSpec
-
-        return KVCacheSpec.of(self.loaded.config, 1, self.loaded.dtype).bytes_per_block
+        return self.header.block_bytes // self.block_size
 
     @property
     def usage(self) -> list[KVUsage]:

@@ -37,15 +37,16 @@ def build_engine(config: EngineConfig, tell: Tell) -> "LLMEngine":
     """Load the model and allocate the KV cache, as `LLMEngine.from_config` does."""
     model = load_parts(config, tell)
     from minivllm.engine.engine import LLMEngine
-    from minivllm.runtime.kv_cache import KVCacheSpec
     from minivllm.text import format_memory
 
     tell("KV cache", "reserving memory", 0.0)
     engine = LLMEngine.from_model(config, model)
     header = engine.log_header()
-    spec = KVCacheSpec.of(model.config, header.block_size, model.dtype)
-    memory = format_memory(header.num_blocks * spec.bytes_per_block)
-    tell("KV cache", f"{header.num_blocks:,} blocks of {header.block_size} tokens, {memory}", 1.0)
+    memory = format_memory(header.num_blocks * header.block_bytes)
+    blocks = (
+        f"{header.num_blocks:,} blocks of {header.block_size} tokens in {header.kv_cache_dtype}"
+    )
+    tell("KV cache", f"{blocks}, {memory}", 1.0)
     return engine
 
 

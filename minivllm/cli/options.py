@@ -7,7 +7,6 @@ default. An option that is not given sets no attribute, so that a command can ha
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -18,15 +17,20 @@ from minivllm.sampling_params import SamplingParams
 
 ENGINE_HELP = {
     "model": "alias (smollm2, house), checkpoint directory, .gguf file or Hugging Face id",
-    "dtype": "type of weights and KV cache; auto: float32 on a CPU, the checkpoint's own on a GPU",
+    "dtype": "type of the computation; auto: float32 on a CPU, the checkpoint's own on a GPU",
     "device": "where the model runs; auto: a GPU if there is one",
     "load_format": "dummy: random weights in the shapes of the model's config, to measure speed",
+    "quantization": "int8: round the weights to 8 bits while loading them (changes texts a little)",
     "max_model_len": "maximum number of tokens of one sequence, prompt and output together",
     "seed": "seed for requests without their own seed",
     "block_size": "tokens per KV cache block",
     "num_gpu_blocks_override": "number of KV cache blocks",
     "gpu_memory_utilization": "on a GPU: fraction of its memory for weights, activations and cache",
     "kv_cache_memory_bytes": "bytes for the KV cache",
+    "kv_cache_dtype": (
+        "type of stored keys and values; auto: the model's; int8 (int8_per_token_head): about a"
+        " quarter of float32's memory, for slightly different numbers"
+    ),
     "enable_chunked_prefill": "split long prompts into chunks that share steps with requests",
     "kv_cache_allocator": (
         "how KV cache is allocated; contiguous is a baseline, which paging replaced"
@@ -54,7 +58,7 @@ ENGINE_HELP = {
     ),
     "linear_backend": (
         "how linear layers multiply on a CPU; auto: minivllm's kernels if the processor has"
-        " AVX-512, else oneDNN, else torch"
+        " AVX2, else oneDNN, else torch"
     ),
     "enforce_eager": "on a GPU: no CUDA graphs",
     "check_invariants": "check the consistency of memory and schedule after every step (slower)",
@@ -98,9 +102,18 @@ SAMPLING_HELP = {
     ),
 }
 NOT_OPTIONS = frozenset(
-    {"seed", "logit_bias", "prompt_logprobs", "skip_special_tokens", "output_kind"}
+    {
+        "seed",
+        "logit_bias",
+        "prompt_logprobs",
+        "skip_special_tokens",
+        "structured_outputs",
+        "output_kind",
+    }
 )
-"""Fields of `SamplingParams` without an option. `--seed` is an option of the engine."""
+"""Fields of `SamplingParams` without an option. `--seed` is an option of the engine, and `generate`
+has options for `structured_outputs`.
+"""
 
 
 def add_engine_options(
@@ -184,7 +197,7 @@ def _kind(hint: Any) -> dict[str, Any]:
         if words:  # True, False, or one of these words
             return _bool_or_word(*words)
     if hint is SpeculativeConfig:
-        return {"type": _speculative_config, "metavar": "JSON"}
+        return {"type": speculative_config, "metavar": "JSON"}
     if hint is bool:
         return {"action": argparse.BooleanOptionalAction}
     if get_origin(hint) is Literal:
@@ -205,11 +218,10 @@ def _bool_or_word(words: Any) -> dict[str, Any]:
     return {"type": read, "metavar": "{" + ",".join(values) + "}"}
 
 
-def _speculative_config(text: str) -> SpeculativeConfig:
+def speculative_config(text: str) -> SpeculativeConfig:
+    """Parse a JSON object, as an argparse type."""
     try:
-        return SpeculativeConfig.of(json.loads(text))
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"must be a JSON object ({error}); got {text!r}") from None
+        return SpeculativeConfig.from_json(text)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

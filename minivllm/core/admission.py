@@ -45,6 +45,8 @@ class AdmissionPolicy:
         now: seconds, on the same clock as `arrival_time`.
         """
         first = waiting.peek()
+        if first.request.awaits_grammar:
+            return Hold("grammar_not_compiled", 0, 0)
         if first.status is RequestStatus.PREEMPTED or first.request.arrival_number in self._let_in:
             return None
         if self._batching != "continuous" and running and not nothing_scheduled:

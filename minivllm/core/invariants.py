@@ -190,7 +190,8 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
         yield Violation("no sequence is admitted in a step that preempts", f"{plan.preempted}")
     has_work = scheduler.running or scheduler.waiting
     waits_for_company = any(
-        (sequence.deferred or [""])[0] == "batch_delay" for sequence in scheduler.waiting
+        (sequence.deferred or [""])[0] in ("batch_delay", "grammar_not_compiled")
+        for sequence in scheduler.waiting
     )
     # A preemption counts as progress, too: waiting beams may need the freed blocks.
     if has_work and not (plan.scheduled or plan.preempted or waits_for_company):

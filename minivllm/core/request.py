@@ -11,10 +11,14 @@ Source: vLLM `vllm/v1/request.py`.
 """
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.events.types import DeferReason
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+if TYPE_CHECKING:
+    from minivllm.structured_output.grammar import StructuredOutputGrammar
 
 
 class RequestStatus(IntEnum):
@@ -141,6 +145,7 @@ class Request:
         "arrival_number",
         "arrival_time",
         "cache_salt",
+        "grammar",
         "is_plain_greedy",
         "is_silent_until_finished",
         "kept_slots",
@@ -166,6 +171,7 @@ class Request:
         priority: int = 0,
         arrival_number: int = 0,
         cache_salt: str | None = None,
+        grammar: "StructuredOutputGrammar | None" = None,
     ) -> None:
         self.request_id = request_id
         self.prompt = prompt
@@ -192,6 +198,8 @@ class Request:
         )
         self.cache_salt = cache_salt
         """Requests with different salts never share a cached block."""
+        self.grammar = grammar
+        """What the output must fit, if `params` has `structured_outputs`."""
         self.num_unforked = params.num_sequences - 1
         """How many forks are still to come: samples after the prompt, or beams."""
         self.kept_slots: list[int] = []
@@ -205,6 +213,11 @@ class Request:
     def extra_keys(self) -> tuple[tuple[str, str], ...]:
         """What the first block's hash depends on besides tokens, as (kind, value) pairs."""
         return () if self.cache_salt is None else (("cache_salt", self.cache_salt),)
+
+    @property
+    def awaits_grammar(self) -> bool:
+        """Whether the request cannot run yet, because its grammar is not compiled."""
+        return self.grammar is not None and not self.grammar.is_compiled
 
     @property
     def is_finished(self) -> bool:

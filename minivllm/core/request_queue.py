@@ -3,6 +3,8 @@
     fcfs      first come, first served; the victim is the newest running sequence
     priority  lowest `priority` number first, then arrival; the victim is the last in this order
 
+A sequence whose grammar is not compiled yet keeps its place, and the sequences behind it pass.
+
 A policy never looks at memory. With fcfs, a preempted sequence goes to the front of the queue; with
 priority, to its usual place. The priority queue is a sorted list and not a heap, so that views can
 show each sequence's position.
@@ -31,13 +33,20 @@ class RequestQueue(ABC):
     def add_preempted(self, sequence: Sequence) -> int:
         """Add a preempted sequence; return its position (0: it is next)."""
 
-    @abstractmethod
     def peek(self) -> Sequence:
-        """Return the next sequence without removing it."""
+        """Return the next sequence without removing it. If all wait for their grammars, return the
+        first.
+        """
+        first = next(iter(self))
+        if not first.request.awaits_grammar:  # nearly always
+            return first
+        return next((one for one in self if not one.request.awaits_grammar), first)
 
-    @abstractmethod
     def pop(self) -> Sequence:
         """Remove and return the next sequence."""
+        sequence = self.peek()
+        self.remove(sequence)
+        return sequence
 
     @abstractmethod
     def remove(self, sequence: Sequence) -> None:
@@ -65,12 +74,6 @@ class FCFSRequestQueue(RequestQueue):
     def add_preempted(self, sequence: Sequence) -> int:
         self._queue.appendleft(sequence)
         return 0
-
-    def peek(self) -> Sequence:
-        return self._queue[0]
-
-    def pop(self) -> Sequence:
-        return self._queue.popleft()
 
     def remove(self, sequence: Sequence) -> None:
         self._queue.remove(sequence)
@@ -100,12 +103,6 @@ class PriorityRequestQueue(RequestQueue):
 
     def add_preempted(self, sequence: Sequence) -> int:
         return self.add(sequence)
-
-    def peek(self) -> Sequence:
-        return self._queue[0]
-
-    def pop(self) -> Sequence:
-        return self._queue.pop(0)
 
     def remove(self, sequence: Sequence) -> None:
         self._queue.remove(sequence)

@@ -79,6 +79,8 @@ class Scheduler:
             )
         else:
             request.arrival_time = self._bus.now()
+        if request.awaits_grammar:
+            self._defer(sequence, "grammar_not_compiled", 0, 0)
 
     def finish(
         self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None

@@ -1,4 +1,4 @@
-"""Check whether a token ends its sequence: end-of-sequence, stop token ids, length.
+"""Check whether a token ends its sequence: end-of-sequence, stop token ids, grammar, length.
 
 Before `min_tokens`, end-of-sequence and stop tokens do not end the sequence. The length limits
 always apply, so every sequence ends. `minivllm.engine.stop_strings` finds stop *strings* in text.
@@ -14,7 +14,7 @@ from minivllm.core.request import RequestStatus, Sequence
 class Stop(NamedTuple):
     status: RequestStatus
     stop_reason: int | str | None = None
-    """The stop token id or the stop string; None for end-of-sequence and length."""
+    """The stop token id or the stop string; None for end-of-sequence, grammar and length."""
 
 
 def check_stop(
@@ -29,6 +29,9 @@ def check_stop(
             return Stop(RequestStatus.FINISHED_STOPPED)
         if token_id in params.stop_token_ids:
             return Stop(RequestStatus.FINISHED_STOPPED, token_id)
+    grammar = sequence.request.grammar
+    if grammar is not None and grammar.is_terminated(sequence):
+        return Stop(RequestStatus.FINISHED_STOPPED)
     if num_output_tokens >= params.max_tokens or sequence.num_tokens >= max_model_len:
         return Stop(RequestStatus.FINISHED_LENGTH_CAPPED)
     return None

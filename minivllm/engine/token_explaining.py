@@ -18,12 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.engine.token_names import TokenNames
 from minivllm.errors import InvalidRequestError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
+from minivllm.events.state import SequenceGrammar
 from minivllm.outputs import SampledToken
 
 if TYPE_CHECKING:
@@ -42,6 +45,8 @@ class TokenExplainer:
         # Keep objects, not ids: a later request can have the id of a finished one.
         self._sequences: set[Sequence] = set()
         self._searches: set[Request] = set()
+        self._grammars: dict[tuple[Request, int], SequenceGrammar] = {}
+        """The last `grammar.state` of each sequence, by request and index."""
         self.active = explain_all
         """Whether something is watched. Check this before calling `explain`."""
 
@@ -106,6 +111,8 @@ class TokenExplainer:
         candidates: list[CandidateStages],
     ) -> None:
         self._names.name([one.token_id for one in candidates])
+        if found.grammar is not None:
+            self._show_grammar(sequence, SequenceGrammar(sequence.num_tokens, *found.grammar))
         self._bus.emit(
             ev.TokenExplained,
             sequence.seq_id,
@@ -117,6 +124,19 @@ class TokenExplainer:
             tuple(ev.TokenCandidate(*one) for one in candidates),
             tuple(ev.SamplingCut(*one) for one in found.cuts),
         )
+
+    def grammar_of(self, sequence: Sequence) -> SequenceGrammar | None:
+        """Return what the grammar of a watched sequence allowed last, if it has one."""
+        return self._grammars.get((sequence.request, sequence.index))
+
+    def _show_grammar(self, sequence: Sequence, grammar: SequenceGrammar) -> None:
+        if self.grammar_of(sequence) == grammar:
+            return  # the preview has shown it already
+        self._grammars[sequence.request, sequence.index] = grammar
+        refused = grammar.refused_token_id
+        if refused is not None:
+            self._names.name([refused])
+        self._bus.emit(ev.GrammarState, sequence.seq_id, *msgspec.structs.astuple(grammar))
 
     def watches_search(self, request: Request) -> bool:
         """Whether the next step of this beam search must be explained."""
@@ -170,4 +190,7 @@ class TokenExplainer:
     def _forget_ended(self) -> None:
         self._sequences = {one for one in self._sequences if not one.status.is_finished}
         self._searches = {one for one in self._searches if not one.is_finished}
+        ended = [key for key in self._grammars if key[0].is_finished]
+        for key in ended:
+            del self._grammars[key]
         self.active = bool(self._explain_all or self._sequences or self._searches)

@@ -20,6 +20,7 @@ from minivllm.events.state import (
     FinishedSequence,
     RequestState,
     ScheduledState,
+    SequenceGrammar,
     SequenceState,
 )
 
@@ -291,6 +292,10 @@ class Fold:
         sequence.text += event.text
         self.counters.generation_tokens += 1
 
+    def _grammar(self, event: ev.GrammarState) -> None:
+        fields = (getattr(event, name) for name in SequenceGrammar.__struct_fields__)
+        self.sequences[event.seq_id].grammar = SequenceGrammar(*fields)
+
     def _named(self, event: ev.TokensNamed) -> None:
         self.token_pieces.update(event.pieces)
         self.num_token_pieces += len(event.pieces)
@@ -331,6 +336,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.BlockFreed: Fold._freed,
     ev.BlockEvicted: Fold._evicted,
     ev.OptionChanged: Fold._option_changed,
+    ev.GrammarState: Fold._grammar,
     ev.TokensNamed: Fold._named,
     ev.TokenSampled: Fold._sampled,
     ev.TextFlushed: Fold._text_flushed,

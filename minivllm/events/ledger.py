@@ -175,16 +175,20 @@ class RequestLedger:
         self.num_running += 1
 
     def sampled(self, event: ev.TokenSampled) -> float | None:
-        """Count a token. Return the seconds since the sequence's last token, or None."""
+        """Count a token. Return the seconds since the sequence's last token, or None.
+
+        0.0 for further tokens of the same step, after accepted drafts: readers get them at once.
+        """
         record = self.sequences[event.seq_id]
         before, record.last_token = record.last_token, event.t
+        is_same_step = record.last_token_step == event.step
         record.last_token_step = event.step
         record.num_tokens += 1
         if before is None:
             record.first_token = event.t
             record.request.num_first_tokens += 1
             return None
-        return event.t - before
+        return 0.0 if is_same_step else event.t - before
 
     def ended(
         self, event: ev.RequestFinished | ev.RequestAborted | ev.BeamPruned

@@ -21,6 +21,15 @@ class BlockState(msgspec.Struct, gc=False):
     parent: str | None = None
 
 
+class SequenceGrammar(msgspec.Struct, frozen=True, gc=False):
+    """What the grammar of a watched sequence allowed last: the fields of `grammar.state`."""
+
+    position: int
+    num_allowed: int
+    refused_token_id: int | None = None
+    refused_probability: float = 0.0
+
+
 class SequenceState(msgspec.Struct, gc=False):
     """One waiting or running sequence of a request."""
 
@@ -39,6 +48,8 @@ class SequenceState(msgspec.Struct, gc=False):
     block_table: list[int] = []
     deferred: tuple[DeferReason, int, int] | None = None
     """Why the sequence was last deferred: (reason, need, free)."""
+    grammar: SequenceGrammar | None = None
+    """None until a watched sequence with a grammar gets a token."""
 
     @property
     def num_tokens(self) -> int:

@@ -21,6 +21,7 @@ SAME = (
     "gpu_memory_utilization",
     "num_gpu_blocks_override",
     "kv_cache_memory_bytes",
+    "kv_cache_dtype",
     "max_num_seqs",
     "max_num_batched_tokens",
     "scheduling_policy",
@@ -40,6 +41,10 @@ WITHOUT = {
     "attention_backend": (
         "the nearest is --attention-backend TRITON_ATTN; by default, vLLM uses the fastest"
         " available"
+    ),
+    "quantization": (
+        "vLLM quantizes linear layers to int8 only in checkpoints made for it; the nearest is"
+        " --quantization fp8_per_channel"
     ),
     "linear_backend": ("vLLM has its own kernels for it and uses the fastest available"),
     "custom_ops": "vLLM compiles the model; the nearest is --compilation-config",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from minivllm.config import SCALE_BYTES, KVCacheDtype, stored_head_bytes
 from minivllm.errors import ConfigError
 from minivllm.runtime.model.model_config import ModelConfig
 
@@ -28,24 +29,61 @@ class KVCacheSpec:
     head_size: int
     block_size: int
     dtype: torch.dtype
+    """Dtype of queries, keys and values as the model computes them."""
+    kv_cache_dtype: KVCacheDtype = "auto"
     draft_bytes_per_block: int = 0
     """Bytes that a draft model's KV cache needs for each block besides."""
 
     @classmethod
-    def of(cls, config: ModelConfig, block_size: int, dtype: torch.dtype) -> "KVCacheSpec":
-        return cls(
+    def of(
+        cls,
+        config: ModelConfig,
+        block_size: int,
+        dtype: torch.dtype,
+        kv_cache_dtype: KVCacheDtype = "auto",
+    ) -> "KVCacheSpec":
+        """Raises `ConfigError` if the heads are too odd for int8."""
+        spec = cls(
             config.num_hidden_layers,
             config.num_key_value_heads,
             config.head_size,
             block_size,
             dtype,
+            kv_cache_dtype,
         )
+        if spec.has_scales and spec.head_size % SCALE_BYTES:
+            raise ConfigError(
+                f"kv_cache_dtype {kv_cache_dtype} needs a head size that is a multiple of"
+                f" {SCALE_BYTES}, but this model's is {spec.head_size}: use kv_cache_dtype='auto'."
+            )
+        return spec
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether keys and values are stored as int8, with a scale for each token and head."""
+        return self.kv_cache_dtype == "int8_per_token_head"
+
+    @property
+    def stored_dtype(self) -> torch.dtype:
+        """Dtype of the stored numbers."""
+        if self.has_scales:
+            return torch.int8
+        return torch.bfloat16 if self.kv_cache_dtype == "bfloat16" else self.dtype
+
+    @property
+    def stored_name(self) -> str:
+        """What `kv_cache_dtype` stands for: `auto` becomes `float32`, for example."""
+        if self.kv_cache_dtype != "auto":
+            return self.kv_cache_dtype
+        return str(self.dtype).removeprefix("torch.")
 
     @property
     def bytes_per_block(self) -> int:
         """Bytes for the keys and values of `block_size` tokens in all layers, of both models."""
-        numbers_per_token = 2 * self.num_layers * self.num_kv_heads * self.head_size
-        own = numbers_per_token * self.block_size * self.dtype.itemsize
+        heads_per_token = 2 * self.num_layers * self.num_kv_heads
+        own = (
+            heads_per_token * self.block_size * stored_head_bytes(self.stored_name, self.head_size)
+        )
         return own + self.draft_bytes_per_block
 
 

@@ -39,7 +39,6 @@ from minivllm.runtime.input_batch import (
     check_copies,
 )
 from minivllm.runtime.kv_cache import (
-    KVCacheSpec,
     default_cpu_cache_bytes,
     num_blocks_that_fit,
     require_cpu_memory,
@@ -68,11 +67,12 @@ class ModelRunner:
         self._model = model
         self._now = now or MonotonicClock().now
         self.max_model_len = _settle_max_model_len(config, model)
-        self._spec = KVCacheSpec.of(model.config, config.block_size, model.dtype)
+        self._spec = model.kv_cache_spec(config.block_size, config.kv_cache_dtype)
         if draft is not None:
-            beside = KVCacheSpec.of(draft.config, config.block_size, draft.dtype)
+            beside = draft.kv_cache_spec(config.block_size, config.kv_cache_dtype)
             self._spec = replace(self._spec, draft_bytes_per_block=beside.bytes_per_block)
         self.block_bytes = self._spec.bytes_per_block
+        self.stored_kv = (self._spec.stored_name, self._spec.head_size)
         self.attention_backend = choose_attention_backend(
             config.attention_backend, self._spec, model.device
         )

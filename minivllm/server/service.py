@@ -61,6 +61,7 @@ class EngineService:
         self.tokenizer = engine.tokenizer
         self.max_model_len = engine.max_model_len
         self.config = engine.config
+        self.weights = engine.weights
         self._num_blocks = engine.log_header().num_blocks
         self._max_waiting = max_waiting_requests
         self._thread = EngineThread(engine)

@@ -9,6 +9,7 @@ from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.core.scheduler import Scheduler
 from minivllm.errors import ConfigError
 from minivllm.speculation.base import Proposer
+from minivllm.speculation.grammar import GrammarProposer
 from minivllm.speculation.ngram import NgramProposer
 from minivllm.speculation.scheduler import SpeculativeScheduler
 
@@ -33,7 +34,7 @@ def speculative_scheduler(
         proposer = NgramProposer(config.prompt_lookup_max, config.prompt_lookup_min)
     return partial(
         SpeculativeScheduler,
-        proposer=proposer,
+        proposer=GrammarProposer(proposer),
         num_speculative_tokens=config.num_speculative_tokens,
     )
 

@@ -45,13 +45,15 @@ def test_ctrl_c_is_status_130_without_a_traceback(capsys, monkeypatch):
     def interrupted(model: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minivllm.runtime.store.model_store.resolve_model", interrupted)
+    monkeypatch.setattr("minivllm.runtime.store.model_store.resolve_for_transformers", interrupted)
     assert main(["model", "path"]) == 130
     assert capsys.readouterr().err == ""
 
 
 def test_a_bug_is_not_reported_as_a_user_error(monkeypatch):
-    monkeypatch.setattr("minivllm.runtime.store.model_store.resolve_model", lambda model: 1 / 0)
+    monkeypatch.setattr(
+        "minivllm.runtime.store.model_store.resolve_for_transformers", lambda model: 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         main(["model", "path"])
 

@@ -57,6 +57,16 @@ def test_the_same_memory_in_bytes_becomes_the_same_blocks(capsys):
     assert all(Recording(result[side]["recording"]).header.num_blocks == 128 for side in "ab")
 
 
+def test_the_same_memory_in_int8_has_more_blocks_and_preempts_less(capsys):
+    sides = ("--a", "kv-float32", "--b", "kv-int8", "--scenario", "memory-pressure")
+    result, table = compare(capsys, *sides)
+    a, b = result["a"], result["b"]
+    # a head of 16 numbers: 64 bytes in float32, and 16 with a scale of 4 in int8
+    assert b["num_blocks"] == a["num_blocks"] * 64 // 20
+    assert a["preemptions"] > b["preemptions"] == 0
+    assert f"{a['num_blocks']} and {b['num_blocks']} blocks" in table
+
+
 def test_a_plot_shows_both_sides(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "compare.svg"

@@ -109,7 +109,7 @@ def test_without_a_chat_model_the_house_model_tells_eight_stories(empty_home, ca
 
 
 def test_the_chat_model_answers_if_it_is_here(empty_home, tiny_random_path, capsys):
-    shutil.copytree(tiny_random_path, empty_home / "MINIVLLM_CACHE" / "models" / "smollm2-v1")
+    shutil.copytree(tiny_random_path, empty_home / "MINIVLLM_CACHE" / "models" / "smollm2-v2")
     assert main(["demo", "--headless", "--json", "--scenario", "burst"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["model"] == "smollm2"

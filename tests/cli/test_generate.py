@@ -66,6 +66,20 @@ def test_json_is_the_last_line_with_every_output(llm, capsys):
         assert str(output["token_ids"][0]) in output["logprobs"][0]
 
 
+def test_a_draws_probability_is_beside_the_models_where_the_two_differ(capsys):
+    command = ["generate", "Hello", *TINY, "--max-tokens", "6", "--logprobs", "2"]
+    assert main([*command, "--temperature", "0.5", "--top-k", "2", "-n", "2"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "rank" in line]
+    assert len(lines) == 12
+    for line in lines:
+        pairs = re.findall(r"([\d.]+)%(?: > ([\d.]+)%)?", line)
+        models = [float(model) ** 2 for model, _ in pairs]
+        drawn = [float(draw or model) for model, draw in pairs]
+        assert drawn == [pytest.approx(100 * one / sum(models), abs=2) for one in models]
+    assert main(command) == 0
+    assert " > " not in capsys.readouterr().out, "a greedy token is not drawn"
+
+
 def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm, capsys):
     (expected,) = llm.beam_search("Hello", beam_width=4, max_tokens=12)
     best = [output.text for output in expected.outputs]
@@ -111,7 +125,7 @@ def test_a_prompt_that_is_refused_does_not_stop_the_others(llm, capsys):
     assert captured.err.startswith(
         "minivllm: Request '1' has 100 prompt tokens, but max_model_len is 64"
     )
-    assert captured.err.count("\n") == 1
+    assert "Traceback" not in captured.err
 
 
 @pytest.mark.parametrize(
@@ -128,6 +142,25 @@ def test_without_a_usable_prompt_it_ends_with_one_sentence(prompts, status, caps
 
 
 # ---- chat ----
+
+
+def test_the_output_has_the_form_that_is_asked_for(tmp_path, capsys):
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "array", "items": {"type": "boolean"}, "maxItems": 2}')
+    forms = [
+        ["--json-schema", str(schema)],
+        ["--regex", "[0-9]{2}"],
+        ["--choice", "é", "--choice", "x"],
+    ]
+    answers = []
+    for form in forms:
+        assert main(["generate", "Hello", *TINY, *form]) == 0
+        answers.append(capsys.readouterr().out.strip())
+    assert all(one in (True, False) for one in json.loads(answers[0])) and " " not in answers[0]
+    assert re.fullmatch("[0-9]{2}", answers[1]) and answers[2] in ("é", "x")
+    assert main(["generate", "Hello", *TINY, "--regex", "[0-9"]) == 1
+    assert "unclosed" in capsys.readouterr().err
+    assert main(["generate", "Hello", *TINY, "--json-schema", str(tmp_path / "none")]) != 0
 
 
 def test_chat_applies_the_models_template(llm, capsys):

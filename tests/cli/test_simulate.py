@@ -87,3 +87,44 @@ def test_bad_simulations_are_refused_in_one_sentence(
     assert said.out == "" and "Traceback" not in said.err
     assert message in said.err.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
+
+
+DRAFTS = ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 4}')
+
+
+def test_drafts_that_are_right_save_steps_and_wrong_ones_cost_time(capsys):
+    rates = ("--acceptance-rate", "0,0.7,1", "--rate", "0.5")
+    result, shown = answer(capsys, *SMALL, *DRAFTS, *rates)
+    never, often, always = result["configurations"]
+    assert never["draft_acceptance"] == 0 and always["draft_acceptance"] == 1
+    assert never["spec_decode_acceptance_length"] == 1 < often["spec_decode_acceptance_length"]
+    assert never["steps"] > often["steps"] > always["steps"]
+    assert never["mean_e2el_ms"] > often["mean_e2el_ms"] > always["mean_e2el_ms"]
+    assert "accepted" in shown
+    assert (
+        answer(capsys, *SMALL, *DRAFTS, *rates)[0]["configurations"][1]["steps"] == often["steps"]
+    )
+    plain = answer(capsys, *SMALL, "--rate", "0.5")[0]["configurations"][0]
+    assert "draft_acceptance" not in plain and plain["steps"] >= never["steps"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (DRAFTS, "give --speculative-config and --acceptance-rate together"),
+        (("--acceptance-rate", "0.5"), "give --speculative-config and --acceptance-rate together"),
+        ((*DRAFTS, "--acceptance-rate", "1.5"), "must be from 0 to 1; got 1.5"),
+        (
+            (
+                "--speculative-config",
+                '{"method": "draft_model", "model": "house", "num_speculative_tokens": 4}',
+                "--acceptance-rate", "0.5",
+            ),
+            "do not say how long a draft model takes",
+        ),
+        ((DRAFTS[0], '{"method": "ngram", "num_speculative_tokens": 17}'), "at most block_size"),
+    ],
+)  # fmt: skip
+def test_drafts_that_cannot_be_simulated_are_refused_in_one_sentence(capsys, options, message):
+    assert cli.main(["simulate", *SMALL, *options]) == 2
+    assert message in capsys.readouterr().err

@@ -386,8 +386,8 @@ def test_nan_keys_and_values_fail_only_their_own_request_also_after_it_ended(bad
     engine.add_request("sick", ids(5), SamplingParams(max_tokens=40, ignore_eos=True))
     engine.step()
     table = engine.inspect().sequences["sick.0"].block_table
-    for layer in range(model.config.num_hidden_layers):
-        engine._stepper.runner._attention.value_cache(layer)[table[0]] = bad
+    for cache in engine._stepper.runner._attention.kv_caches:
+        cache[table[0], :, cache.shape[2] // 2 :] = bad  # values come after keys
     mixed = run(engine, {"a": 3, "b": 4}, temperature=temperature)
     assert "sick.0" in mixed["sick"].error and "NaN" in mixed["sick"].error
     assert [mixed[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]

@@ -95,7 +95,7 @@ def test_the_defaults_are_those_of_vllm():
         "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0,
         "seed": None, "logprobs": None, "prompt_logprobs": None, "logit_bias": None,
         "stop": [], "stop_token_ids": [], "include_stop_str_in_output": False,
-        "ignore_eos": False, "skip_special_tokens": True,
+        "ignore_eos": False, "skip_special_tokens": True, "structured_outputs": None,
         "output_kind": RequestOutputKind.CUMULATIVE,
     }  # fmt: skip
 

@@ -29,6 +29,7 @@ RIGHT = [
         "output[rows] + share * (other.float() - output[rows])",
     ),
     ("top-p", "mass_before < top_p * total", "mass_before / total < top_p"),
+    ("few-bits", "round((weight - minimum) / scale)", "int((weight - minimum) / scale + 0.5)"),
 ]
 
 NAMELESS = [

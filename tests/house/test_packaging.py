@@ -22,7 +22,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from minivllm.errors import TRITON
-from minivllm.runtime.store.house_model import DIGESTS, FILES, house_checkpoint
+from minivllm.runtime.checkpoint.digests import DIGESTS
+from minivllm.runtime.store.house_model import FILES, house_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKED = ("kernels", "tui", "lessons")

@@ -9,9 +9,8 @@ from support.engine.identity_runs import BASE, SCHEDULES, assert_same_or_tie, ge
 
 from minivllm import LLM, EngineConfig, SamplingParams
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import ConfigError, ModelDownloadError
+from minivllm.errors import ConfigError
 from minivllm.runtime.loader import LoadedModel, load_model
-from minivllm.runtime.store.model_store import resolve_model
 
 pytestmark = [
     pytest.mark.gpu,
@@ -75,11 +74,7 @@ def test_greedy_tokens_on_cuda_equal_those_on_the_cpu(
 
 
 @pytest.fixture(scope="module")
-def smollm2_on_cuda() -> LoadedModel:
-    try:
-        resolve_model("smollm2")
-    except ModelDownloadError as error:
-        pytest.skip(f"this machine has no SmolLM2 and cannot fetch it: {error}")
+def smollm2_on_cuda(smollm2_path) -> LoadedModel:
     return load_model(dataclasses.replace(BASE, device="cuda"))
 
 

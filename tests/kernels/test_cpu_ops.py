@@ -6,12 +6,14 @@ import sys
 
 import pytest
 import torch
+from support.model.stored_weights import float_panels
 from support.patience import SOON
 
 from minivllm.kernels import reference_ops
 from minivllm.kernels.cpu import library
 from minivllm.kernels.cpu.library import CpuKernelsError, load_cpu_library
-from minivllm.kernels.cpu.ops import LANES, CpuOps
+from minivllm.kernels.cpu.ops import CpuOps
+from minivllm.kernels.cpu.packed_matrix import LANES
 from minivllm.runtime.cpu.load import load_cpu_ops
 
 
@@ -52,12 +54,13 @@ def test_silu_matches_its_reference_over_its_whole_range(ops):
 def test_a_product_is_bitwise_the_same_in_every_batch(ops, num_threads):
     torch.manual_seed(0)
     x, panels = torch.randn(300, 65), torch.randn(9, 65, LANES)
-    alone = torch.cat([ops.linear(row[None], panels) for row in x])
+    matrix = float_panels(panels)
+    alone = torch.cat([ops.linear(row[None], matrix) for row in x])
     before = torch.get_num_threads()
     torch.set_num_threads(num_threads)
     try:
         for num_rows in (*range(2, 34), 300):
-            assert torch.equal(ops.linear(x[:num_rows].clone(), panels), alone[:num_rows]), (
+            assert torch.equal(ops.linear(x[:num_rows].clone(), matrix), alone[:num_rows]), (
                 f"{num_rows} rows"
             )
     finally:
@@ -78,9 +81,10 @@ def test_results_are_bitwise_the_same_when_the_compiler_avoids_fused_operations(
     unfused = CpuOps(load_cpu_library(tmp_path))
     torch.manual_seed(0)
     x, panels, weight = torch.randn(16, 64), torch.randn(9, 64, LANES), torch.randn(64)
-    expected = ops.linear(x, panels)
+    matrix = float_panels(panels)
+    expected = ops.linear(x, matrix)
     for num_rows in range(1, 17):
-        assert torch.equal(unfused.linear(x[:num_rows].clone(), panels), expected[:num_rows]), (
+        assert torch.equal(unfused.linear(x[:num_rows].clone(), matrix), expected[:num_rows]), (
             f"{num_rows} rows"
         )
     assert torch.equal(unfused.rms_norm(x, weight, 1e-5), ops.rms_norm(x, weight, 1e-5))
@@ -92,7 +96,7 @@ def test_a_nan_row_spoils_no_other(name, ops):
     x, panels, weight = torch.randn(20, 32), torch.randn(2, 32, LANES), torch.ones(32)
     compute = {
         "rms_norm": lambda: ops.rms_norm(x, weight, 1e-5),
-        "linear": lambda: ops.linear(x, panels),
+        "linear": lambda: ops.linear(x, float_panels(panels)),
     }[name]
     clean = compute()
     x[7, 3] = float("nan")

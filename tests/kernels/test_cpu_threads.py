@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.model.stored_weights import float_panels
 
-from minivllm.kernels.cpu.ops import LANES
+from minivllm.kernels.cpu import library
+from minivllm.kernels.cpu.packed_matrix import LANES
 from minivllm.runtime.cpu.load import load_cpu_ops
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -95,30 +97,31 @@ def test_a_second_caller_does_not_wait_for_the_first(share):
 
 def test_a_child_process_computes_what_its_parent_does():
     ops = load_cpu_ops()
-    if not ops.linear_is_fast:
+    if "avx512f" not in library._processor_flags():
         pytest.skip("OpenMP's threads do not survive a fork")
-    x, panels = torch.randn(16, 640), torch.randn(40, 640, LANES)
+    x, matrix = torch.randn(16, 640), float_panels(torch.randn(40, 640, LANES))
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        expected = ops.linear(x, panels)
+        expected = ops.linear(x, matrix)
         if (child := os.fork()) == 0:
             signal.alarm(60)
             os._exit(
-                0 if all(torch.equal(ops.linear(x, panels), expected) for _ in range(50)) else 1
+                0 if all(torch.equal(ops.linear(x, matrix), expected) for _ in range(50)) else 1
             )
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert torch.equal(ops.linear(x, panels), expected)
+        assert torch.equal(ops.linear(x, matrix), expected)
     finally:
         torch.set_num_threads(before)
 
 
 def test_a_separate_thread_gets_the_same_bits_while_others_compute():
-    ops, x, panels = load_cpu_ops(), torch.randn(16, 640), torch.randn(40, 640, LANES)
-    expected, results = ops.linear(x, panels), []
+    ops, x = load_cpu_ops(), torch.randn(16, 640)
+    matrix = float_panels(torch.randn(40, 640, LANES))
+    expected, results = ops.linear(x, matrix), []
 
     def compute() -> None:
-        results.append(all(torch.equal(ops.linear(x, panels), expected) for _ in range(100)))
+        results.append(all(torch.equal(ops.linear(x, matrix), expected) for _ in range(100)))
 
     threads = [threading.Thread(target=compute) for _ in range(4)]
     for thread in threads:

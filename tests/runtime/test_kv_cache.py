@@ -1,5 +1,7 @@
 """How many blocks fit, and what counts as free memory."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -19,6 +21,12 @@ SMOLLM2_SPEC = KVCacheSpec(
 
 def test_the_cache_has_only_whole_blocks_and_less_than_one_is_refused():
     size = SMOLLM2_SPEC.bytes_per_block
+    int8, half = (
+        replace(SMOLLM2_SPEC, dtype=torch.float32, kv_cache_dtype=kind).bytes_per_block
+        for kind in ("int8_per_token_head", "bfloat16")
+    )
+    # a scale of 4 bytes with 64 numbers of 1 byte
+    assert (int8, half) == (2 * 30 * 3 * 16 * (64 + 4), 2 * 30 * 3 * 16 * 64 * 2)
     for num_bytes, num_blocks in ((size, 1), (2 * size - 1, 1), (2 * size, 2)):
         assert num_blocks_that_fit(SMOLLM2_SPEC, num_bytes) == num_blocks
     for num_bytes in (-5, 0, size - 1):

@@ -36,7 +36,9 @@ def change_config(directory: Path, **changes: object) -> None:
 def test_a_cpu_computes_in_float32_unless_told_otherwise(copied, asked, expected):
     change_config(copied, dtype="float16")
     model = load_model(EngineConfig(model=str(copied), dtype=asked, device="cpu"))
-    assert model.dtype == expected == model.decoder.embed_tokens(torch.tensor([0])).dtype
+    assert model.dtype == expected
+    # In bfloat16, only the matrices are: the hidden states between them are float32.
+    assert model.decoder.embed_tokens(torch.tensor([0])).dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtype, size", [(torch.float32, 4), (torch.bfloat16, 2)])
@@ -50,8 +52,9 @@ def test_a_log_has_the_bytes_of_the_weights_and_of_a_block(copied, dtype, size, 
     )  # fmt: skip
     model = load_model(config)
     engine = LLMEngine.from_model(config, model)
-    num_weights = sum(shard.numel() for _, shard in random_weights(model.config, 0))
-    assert engine.log_header().weight_bytes == num_weights * size
+    weights = [weight for _, weight in random_weights(model.config, 0)]
+    num_bytes = sum(weight.numel() * (4 if weight.dim() == 1 else size) for weight in weights)
+    assert engine.log_header().weight_bytes == num_bytes  # norms are float32
     caches = engine._stepper.runner._attention.kv_caches
     assert 7 * engine.log_header().block_bytes == sum(cache.nbytes for cache in caches)
 
@@ -110,11 +113,12 @@ load_model, peak = loader.load_model, \
 lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 load_model(EngineConfig(model="tiny-random", device="cpu"))
 before = peak()
-load_model(EngineConfig(model=sys.argv[1], device="cpu", dtype="float32"))
-print(peak() - before)
+model = load_model(EngineConfig(model=sys.argv[1], device="cpu", dtype="float32"))
+print(peak() - before, model.weight_bytes)
 """
     child = subprocess.run(
         [sys.executable, "-c", code, smollm2_path], capture_output=True, text=True, check=True
     )
-    weights = 538_090_000
-    assert int(child.stdout) < 1.15 * weights + 50 * MIB
+    added, weights = map(int, child.stdout.split())
+    table = 31 * MIB  # the largest matrix, in Q8_0
+    assert added < 1.05 * weights + table + 20 * MIB

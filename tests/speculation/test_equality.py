@@ -4,6 +4,7 @@ The tokens of tiny random models are a hard case: no token is much more likely t
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,7 @@ from support.engine.identity_runs import run
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.state import Counters
+from minivllm.outputs import CompletionOutput
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -36,11 +38,16 @@ SAMPLING = st.fixed_dictionaries(
         "repetition_penalty": st.sampled_from([1.0, 1.3]),
         "presence_penalty": st.sampled_from([0.0, 0.5]),
         "frequency_penalty": st.sampled_from([0.0, 0.5]),
+        "min_p": st.sampled_from([0.0, 0.1]),
+        "logit_bias": st.sampled_from([None, {9: 3.0, 200: -5.0}]),
         "min_tokens": st.sampled_from([0, 6]),
+        "stop": st.sampled_from([[], ["e", "!"]]),
+        "stop_token_ids": st.sampled_from([[], [9, 30, 31]]),
         "n": st.sampled_from([1, 1, 4]),
-        "seed": st.integers(0, 99),
+        "seed": st.sampled_from([None, 3, 99]),
         "max_tokens": st.integers(6, 24),
         "logprobs": st.sampled_from([None, 1]),
+        "prompt_logprobs": st.sampled_from([None, 1]),
     }
 )
 REQUESTS = st.lists(
@@ -63,12 +70,29 @@ def tiny(tiny_random_path) -> LoadedModel:
     return load_model(BASE)
 
 
+class Near(float):
+    """A log-probability. Its last bits depend on how many rows the step has."""
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        return abs(self - other) < 1e-3
+
+
+class Completion(NamedTuple):
+    token_ids: list[int]
+    text: str
+    finish_reason: str
+    stop_reason: int | str | None
+    logprobs: list[Near] | None
+
+
 def tokens_of(
     model: LoadedModel, requests: list[tuple], **options: object
-) -> tuple[dict[str, list[list[int]]], Counters]:
-    """The tokens of each request's outputs, and the engine's totals."""
+) -> tuple[dict[str, list[Completion]], Counters]:
+    """What each request got, and the engine's totals."""
     engine = LLMEngine.from_model(dataclasses.replace(BASE, **options), model)
-    found: dict[str, list[list[int]]] = {}
+    found: dict[str, list[Completion]] = {}
     late = sorted(enumerate(requests), key=lambda one: one[1][2])
     step = 0
     while late or engine.has_unfinished_requests():
@@ -77,9 +101,18 @@ def tokens_of(
             params = SamplingParams(**sampling, output_kind=RequestOutputKind.FINAL_ONLY)
             engine.add_request(f"r{number}", {"prompt_token_ids": STEM[:length]}, params)
         for output in engine.step():
-            found[output.request_id] = [one.token_ids for one in output.outputs]
+            found[output.request_id] = [completion(one) for one in output.outputs]
         step += 1
     return found, engine.inspect().counters
+
+
+def completion(output: CompletionOutput) -> Completion:
+    logprobs = output.logprobs and [
+        Near(choices[token].logprob)
+        for token, choices in zip(output.token_ids, output.logprobs, strict=True)
+    ]
+    reasons = output.finish_reason, output.stop_reason
+    return Completion(output.token_ids, output.text, *reasons, logprobs)
 
 
 @settings(

@@ -86,7 +86,7 @@ def test_a_draft_model_with_another_vocabulary_is_refused(tiny_random_path) -> N
 def test_the_draft_models_cache_counts_when_memory_is_checked(monkeypatch) -> None:
     options = {"model": "tiny-random", "device": "cpu", "num_gpu_blocks_override": 100}
     model = load_model(EngineConfig(**options))
-    of_one = kv_cache.KVCacheSpec.of(model.config, 16, model.dtype).bytes_per_block
+    of_one = model.kv_cache_spec(16).bytes_per_block
     monkeypatch.setattr(kv_cache, "available_cpu_memory", lambda: 150 * of_one)
     LLMEngine.from_model(EngineConfig(**options), model)
     with pytest.raises(ConfigError, match="A KV cache of 100 blocks needs"):

@@ -1,5 +1,6 @@
 """Every view follows a run with drafts: dashboard, facts, KV feed, metrics, keyframes."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +9,7 @@ from support.engine.random_histories import History
 from minivllm.events import types as ev
 from minivllm.events.ledger import RequestLedger
 from minivllm.events.recording.fold_codec import FOLD
+from minivllm.lab.compare.latency import measure_latencies
 from minivllm.lessons.scenarios.facts import RunFacts
 from minivllm.server.feeds.kv_feed import KVEventFeed
 from minivllm.server.metrics.router import EngineMetrics
@@ -56,6 +58,13 @@ def test_facts_metrics_and_ledger_count_each_token_once(history: History) -> Non
     applied(history, lambda event: type(event) in ledger.APPLY and ledger.apply(event))
     assert facts.fold.counters.generation_tokens == num_tokens
     assert metrics._totals.counters["generation_tokens"] == num_tokens
+    # As in vLLM, all tokens of a step make one gap.
+    steps = Counter((one.seq_id, one.step) for one in history.engine.events_of(ev.TokenSampled))
+    assert len(steps) < num_tokens
+    num_gaps = len(steps) - len({seq_id for seq_id, _ in steps})
+    gaps = metrics._totals.histograms["inter_token_latency_seconds"].snapshot()
+    assert gaps.buckets()[-1] == ("+Inf", num_gaps)
+    assert len(measure_latencies(history.engine.events).between_tokens) == num_gaps
 
 
 def test_the_kv_feed_stores_whole_blocks_of_final_tokens(history: History) -> None:

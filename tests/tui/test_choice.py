@@ -286,7 +286,7 @@ def test_a_selected_sequence_is_watched_once_and_only_until_w_stops_it(shared_pr
     async def look(pilot) -> None:
         await show_screen(pilot, "overview")
         name = app.model.fold.running[0]
-        calls = lambda: [call for call in control.calls if call[0] == "explain_tokens"]  # noqa: E731
+        calls = lambda: [one for one in control.calls if one[0] == "explain_tokens"]  # noqa: E731
         for _ in range(2):
             await click(pilot, "slots", short_name(name))
             assert calls() == [("explain_tokens", name, True)]
@@ -299,13 +299,18 @@ def test_a_selected_sequence_is_watched_once_and_only_until_w_stops_it(shared_pr
     drive(app, look)
 
 
-def test_the_choice_screen_watches_the_first_sequence_if_none_is_selected(shared_prefix) -> None:
+@pytest.mark.parametrize("key", ["7", "N"])
+def test_the_choice_screen_and_phases_watch_the_first_sequence_if_none_is_selected(
+    key: str, shared_prefix
+) -> None:
     app = app_for(shared_prefix.run(22), control=(control := FakeControl()))
 
     async def look(pilot) -> None:
+        await pilot.press(key)
         await show_screen(pilot, "choice")
         first = app.model.fold.running[0]
-        assert ("explain_tokens", first, True) in control.calls
+        calls = [call for call in control.calls if call[0] in ("explain_tokens", "step_phase")]
+        assert calls == [("explain_tokens", first, True), ("step_phase",)][: 1 + (key == "N")]
         assert app.context.selection.seq_id == first
         assert "its next one is" in " ".join(drawn(app, "choice"))
 

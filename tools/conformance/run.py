@@ -39,9 +39,9 @@ def main() -> int:
     )
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
     args = parser.parse_args()
-    from minivllm.runtime.store.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_for_transformers
 
-    checkpoint = str(resolve_model(args.model))
+    checkpoint = str(resolve_for_transformers(args.model))
     clients: dict[str, Callable[..., str]] = {
         "lm-eval": _lm_eval,
         "litellm": _litellm,

@@ -6,6 +6,10 @@ Prompts are held out: training never shows them. An answer is grammatical if the
 its sentences. To be right it must also fit its prompt: a story needs the same names and things from
 its first sentence to its last, an answer about serving or the world belongs to its question, and a
 task's answer is computed from the prompt.
+
+The shipped weights (2026-11-23): 99.0 % grammatical and 90.5 % right, and all 331 questions about
+serving are right; training takes 28 minutes on two idle cores. With less than 95 % grammatical, or
+a wrong answer about serving, the exit status is 1: do not ship such weights.
 """
 
 import argparse
@@ -25,6 +29,7 @@ SEED = 1_000_003
 """Not the seed of any training; the held-out prompts themselves are never trained on."""
 _MAX_TOKENS = 300
 _BATCH = 25
+LEAST_GRAMMATICAL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +146,7 @@ def _line(name: str, answers: list[JudgedAnswer]) -> str:
     return f"{name:8}{len(answers):6}{grammatical / len(answers):12.1%}{right / len(answers):8.1%}"
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--prompts", type=int, default=NUM_PROMPTS)
@@ -149,17 +154,22 @@ def main() -> None:
     arguments = parser.parse_args()
     model = AutoModelForCausalLM.from_pretrained(arguments.checkpoint, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(arguments.checkpoint)
-    for title, asked in (
-        ("held-out prompts", held_out_prompts(arguments.prompts)),
-        ("all questions about serving", every_serving_question()),
+    held_out = judge(model, tokenizer, held_out_prompts(arguments.prompts))
+    serving = judge(model, tokenizer, every_serving_question())
+    for title, answers in (
+        ("held-out prompts", held_out),
+        ("all questions about serving", serving),
     ):
-        answers = judge(model, tokenizer, asked)
         print(f"{title}\n{report(answers)}")
         for one in answers if arguments.show else ():
             if not one.right:
                 why = "wrong" if one.grammatical else "broken"
                 print(f"  {one.kind}, {why}: {one.prompt!r}\n    {one.text!r}")
+    grammatical = sum(one.grammatical for one in held_out) / len(held_out)
+    is_good = grammatical >= LEAST_GRAMMATICAL and all(one.right for one in serving)
+    print("good enough to ship" if is_good else "NOT good enough to ship: see --show")
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

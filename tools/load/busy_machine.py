@@ -130,11 +130,11 @@ def _answer(args: argparse.Namespace) -> None:
     import torch
 
     from minivllm.lab.bench.throughput.peers import MinivllmEngine, TransformersPeer
-    from minivllm.runtime.store.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_for_transformers
 
     kind, _, num_threads = args.serve.partition(":")
     torch.set_num_threads(int(num_threads or 2))
-    checkpoint = resolve_model(args.model)
+    checkpoint = resolve_for_transformers(args.model)
     engine = (
         TransformersPeer(checkpoint, "float32", "cpu")
         if kind == "transformers"

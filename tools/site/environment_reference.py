@@ -67,7 +67,10 @@ OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
         ),
         "HF_ENDPOINT": "A mirror of the Hub.",
         "HF_TOKEN": "Your token for the Hub, for models that require one.",
-        "HF_HUB_OFFLINE": "`1`: do not ask the Hub. `smollm2` can still come from PyPI; `--model house` needs no download.",
+        "HF_HUB_OFFLINE": (
+            "`1`: download no model, neither from the Hub nor from PyPI; `--model house` needs no"
+            " download."
+        ),
         "OMP_NUM_THREADS": "Number of CPU threads that torch uses.",
         "CUDA_VISIBLE_DEVICES": "The GPUs that torch can use.",
     }
@@ -76,7 +79,7 @@ OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
 FILES: tuple[tuple[str, str, str], ...] = (
     (
         "`~/.cache/minivllm`",
-        "Models created here, and GGUF files converted to checkpoints. You can delete it: models"
+        "Models created here, and what minivllm prepares for GGUF files. You can delete it: models"
         " are created or downloaded again when needed.",
         "minivllm.runtime.paths:default_cache_root",
     ),

@@ -23,7 +23,7 @@ from page_text import (
 )
 
 from minivllm.events import types as ev
-from minivllm.events.types import blocks, drafts, explanations, kernels, requests, steps
+from minivllm.events.types import blocks, drafts, explanations, grammars, kernels, requests, steps
 from minivllm.sampling_params import SamplingParams
 
 COMMON: Mapping[str, str] = MappingProxyType(
@@ -88,6 +88,7 @@ _SUBJECTS: tuple[tuple[str, ModuleType], ...] = (
     ("Steps, tokens and the log", steps),
     ("Blocks", blocks),
     ("Drafts", drafts),
+    ("Grammars", grammars),
     ("Why a token", explanations),
     ("Kernels", kernels),
 )

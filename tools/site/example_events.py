@@ -21,6 +21,7 @@ from minivllm.events import types as ev
 from minivllm.events.recording.lines import encode_event
 from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
+from minivllm.structured_outputs_params import StructuredOutputsParams
 
 RECORDINGS = (
     "memory-pressure.jsonl",
@@ -83,7 +84,8 @@ def _engine_lines() -> list[str]:
     engine.add_request("eve", "Hello, world", _stop_that_does_not_come(events, greedy))
     while engine.has_unfinished_requests():
         engine.step()
-    draws = SamplingParams(temperature=0.8, top_k=4, max_tokens=1)
+    letter = StructuredOutputsParams(regex="[a-z]")
+    draws = SamplingParams(temperature=0.8, top_k=4, max_tokens=1, structured_outputs=letter)
     engine.add_request("fay", "Hello, world", draws)
     engine.explain_tokens("fay.0")
     engine.step()

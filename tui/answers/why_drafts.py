@@ -35,7 +35,8 @@ def why_drafts(model: DashboardModel, item: ScheduledState) -> str:
 
 def _source(model: DashboardModel, draft: DrawnDraft) -> str:
     if draft.source != "ngram" or draft.match is None or not draft.match_length:
-        return " of the draft model" if draft.source == "draft_model" else ""
+        whose = {"draft_model": " of the draft model", "grammar": " that the grammar forces"}
+        return whose.get(draft.source, "")
     last = plural(draft.match_length, "token")
     return (
         f", which followed its last {last} before, at position {draft.match + draft.match_length:,}"

@@ -82,6 +82,8 @@ def _before_the_draw(model: DashboardModel, event: ev.TokenExplained) -> str:
 
 def cut_words(cut: ev.SamplingCut) -> str:
     """A cut with its value, such as `top-p 0.9`."""
+    if cut.name == "structured_outputs":
+        return "grammar"
     return f"{cut.name.replace('_', '-')} {cut.value:g}"
 
 

@@ -1,6 +1,7 @@
 """Lines of styled text. Panels make them, tests read them, and `Panel` paints them.
 
     ("3 blocks", "hue3*!@block:12")     text; style hue3, bold, reverse; a click selects block 12
+    ("hits ", "muted@do:app.quit")      a click runs this action of Textual
 
 A line is a tuple of such spans. Style names are not colours: a line works in every theme.
 """
@@ -110,12 +111,26 @@ def targets_of(lines: list[Line]) -> list[Target]:
     return list(dict.fromkeys(target for target in found if target is not None))
 
 
-def target_at(a_line: Line, x: int) -> Target | None:
+def style_at(a_line: Line, x: int) -> str:
+    """The style in column `x`; empty to the right of the line."""
     for text, style in a_line:
         x -= cell_len(text)
         if x < 0:
-            return target_of(style)
-    return None
+            return style
+    return ""
+
+
+def doing(style: str, action: str) -> str:
+    """The style of text that runs an action of Textual when the user clicks on it."""
+    return f"{style}@{_ACTION}{action}"
+
+
+def action_of(style: str) -> str | None:
+    _, _, action = style.partition(f"@{_ACTION}")
+    return action or None
+
+
+_ACTION = "do:"
 
 
 def highlight(a_line: Line, selection: Selection) -> Line:

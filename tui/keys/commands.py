@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from textual.binding import Binding
 from textual.keys import key_to_character
 
-from minivllm.tui.keys.files import save_picture, save_recording
+from minivllm.tui.keys.files import save_picture
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
@@ -119,9 +119,10 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
     Command("look.ids", "i", lambda app: app.look_keys.ids(),
             "Ids/words", "Show a block's tokens as ids or as words.", "Look"),
     Command("look.word_back", "less_than_sign", lambda app: app.look_keys.word(-1),
-            "Word back", "Show how the word before was chosen.", "Look", "<"),
+            "Word back", "Show how the word before was chosen. Left goes back in time.",
+            "Look", "<"),
     Command("look.word", "greater_than_sign", lambda app: app.look_keys.word(1),
-            "Word on", "Show how the next word was chosen.", "Look", ">"),
+            "Word on", "Show how the next word was chosen; right goes on in time.", "Look", ">"),
     Command("look.confidence", "c", lambda app: app.look_keys.confidence(),
             "Confidence", "Colour the words in the slots by the model's probability of them.",
             "Look"),
@@ -159,8 +160,7 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Dark/light", "Switch between dark and light.", "Dashboard"),
     Command("app.screenshot", "ctrl+s", lambda app: app.tell(save_picture(app)),
             "Screenshot", "Save the screen as an SVG picture.", "Dashboard"),
-    Command("app.export", "E",
-            lambda app: app.tell(save_recording(app.context.transport.recording)),
+    Command("app.export", "E", lambda app: app.windows.save(),
             "Export", "Save the recording and a Perfetto trace.", "Dashboard"),
     Command("app.next_recording", "ctrl+n", lambda app: app.next_recording(),
             "Next recording", "Open the next recording of those given to replay.", "Dashboard"),
@@ -168,10 +168,10 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Commands", "Find a command by its name.", "Dashboard"),
     Command("app.help", "question_mark,f1", lambda app: app.windows.help(),
             "Help", "Explain the focused panel, and list all keys.", "Dashboard", "?"),
-    Command("app.quit", "q", lambda app: app.action_quit(),
-            "Quit", "Leave the dashboard.", "Dashboard"),
-    Command("app.interrupt", "ctrl+c", lambda app: app.action_quit(),
-            "Quit", "Leave the dashboard, even from a window.", "Dashboard"),
+    Command("app.quit", "q", lambda app: app.windows.leave(),
+            "Quit", "Leave the dashboard; offers to save the requests that you sent.", "Dashboard"),
+    Command("app.interrupt", "ctrl+c", lambda app: app.windows.leave_at_once(),
+            "Quit", "Leave the dashboard at once, even from a window.", "Dashboard"),
 )  # fmt: skip
 
 LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (

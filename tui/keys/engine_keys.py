@@ -10,6 +10,7 @@ from minivllm.text import short_name
 from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl, Question
+from minivllm.tui.draw.selection import sequence
 from minivllm.tui.keys.time_keys import TimeKeys
 from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 from minivllm.tui.state.decisions import layer_and_head
@@ -49,6 +50,7 @@ class EngineKeys:
     def phase(self) -> None:
         if control := self._control():
             self._context.own.to_live()
+            self.watch_first()  # so that the candidates are on the screen before the draw
             control.step_phase()
 
     def add(self) -> None:
@@ -166,6 +168,13 @@ class EngineKeys:
                 if on
                 else f"The tokens of {name} are no longer explained."
             )
+
+    def watch_first(self) -> None:
+        """Select the first running sequence if none is selected, and watch it."""
+        selection, running = self._context.selection, self._context.transport.view.fold.running
+        if self._context.control is not None and running and not selection.seq_id:
+            selection.choose(sequence(running[0]))
+            self.watch_selected()
 
     def watch_selected(self) -> None:
         """Explain the selected sequence's next tokens, unless the user has stopped that."""

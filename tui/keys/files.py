@@ -1,4 +1,4 @@
-"""Write files into the current folder (ctrl+s and E); each function returns a sentence."""
+"""Write files into the current folder (ctrl+s, E and q); each function returns a sentence."""
 
 import time
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ def save_picture(app: "DashboardApp") -> str:
 
 
 def save_recording(recording: Recording) -> str:
+    """Raise `EventLogError` if the recording cannot be read, or its file cannot be written."""
     from minivllm.events.perfetto.export import export_perfetto
     from minivllm.events.recording.whole_file import whole_file
 
@@ -29,7 +30,5 @@ def save_recording(recording: Recording) -> str:
         with whole_file(f"{name}.perfetto.json") as file:
             export_perfetto(f"{name}.jsonl", file)
     except OSError as error:
-        return f"{error.filename} cannot be written: {error.strerror}."
-    except EventLogError as error:
-        return str(error)
+        raise EventLogError(f"{error.filename} cannot be written: {error.strerror}.") from error
     return f"Saved {name}.jsonl and {name}.perfetto.json (open it in ui.perfetto.dev)."

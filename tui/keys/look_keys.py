@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from minivllm.text import short_name
 from minivllm.tui.answers.why_tokens import how_to_explain
-from minivllm.tui.draw.selection import sequence, token
+from minivllm.tui.draw.selection import token
 from minivllm.tui.widgets.choice.choice import chosen_sequence
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -22,10 +22,8 @@ class LookKeys:
         """Names of the screens that `back` returns to, newest last."""
 
     async def screen(self, name: str) -> None:
-        selection, running = self._app.context.selection, self._app.model.fold.running
-        if name == "choice" and self._app.context.control and running and not selection.seq_id:
-            selection.choose(sequence(running[0]))  # so that there is something to see
-            self._app.engine_keys.watch_selected()
+        if name == "choice":
+            self._app.engine_keys.watch_first()  # so that there is something to see
         if name != self._app.current_mode:
             self.visited.append(self._app.current_mode)
             await self.go(name)

@@ -1,4 +1,4 @@
-"""The keys that open a window or answer a question: why, source, diff, go to, filter, help."""
+"""The keys that open a window or answer a question, such as why, go to and help."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 from textual.command import CommandPalette
 
+from minivllm.errors import EventLogError
 from minivllm.text import clean, fit, short_name
 from minivllm.tui.answers.code import rule_of, source_of
 from minivllm.tui.answers.diff import difference
@@ -13,7 +14,8 @@ from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
 from minivllm.tui.draw.portable import Ascii, to_ascii
 from minivllm.tui.draw.selection import Target, block, sequence
-from minivllm.tui.screens.dialogs import AskScreen, TextScreen, whole_number
+from minivllm.tui.keys.files import save_recording
+from minivllm.tui.screens.dialogs import AskScreen, LeaveScreen, TextScreen, whole_number
 from minivllm.tui.screens.help import HelpScreen
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -84,6 +86,38 @@ class Windows:
             " it for the events without it. Empty shows all."
         )
         self._app.push_screen(AskScreen("Show events", hint, self._context.event_filter), apply)
+
+    def save(self) -> None:
+        context = self._context
+        recording, num_events = context.transport.recording, len(context.transport.recording)
+        try:
+            self._app.tell(save_recording(recording))
+        except EventLogError as error:
+            self._app.tell(str(error))
+        else:
+            if recording is context.own.recording:
+                context.num_saved = num_events
+
+    def leave(self) -> None:
+        """Leave; before requests that the user has sent are lost, offer to save them."""
+        if self._context.holds_unsaved:
+            self._app.push_screen(LeaveScreen(), self._leave)
+        else:
+            self._app.exit()
+
+    def _leave(self, saves: bool | None) -> None:
+        if saves is None:
+            return
+        try:
+            message = save_recording(self._context.own.recording) if saves else None
+        except EventLogError as error:
+            self._app.tell(str(error))  # and stay, because the requests would be lost
+        else:
+            self._app.exit(message=message)
+
+    def leave_at_once(self) -> None:
+        lost = "The requests that you sent are not saved: next time, q offers to save them."
+        self._app.exit(message=lost if self._context.holds_unsaved else None)
 
     def goto(self) -> None:
         async def go(answer: str | None) -> None:

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from minivllm.tui.context import Context
 from minivllm.tui.draw.theme import Palette
+from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.boxes import PanelRow, ground
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.keybar import KeyBar
@@ -60,14 +61,14 @@ class DashboardScreen(Screen, inherit_bindings=False):
         self._panels = list(self.query(Panel))
         for panel in self.panels():
             panel.context = self.context
-        self.keybar = self.query_one(KeyBar)
+        self.keybar, self._timeline = self.query_one(KeyBar), self.query_one(TimeLine)
         self._restyle(self.app.current_theme)
         self.app.theme_changed_signal.subscribe(self, self._restyle)
         self.has_panels = True
 
     def _restyle(self, theme: Theme) -> None:
         """Apply a theme, even while another screen is in front."""
-        palette = Palette(theme.dark)
+        palette = Palette.of(theme)
         for panel in self.panels():
             panel.restyle(palette)
 
@@ -84,5 +85,24 @@ class DashboardScreen(Screen, inherit_bindings=False):
         yield from self._panels
 
     def draw(self) -> None:
-        for panel in self.panels():
-            panel.show(self.context.transport.view)
+        model = self.context.transport.view
+        self.redraw((panel, model) for panel in self.panels())
+
+    def redraw(self, shown: Iterable[tuple[Panel, DashboardModel]]) -> None:
+        """Draw panels, and refresh all their changed rows as regions of one widget.
+
+        For each refreshed widget, Textual sends and handles messages, which took more of a frame
+        than painting.
+        """
+        rows: list[Region] = []
+        origin = self._timeline.content_region.offset
+        for panel, model in shown:
+            changed = panel.redraw(model)
+            if not panel.caches_rows:
+                if changed:
+                    panel.refresh(*changed)
+            elif changed:
+                by = panel.content_region.offset - origin
+                rows += [row.translate(by) for row in changed]
+        if rows:
+            self._timeline.refresh(*rows)

@@ -38,5 +38,7 @@ class CompareScreen(DashboardScreen):
         self._watch.set_class(second is None or self.context.behind is not None, "-away")
         self._comparison.set_class(second is None, "-away")
         self._comparison.set_class(self.context.behind is not None, "-race")
-        for panel in self.panels():
-            panel.show(second.view if second is not None and panel.id == "side-b" else first.view)
+        self.redraw(
+            (panel, second.view if second is not None and panel.id == "side-b" else first.view)
+            for panel in self.panels()
+        )

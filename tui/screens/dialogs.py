@@ -124,9 +124,8 @@ class RaceScreen(AskScreen):
             "Race two configurations",
             "The requests of this run, served again by two engines with the same memory. Parts,"
             " joined by +: continuous, static or sequential (batching); paged or contiguous"
-            " (memory); chunked or unchunked (prefill); plain or ngram (drafts); delay. tab"
-            " moves to"
-            " the other side.",
+            " (memory); chunked or unchunked (prefill); plain or ngram (drafts); kv-float32 or"
+            " kv-int8 (cache); delay. tab moves to the other side.",
             entry.a,
         )
         self._second = entry.b
@@ -143,6 +142,28 @@ class RaceScreen(AskScreen):
             self.refuse(str(error))
         else:
             self.dismiss(Entry(*names))
+
+
+class LeaveScreen(ModalScreen[bool | None]):
+    """Asks whether to save the run: True or False; None to stay in the dashboard."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "dismiss(True)", "Save", id="leave.save"),
+        Binding("q", "dismiss(False)", "Leave", id="leave.quit"),
+        Binding("escape", "dismiss", "Back", id="leave.close"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="ask") as box:
+            box.border_title = "Save this run before you leave?"
+            box.border_subtitle = "esc to go back"
+            yield Static("No file has the requests that you sent.\n")
+            for key, action, words in (
+                ("enter", "dismiss(True)", "saves a recording in this folder and leaves"),
+                ("q", "dismiss(False)", "leaves without it"),
+            ):
+                row = f"[@click=screen.{action}][bold]{key}[/bold] {words}[/]"
+                yield Static(Content.from_markup(row))
 
 
 class TextScreen(ModalScreen[None]):

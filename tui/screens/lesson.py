@@ -82,6 +82,17 @@ class LessonScreen(DashboardScreen):
         else:
             self._run(self._lesson.forward)
 
+    def action_guess(self, number: str) -> None:
+        """A click on an answer: choose it, or give it if it is chosen."""
+        text = self._text
+        if not self._lesson.page.waits or text.busy:
+            return
+        if text.typed == number:
+            self.next_page()
+        else:
+            text.typed, text.trouble = number, ""
+            text.show_again()
+
     def page_back(self) -> None:
         self._run(self._lesson.back)
 

@@ -22,8 +22,9 @@ class RequestsScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         with PanelColumn(id="requests-body"):
-            yield Timelines(id="timelines")
-            yield LatencyCharts(id="latency")
+            timelines = Timelines(id="timelines")
+            yield timelines
+            yield LatencyCharts(timelines, id="latency")
             with PanelRow(id="requests-chosen"):
                 yield RequestDetail(id="request-detail")
                 yield BranchTree(id="branches")

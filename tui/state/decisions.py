@@ -123,6 +123,8 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
             )
         case "preempted_this_step":
             return "preemption this step"
+        case "grammar_not_compiled":
+            return "grammar not compiled yet"
         case "no_contiguous_run":
             return f"needs {plural(need, 'contiguous block')}, longest run {free}"
         case "static_batch":
@@ -312,6 +314,11 @@ _NUMBERS = {
     ),
     ev.TokenSampled: lambda e: (
         f"{short_name(e.seq_id)} samples “{clean(e.text[:200])}” (token {e.token_id})"
+    ),
+    ev.GrammarState: lambda e: (
+        f"the grammar of {short_name(e.seq_id)} allows {plural(e.num_allowed, 'token')}"
+        + ("" if e.refused_token_id is None else f", and refuses token {e.refused_token_id}")
+        + (f" with probability {e.refused_probability:.1%}" if e.refused_probability else "")
     ),
     ev.TokenExplained: _explained,
     ev.TextFlushed: lambda e: (

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Footer
 
-from minivllm.tui.draw.theme import DARK, LIGHT, Palette, plain
+from minivllm.tui.draw.theme import DARK, LIGHT, Palette, themes_for
 from minivllm.tui.vllm.source import VllmSource
 from minivllm.tui.vllm.vllm_panels import (
     VllmBlocks,
@@ -56,8 +56,9 @@ class VllmApp(App[None]):
 
     def __init__(self, source: VllmSource, *, ascii: bool = False) -> None:
         super().__init__()
-        for theme in (DARK, LIGHT):
-            self.register_theme(plain(theme) if ascii else theme)
+        colours = None if self.no_color else self.console.color_system
+        for theme in themes_for(colours, ascii=ascii):
+            self.register_theme(theme)
         self.theme = DARK.name
         self._source = source
         self._ascii = ascii
@@ -100,7 +101,7 @@ class VllmApp(App[None]):
 
     def _restyle(self) -> None:
         for panel in self.query(VllmPanel):
-            panel.restyle(Palette(self.current_theme.dark))
+            panel.restyle(Palette.of(self.current_theme))
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name

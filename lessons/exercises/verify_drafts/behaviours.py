@@ -70,7 +70,7 @@ def accepts(case: Case) -> Iterator[str]:
     "an error ends the final tokens, and is none itself",
     task=1,
     points=1,
-    hint="What has a row with a SamplingError instead of a token, and what do the rows before it have?",
+    hint="What has a row with a SamplingError instead of a token? And the rows before it?",
     cases=lambda draw: rows_of(draw, may_fail=True),
     examples=100,
 )

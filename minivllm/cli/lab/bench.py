@@ -16,11 +16,12 @@ BENCHES = {
     "serve": "a running server under load, as `vllm bench serve` does",
     "kernels": ("attention and cache-write kernels, compared with a device copy and with peers"),
     "memory": "peak memory compared with weights and KV cache",
+    "quality": "what smaller weights cost: perplexity, and how often the top token is the same",
     "startup": "time from the start of Python to the first token, by part",
 }
 """Name of a bench and of its module in `minivllm.lab.bench` -> what the bench measures."""
 
-IN_A_FOLDER = frozenset({"dashboard", "kernels", "serve", "step", "throughput"})
+IN_A_FOLDER = frozenset({"dashboard", "kernels", "quality", "serve", "step", "throughput"})
 """Benches with several files, such as `minivllm.lab.bench.step.step`."""
 
 

@@ -3,7 +3,8 @@
     minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256 --model
     tiny-random
 
-Every number is computed from recordings of both sides, which must have the same number of blocks.
+Every number is computed from recordings of both sides. Their KV caches have the same bytes; with
+another `kv_cache_dtype` these are more blocks.
 On a CPU all times are processor time of the engine's thread, which hardly depends on how busy the
 machine is.
 """
@@ -12,11 +13,11 @@ import argparse
 import shlex
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minivllm.cli.loading import loading
 from minivllm.config import EngineConfig
 from minivllm.configurations import PARTS, parse_configuration
-from minivllm.errors import BenchError
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.common.report import (
     add_json_argument,
@@ -29,7 +30,11 @@ from minivllm.lab.compare.plot import check_plot, plot_comparison
 from minivllm.lab.compare.run import Run, check_trace, run_trace
 from minivllm.lab.compare.trace import TRACE_NAMES, Trace, make_trace
 
+if TYPE_CHECKING:
+    from minivllm.runtime.loader import LoadedModel
+
 _ROWS = (
+    ("blocks of the KV cache", "num_blocks", "{:,}"),
     ("waste: allocated but unused", "kv_waste", "{:.1%}"),
     ("all memory: used", "kv_used", "{:.1%}"),
     ("  reserved, written later", "kv_reserved", "{:.1%}"),
@@ -90,27 +95,20 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         check_plot(Path(args.plot))
     common = {"model": args.model, "dtype": args.dtype, "seed": args.seed}
-    memory = (
-        {}
-        if args.kv_budget is None
-        else {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": args.kv_budget}
-    )
     with loading(args.model):
         from minivllm.runtime.loader import load_model
 
         set_num_threads(args.num_threads)
         model = load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
+    budget = args.kv_budget or _bytes_of_blocks(EngineConfig(**common, **trace.options), model)
+    memory = {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": budget}
     configs = [
         EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides
     ]
     # Check both sides before either runs, so that an error costs no time.
-    num_blocks = [check_trace(config, model, trace) for config in configs]
-    if num_blocks[0] != num_blocks[1]:
-        raise BenchError(
-            f"The sides would have {num_blocks[0]} and {num_blocks[1]} blocks, which is not a fair"
-            " comparison."
-        )
+    for config in configs:
+        check_trace(config, model, trace)
     folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
     folder.mkdir(parents=True, exist_ok=True)
     runs: list[Run] = []
@@ -121,10 +119,21 @@ def run(args: argparse.Namespace) -> int:
         measured.append(measure_recording(side.name, path))
     _report(args, trace, runs, measured)
     if args.plot is not None:
-        plot_comparison(
-            f"{trace.name} on {args.model}, {runs[0].num_blocks} blocks", measured, Path(args.plot)
-        )
+        plot_comparison(f"{trace.name} on {args.model}, {_blocks(runs)}", measured, Path(args.plot))
     return 0
+
+
+def _bytes_of_blocks(config: EngineConfig, model: "LoadedModel") -> int:
+    """Memory of the trace's blocks in the model's own dtype."""
+    from minivllm.runtime.kv_cache import KVCacheSpec
+
+    spec = KVCacheSpec.of(model.config, config.block_size, model.dtype)
+    return config.num_gpu_blocks_override * spec.bytes_per_block
+
+
+def _blocks(runs: list[Run]) -> str:
+    counts = dict.fromkeys(f"{run.num_blocks}" for run in runs)
+    return f"{' and '.join(counts)} blocks"
 
 
 def _report(
@@ -170,7 +179,7 @@ def _report(
     ]
     title = (
         f"{trace.name}: {result['requests']} requests, {result['output_tokens']:,} output tokens,"
-        f" {args.model} {args.dtype}, {result['num_blocks']} blocks of {runs[0].block_size} tokens,"
+        f" {args.model} {args.dtype}, {_blocks(runs)} of {runs[0].block_size} tokens,"
         f" {args.num_threads} threads"
     )
     print_report(title, ("", f"a: {args.a}", f"b: {args.b}"), rows, notes, result, args.json)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
-from minivllm.cli.options import ENGINE_HELP
+from minivllm.cli.options import ENGINE_HELP, speculative_config
 from minivllm.cli.recording import recording
 from minivllm.config import SchedulingPolicy
 from minivllm.errors import ConfigError
@@ -151,6 +151,18 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
             metavar="N",
             help=help_,
         )
+    group.add_argument(
+        "--speculative-config",
+        type=speculative_config,
+        metavar="JSON",
+        help=f"{ENGINE_HELP['speculative_config']}; needs --acceptance-rate",
+    )
+    group.add_argument(
+        "--acceptance-rate",
+        type=listed(float),
+        metavar="X",
+        help=f"probability that a draft is right if those before it are{_MANY}",
+    )
     for name in ("enable_prefix_caching", "enable_chunked_prefill"):
         flag = f"--{name.replace('_', '-')}"
         group.add_argument(
@@ -169,7 +181,10 @@ def run(args: argparse.Namespace) -> int:
     check_targets(goodput, fit)
     crowd = _crowd(args)
     check_fits(crowd, args.max_model_len)
-    names = ("block_size", "max_model_len", "enable_prefix_caching", "enable_chunked_prefill")
+    names = (
+        "block_size", "max_model_len", "enable_prefix_caching", "enable_chunked_prefill",
+        "speculative_config",
+    )  # fmt: skip
     common = {name: getattr(args, name) for name in names}
     all_variants = variants(args, common, _rates(args, crowd, common, fit))
     if args.record is not None:

@@ -10,7 +10,6 @@ import argparse
 from pathlib import Path
 
 from minivllm.cli.options import add_engine_options, engine_config
-from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
@@ -73,9 +72,13 @@ def run(args: argparse.Namespace) -> int:
     hardware = Hardware(args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization)
 
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
-    from minivllm.runtime.store.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_for_transformers, resolve_model
 
-    directory = resolve_model(config.model, weights=_is_local_file(config))
+    directory = (
+        resolve_for_transformers(config.model)
+        if config.model.endswith(".gguf")
+        else resolve_model(config.model, weights=False)
+    )
     model = read_model_config(directory)
     max_model_len = config.max_model_len or model.max_position_embeddings
     sizes = choose_sizes(
@@ -99,6 +102,13 @@ def run(args: argparse.Namespace) -> int:
         *([remark] if remark else []),
         *missing_options(config),
     ]
+    _show(target, comments)
+    return 0
+
+
+def _show(target: Deployment, comments: list[str]) -> None:
+    """Print the commands, one for each machine, and the script."""
+    sizes, hardware = target.sizes, target.hardware
     print("".join(f"# {comment}\n" for comment in comments))
     for number, command in enumerate(vllm_commands(target)):
         if hardware.num_machines > 1:
@@ -117,7 +127,6 @@ def run(args: argparse.Namespace) -> int:
         )
     print("# Beams: llm.beam_search(prompts, BeamSearchParams(...)); vLLM has no best_of.")
     print(vllm_script(target), end="")
-    return 0
 
 
 def _counted(number: int, one: str, more: str | None = None) -> str:
@@ -141,11 +150,6 @@ def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     if name.endswith(".gguf"):
         return (
             str(directory),
-            f"{name} was converted into this directory: copy it to where vLLM runs.",
+            f"{name} was unpacked into this directory: copy it to where vLLM runs.",
         )
     return name, None
-
-
-def _is_local_file(config: EngineConfig) -> bool:
-    """Whether the model is a GGUF file. If so, reading the model's shape needs the weights."""
-    return config.model.endswith(".gguf")

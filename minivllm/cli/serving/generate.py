@@ -7,8 +7,6 @@ the others.
 
 import argparse
 import dataclasses
-import json
-import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +18,18 @@ from minivllm.cli.options import (
     engine_config,
     sampling_params,
 )
+from minivllm.cli.serving.probabilities import Probabilities
 from minivllm.cli.terminal import note, print_json, show
 from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.requests import Prompt
 from minivllm.errors import InvalidRequestError
-from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
-from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from minivllm.outputs import CompletionOutput, RequestOutput
+from minivllm.sampling_params import (
+    RequestOutputKind,
+    SamplingParams,
+    StructuredOutputsParams,
+)
 from minivllm.text import plural
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
@@ -53,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one line of JSON instead of text"
     )
+    form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
+    form.add_argument("--json-schema", metavar="FILE", help="write JSON that fits this JSON schema")
+    form.add_argument("--regex", metavar="REGEX", help="write a text that fits this regex")
+    form.add_argument(
+        "--choice", metavar="TEXT", action="append", help="write one of these; give several"
+    )
     add_sampling_options(parser, SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"})
     add_engine_options(parser)
     parser.set_defaults(usage_error=parser.error)
@@ -64,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
     prompts = _read_prompts(args)
     if not prompts:
         args.usage_error("no prompt: give one as an argument, in a --file, or on standard input")
+    if params.logprobs is not None and not (params.greedy or args.json):
+        config = dataclasses.replace(config, explain_tokens=True)
     engine = load_engine(config)
     now = MonotonicClock().now
     began = now()
@@ -81,11 +92,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         models = {"model": config.model, "weights": engine.weights}
         print_json(models | _as_json(run_, tokens, seconds))
-    elif sys.stderr.isatty() and tokens:
+    elif tokens:
         cached = sum(output.num_cached_tokens for output in run_.finished.values())
         note(
-            f"({config.model}, {engine.weights}: {tokens} tokens in {seconds:.1f} s,"
-            f" {tokens / seconds:.1f} a second; {cached} prompt tokens were cached)"
+            f"{config.model} ({engine.weights}): {tokens} tokens in {seconds:.1f} s,"
+            f" {tokens / seconds:.1f} a second; {cached} prompt tokens were cached"
         )
     return 1 if run_.refused else 0
 
@@ -100,6 +111,7 @@ class _Run:
         self.refused: dict[int, InvalidRequestError] = {}
         self._engine = engine
         self._params = params
+        self._probabilities = Probabilities(engine)
         for number, text in enumerate(prompts):
             prompt: Prompt = text
             if chat:
@@ -135,48 +147,27 @@ class _Run:
             show(text[shown:])
             shown = len(text)
         for output in self.finished.values():
-            show("\n" + probabilities(output.outputs[0]))
+            show("\n" + self._probabilities.describe(output, output.outputs[0]))
 
     def print_in_order(self) -> None:
         """Show each whole text as soon as all earlier ones are shown."""
         next_number = 0
         for _ in self._outputs():
             while next_number in self.finished or next_number in self.refused:
-                for output in (
-                    self.finished[next_number].outputs if next_number in self.finished else ()
-                ):
-                    label = self._label(next_number, output.index)
-                    show(
-                        label
-                        + output.text.strip("\n").replace("\n", "\n    ")
-                        + "\n"
-                        + (
-                            score(output, self._params)
-                            if self._params.use_beam_search
-                            else probabilities(output)
-                        )
-                    )
+                output = self.finished.get(next_number)
+                for text in output.outputs if output else ():
+                    show(self._label(next_number, text.index))
+                    show(text.text.strip("\n").replace("\n", "\n    ") + "\n")
+                    if self._params.use_beam_search:
+                        show(score(text, self._params))
+                    else:
+                        show(self._probabilities.describe(output, text))
                 next_number += 1
 
     def _label(self, number: int, index: int) -> str:
         several_prompts, several_texts = len(self.prompts) > 1, self._params.n > 1
         parts = [str(number + 1)] * several_prompts + [str(index + 1)] * several_texts
         return f"[{'.'.join(parts)}] " if parts else ""
-
-
-def probabilities(output: CompletionOutput) -> str:
-    """Return one line per token: its probability, and those of the most likely other tokens."""
-    lines = []
-    for token_id, likely in zip(output.token_ids, output.logprobs or (), strict=False):
-        others = [
-            f"{_quoted(one)} {math.exp(one.logprob):.1%}"
-            for other, one in likely.items()
-            if other != token_id
-        ]
-        taken = likely[token_id]
-        line = f"    {_quoted(taken):<16} {math.exp(taken.logprob):>6.1%}  rank {taken.rank}"
-        lines.append(f"{line:<36}  others: {', '.join(others)}\n" if others else line + "\n")
-    return "".join(lines)
 
 
 def score(output: CompletionOutput, params: SamplingParams) -> str:
@@ -188,13 +179,9 @@ def score(output: CompletionOutput, params: SamplingParams) -> str:
     )
 
 
-def _quoted(token: Logprob) -> str:
-    """Quote a token, so that spaces and line ends are visible."""
-    return json.dumps(token.decoded_token, ensure_ascii=False)
-
-
 def _params(args: argparse.Namespace) -> SamplingParams:
     params = sampling_params(args, SAMPLING_DEFAULTS)
+    params = dataclasses.replace(params, structured_outputs=_structured_outputs(args))
     if params.use_beam_search:
         # Show as many texts as there are beams. The server's default shows only the best text.
         return params if hasattr(args, "n") else dataclasses.replace(params, n=params.num_sequences)
@@ -205,18 +192,35 @@ def _params(args: argparse.Namespace) -> SamplingParams:
     return dataclasses.replace(params, seed=getattr(args, "seed", None))
 
 
+def _structured_outputs(args: argparse.Namespace) -> StructuredOutputsParams | None:
+    schema = None if args.json_schema is None else _read_text(args.json_schema)
+    given = {"json": schema, "regex": args.regex, "choice": args.choice}
+    if all(one is None for one in given.values()):
+        return None
+    # Small models like to write white space for ever.
+    return StructuredOutputsParams(**given, disable_any_whitespace=schema is not None)
+
+
+def _read_text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(f"{path} is not UTF-8 text: convert it first.") from error
+
+
 def _read_prompts(args: argparse.Namespace) -> list[str]:
     from_stdin = args.file == "-" or (
         args.file is None and not args.prompts and not sys.stdin.isatty()
     )
-    try:
-        if from_stdin:
+    if from_stdin:
+        try:
             text = sys.stdin.buffer.read().decode("utf-8")
-        else:
-            text = "" if args.file is None else Path(args.file).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        source = "standard input" if from_stdin else args.file
-        raise InvalidRequestError(f"{source} is not UTF-8 text: convert it first.") from error
+        except UnicodeDecodeError as error:
+            raise InvalidRequestError(
+                "standard input is not UTF-8 text: convert it first."
+            ) from error
+    else:
+        text = "" if args.file is None else _read_text(args.file)
     # Skip empty lines between prompts. But an empty argument is a prompt, and will be refused.
     return list(args.prompts) + [line for line in text.splitlines() if line]
 

@@ -1,7 +1,7 @@
 """`minivllm model list | fetch | path`: lists and downloads models, and prints where they are.
 
 `path` is for scripts: the last line on standard output is the directory of a checkpoint that
-`transformers` can read. All messages go to standard error.
+`transformers` can read: a GGUF file is unpacked. All messages go to standard error.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def _fetch(args: argparse.Namespace) -> int:
 
 
 def _path(args: argparse.Namespace) -> int:
-    from minivllm.runtime.store.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_for_transformers
 
-    print(resolve_model(args.model).resolve())
+    print(resolve_for_transformers(args.model).resolve())
     return 0

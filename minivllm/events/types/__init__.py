@@ -29,6 +29,7 @@ from minivllm.events.types.explanations import (
     TokenCandidate,
     TokenExplained,
 )
+from minivllm.events.types.grammars import GrammarState
 from minivllm.events.types.kernels import (
     KernelTraced,
     RecordedDecode,
@@ -90,6 +91,7 @@ __all__ = [
     "DraftVerified",
     "Event",
     "Gap",
+    "GrammarState",
     "InvariantViolated",
     "KernelTraced",
     "LiveOption",
@@ -151,6 +153,7 @@ AnyEvent = (
     | AttentionMass
     | TokenAttention
     | KernelTraced
+    | GrammarState
     | TokenExplained
     | TokensNamed
     | TokenSampled

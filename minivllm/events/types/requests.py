@@ -1,6 +1,7 @@
 """Events of requests and their sequences, from arrival to end."""
 
-from typing import ClassVar, Literal
+from dataclasses import asdict
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -11,6 +12,7 @@ DeferReason = Literal[
     "token_budget",
     "max_num_seqs",
     "preempted_this_step",
+    "grammar_not_compiled",
     # Only the baselines defer for the reasons below.
     "no_contiguous_run",
     "static_batch",
@@ -42,6 +44,7 @@ class RequestSampling(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     ignore_eos: bool = False
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    structured_outputs: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, params: object) -> "RequestSampling":
@@ -49,6 +52,9 @@ class RequestSampling(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
         defaults = cls()
         given = {name: getattr(params, name) for name in cls.__struct_fields__}
         given = {name: one for name, one in given.items() if one != getattr(defaults, name)}
+        if "structured_outputs" in given:
+            form = asdict(given["structured_outputs"])
+            given["structured_outputs"] = {name: one for name, one in form.items() if one}
         if "stop" in given:
             # A caller can send half of a surrogate pair, which JSON cannot encode.
             given["stop"] = [text.encode("utf-8", "replace").decode() for text in given["stop"]]
@@ -110,7 +116,8 @@ class RequestDeferred(Event, tag="request.deferred"):
     `need` and `free` count blocks, tokens or batch slots, according to `reason`.
     `no_contiguous_run`: `free` is the longest run of neighbouring free blocks. `static_batch`:
     `need` sequences must end first. `batch_delay`: the engine waits until there are `need`
-    sequences; `free` sequences have arrived.
+    sequences; `free` sequences have arrived. `grammar_not_compiled`: both are 0. It is emitted at
+    arrival, and the sequences behind it do not wait.
     """
 
     seq_id: str

@@ -1,6 +1,7 @@
 """`minivllm bench linear`: times a decoder's linear layers with each backend.
 
     minivllm bench linear --num-threads 2 --rows 1,4,16,512 --json
+    minivllm bench linear --num-threads 2 --rows 1,16 --formats all
 
 A pass computes the linear layers of all decoder layers. Each layer has its own random weights,
 because those of a single layer would stay in the processor's cache. The backends take turns within
@@ -93,19 +94,12 @@ class LinearBench:
         """Return for each backend the seconds of a pass through all layers, one entry per round."""
         import torch
 
-        inputs = [
-            torch.randn(num_rows, in_features).to(self._dtype) for _, in_features in self._shapes
-        ]
-        times: dict[str, list[float]] = {way: [] for way in self.ways}
-        with torch.inference_mode():
-            for number in range(num_rounds + 1):  # the first round warms up
-                for way, matrices in self.ways.items():
-                    started = self._clock.now()
-                    for index, matrix in enumerate(matrices):
-                        matrix.multiply(inputs[index % len(inputs)])
-                    if number:
-                        times[way].append(self._clock.now() - started)
-        return times
+        from minivllm.lab.bench.passes import time_passes
+        from minivllm.runtime.model.linear_backend import activation_dtype
+
+        dtype = activation_dtype(self._dtype, torch.device("cpu"))
+        inputs = [torch.randn(num_rows, in_features).to(dtype) for _, in_features in self._shapes]
+        return time_passes(self.ways, dict.fromkeys(self.ways, inputs), num_rounds, self._clock)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,6 +110,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_ROWS,
         metavar="N,...",
         help=f"numbers of tokens in a step (default: {','.join(map(str, DEFAULT_ROWS))})",
+    )
+    parser.add_argument(
+        "--formats",
+        metavar="NAME,...",
+        help="measure the cpu backend with weights in these stored formats instead of all backends;"
+        " all, or names such as q4_1,bfloat16",
     )
     parser.add_argument(
         "--rounds",
@@ -136,6 +136,8 @@ def run(args: argparse.Namespace) -> int:
             f"--rows are tokens of one step, at most {MAX_ROWS:,}; got {max(args.rows):,}."
         )
     set_num_threads(args.num_threads)
+    if args.formats is not None:
+        return _run_formats(args)
     clock, dtype = MonotonicClock(), getattr(torch, args.dtype)
     shapes, num_layers = decoder_shapes(args.model)
     bench = LinearBench(shapes, num_layers, dtype, clock)
@@ -189,3 +191,29 @@ def _row(entry: dict, read_s: float, gflop_per_s: float) -> list[str]:
     ]
     cells = [f"{1e3 * value:.3g}" if value < 1e-3 else f"{1e3 * value:.1f}" for value in seconds]
     return [str(entry["rows"]), *cells[:-2], ratio, *cells[-2:]]
+
+
+def _run_formats(args: argparse.Namespace) -> int:
+    from minivllm.lab.bench.linear_formats import FormatBench, chosen_formats
+
+    shapes, num_layers = decoder_shapes(args.model)
+    bench = FormatBench(chosen_formats(args.formats), shapes, num_layers, MonotonicClock())
+    results = []
+    with progress_bar() as progress:
+        for num_rows in progress.track(args.rows, description="linear layers"):
+            seconds = bench.measure(num_rows, args.rounds)
+            results.append({"rows": num_rows, "seconds": seconds})
+    result = {
+        "bench": "linear",
+        "model": args.model,
+        "threads": args.num_threads,
+        "stored_bytes": bench.num_bytes,
+        "num_weights": bench.num_weights,
+        "results": results,
+        **describe_environment("torch"),
+    }
+    title = f"All linear layers of {args.model}'s decoder by format, {args.num_threads} threads"
+    columns = ["rows", "format", "ms", "GB/s of stored bytes", "speed / float32"]
+    notes = ["The kernel decodes weights to float32 in the core's cache. Ratios are per weight."]
+    print_report(title, columns, bench.rows_of_table(results), notes, result, args.json)
+    return 0

@@ -1,17 +1,22 @@
 """`minivllm bench memory`: the engine's peak memory, compared with its weights and KV cache.
 
-A separate process loads a model on a CPU, runs one workload and ends. The KV cache is just large
+A separate process loads a model on a CPU, runs one workload and ends. With `--formats`, the model
+is written in each format first, and each gets its own process. The KV cache is just large
 enough for the largest batch. A larger cache would make any engine look economical, because the
 system does not allocate memory that is never used.
 """
 
 import argparse
 import json
-import math
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, Quantization
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.workloads import (
@@ -36,18 +41,22 @@ def num_blocks_for(spec: WorkloadSpec) -> int:
 
 
 def measure_this_process(
-    spec: WorkloadSpec, *, model: str, dtype: str, num_threads: int
+    spec: WorkloadSpec,
+    *,
+    model: str,
+    dtype: str,
+    num_threads: int,
+    quantization: Quantization | None = None,
 ) -> dict[str, object]:
     """Load the model, run `NUM_ROUNDS` rounds and return this process's peak memory, in bytes."""
-    from minivllm.runtime.kv_cache import KVCacheSpec
     from minivllm.runtime.loader import load_model
-    from minivllm.runtime.model.weight_map import weight_shards
 
     set_num_threads(num_threads)
     before_model = peak_rss_bytes()
     config = EngineConfig(
         model=model,
         dtype=dtype,
+        quantization=quantization,
         device="cpu",
         block_size=BLOCK_SIZE,
         num_gpu_blocks_override=num_blocks_for(spec),
@@ -55,13 +64,8 @@ def measure_this_process(
     )
     loaded = load_model(config)
     after_loading = peak_rss_bytes()
-    # Count the checkpoint's weights, because a kernel's layout may change the decoder's tensors.
-    num_weights = sum(math.prod(shard.shape) for shard in weight_shards(loaded.config).values())
-    weights = num_weights * loaded.dtype.itemsize
-    kv_cache = (
-        config.num_gpu_blocks_override
-        * KVCacheSpec.of(loaded.config, BLOCK_SIZE, loaded.dtype).bytes_per_block
-    )
+    weights = loaded.weight_bytes
+    kv_cache = config.num_gpu_blocks_override * loaded.kv_cache_spec(BLOCK_SIZE).bytes_per_block
     engine = LLMEngine.from_model(config, loaded)
     for round_number in range(NUM_ROUNDS):
         _run_round(engine, spec, round_number)
@@ -70,6 +74,7 @@ def measure_this_process(
         "bench": "memory",
         "workload": spec.name,
         "model": model,
+        "weights": loaded.weights,
         "dtype": dtype,
         "threads": num_threads,
         "blocks": config.num_gpu_blocks_override,
@@ -79,6 +84,7 @@ def measure_this_process(
         "loading_peak_rss_bytes": after_loading,
         "peak_rss_bytes": peak,
         "ratio": peak / (weights + kv_cache),
+        "ratio_without_program": (peak - before_model) / (weights + kv_cache),
         **describe_environment("torch"),
     }
 
@@ -107,6 +113,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(WORKLOADS),
         help="which requests to measure (default: %(default)s)",
     )
+    parser.add_argument(
+        "--formats",
+        metavar="FORMAT,...",
+        help=(
+            "write the model in each of these formats first: float32, bfloat16, float16, q8_0,"
+            " q4_0, q4_1; or int8: quantize it at load (default: measure its own files)"
+        ),
+    )
     add_model_arguments(parser)
     add_json_argument(parser)
 
@@ -115,33 +129,67 @@ def run(args: argparse.Namespace) -> int:
     from minivllm.runtime.store.model_store import resolve_model
 
     # In this process, so that a wrong name is reported and a download shows its progress.
-    resolve_model(args.model)
-    command = [sys.executable, "-m", __spec__.name]
-    for option in ("workload", "model", "dtype", "num_threads"):
+    checkpoint = resolve_model(args.model)
+    results = []
+    if args.formats is None:
+        results.append(_measure_in_child(args, args.model))
+    else:
+        results += _measure_formats(args, checkpoint)
+    rows = [
+        tuple(
+            f"{result[key] / 2**20:,.0f}" if key.endswith("bytes") else f"{result[key]:.2f}"
+            for key in _COLUMNS
+        )
+        for result in results
+    ]
+    title = (
+        f"{args.workload}: {args.model}, computed in {args.dtype} on cpu,"
+        f" {results[0]['blocks']} blocks, {args.num_threads} threads; memory in MiB"
+    )
+    names = [result["weights"].partition(" ")[0] for result in results]
+    notes = [
+        "The ratios are the peak over the weights plus the KV cache, and the same without the"
+        f" {results[0]['before_model_rss_bytes'] / 2**20:.0f} MiB of Python with torch."
+    ]
+    table = [(name, *row) for name, row in zip(names, rows, strict=True)]
+    report = results[0] if len(results) == 1 else {"bench": "memory", "results": results}
+    print_report(title, ("weights", *_COLUMNS.values()), table, notes, report, args.json)
+    return 0
+
+
+_COLUMNS = MappingProxyType(
+    {
+        "weights_bytes": "size",
+        "kv_cache_bytes": "KV cache",
+        "loading_peak_rss_bytes": "peak while loading",
+        "peak_rss_bytes": "peak",
+        "ratio": "ratio",
+        "ratio_without_program": "without program",
+    }
+)
+"""Key of a result -> the column's title."""
+
+
+def _measure_formats(args: argparse.Namespace, checkpoint: Path) -> Iterator[dict[str, Any]]:
+    from minivllm.lab.bench.throughput.weights_gguf import INT8, formats_of, write_stored_copy
+
+    for format_ in formats_of(args.formats):
+        with tempfile.TemporaryDirectory() as scratch:
+            write_stored_copy(checkpoint, Path(scratch), format_)
+            words = ["--formats", INT8] if format_ == INT8 else []
+            yield _measure_in_child(args, scratch, *words)
+
+
+def _measure_in_child(args: argparse.Namespace, model: str, *words: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", __spec__.name, "--model", model, *words]
+    for option in ("workload", "dtype", "num_threads"):
         command += [f"--{option.replace('_', '-')}", str(getattr(args, option))]
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if child.returncode != 0:
         raise BenchError(
             f"The measuring process ended with status {child.returncode}; its output is above."
         )
-    result = json.loads(child.stdout.splitlines()[-1])
-    rows = [
-        (name, f"{result[key] / 2**20:,.0f}")
-        for name, key in (
-            ("weights", "weights_bytes"),
-            ("KV cache", "kv_cache_bytes"),
-            ("program, before the model", "before_model_rss_bytes"),
-            ("peak while loading", "loading_peak_rss_bytes"),
-            ("peak", "peak_rss_bytes"),
-        )
-    ]
-    title = (
-        f"{args.workload}: {args.model} {args.dtype} on cpu, {result['blocks']} blocks,"
-        f" {args.num_threads} threads"
-    )
-    notes = [f"The peak is {result['ratio']:.2f} times the weights plus the KV cache."]
-    print_report(title, ("", "MiB"), rows, notes, result, args.json)
-    return 0
+    return json.loads(child.stdout.splitlines()[-1])
 
 
 def _main() -> None:
@@ -150,7 +198,11 @@ def _main() -> None:
     args = parser.parse_args()
     spec = WORKLOADS[args.workload]
     result = measure_this_process(
-        spec, model=args.model, dtype=args.dtype, num_threads=args.num_threads
+        spec,
+        model=args.model,
+        dtype=args.dtype,
+        num_threads=args.num_threads,
+        quantization=args.formats,
     )
     print(json.dumps(result))
 

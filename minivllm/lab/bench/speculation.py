@@ -6,8 +6,13 @@ Three workloads, greedy, without the prefix cache:
     copy, 16 requests     the same with sixteen texts at once
     free, 1 request       new text, in which a lookup finds little: what drafting may cost
 
-Rounds of both engines alternate, and each ratio is the median over the rounds: then a machine that
-is busy for a while slows both sides down. Both sides must write the same tokens.
+    minivllm bench speculation --vs vllm --peer-python ~/vllm/bin/python
+
+With `--vs vllm`, vLLM runs the same prompts in its own Python, once without drafts and once with
+its own prompt lookup and the same `speculative_config`.
+
+Rounds of all engines alternate, and each ratio is the median over the rounds: then a machine that
+is busy for a while slows all sides down. Both sides of minivllm must write the same tokens.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +28,10 @@ from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.lab.bench.sharing import cut_prompts
+from minivllm.lab.bench.throughput.engine_speed import warm_up
+from minivllm.lab.bench.throughput.peer_process import PeerProcess
+from minivllm.lab.bench.throughput.rounds import SETTLE_S, TimedRun, time_run
+from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.common.report import (
     add_json_argument,
@@ -33,7 +43,10 @@ from minivllm.lab.common.report import (
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 if TYPE_CHECKING:
+    from minivllm.events.state import Counters
+    from minivllm.lab.bench.throughput.peers import BenchEngine
     from minivllm.runtime.loader import LoadedModel
+    from minivllm.runtime.text.tokenizer import Tokenizer
 
 TEXT_LEN, BEGUN_LEN = 150, 10
 """Tokens of a given text, and how many of them the prompt repeats: the model copies the rest."""
@@ -56,88 +69,151 @@ WORKLOADS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SpeculationRun:
-    seconds: float
-    tokens: list[list[int]]
-    """The output of each request."""
+class OwnSide:
+    """One of our engines as a `BenchEngine`."""
+
+    def __init__(self, name: str, config: EngineConfig, model: LoadedModel) -> None:
+        self.name = name
+        self._engine = LLMEngine.from_model(config, model)
 
     @property
-    def tokens_per_second(self) -> float:
-        return sum(map(len, self.tokens)) / self.seconds
+    def counters(self) -> Counters:
+        return self._engine.inspect().counters
+
+    def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
+        for number, request in enumerate(requests):
+            params = SamplingParams(
+                temperature=0.0,
+                max_tokens=request.max_tokens,
+                ignore_eos=True,
+                output_kind=RequestOutputKind.FINAL_ONLY,
+            )
+            prompt = {"prompt_token_ids": request.prompt_token_ids}
+            self._engine.add_request(str(number), prompt, params)
+        tokens: dict[str, list[int]] = {}
+        while self._engine.has_unfinished_requests():
+            for output in self._engine.step():
+                tokens[output.request_id] = output.outputs[0].token_ids
+        return [tokens[str(number)] for number in range(len(requests))]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSpeeds:
+    """Output tokens per second of an engine, medians over the rounds."""
+
+    plain: float
+    drafted: float
+    ratio: float
+    """The median of the rounds' ratios."""
+
+    @classmethod
+    def of(cls, plain: list[TimedRun], drafted: list[TimedRun]) -> DraftSpeeds:
+        return cls(
+            statistics.median(map(_speed, plain)),
+            statistics.median(map(_speed, drafted)),
+            _median_ratio(drafted, plain),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BesideVllm:
+    speeds: DraftSpeeds
+    """vLLM's own."""
+    plain_ratio: float
+    drafted_ratio: float
+    """minivllm's speed over vLLM's, without drafts on both sides and with them."""
+    identical_sequences: float
+    """Share of the requests, over all rounds, in which both wrote the same tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeculationResult:
     workload: Workload
-    plain: float
-    drafted: float
-    """Output tokens per second, medians."""
-    ratio: float
+    speeds: DraftSpeeds
     tokens_per_step: float
     """Output tokens of a sequence in a step, mean over all sequences and steps with drafts."""
     accepted: float
     """Share of the drafts that were right, 0 to 1."""
+    vllm: BesideVllm | None
 
 
-def prompts_of(workload: Workload, model: LoadedModel) -> list[list[int]]:
-    encode = model.tokenizer.encode
-    if not workload.copies:
-        return [encode(FREE)] * workload.num_requests
-    texts = cut_prompts(model.tokenizer, TEXT_LEN, workload.num_requests)
-    again = encode("\n\nThe same text again:\n\n")
-    return [[*text, *again, *text[:BEGUN_LEN]] for text in texts]
+def requests_of(workload: Workload, tokenizer: Tokenizer, num_tokens: int) -> list[BenchRequest]:
+    encode = tokenizer.encode
+    if workload.copies:
+        texts = cut_prompts(tokenizer, TEXT_LEN, workload.num_requests)
+        again = encode("\n\nThe same text again:\n\n")
+        prompts = [[*text, *again, *text[:BEGUN_LEN]] for text in texts]
+    else:
+        prompts = [encode(FREE)] * workload.num_requests
+    return [BenchRequest(prompt, num_tokens) for prompt in prompts]
 
 
-def run_once(engine: LLMEngine, prompts: list[list[int]], num_tokens: int) -> SpeculationRun:
-    params = SamplingParams(
-        temperature=0.0,
-        max_tokens=num_tokens,
-        ignore_eos=True,
-        output_kind=RequestOutputKind.FINAL_ONLY,
-    )
-    for number, prompt in enumerate(prompts):
-        engine.add_request(str(number), {"prompt_token_ids": prompt}, params)
-    tokens: dict[str, list[int]] = {}
-    started = time.perf_counter()
-    while engine.has_unfinished_requests():
-        for output in engine.step():
-            tokens[output.request_id] = output.outputs[0].token_ids
-    seconds = time.perf_counter() - started
-    return SpeculationRun(seconds, [tokens[str(number)] for number in range(len(prompts))])
+def own_sides(config: EngineConfig, model: LoadedModel) -> list[OwnSide]:
+    """Build two engines: one without drafts and one with the `speculative_config` of `config`."""
+    plain = replace(config, speculative_config=None)
+    return [OwnSide("minivllm", plain, model), OwnSide("minivllm, drafts", config, model)]
 
 
 def measure_workload(
-    workload: Workload, config: EngineConfig, model: LoadedModel, num_rounds: int, num_tokens: int
+    workload: Workload, sides: list[BenchEngine], requests: list[BenchRequest], num_rounds: int
 ) -> SpeculationResult:
-    """Run the workload `num_rounds` times on each of two engines, in turns.
+    """Run the requests `num_rounds` times on each side, in turns.
 
-    config: with a `speculative_config`; the other engine has none
+    sides: minivllm without drafts and with them, and possibly the same of vLLM
 
-    Raises `BenchError` if the engines write different tokens.
+    Raises `BenchError` if minivllm writes other tokens with drafts than without.
     """
-    plain_config = replace(config, speculative_config=None)
-    sides = [LLMEngine.from_model(one, model) for one in (plain_config, config)]
-    prompts = prompts_of(workload, model)
-    for engine in sides:
-        run_once(engine, prompts, num_tokens=8)
-    before = sides[1].inspect().counters
-    rounds = [
-        [run_once(engine, prompts, num_tokens) for engine in sides] for _ in range(num_rounds)
-    ]
-    if any(plain.tokens != drafted.tokens for plain, drafted in rounds):
+    for side in sides:
+        warm_up(side, requests)
+    before = sides[1].counters
+    runs: list[list[TimedRun]] = [[] for _ in sides]
+    for _ in range(num_rounds):
+        for side, own in zip(sides, runs, strict=True):
+            # The threads of a peer's process still spin after their work (see rounds.py).
+            time.sleep(SETTLE_S if len(sides) > 2 else 0.0)
+            own.append(time_run(side, requests))
+    plain, drafted, *theirs = runs
+    if any(one.outputs != other.outputs for one, other in zip(plain, drafted, strict=True)):
         raise BenchError("The engine with drafts wrote other tokens than the engine without.")
-    after = sides[1].inspect().counters
+    after = sides[1].counters
     num_drafts = after.spec_decode_num_draft_tokens - before.spec_decode_num_draft_tokens
     num_right = after.spec_decode_num_accepted_tokens - before.spec_decode_num_accepted_tokens
-    num_written = num_rounds * len(prompts) * num_tokens
-    speeds = [[run.tokens_per_second for run in pair] for pair in rounds]
+    num_written = num_rounds * sum(request.max_tokens for request in requests)
     return SpeculationResult(
         workload,
-        *(statistics.median(side) for side in zip(*speeds, strict=True)),
-        ratio=statistics.median(drafted / plain for plain, drafted in speeds),
+        DraftSpeeds.of(plain, drafted),
         tokens_per_step=num_written / (num_written - num_right),
         accepted=num_right / num_drafts if num_drafts else 0.0,
+        vllm=_beside(plain, drafted, *theirs) if theirs else None,
+    )
+
+
+def _beside(
+    plain: list[TimedRun],
+    drafted: list[TimedRun],
+    their_plain: list[TimedRun],
+    their_drafted: list[TimedRun],
+) -> BesideVllm:
+    pairs = [
+        (ours, theirs)
+        for one, other in zip([*plain, *drafted], [*their_plain, *their_drafted], strict=True)
+        for ours, theirs in zip(one.outputs, other.outputs, strict=True)
+    ]
+    return BesideVllm(
+        DraftSpeeds.of(their_plain, their_drafted),
+        plain_ratio=_median_ratio(plain, their_plain),
+        drafted_ratio=_median_ratio(drafted, their_drafted),
+        identical_sequences=sum(ours == theirs for ours, theirs in pairs) / len(pairs),
+    )
+
+
+def _speed(run: TimedRun) -> float:
+    return sum(map(len, run.outputs)) / run.seconds
+
+
+def _median_ratio(runs: list[TimedRun], others: list[TimedRun]) -> float:
+    return statistics.median(
+        _speed(one) / _speed(other) for one, other in zip(runs, others, strict=True)
     )
 
 
@@ -146,28 +222,20 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
     from minivllm.runtime.loader import load_model
 
     set_num_threads(args.num_threads)
-    length = TEXT_LEN + BEGUN_LEN + 16 + args.output_len
-    config = EngineConfig(
-        model=args.model,
-        dtype=args.dtype,
-        max_model_len=length,
-        num_gpu_blocks_override=16 * -(-length // EngineConfig().block_size),
-        enable_prefix_caching=False,
-        speculative_config=SpeculativeConfig.of(
-            {
-                "method": "ngram",
-                "num_speculative_tokens": args.num_speculative_tokens,
-                "prompt_lookup_max": 5,
-                "prompt_lookup_min": 2,
-            }
-        ),
-    )
-    model = load_model(config)
-    with progress_bar() as progress:
+    model = load_model(EngineConfig(model=args.model, dtype=args.dtype))
+    work = [(one, requests_of(one, model.tokenizer, args.output_len)) for one in WORKLOADS]
+    config = _config(args, [request for _, requests in work for request in requests])
+    with ExitStack() as stack:
+        peers = [
+            stack.enter_context(PeerProcess("vllm", args.peer_python, settings))
+            for settings in (_peer_settings(config, args.num_threads) if args.vs else ())
+        ]
+        sides = [*own_sides(config, model), *peers]
+        progress = stack.enter_context(progress_bar())
         results = []
-        for workload in progress.track(WORKLOADS, description="drafting"):
+        for workload, requests in progress.track(work, description="drafting"):
             progress.refresh()
-            results.append(measure_workload(workload, config, model, args.rounds, args.output_len))
+            results.append(measure_workload(workload, sides, requests, args.rounds))
     return {
         "bench": "speculation",
         "model": args.model,
@@ -177,8 +245,45 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
         "output_len": args.output_len,
         "speculative_config": asdict(config.speculative_config),
         "results": [asdict(result) for result in results],
+        "peers": [{"versions": peer.versions, "preloaded": peer.preloaded} for peer in peers],
         **describe_environment("torch"),
     }
+
+
+def _config(args: argparse.Namespace, requests: list[BenchRequest]) -> EngineConfig:
+    """Return the configuration with drafts, with memory for a full batch of these requests."""
+    length = max(len(request.prompt_token_ids) + request.max_tokens for request in requests)
+    lookup = {"method": "ngram", "prompt_lookup_max": 5, "prompt_lookup_min": 2}
+    return EngineConfig(
+        model=args.model,
+        dtype=args.dtype,
+        max_model_len=length,
+        max_num_seqs=MAX_NUM_SEQS,
+        num_gpu_blocks_override=MAX_NUM_SEQS * -(-length // EngineConfig().block_size),
+        enable_prefix_caching=False,
+        speculative_config=SpeculativeConfig.of(
+            lookup | {"num_speculative_tokens": args.num_speculative_tokens}
+        ),
+    )
+
+
+def _peer_settings(config: EngineConfig, num_threads: int) -> list[dict[str, object]]:
+    """Return what the two processes of vLLM need to know: without drafts, then with them."""
+    from minivllm.runtime.store.model_store import resolve_for_transformers
+
+    given = asdict(config.speculative_config).items()
+    return [
+        {
+            "model": str(resolve_for_transformers(config.model)),
+            "dtype": config.dtype,
+            "num_threads": num_threads,
+            "max_num_seqs": config.max_num_seqs,
+            "max_model_len": config.max_model_len,
+            "enable_prefix_caching": config.enable_prefix_caching,
+            "speculative_config": drafts,
+        }
+        for drafts in (None, {name: value for name, value in given if value is not None})
+    ]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -203,29 +308,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="most drafts of a sequence in one step (default: %(default)s)",
     )
     add_model_arguments(parser)
+    parser.add_argument("--vs", choices=("vllm",), help="also measure this peer, in turns")
+    parser.add_argument(
+        "--peer-python", metavar="PATH", help="the Python of an environment with vLLM, for --vs"
+    )
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    result = measure(args)
-    rows = [
-        (
-            row["workload"]["name"],
-            str(row["workload"]["num_requests"]),
-            f"{row['plain']:.1f}",
-            f"{row['drafted']:.1f}",
-            f"{row['ratio']:.2f} ({row['workload']['goal']})",
-            f"{row['tokens_per_step']:.2f}",
-            f"{row['accepted']:.0%}",
+    if (args.vs is None) != (args.peer_python is None):
+        raise BenchError(
+            "--vs vllm and --peer-python PATH belong together: PATH is the Python of an environment"
+            " with vLLM."
         )
-        for row in result["results"]
-    ]
-    columns = ("workload", "requests", "plain", "drafts", "ratio (goal)", "tokens/step", "accepted")
-    notes = [
-        "plain, drafts: output tokens per second. Drafts by prompt lookup; both wrote the same"
-        " tokens.",
-        "Each ratio is the median over rounds in which both sides run one after the other.",
+    result = measure(args)
+    rows, notes = [], []
+    for row in result["results"]:
+        of, speeds, vllm = row["workload"], row["speeds"], row["vllm"]
+        name = f"{of['name']}, {of['num_requests']}"
+        right = f"{row['tokens_per_step']:.2f}", f"{row['accepted']:.0%}"
+        rows.append((name, "minivllm", *_cells(speeds, f" ({of['goal']})"), *right))
+        if vllm is not None:
+            rows.append((name, "vLLM", *_cells(vllm["speeds"]), "", ""))
+            notes.append(
+                f"{name}: minivllm is {vllm['plain_ratio']:.2f} times as fast as vLLM without"
+                f" drafts and {vllm['drafted_ratio']:.2f} times with drafts on both sides;"
+                f" {vllm['identical_sequences']:.0%} of the outputs are the same."
+            )
+    columns = ("requests", "engine", "plain", "drafts", "ratio (goal)", "tokens/step", "accepted")
+    notes += [
+        "plain, drafts: output tokens per second. Drafts by prompt lookup; minivllm wrote the same"
+        " tokens with them and without.",
+        "Each ratio is the median over rounds in which the sides run one after the other.",
     ]
     title = f"Speculative decoding, {args.model} in {args.dtype}, {args.num_threads} threads"
     print_report(title, columns, rows, notes, result, args.json)
     return 0
+
+
+def _cells(speeds: dict[str, float], goal: str = "") -> list[str]:
+    plain, drafted, ratio = speeds.values()
+    return [f"{plain:.1f}", f"{drafted:.1f}", f"{ratio:.2f}{goal}"]

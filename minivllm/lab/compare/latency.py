@@ -14,7 +14,10 @@ from minivllm.events.ledger import RequestLedger
 
 @dataclass(slots=True)
 class Latencies:
-    """Latencies of a run, one entry per request or per pair of neighbouring tokens."""
+    """Latencies of a run, one entry per request or per pair of neighbouring tokens.
+
+    Tokens that a sequence got in the same step, after accepted drafts, are no such pair.
+    """
 
     time_to_first_token: list[float] = field(default_factory=list)
     """Seconds from a request's arrival to its first token."""
@@ -42,10 +45,11 @@ def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
                 gap = ledger.sampled(event)
                 record = ledger.sequences[event.seq_id]
                 if gap is not None:
-                    latencies.between_tokens.append(gap)
-                    latencies.tokens_between_tokens.append(
-                        num_computed - computed_at_token[event.seq_id]
-                    )
+                    if gap:
+                        latencies.between_tokens.append(gap)
+                        latencies.tokens_between_tokens.append(
+                            num_computed - computed_at_token[event.seq_id]
+                        )
                 elif record.request.num_first_tokens == 1:
                     latencies.time_to_first_token.append(record.time_to_first_token)
                 computed_at_token[event.seq_id] = num_computed

@@ -21,6 +21,7 @@ class Measured:
     recording: str
     usage: list[KVUsage]
     """One entry per step."""
+    num_blocks: int
     latencies: Latencies
     began: float
     """Arrival of the first request, in seconds on the run's clock (`ProcessorClock` on a CPU)."""
@@ -39,6 +40,7 @@ class Measured:
         usage, latencies = self.usage, self.latencies
         return {
             "configuration": self.name,
+            "num_blocks": self.num_blocks,
             "kv_waste": mean([sample.waste for sample in usage]),
             "kv_used": mean([sample.used / sample.total for sample in usage]),
             "kv_reserved": mean([sample.reserved / sample.total for sample in usage]),
@@ -76,6 +78,7 @@ def measure_recording(name: str, path: Path) -> Measured:
         name=name,
         recording=str(path),
         usage=meter.samples,
+        num_blocks=recording.header.num_blocks,
         latencies=measure_latencies(events),
         began=began,
         seconds=meter.samples[-1].t - began,

@@ -45,8 +45,8 @@ class TracePlayer(ScenarioPlayer):
         self._engine.add_request(arrival.request_id, prompt, arrival.params)
 
 
-def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
-    """Check that the engine accepts all requests of `trace`; return its number of blocks.
+def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> None:
+    """Check that the engine accepts all requests of `trace`.
 
     The engine runs no step. If it refuses a request, its `MinivllmError` is raised.
     """
@@ -56,7 +56,6 @@ def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
             request.request_id, {"prompt_token_ids": request.prompt_token_ids}, request.params
         )
         engine.abort_request(request.request_id)
-    return engine.log_header().num_blocks
 
 
 def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:

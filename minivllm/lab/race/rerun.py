@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from minivllm.clock import SimulatedClock
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, stored_head_bytes
 from minivllm.configurations import parse_configuration
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -23,7 +23,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SimulationError
 from minivllm.events.kv_usage import KVUsageMeter, mean
 from minivllm.events.recording.log import LogWriter
-from minivllm.events.types import StepEnd
+from minivllm.events.types import LogHeader, StepEnd
 from minivllm.lab.bench.step.points import point_of
 from minivllm.lab.race.recorded import RecordedRequest, RecordedRun
 from minivllm.lab.simulate.fit import StepTimeModel
@@ -128,10 +128,11 @@ def plan_side(run: RecordedRun, name: str, max_model_len: int) -> RerunSide:
     Raises `ConfigError` for an unknown name.
     """
     header = run.header
-    options = parse_configuration(name).options_for(
+    side = parse_configuration(name)
+    options = side.options_for(
         {
             "model": header.model,
-            "num_gpu_blocks_override": header.num_blocks,
+            "num_gpu_blocks_override": _num_blocks(header, side.options.get("kv_cache_dtype")),
             "block_size": header.block_size,
             "max_num_seqs": header.max_num_seqs,
             "max_num_batched_tokens": header.max_num_batched_tokens,
@@ -147,6 +148,24 @@ def plan_side(run: RecordedRun, name: str, max_model_len: int) -> RerunSide:
     if not is_paged:
         requests = [part for request in requests for part in request.split()]
     return RerunSide(EngineConfig(**options), requests)
+
+
+def _num_blocks(header: LogHeader, kv_cache_dtype: str | None) -> int:
+    """How many blocks of this type fit into the bytes of the recording's blocks.
+
+    kv_cache_dtype: None if the side leaves it open; `auto` is the type of the recording's model
+    """
+    recorded, size = header.kv_cache_dtype, header.head_size
+    is_plain = kv_cache_dtype == "auto" and recorded != "int8_per_token_head"
+    if is_plain or kv_cache_dtype in (None, recorded):
+        return header.num_blocks
+    if not size or kv_cache_dtype == "auto":
+        raise SimulationError(
+            "This recording does not contain how its model's keys and values would be stored in"
+            " another type: run both with minivllm compare --a kv-float32 --b kv-int8."
+        )
+    num_bytes = header.num_blocks * stored_head_bytes(recorded, size)
+    return num_bytes // stored_head_bytes(kv_cache_dtype, size)
 
 
 def longest_that_fits(run: RecordedRun, notes: list[str]) -> int:
@@ -194,7 +213,10 @@ def rerun(
         engine.log_header(),
         weights=old.weights,
         weight_bytes=old.weight_bytes,
-        block_bytes=old.block_bytes,
+        lookup_bytes=old.lookup_bytes,
+        block_bytes=old.num_blocks * old.block_bytes // side.config.num_gpu_blocks_override,
+        kv_cache_dtype=_stored_as(side.config, old),
+        head_size=old.head_size,
     )
     meter = KVUsageMeter(header)
     with LogWriter(path, header) as writer:
@@ -203,6 +225,10 @@ def rerun(
         engine.subscribe(lambda event: report(event.used) if type(event) is StepEnd else None)
         _play(engine, clock, side.requests)
     return RerunResult(clock.now(), mean([sample.waste for sample in meter.samples]))
+
+
+def _stored_as(config: EngineConfig, old: LogHeader) -> str:
+    return old.kv_cache_dtype if config.kv_cache_dtype == "auto" else config.kv_cache_dtype
 
 
 def _play(engine: LLMEngine, clock: EstimatedClock, requests: Seq[RecordedRequest]) -> None:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
+from minivllm.lab.simulate.assumed_drafts import check_drafts
 from minivllm.lab.simulate.fit import Fit
 from minivllm.lab.simulate.run import Setup
 from minivllm.lab.simulate.workload import Arrival
@@ -26,6 +27,7 @@ VARIED: Mapping[str, str] = MappingProxyType(
         "max_num_batched_tokens": "budget",
         "max_num_seqs": "slots",
         "num_gpu_blocks_override": "blocks",
+        "acceptance_rate": "accepted",
     }
 )
 """Option that can have several values -> title of the option's column."""
@@ -55,7 +57,8 @@ def variants(
 
     Raises `ConfigError` if the engine would refuse a combination.
     """
-    lists = {name: rates if name == "rate" else getattr(args, name) for name in VARIED}
+    given = vars(args) | {"rate": rates, "acceptance_rate": args.acceptance_rate or [None]}
+    lists = {name: given[name] for name in VARIED}
     return [
         _variant(dict(zip(lists, values, strict=True)), common, args.seed)
         for values in product(*lists.values())
@@ -68,14 +71,14 @@ def varied(all_variants: list[Variant]) -> list[str]:
 
 
 def _variant(values: dict[str, object], common: Mapping[str, object], seed: int) -> Variant:
-    options = {
-        name: value for name, value in values.items() if name not in ("replicas", "router", "rate")
-    }
+    apart = ("replicas", "router", "rate", "acceptance_rate")
+    options = {name: value for name, value in values.items() if name not in apart}
     config = EngineConfig(**common, **options)
     config.check_whole_prompts_fit(config.max_model_len, config.max_num_batched_tokens)
-    return Variant(
-        values, Setup(config, values["replicas"], values["router"], seed), values["rate"]
-    )
+    acceptance_rate = values["acceptance_rate"]
+    check_drafts(config, acceptance_rate)
+    setup = Setup(config, values["replicas"], values["router"], seed, acceptance_rate)
+    return Variant(values, setup, values["rate"])
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Sequence as Seq
 import numpy as np
 
 from minivllm.errors import ConfigError
+from minivllm.events.state import Counters
 from minivllm.lab.simulate.fit import Fit
 from minivllm.lab.simulate.replica import Replica
 
@@ -188,6 +189,20 @@ def _counters(replicas: Seq[Replica]) -> Answer:
             sum(one.prefix_cache_hits for one in counters) / queries if queries else 0.0
         ),
         "preemptions": sum(one.num_preemptions for one in counters),
+        **_drafts(counters),
+    }
+
+
+def _drafts(counters: Seq[Counters]) -> Answer:
+    """Return the share of right drafts, and the mean number of tokens that a verification gives."""
+    num_drafts = sum(one.spec_decode_num_drafts for one in counters)
+    tokens = sum(one.spec_decode_num_draft_tokens for one in counters)
+    accepted = sum(one.spec_decode_num_accepted_tokens for one in counters)
+    if not num_drafts:
+        return {}
+    return {
+        "draft_acceptance": accepted / tokens,
+        "spec_decode_acceptance_length": 1 + accepted / num_drafts,
     }
 
 

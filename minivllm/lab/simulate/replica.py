@@ -1,8 +1,8 @@
 """`Replica`: one engine without a model: the real scheduler and KV cache, and a formula for time.
 
     begin a step   the scheduler plans the step, and the step-time model sets its end
-    end a step     each sequence that has computed all its tokens gets a new token,
-                   and a sequence with its full output length finishes
+    end a step     each sequence that has computed all its tokens gets a new token, and one more
+                   for each accepted draft; a sequence with its full output length finishes
 
 Requests can arrive between begin and end. They must not join the running step, and a router must
 not see the step's results yet. All tokens of a request outside its shared prefix have one id of
@@ -11,6 +11,7 @@ their own, so that the prefix cache finds no other matches.
 
 import math
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -20,16 +21,19 @@ from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request, RequestStatus, Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 from minivllm.engine.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
 from minivllm.events.ledger import SequenceTimes
 from minivllm.events.state import EngineState
+from minivllm.lab.simulate.assumed_drafts import AssumedDrafts
 from minivllm.lab.simulate.fit import StepTimeModel
 from minivllm.lab.simulate.workload import Arrival
 from minivllm.sampling_params import SamplingParams
+from minivllm.speculation.assembly import speculative_scheduler
 
 IDLE_SECONDS = 0.001
 """Duration of a step in which nothing could run, as in `MonotonicClock.idle`."""
@@ -69,7 +73,14 @@ class Gaps:
 
 
 class Replica:
-    def __init__(self, config: EngineConfig, times: StepTimeModel) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        times: StepTimeModel,
+        seed: str = "0",
+        acceptance_rate: float | None = None,
+    ) -> None:
+        """acceptance_rate: of drafts; must be given if `config` has a `speculative_config`"""
         self.config = config
         self.finished: list[ServedRequest] = []
         self.samples = Samples()
@@ -77,8 +88,12 @@ class Replica:
         self.num_arrived = 0
         self._clock = SimulatedClock()
         self._bus = EventBus(self._clock)
+        kind: Callable[..., Scheduler] = Scheduler
+        if config.speculative_config is not None:
+            self._drafts = AssumedDrafts(acceptance_rate, seed)
+            kind = speculative_scheduler(config.speculative_config, self._drafts)
         self.scheduler = create_scheduler(
-            config, config.num_gpu_blocks_override, config.max_model_len, self._bus
+            config, config.num_gpu_blocks_override, config.max_model_len, self._bus, kind
         )
         self._times = times
         self._served: dict[Sequence, ServedRequest] = {}
@@ -162,8 +177,8 @@ class Replica:
         for item in plan.scheduled:
             for sequence in item.sampling:
                 token_id = sequence.token_ids[-1]
-                sequence.append_token(token_id)
-                num_tokens += 1
+                num_new = self._settle(item, token_id) if item.draft_token_ids else 1
+                num_tokens += num_new
                 served = in_service[sequence]
                 # Most sequences also got a token in the previous step, so they have the same gap.
                 if served.last_token == before:
@@ -174,9 +189,11 @@ class Replica:
                 else:
                     served.first_token = now
                 served.last_token = now
-                served.num_tokens += 1
-                if tells:
-                    self._bus.emit(ev.TokenSampled, sequence.seq_id, token_id, TEXT)
+                served.num_tokens += num_new
+                for _ in range(num_new):
+                    sequence.append_token(token_id)
+                    if tells:
+                        self._bus.emit(ev.TokenSampled, sequence.seq_id, token_id, TEXT)
                 if served.num_tokens == served.output_tokens:
                     self._finish(sequence)
         if num_usual:
@@ -185,6 +202,12 @@ class Replica:
         scheduler.counters.generation_tokens += num_tokens
         if tells:
             self._bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, 0.0, 0.0, now - began, 0.0)
+
+    def _settle(self, item: ScheduledDrafts, token_id: int) -> int:
+        """Decide how many drafts are right; return how many new tokens the sequence has."""
+        num_accepted = self._drafts.num_accepted(item)
+        self.scheduler.settle_draft(item, num_accepted, token_id)
+        return num_accepted + 1
 
     def _finish(self, sequence: Sequence) -> None:
         self.scheduler.finish(sequence, RequestStatus.FINISHED_LENGTH_CAPPED)
@@ -201,7 +224,11 @@ class Replica:
     def inspect(self) -> EngineState:
         """Return the whole state as plain data, even during a step. It equals the events' fold."""
         return inspect_engine(
-            self.scheduler, self._last_plan, lambda sequence: TEXT * sequence.num_output_tokens, {}
+            self.scheduler,
+            self._last_plan,
+            visible_text=lambda sequence: TEXT * sequence.num_output_tokens,
+            grammar_of=lambda sequence: None,
+            token_pieces={},
         )
 
     def log_header(self, model: str) -> ev.LogHeader:

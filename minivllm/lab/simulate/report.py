@@ -43,6 +43,8 @@ _ROWS = (
     ("  peak", "kv_use_peak", "{:.1%}"),
     ("prefix hit rate", "prefix_hit_rate", "{:.1%}"),
     ("preemptions", "preemptions", "{:,}"),
+    ("drafts that were right", "draft_acceptance", "{:.0%}"),
+    ("  tokens per verification", "spec_decode_acceptance_length", "{:.2f}"),
     ("running, mean", "running_mean", "{:.1f}"),
     ("waiting, mean", "waiting_mean", "{:.1f}"),
     ("  peak", "waiting_peak", "{:,}"),

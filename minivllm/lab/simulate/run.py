@@ -26,11 +26,16 @@ class Setup:
     num_replicas: int
     router: str
     seed: int = 0
+    acceptance_rate: float | None = None
+    """With a `speculative_config`: the probability that a draft is right if those before it are."""
 
 
 def build_replicas(setup: Setup, fit: Fit) -> list[Replica]:
     times = fit.model(setup.config.max_num_batched_tokens)
-    return [Replica(setup.config, times) for _ in range(setup.num_replicas)]
+    return [
+        Replica(setup.config, times, f"{setup.seed}/{number}", setup.acceptance_rate)
+        for number in range(setup.num_replicas)
+    ]
 
 
 def simulate(

@@ -57,20 +57,15 @@ class AttentionBackend(Protocol):
         """
 
     def attention_mass(
-        self,
-        query: torch.Tensor,
-        key_cache: torch.Tensor,
-        block_tables: torch.Tensor,
-        seq_lens: torch.Tensor,
-        scale: float,
+        self, layer: int, query: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor
     ) -> torch.Tensor:
         """See `minivllm.kernels.reference.attention_mass`; only for the dashboard."""
 
-    def key_cache(self, layer: int) -> torch.Tensor:
-        """Return a view of a layer's keys: [num_blocks, block_size, num_kv_heads, head_size]."""
+    def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Copy the keys and values of some blocks, as attention reads them (dequantized).
 
-    def value_cache(self, layer: int) -> torch.Tensor:
-        """Return a view of a layer's values, with the shape of `key_cache`."""
+        Each is [len(block_ids), block_size, num_kv_heads, head_size]. Only for the dashboard.
+        """
 
 
 def choose_attention_backend(
@@ -142,6 +137,10 @@ def get_attention_backend(
         from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
 
         return CpuAttentionBackend(spec, num_blocks, device, num_heads)
+    if spec.stored_dtype != spec.dtype:
+        from minivllm.runtime.attention.stored_kv import StoredKVBackend
+
+        return StoredKVBackend(spec, num_blocks, device)
     from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 
     return TorchAttentionBackend(spec, num_blocks, device)

@@ -15,10 +15,10 @@ import torch
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.step_result import TokenShares, TokenWatch
 
-MassOfBlocks = Callable[
-    [torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor
-]
-"""The signature of `minivllm.kernels.reference.attention_mass`."""
+MassOfBlocks = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""`AttentionBackend.attention_mass`."""
+ReadBlocks = Callable[[int, list[int]], tuple[torch.Tensor, torch.Tensor]]
+"""`AttentionBackend.read_blocks`."""
 
 
 class AttentionMassMeter:
@@ -40,15 +40,10 @@ class AttentionMassMeter:
         self._sum = torch.zeros(common.block_tables.shape, device=device)  # [num_seqs, max_blocks]
         self._num_layers = 0
 
-    def add_layer(self, query: torch.Tensor, key_cache: torch.Tensor) -> None:
-        """Add one layer.
-
-        query: [num_tokens, num_heads, head_size]
-        key_cache: [num_blocks, block_size, num_kv_heads, head_size]
-        """
-        scale = query.shape[2] ** -0.5
+    def add_layer(self, layer: int, query: torch.Tensor) -> None:
+        """Add one layer. query: [num_tokens, num_heads, head_size]"""
         last = query[self._last_rows]  # [num_seqs, num_heads, head_size]
-        mass = self._mass_of_blocks(last, key_cache, self._block_tables, self._seq_lens, scale)
+        mass = self._mass_of_blocks(layer, last, self._block_tables, self._seq_lens)
         self._sum += mass.mean(dim=1)
         self._num_layers += 1
 
@@ -67,23 +62,28 @@ class AttentionMassMeter:
 class TokenMeter:
     """Averages the attention of one sequence's last token, token by token, with any backend."""
 
-    def __init__(self, common: CommonAttentionMetadata, block_size: int, watch: TokenWatch) -> None:
-        self._watch = watch
+    def __init__(
+        self,
+        common: CommonAttentionMetadata,
+        block_size: int,
+        watch: TokenWatch,
+        read_blocks: ReadBlocks,
+    ) -> None:
+        self._watch, self._read_blocks = watch, read_blocks
         index = watch.index
         self._row, self._seq_len = int(common.last_rows[index]), int(common.seq_lens[index])
         self._block_ids = common.block_tables[index, : -(-self._seq_len // block_size)].tolist()
         self._sum: torch.Tensor | None = None
         self._num_added = self._num_layers = self._num_heads = 0
 
-    def add_layer(self, layer: int, query: torch.Tensor, key_cache: torch.Tensor) -> None:
-        """Add one layer. The shapes are those of `AttentionMassMeter.add_layer`."""
+    def add_layer(self, layer: int, query: torch.Tensor) -> None:
+        """Add one layer. query: [num_tokens, num_heads, head_size]"""
         self._num_layers, self._num_heads = layer + 1, query.shape[1]
         head = self._watch.head
         if self._watch.layer not in (None, layer) or (head or 0) >= self._num_heads:
             return
-        weights = attention_weights(
-            query[self._row], key_cache[self._block_ids], self._seq_len, query.shape[2] ** -0.5
-        )
+        keys, _ = self._read_blocks(layer, self._block_ids)
+        weights = attention_weights(query[self._row], keys, self._seq_len, query.shape[2] ** -0.5)
         own = weights.mean(dim=0) if head is None else weights[head]
         self._sum = own if self._sum is None else self._sum + own
         self._num_added += 1
@@ -98,21 +98,23 @@ class TokenMeter:
 
 def gathered_attention_mass(
     query: torch.Tensor,
-    key_cache: torch.Tensor,
+    keys_of: Callable[[list[int]], torch.Tensor],
     block_tables: torch.Tensor,
     seq_lens: torch.Tensor,
     scale: float,
+    block_size: int,
 ) -> torch.Tensor:
     """Compute the attention mass for the backend `torch`, with few operations per sequence.
 
     The shapes are those of `minivllm.kernels.reference.attention_mass`.
+
+    keys_of: block ids -> their keys [num_blocks, block_size, num_kv_heads, head_size]
     """
     num_seqs, num_heads, _ = query.shape
-    block_size = key_cache.shape[1]
     mass = torch.zeros(num_seqs, num_heads, block_tables.shape[1], device=query.device)
     for i, seq_len in enumerate(seq_lens.tolist()):
         num_blocks = -(-seq_len // block_size)
-        keys = key_cache[block_tables[i, :num_blocks].long()]
+        keys = keys_of(block_tables[i, :num_blocks].tolist())
         weights = attention_weights(query[i], keys, seq_len, scale)
         padded = torch.nn.functional.pad(weights, (0, num_blocks * block_size - seq_len))
         mass[i, :, :num_blocks] = padded.view(num_heads, num_blocks, block_size).sum(-1)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from minivllm.config import SCALE_BYTES
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.runtime.attention.mass import gathered_attention_mass
 from minivllm.runtime.attention.partial import Rows, attend, merge
@@ -90,22 +91,34 @@ class TorchAttentionBackend:
         self._spec = spec
         self._device = device
         self._scale = spec.head_size**-0.5
-        shape = (num_blocks, spec.block_size, 2 * spec.num_kv_heads, spec.head_size)
+        num_heads, head_size = 2 * spec.num_kv_heads, spec.head_size
+        row = (
+            (num_heads * (head_size + SCALE_BYTES),) if spec.has_scales else (num_heads, head_size)
+        )
+        shape = (num_blocks, spec.block_size, *row)
         # Zeros cost nothing on a CPU: the system allocates pages at the first write.
         self.kv_caches = [
-            torch.zeros(shape, dtype=spec.dtype, device=device) for _ in range(spec.num_layers)
+            torch.zeros(shape, dtype=spec.stored_dtype, device=device)
+            for _ in range(spec.num_layers)
         ]
         self._workspace = self.kv_caches[0].new_empty(0)
 
-    attention_mass = staticmethod(gathered_attention_mass)
+    def attention_mass(
+        self, layer: int, query: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor
+    ) -> torch.Tensor:
+        """See `AttentionBackend.attention_mass`."""
+        return gathered_attention_mass(
+            query,
+            lambda block_ids: self.read_blocks(layer, block_ids)[0],
+            block_tables,
+            seq_lens,
+            self._scale,
+            self._spec.block_size,
+        )
 
-    def key_cache(self, layer: int) -> torch.Tensor:
-        """See `AttentionBackend.key_cache`."""
-        return self.kv_caches[layer][:, :, : self._spec.num_kv_heads]
-
-    def value_cache(self, layer: int) -> torch.Tensor:
-        """See `AttentionBackend.value_cache`."""
-        return self.kv_caches[layer][:, :, self._spec.num_kv_heads :]
+    def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `AttentionBackend.read_blocks`."""
+        return self.kv_caches[layer][block_ids].split(self._spec.num_kv_heads, dim=2)
 
     # ---- once a step ----
 
@@ -208,6 +221,8 @@ class TorchAttentionBackend:
         """See `AttentionBackend.forward`; queries and keys must be rotated already."""
         cache = self.kv_caches[layer]
         self._write(cache, key, value, metadata)
+        if metadata.chunks:
+            key, value = self._as_read(key, value)
         output = torch.empty_like(query)  # [num_tokens, num_heads, head_size]
         # [num_tokens, num_heads]
         log_sum_exp = query.new_empty(query.shape[:2], dtype=torch.float32)
@@ -255,6 +270,10 @@ class TorchAttentionBackend:
             )
             out, lse = attend(q, k, v, self._scale)
             merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
+
+    def _as_read(self, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return keys and values as a later step will read them from the cache."""
+        return key, value
 
     def _write(
         self,

@@ -14,7 +14,8 @@ Decode rows need no copy if they are neighbours in the batch.
 Cache layout, one tensor for all layers: [num_layers, 2, num_blocks, num_kv_heads, block_size,
 head_size]. A program reads one key head, whose tokens in a block are contiguous. Kernels see
 [num_blocks, block_size, num_kv_heads, head_size] through strides. The cache is not initialized,
-because kernels read only slots that have been written.
+because kernels read only slots that have been written. With int8, each head's part of a block ends
+with the float32 scales of its tokens, so copying a block copies them too.
 
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
 """
@@ -22,6 +23,7 @@ Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
 import numpy as np
 import torch
 
+from minivllm.config import SCALE_BYTES
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError
 from minivllm.kernels import reference
@@ -38,6 +40,7 @@ from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attenti
 from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.mode import INTERPRETED
+from minivllm.kernels.reference_ops import dequantize_heads
 from minivllm.kernels.rotary import rotary_and_cache
 from minivllm.runtime.attention.partial import Rows
 from minivllm.runtime.attention.triton_metadata import (
@@ -89,28 +92,41 @@ class TritonAttentionBackend:
         self._spec = spec
         self._device = device
         self._scale = spec.head_size**-0.5
-        shape = (spec.num_layers, 2, num_blocks, spec.num_kv_heads, spec.block_size, spec.head_size)
-        self.kv_cache = torch.empty(shape, dtype=spec.dtype, device=device)
-        self._views = [tuple(cache.transpose(1, 2) for cache in layer) for layer in self.kv_cache]
+        block = (spec.block_size, spec.head_size)  # of one head
+        if spec.has_scales:
+            block = (spec.block_size * (spec.head_size + SCALE_BYTES),)
+        shape = (spec.num_layers, 2, num_blocks, spec.num_kv_heads, *block)
+        self.kv_cache = numbers = torch.empty(shape, dtype=spec.stored_dtype, device=device)
+        if spec.has_scales:
+            numbers = numbers[..., : spec.block_size * spec.head_size]
+            numbers = numbers.unflatten(-1, (spec.block_size, spec.head_size))
+        self._views = [tuple(cache.transpose(1, 2) for cache in layer) for layer in numbers]
         self._num_processors = num_processors_of(device)
         if version in ("static", "unified"):
             key_cache = self._views[0][0]
             self._static = StaticDecode(
-                max_num_seqs, max_model_len, key_cache, num_heads, self._scale, self._num_processors
-            )
+                max_num_seqs, max_model_len, key_cache, num_heads, self._scale,
+                self._num_processors, spec.dtype,
+            )  # fmt: skip
             self.static_inputs = StaticInputs(self._static.block_tables)
             """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
             self._static.seq_lens = self.static_inputs.seq_lens
 
-    attention_mass = staticmethod(attention_mass)
+    def attention_mass(
+        self, layer: int, query: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor
+    ) -> torch.Tensor:
+        """See `AttentionBackend.attention_mass`."""
+        return attention_mass(query, self._views[layer][0], block_tables, seq_lens, self._scale)
 
-    def key_cache(self, layer: int) -> torch.Tensor:
-        """See `AttentionBackend.key_cache`."""
-        return self._views[layer][0]
-
-    def value_cache(self, layer: int) -> torch.Tensor:
-        """See `AttentionBackend.value_cache`."""
-        return self._views[layer][1]
+    def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `AttentionBackend.read_blocks`."""
+        keys, values = (cache[block_ids] for cache in self._views[layer])
+        if self._spec.has_scales:
+            ends = self.kv_cache[layer, :, block_ids, :, -self._spec.block_size * SCALE_BYTES :]
+            # [2, num_blocks, block_size, num_kv_heads]
+            scales = ends.contiguous().view(torch.float32).transpose(2, 3)
+            keys, values = dequantize_heads(keys, scales[0]), dequantize_heads(values, scales[1])
+        return keys.to(self._spec.dtype), values.to(self._spec.dtype)
 
     # ---- once a step ----
 
@@ -303,6 +319,11 @@ class TritonAttentionBackend:
             raise ConfigError(
                 "attention_backend triton supports float32, bfloat16 and float16; got dtype"
                 f" {spec.dtype}."
+            )
+        if version == "naive" and spec.has_scales:
+            raise ConfigError(
+                "attention_backend triton:naive, the first version of the lessons, cannot read an"
+                " int8 KV cache: use triton:grouped or a later version, or kv_cache_dtype='auto'."
             )
         if spec.head_size not in HEAD_SIZES:
             raise ConfigError(

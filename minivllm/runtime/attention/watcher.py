@@ -25,23 +25,21 @@ class AttentionWatcher:
         block_size: int,
         device: torch.device,
     ) -> None:
-        self._attention = attention
         self._mass = None
         if watch.attention_mass:
             self._mass = AttentionMassMeter(common, block_size, device, attention.attention_mass)
         self._tokens = None
         if watch.tokens is not None:
-            self._tokens = TokenMeter(common, block_size, watch.tokens)
-        self._decodes = DecodeSampler(common, watch.decodes, block_size)
+            self._tokens = TokenMeter(common, block_size, watch.tokens, attention.read_blocks)
+        self._decodes = DecodeSampler(common, watch.decodes, block_size, attention.read_blocks)
 
     def add_layer(self, layer: int, query: torch.Tensor) -> None:
         """query: [num_tokens, num_heads, head_size], rotated"""
-        key_cache = self._attention.key_cache(layer)
         if self._mass is not None:
-            self._mass.add_layer(query, key_cache)
+            self._mass.add_layer(layer, query)
         if self._tokens is not None:
-            self._tokens.add_layer(layer, query, key_cache)
-        self._decodes.add_layer(layer, query, key_cache, self._attention.value_cache(layer))
+            self._tokens.add_layer(layer, query)
+        self._decodes.add_layer(layer, query)
 
     @property
     def attention_mass(self) -> list[list[float]]:

@@ -22,6 +22,7 @@ import torch
 from safetensors.torch import load, save
 
 from minivllm.errors import KernelTraceError
+from minivllm.runtime.attention.mass import ReadBlocks
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 
 if TYPE_CHECKING:
@@ -72,21 +73,23 @@ class DecodeSampler:
     """
 
     def __init__(
-        self, common: CommonAttentionMetadata, sequences: Sequence[int], block_size: int
+        self,
+        common: CommonAttentionMetadata,
+        sequences: Sequence[int],
+        block_size: int,
+        read_blocks: ReadBlocks,
     ) -> None:
         """sequences: indices into the step's plan; these sequences must have one token each"""
         self.samples: list[DecodeSample] = []
         self._common = common
         self._sequences = sequences
         self._block_size = block_size
+        self._read_blocks = read_blocks
 
-    def add_layer(
-        self, layer: int, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor
-    ) -> None:
+    def add_layer(self, layer: int, query: torch.Tensor) -> None:
         """Copy the samples if this is the sampled layer.
 
         query: [num_tokens, num_heads, head_size]
-        key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size]
         """
         if layer != LAYER:
             return
@@ -99,7 +102,7 @@ class DecodeSampler:
             # The cache can be a permuted view, and indexing it by a list keeps its memory order. So
             # call `contiguous`.
             keys, values = (
-                cache[block_ids].cpu().contiguous() for cache in (key_cache, value_cache)
+                blocks.cpu().contiguous() for blocks in self._read_blocks(layer, block_ids)
             )
             self.samples.append(
                 DecodeSample(layer, num_tokens, block_ids, query[row].cpu().clone(), keys, values)

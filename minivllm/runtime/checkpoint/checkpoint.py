@@ -1,4 +1,4 @@
-"""Check a checkpoint directory: `config.json`, `tokenizer.json` and safetensors.
+"""Check a checkpoint directory: `config.json`, `tokenizer.json` and safetensors or a GGUF file.
 
 The check reads small files only, so a wrong directory or an unknown architecture is an error at
 once.
@@ -17,7 +17,9 @@ from minivllm.errors import ModelIntegrityError, UnknownModelError, UnsupportedM
 from minivllm.runtime.model.model_config import ModelConfig
 
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-_INDEX = "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
+GGUF_FILE = "model.gguf"
+"""A GGUF file in a checkpoint directory: the file itself, or a link to the user's file."""
 _MAX_JSON_BYTES = 64 << 20
 """The largest file that we have seen is a tokenizer of 262,144 tokens, which takes 34 MB."""
 
@@ -68,13 +70,24 @@ def check_checkpoint(directory: Path, *, weights: bool = True) -> None:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """Return the model's safetensors files: a single one, or the shards that the index names."""
-    index = directory / _INDEX
+    """Return the model's weight files: safetensors (one, or the index's shards) or one GGUF file.
+
+    Raises `ModelIntegrityError` or `UnsupportedModelError` if a file is missing.
+    """
+    index = directory / INDEX
     if index.is_file():
         return _shards(index)
     single = directory / "model.safetensors"
     if single.is_file():
         return [single]
+    gguf = directory / GGUF_FILE
+    if gguf.is_file():
+        return [gguf]
+    if gguf.is_symlink():
+        raise ModelIntegrityError(
+            f"The GGUF file {os.readlink(gguf)} was moved or deleted: give its new path as the"
+            " model."
+        )
     names = sorted(path.name for path in directory.iterdir())
     raise missing_weights(str(directory), names)
 

@@ -1,27 +1,19 @@
-"""Convert a GGUF file to a checkpoint directory that minivllm and `transformers` can load.
+"""Make a GGUF file a checkpoint directory: its `config.json`, tokenizer and chat template as files.
 
-The directory gets `config.json`, `generation_config.json`, the tokenizer's files with the chat
-template, and `model.safetensors` in float32. `transformers` rebuilds the tokenizer. We unpack the
-weights ourselves, one tensor at a time, because `transformers` needs the `accelerate` package for
-that, holds the model in memory twice, and cannot save the result. Tests compare our weights with
-its weights, bit for bit.
-
-llama.cpp stores the query and key projections of the `llama` architecture with reordered rows.
-Without `_restore_rotary_order`, all shapes would be right, and the generated text wrong.
+The directory gets `config.json`, `generation_config.json` and the tokenizer's files, which
+`transformers` rebuilds. The weights stay in the GGUF file: `model.gguf` is a link to it, and
+`gguf_weights` reads them from there.
 """
 
 import json
 import os
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
-from minivllm.runtime.checkpoint.gguf_file import GgufHeader, read_gguf_header, read_gguf_tensor
-from minivllm.runtime.checkpoint.safetensors_file import write_float32
+from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE
+from minivllm.runtime.checkpoint.gguf_file import GgufHeader, read_gguf_header
+from minivllm.runtime.checkpoint.gguf_weights import check_types, hf_name, unknown_tensor
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import Shard, weight_shards
 from minivllm.runtime.progress import Progress
@@ -35,27 +27,6 @@ _MODEL_CLASSES = {
     "qwen3": "Qwen3ForCausalLM",
 }
 """GGUF architecture, which is also Hugging Face's `model_type` -> Hugging Face class."""
-GGUF_NAMES = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "output": "lm_head",
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-"""llama.cpp's name of a module -> Hugging Face's name.
-
-Modules of a layer have a prefix: `blk.3.` in llama.cpp, `model.layers.3.` in Hugging Face.
-"""
-_TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
 _SPLIT_RULES = {
     "default",
     "gpt-2",
@@ -70,9 +41,8 @@ _SPLIT_RULES = {
 
 
 def converted_bytes(header: GgufHeader) -> int:
-    """Approximate size of the converted checkpoint, in bytes."""
-    weights = sum(4 * int(np.prod(tensor.shape)) for tensor in header.tensors.values())
-    return weights + 200 * len(_value(header, "tokenizer.ggml.tokens", list))
+    """Approximate size of the directory without the GGUF file, in bytes."""
+    return 200 * len(_value(header, "tokenizer.ggml.tokens", list))
 
 
 def check_convertible(header: GgufHeader) -> dict[str, Any]:
@@ -90,6 +60,7 @@ def check_convertible(header: GgufHeader) -> dict[str, Any]:
     config = _build_config(header, arch)
     _refuse_unless_plain(header, arch, config["head_dim"])
     _compare_tensors(header, weight_shards(ModelConfig.from_hf_dict(config)))
+    check_types(header)
     return config
 
 
@@ -136,10 +107,10 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
 
 
 def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
-    found = {_hf_name(header, tensor.name): tensor.shape for tensor in header.tensors.values()}
+    found = {hf_name(header, tensor.name): tensor.shape for tensor in header.tensors.values()}
     for name, shape in found.items():
         if name not in expected:
-            raise _unknown_tensor(header, name)
+            raise unknown_tensor(header, name)
         if shape != expected[name].shape:
             raise ModelIntegrityError(
                 f"{header.path} has tensors and settings that give {name} different shapes:"
@@ -149,12 +120,6 @@ def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
         raise ModelIntegrityError(
             f"{header.path} lacks the tensor {min(missing)}: it is not a complete model."
         )
-
-
-def _unknown_tensor(header: GgufHeader, name: str) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"{header.path} has the tensor {name!r:.100}, which no supported model has."
-    )
 
 
 def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
@@ -196,59 +161,19 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
     }
 
 
-def _hf_name(header: GgufHeader, name: str) -> str:
-    match = _TENSOR_NAME.fullmatch(name)
-    if match is None or match["module"] not in GGUF_NAMES:
-        raise _unknown_tensor(header, name)
-    layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
-    return f"{layer}{GGUF_NAMES[match['module']]}.{match['kind']}"
-
-
 def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
-    """Convert the file into the existing, empty `directory`. Raises a `ModelError`."""
+    """Fill the existing, empty `directory`, with a link to `path`. Raises a `ModelError`."""
     header = read_gguf_header(path)
     config = check_convertible(header)
-    progress(f"Converting {path.name} to safetensors (only once; the result is cached).")
+    progress(f"Reading the tokenizer of {path.name} (only once; the result is cached).")
     _write_json(directory / "config.json", config)
     eos = {key: config[key] for key in ("bos_token_id", "eos_token_id") if config[key] is not None}
     _write_json(directory / "generation_config.json", eos)
     _convert_tokenizer(header, directory)
-    progress("Unpacking the weights to float32.")
-    shapes = {_hf_name(header, tensor.name): tensor.shape for tensor in header.tensors.values()}
-    write_float32(directory / "model.safetensors", shapes, _weights(header, config))
-
-
-def _weights(header: GgufHeader, config: dict[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (Hugging Face name, float32 array) in file order.
-
-    The array is [out_features, in_features] or [features].
-    """
-    permuted = {}
-    if config["model_type"] == "llama":
-        permuted = {
-            "attn_q": config["num_attention_heads"],
-            "attn_k": config["num_key_value_heads"],
-        }
-    for tensor in header.tensors.values():
-        array = read_gguf_tensor(header, tensor)
-        module = tensor.name.split(".")[-2]
-        if module in permuted:
-            array = _restore_rotary_order(array, permuted[module])
-        yield _hf_name(header, tensor.name), array
-
-
-def _restore_rotary_order(array: np.ndarray, num_heads: int) -> np.ndarray:
-    """Undo llama.cpp's reordering of a query or key projection, [num_heads * head_size, ...].
-
-    A rotary embedding rotates pairs of features. Hugging Face pairs feature i of a head with
-    feature i + head_size/2; llama.cpp pairs the neighbours 2i and 2i + 1. So the rows of a head are
-    [half, 2] in a GGUF file and [2, half] in a Hugging Face checkpoint.
-    """
-    half = array.shape[0] // num_heads // 2
-    return array.reshape(num_heads, half, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
 
 
 def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
+    """Write the tokenizer's files, and the link `model.gguf`."""
     # This import takes seconds.
     from transformers import AutoTokenizer
 
@@ -256,7 +181,7 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
     # without other files.
     beside = directory / "source"
     beside.mkdir()
-    link = beside / "model.gguf"
+    link = beside / GGUF_FILE
     os.symlink(header.path.resolve(), link)
     try:
         AutoTokenizer.from_pretrained(
@@ -271,7 +196,7 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
             f"The tokenizer in {header.path} cannot be rebuilt ({str(error)!r:.100}): download it"
             " again."
         ) from error
-    link.unlink()
+    link.rename(directory / GGUF_FILE)
     beside.rmdir()
     if header.metadata.get("tokenizer.ggml.pre") == "smollm":
         _split_digits(directory / "tokenizer.json")

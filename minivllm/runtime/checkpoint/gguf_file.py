@@ -1,10 +1,10 @@
-"""Read a GGUF file: its metadata, its table of tensors, and one tensor at a time as float32.
+"""Read the header of a GGUF file: its metadata, and its table of tensors.
 
 GGUF is llama.cpp's format:
 
     header     typed key-value pairs: the model's configuration and its whole tokenizer
     table      name, shape, type and offset of each tensor
-    tensors    mostly quantized in small blocks, which the `gguf` library unpacks
+    tensors    mostly quantized in small blocks; see `gguf_weights`
 
 A damaged file can declare an array of 2**60 elements, and the reader of the `gguf` library would
 loop over all of them. Here every count has a limit, and no read passes the end of the file.
@@ -20,9 +20,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
-from gguf.quants import dequantize, quant_shape_to_byte_shape
 
-from minivllm.errors import ModelIntegrityError, UnsupportedModelError
+from minivllm.errors import ModelIntegrityError
 
 _SCALARS = {
     0: "<B",
@@ -39,19 +38,12 @@ _SCALARS = {
 }
 """GGUF value type -> the format that `struct` needs for it."""
 _STRING, _ARRAY = 8, 9
-_PLAIN = {
-    GGMLQuantizationType.F32: "<f4",
-    GGMLQuantizationType.F16: "<f2",
-    GGMLQuantizationType.F64: "<f8",
-}
-"""Types stored as plain numbers; the others are stored as blocks of bytes."""
-
-
 _MAX_HEADER_BYTES = 64 << 20
 """Enough: the largest vocabularies, with their merges, take 15 MB."""
 _MAX_ITEMS = 1 << 22
 """Limit for one array: the list takes 32 MB. A vocabulary has a few hundred thousand tokens."""
 _MAX_TENSORS = _MAX_PAIRS = 1 << 16
+_TOO_LONG = "it ends within its header, or the header is implausibly large"
 
 
 class _DamageError(Exception):
@@ -78,15 +70,15 @@ class GgufHeader:
     tensors: dict[str, GgufTensor]
 
 
-def read_gguf_header(path: Path) -> GgufHeader:
-    """Read and check the header of `path`.
+def read_gguf_header(path: Path, *, arrays: bool = True) -> GgufHeader:
+    """Read and check the header of `path`. `arrays=False` omits arrays: a vocabulary takes long.
 
     Raises `ModelIntegrityError` if the file is not a GGUF file, or is damaged or truncated.
     """
     size = path.stat().st_size
     try:
         with path.open("rb") as file:
-            metadata, tensors = _Reader(file, size).header()
+            metadata, tensors = _Reader(file, size, arrays).header()
     except _DamageError as damage:
         raise ModelIntegrityError(
             f"{path} is not a complete GGUF file ({damage}): delete it and download it again."
@@ -94,34 +86,13 @@ def read_gguf_header(path: Path) -> GgufHeader:
     return GgufHeader(path, metadata, tensors)
 
 
-def read_gguf_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
-    """Read and unpack a tensor. Returns float32, with the shape `tensor.shape`.
-
-    Raises `UnsupportedModelError` if its quantization cannot be unpacked.
-    """
-    dtype = _PLAIN.get(tensor.type, "u1")
-    count = tensor.num_bytes // np.dtype(dtype).itemsize
-    data = np.fromfile(header.path, dtype=dtype, count=count, offset=tensor.offset)
-    if tensor.type in _PLAIN:
-        return data.reshape(tensor.shape).astype(np.float32, copy=False)
-    try:
-        unpacked = dequantize(
-            data.reshape(quant_shape_to_byte_shape(tensor.shape, tensor.type)), tensor.type
-        )
-    except NotImplementedError:
-        raise UnsupportedModelError(
-            f"{header.path} stores its weights as {tensor.type.name}, which minivllm cannot"
-            " unpack: use a Q4, Q5, Q6, Q8, F16 or BF16 version of the model."
-        ) from None
-    return unpacked.reshape(tensor.shape)
-
-
 class _Reader:
     """Reads a header from start to end, never past the end of the file."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+    def __init__(self, file: BinaryIO, size: int, arrays: bool) -> None:
         self._file = file
         self._size = size
+        self._arrays = arrays
         self._end = min(size, _MAX_HEADER_BYTES)
 
     def header(self) -> tuple[dict[str, Any], dict[str, GgufTensor]]:
@@ -190,6 +161,8 @@ class _Reader:
                 return np.frombuffer(self._bytes(length * dtype.itemsize), dtype).tolist()
             if item_type != _STRING:
                 raise _DamageError(f"an array of values of type {item_type}")
+            if not self._arrays:
+                return self._skip_strings(length)
             return [self._string() for _ in range(length)]
         if type_id not in _SCALARS:
             raise _DamageError(f"unknown value type {type_id}")
@@ -201,10 +174,21 @@ class _Reader:
         except UnicodeDecodeError:
             raise _DamageError("a string in its header is not UTF-8") from None
 
+    def _skip_strings(self, length: int) -> None:
+        read, seek, unpack = self._file.read, self._file.seek, struct.Struct("<Q").unpack
+        position = self._file.tell()
+        for _ in range(length):
+            position += 8
+            if position <= self._end:
+                position += unpack(read(8))[0]
+            if position > self._end:
+                raise _DamageError(_TOO_LONG)
+            seek(position)
+
     def _scalar(self, spelling: str) -> Any:
         return struct.unpack(spelling, self._bytes(struct.calcsize(spelling)))[0]
 
     def _bytes(self, count: int) -> bytes:
         if self._file.tell() + count > self._end:
-            raise _DamageError("it ends within its header, or the header is implausibly large")
+            raise _DamageError(_TOO_LONG)
         return self._file.read(count)

@@ -20,9 +20,10 @@ from minivllm.config import LinearBackendName
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
 from minivllm.runtime.model.layers import Embedding, Linear, RMSNorm, RotaryEmbedding
-from minivllm.runtime.model.linear_backend import TorchMatrix, choose_linear_backend
+from minivllm.runtime.model.linear_backend import activation_dtype, choose_linear_backend
 from minivllm.runtime.model.model_config import ModelConfig
-from minivllm.runtime.model.weight_map import Shard, is_redundant, weight_shards
+from minivllm.runtime.model.weight_map import is_redundant, weight_shards
+from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, plain_weight
 
 Attend = Callable[..., torch.Tensor]
 """(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size])
@@ -43,11 +44,8 @@ class Attention(nn.Module):
         self.num_kv_heads = config.num_key_value_heads
         self.head_size = config.head_size
         num_all_heads = self.num_heads + 2 * self.num_kv_heads
-        q_size = self.num_heads * self.head_size
-        self.qkv_proj = Linear(
-            config.hidden_size, num_all_heads * self.head_size, bias=config.attention_bias
-        )
-        self.o_proj = Linear(q_size, config.hidden_size, bias=config.attention_output_bias)
+        self.qkv_proj = Linear(num_all_heads * self.head_size, bias=config.attention_bias)
+        self.o_proj = Linear(config.hidden_size, bias=config.attention_output_bias)
         self.q_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
         self.k_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
 
@@ -76,8 +74,8 @@ class MLP(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.gate_up_proj = Linear(config.hidden_size, 2 * config.intermediate_size)
-        self.down_proj = Linear(config.intermediate_size, config.hidden_size)
+        self.gate_up_proj = Linear(2 * config.intermediate_size)
+        self.down_proj = Linear(config.hidden_size)
 
     def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
@@ -130,21 +128,21 @@ class Decoder(nn.Module):
     ) -> None:
         super().__init__()
         self.config = config
-        self.dtype = dtype
+        self.weight_dtype = dtype
+        self.dtype = activation_dtype(dtype, torch.device(device))
+        """The dtype of everything but the matrices."""
+        self.stored_bytes = 0
+        """Bytes of the loaded weights in their stored formats."""
         self.device = torch.device(device)
-        self._make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
+        self.make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
         # On the meta device, a parameter has no memory until its weight is loaded.
         with torch.device("meta"):
-            self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
+            self.embed_tokens = Embedding()
             self.layers = nn.ModuleList(
                 DecoderLayer(config, i) for i in range(config.num_hidden_layers)
             )
             self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-            self.lm_head = (
-                None
-                if config.tie_word_embeddings
-                else Linear(config.hidden_size, config.vocab_size)
-            )
+            self.lm_head = None if config.tie_word_embeddings else Linear(config.vocab_size)
         self.rotary = RotaryEmbedding(config, self.device)
 
     def forward(
@@ -174,16 +172,17 @@ class Decoder(nn.Module):
 
     # ---- loading ----
 
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Load a checkpoint's tensors, in any order, by their Hugging Face names.
+    def load_weights(self, weights: Iterable[tuple[str, CheckpointWeight]]) -> None:
+        """Load a checkpoint's weights, in any order, by their Hugging Face names.
 
-        A matrix is packed as soon as it is complete, so the peak memory is one copy of the weights,
-        one tensor and one matrix. Raises `ModelIntegrityError` for a tensor that is missing,
-        unexpected or of the wrong shape.
+        A matrix is laid out as soon as its parts are complete, each part in its own format. So the
+        peak memory is one copy of the weights, and one matrix. Raises `ModelIntegrityError` for a
+        tensor that is missing, unexpected or of the wrong shape.
         """
         waiting_for = weight_shards(self.config)
         shards_left = Counter(shard.parameter for shard in waiting_for.values())
-        for name, tensor in weights:
+        waiting: dict[str, dict[int, CheckpointWeight]] = {}
+        for name, weight in weights:
             if is_redundant(name, self.config):
                 continue
             shard = waiting_for.pop(name, None)
@@ -193,13 +192,16 @@ class Decoder(nn.Module):
                     f" {self.config.architecture} in config.json does not have, or has it twice;"
                     " check that both files belong to the same model."
                 )
-            if tuple(tensor.shape) != shard.shape:
+            if _shape(weight) != shard.shape:
                 raise ModelIntegrityError(
-                    f"Tensor {name} has shape {list(tensor.shape)} but config.json requires"
+                    f"Tensor {name} has shape {list(_shape(weight))} but config.json requires"
                     f" {list(shard.shape)}; check that both files belong to the same model."
                 )
-            shards_left[shard.parameter] -= 1
-            self._load_shard(shard, tensor, is_last=shards_left[shard.parameter] == 0)
+            parts = waiting.setdefault(shard.parameter, {})
+            parts[shard.first_row] = weight
+            if len(parts) == shards_left[shard.parameter]:
+                del waiting[shard.parameter]
+                self._set_parameter(shard.parameter, [parts[row] for row in sorted(parts)])
         if waiting_for:
             names = list(waiting_for)
             others = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -212,19 +214,50 @@ class Decoder(nn.Module):
         """Load random weights (load format `dummy`). Equal seeds give equal weights everywhere."""
         self.load_weights(random_weights(self.config, seed))
 
-    def _load_shard(self, shard: Shard, tensor: torch.Tensor, is_last: bool) -> None:
-        module_name, _, name = shard.parameter.rpartition(".")
+    def _set_parameter(self, parameter: str, parts: list[CheckpointWeight]) -> None:
+        module_name, _, name = parameter.rpartition(".")
         module = self.get_submodule(module_name)
-        parameter = getattr(module, name)
-        if parameter.is_meta:
-            data = torch.empty(parameter.shape, dtype=self.dtype, device=self.device)
-            parameter = nn.Parameter(data, requires_grad=False)
-            setattr(module, name, parameter)
-        parameter.data[shard.first_row : shard.first_row + len(tensor)].copy_(tensor)
-        if is_last and name == "weight" and isinstance(module, Linear | Embedding):
-            # An embedding table that is not also the LM head serves only lookups.
-            is_lookup = isinstance(module, Embedding) and self.lm_head is not None
-            module.process_weights_after_loading(TorchMatrix if is_lookup else self._make_matrix)
+        if name == "weight" and isinstance(module, Linear | Embedding):
+            stored = [_as_stored(part) for part in parts]
+            self.stored_bytes += sum(part.num_bytes for part in stored)
+            # Only the CPU's own layouts read stored weights, and they compute in float32.
+            is_plain = self.weight_dtype != torch.float32 or self.device.type != "cpu"
+            weight = plain_weight(stored, self.weight_dtype, self.device) if is_plain else stored
+            module.matrix = self.make_matrix(weight, isinstance(module, Embedding))
+        else:
+            data = torch.cat(parts).to(self.device, self.dtype)
+            self.stored_bytes += sum(part.nbytes for part in parts)
+            setattr(module, name, nn.Parameter(data, requires_grad=False))
+
+    @property
+    def weight_bytes(self) -> int:
+        """Memory of all weights; one table that serves as embedding and LM head counts once."""
+        matrices = (module.matrix for module in self.modules() if hasattr(module, "matrix"))
+        return sum(matrix.num_bytes for matrix in matrices) + sum(
+            parameter.nbytes for parameter in self.parameters()
+        )
+
+    @property
+    def lookup_bytes(self) -> int:
+        """Memory of an embedding table that is not also the LM head: a step reads a few rows."""
+        return 0 if self.lm_head is None else self.embed_tokens.matrix.num_bytes
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of weights that a step reads to decode one token."""
+        return self.weight_bytes - self.lookup_bytes
+
+
+def _shape(weight: CheckpointWeight) -> tuple[int, ...]:
+    if isinstance(weight, StoredWeight):
+        return (weight.num_rows, weight.in_features)
+    return tuple(weight.shape)
+
+
+def _as_stored(weight: CheckpointWeight) -> StoredWeight:
+    if isinstance(weight, StoredWeight):
+        return weight
+    return StoredWeight.of_tensor(weight.float() if weight.dtype is torch.float64 else weight)
 
 
 def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:

@@ -1,8 +1,8 @@
 """The decoder's building blocks: linear layer, RMS norm, rotary position embedding.
 
 Each layer maps rows to rows, so a token's result never depends on its batch-mates.
-`linear_backend` lays out the matrices. A layer then drops the loaded weight; keeping it would
-double the model's memory.
+`linear_backend` lays out the matrices, and nothing else keeps a loaded weight, which would double
+the model's memory.
 """
 
 import math
@@ -11,22 +11,17 @@ import torch
 from torch import nn
 
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
-from minivllm.runtime.model.linear_backend import MakeMatrix, Matrix
+from minivllm.runtime.model.linear_backend import Matrix
 from minivllm.runtime.model.model_config import ModelConfig
 
 
 class Linear(nn.Module):
-    """y = x @ weight.T + bias."""
+    """y = x @ weight.T + bias. The decoder sets `matrix` when the weight is loaded."""
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = False) -> None:
+    def __init__(self, out_features: int, bias: bool = False) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(out_features, in_features), requires_grad=False)
         self.bias = nn.Parameter(torch.empty(out_features), requires_grad=False) if bias else None
         self.matrix: Matrix | None = None
-
-    def process_weights_after_loading(self, make_matrix: MakeMatrix) -> None:
-        """Replace the loaded weight with a `Matrix`."""
-        self.matrix, self.weight = make_matrix(self.weight.data, False), None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x: [num_tokens, in_features] -> [num_tokens, out_features]"""
@@ -34,16 +29,14 @@ class Linear(nn.Module):
 
 
 class Embedding(nn.Module):
-    """The table of token embeddings; with tied embeddings it is also the LM head."""
+    """The table of token embeddings; with tied embeddings it is also the LM head.
 
-    def __init__(self, vocab_size: int, hidden_size: int) -> None:
+    The decoder sets `matrix` when the weight is loaded.
+    """
+
+    def __init__(self) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size), requires_grad=False)
         self.matrix: Matrix | None = None
-
-    def process_weights_after_loading(self, make_matrix: MakeMatrix) -> None:
-        """See `Linear.process_weights_after_loading`."""
-        self.matrix, self.weight = make_matrix(self.weight.data, True), None
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
         """token_ids: [num_tokens] -> [num_tokens, hidden_size]"""

@@ -6,7 +6,8 @@ speed of the step (`minivllm bench linear`):
     torch     `F.linear` over the plain weight
     onednn    oneDNN changes the layout once, when the weight is loaded
     cpu       our kernel (kernels/cpu/linear.c) reads the weights from the first byte to the last;
-              a row's result is the same, bit for bit, in any batch
+              a row's result is the same, bit for bit, in any batch; stored weights (quantized or in
+              half precision) keep their size in memory, and give the same bits as in float32
 
 A weight in another layout *replaces* the plain weight, so it costs no extra memory. With tied
 embeddings, the LM head also serves token lookups, which oneDNN's layout does not allow. So the
@@ -15,7 +16,7 @@ backend `onednn` keeps such a head plain.
 Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -25,9 +26,11 @@ from torch import nn
 from minivllm.config import LinearBackendName
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu.library import CpuKernelsError
-from minivllm.kernels.cpu.ops import LANES
+from minivllm.kernels.cpu.packed_matrix import PackedMatrix
 from minivllm.runtime.cpu.large_pages import LargePages
 from minivllm.runtime.cpu.load import load_cpu_ops
+from minivllm.runtime.quantization.panels import pack
+from minivllm.runtime.quantization.stored_weight import StoredWeight, join_rows, plain_weight
 
 PACKED_FOR_ROWS = 16
 """oneDNN chooses a layout for this number of rows; the layout works for other numbers too."""
@@ -48,14 +51,28 @@ class Matrix(Protocol):
         indices: [n] -> [n, in_features]
         """
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the weight."""
 
-MakeMatrix = Callable[[torch.Tensor, bool], Matrix]
-"""(weight: [out_features, in_features], is_table: whether `rows` will be called)"""
+
+Weight = torch.Tensor | Sequence[StoredWeight]
+"""[out_features, in_features], or its parts in the order of the outputs."""
+MakeMatrix = Callable[[Weight, bool], Matrix]
+"""(weight, is_table: whether `rows` will be called)"""
+
+
+def _plain(weight: Weight) -> torch.Tensor:
+    if isinstance(weight, torch.Tensor):
+        return weight
+    return plain_weight(weight, torch.float32, torch.device("cpu"))
 
 
 class TorchMatrix:
-    def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
-        self._weight = weight
+    """The plain weight; stored weights become float32."""
+
+    def __init__(self, weight: Weight, is_table: bool = False) -> None:
+        self._weight = _plain(weight)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """See `Matrix.multiply`."""
@@ -65,6 +82,11 @@ class TorchMatrix:
         """See `Matrix.rows`."""
         return nn.functional.embedding(indices, self._weight)
 
+    @property
+    def num_bytes(self) -> int:
+        """See `Matrix.num_bytes`."""
+        return self._weight.numel() * self._weight.itemsize
+
 
 class OneDnnMatrix(TorchMatrix):
     """The weight in oneDNN's layout.
@@ -72,10 +94,10 @@ class OneDnnMatrix(TorchMatrix):
     A table stays plain, for lookups. Keeping both layouts would make a small model a fifth larger.
     """
 
-    def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
-        super().__init__(
-            weight if is_table else torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR_ROWS)
-        )
+    def __init__(self, weight: Weight, is_table: bool = False) -> None:
+        super().__init__(weight)
+        if not is_table:
+            self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, PACKED_FOR_ROWS)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """See `Matrix.multiply`."""
@@ -83,27 +105,26 @@ class OneDnnMatrix(TorchMatrix):
 
 
 class CpuMatrix:
-    """The weight in panels of sixteen outputs, for `CpuOps.linear`.
+    """The weight in panels of sixteen outputs, in the bits of the checkpoint, for `CpuOps.linear`.
 
     All matrices of a model are allocated one after another in `memory`.
     """
 
     def __init__(
-        self, weight: torch.Tensor, is_table: bool = False, memory: LargePages | None = None
+        self, weight: Weight, is_table: bool = False, memory: LargePages | None = None
     ) -> None:
         self._ops = load_cpu_ops()
-        self._out_features, in_features = weight.shape
-        num_panels = -(-self._out_features // LANES)
-        if missing := num_panels * LANES - self._out_features:
-            weight = torch.cat((weight, weight.new_zeros(missing, in_features)))
-        self._panels = (memory or LargePages()).empty(num_panels, in_features, LANES)
-        self._panels.copy_(weight.view(num_panels, LANES, in_features).transpose(1, 2))
+        parts = (
+            [StoredWeight.of_tensor(weight)]
+            if isinstance(weight, torch.Tensor)
+            else join_rows(weight)
+        )
+        memory = memory or LargePages()
+        self._packed = PackedMatrix([pack(part, memory) for part in parts], parts[0].in_features)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """See `Matrix.multiply`."""
-        output = self._ops.linear(x.contiguous(), self._panels)
-        if output.shape[1] != self._out_features:
-            output = output[:, : self._out_features]
+        output = self._ops.linear(x.contiguous(), self._packed)
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
@@ -111,7 +132,67 @@ class CpuMatrix:
 
         The engine checks token ids when a request arrives.
         """
-        return self._ops.rows_of_packed(self._panels, indices.contiguous())
+        return self._ops.rows_of_packed(self._packed, indices.contiguous())
+
+    @property
+    def num_bytes(self) -> int:
+        """See `Matrix.num_bytes`."""
+        return self._packed.num_bytes
+
+
+class Bf16CpuMatrix(CpuMatrix):
+    """The weight in bfloat16, for `CpuOps.linear_bf16`: inputs and results are float32."""
+
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """See `Matrix.multiply`."""
+        output = self._ops.linear_bf16(x.contiguous(), self._packed)
+        return output if bias is None else output.add_(bias)
+
+
+class RoundedMatrix:
+    """A weight in bfloat16 in another backend's layout: inputs and results are float32.
+
+    Unlike `Bf16CpuMatrix`, torch and oneDNN also round the results.
+    """
+
+    def __init__(self, make_matrix: MakeMatrix, weight: Weight, is_table: bool = False) -> None:
+        self._matrix = make_matrix(weight, is_table)
+
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """See `Matrix.multiply`."""
+        output = self._matrix.multiply(x.bfloat16()).float()
+        return output if bias is None else output.add_(bias)
+
+    def rows(self, indices: torch.Tensor) -> torch.Tensor:
+        """See `Matrix.rows`."""
+        return self._matrix.rows(indices).float()
+
+    @property
+    def num_bytes(self) -> int:
+        """See `Matrix.num_bytes`."""
+        return self._matrix.num_bytes
+
+
+def activation_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """Return the dtype of everything between the matrices, for a model of this dtype.
+
+    With bfloat16 on a CPU, only matrix products are faster. So all other operations are float32,
+    and a product rounds its input.
+    """
+    on_cpu = device.type == "cpu"
+    return torch.float32 if on_cpu and dtype == torch.bfloat16 else dtype
+
+
+def slow_bfloat16(make_matrix: MakeMatrix) -> str | None:
+    """Return one sentence if bfloat16 products get no help from this processor; None if they do.
+
+    make_matrix: the result of `choose_linear_backend` for bfloat16 on a CPU
+    """
+    is_ours = isinstance(make_matrix, partial) and make_matrix.func is Bf16CpuMatrix
+    if is_ours and load_cpu_ops().bf16_uses_amx:
+        return None
+    how = "our float32 kernel on rounded inputs" if is_ours else "torch, which also rounds results"
+    return f"Without AMX or its permission, bfloat16 products are computed by {how}."
 
 
 def choose_linear_backend(
@@ -122,10 +203,18 @@ def choose_linear_backend(
     `auto` takes the first of `cpu`, `onednn` and `torch` that can run here. Raises `ConfigError` if
     the caller named a backend and that backend cannot run.
     """
+    rounds = activation_dtype(dtype, device) != dtype
+    our_matrix = Bf16CpuMatrix if rounds else CpuMatrix
     ways: dict[str, tuple[Callable[[torch.dtype, torch.device], str | None], MakeMatrix]] = {
-        "cpu": (_why_no_cpu_kernels, partial(CpuMatrix, memory=LargePages())),
-        "onednn": (_why_no_onednn, OneDnnMatrix),
-        "torch": (lambda dtype, device: None, TorchMatrix),
+        "cpu": (_why_no_cpu_kernels, partial(our_matrix, memory=LargePages())),
+        "onednn": (
+            _why_no_onednn,
+            partial(RoundedMatrix, OneDnnMatrix) if rounds else OneDnnMatrix,
+        ),
+        "torch": (
+            lambda dtype, device: None,
+            partial(RoundedMatrix, TorchMatrix) if rounds else TorchMatrix,
+        ),
     }
     for way, (why_not, make_matrix) in ways.items():
         if name in (way, "auto"):
@@ -142,16 +231,16 @@ def choose_linear_backend(
 def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
     if device.type != "cpu":
         return f"the device is {device.type}."
-    if dtype != torch.float32:
+    if dtype not in (torch.float32, torch.bfloat16):
         return (
-            "the CPU kernels support float32 only, and the model is"
+            "the CPU kernels support float32 and bfloat16, and the model is"
             f" {str(dtype).removeprefix('torch.')}."
         )
     try:
         is_fast = load_cpu_ops().linear_is_fast
     except CpuKernelsError as error:
         return str(error)
-    return None if is_fast else "the processor or the C compiler does not support AVX-512."
+    return None if is_fast else "the processor or the C compiler does not support AVX2."
 
 
 def _why_no_onednn(dtype: torch.dtype, device: torch.device) -> str | None:

@@ -1,6 +1,6 @@
 """`explain`: why the sampler chose a token, stage by stage.
 
-    model's logits > mask, bias, penalties > temperature > min-p, top-k, top-p > race > token
+    model's logits > masks, bias, penalties > temperature > min-p, top-k, top-p > race > token
 
 Called by the sampler after the draw, for watched sequences only. It reads the tensors of the draw
 and changes none, so explaining cannot change a token.
@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 
 from minivllm.core.request import Sequence
@@ -20,8 +21,9 @@ NUM_BEST = 8
 _NUM_BEST_OF_MODEL = 3
 """If mask, bias or penalties apply, also show the model's own best tokens, this many."""
 
-CutName = Literal["min_tokens", "min_p", "top_k", "top_p"]
-CutBy = Literal["min_tokens", "min_p", "top_k", "top_p", "rounding"]
+
+CutName = Literal["structured_outputs", "min_tokens", "min_p", "top_k", "top_p"]
+CutBy = Literal["structured_outputs", "min_tokens", "min_p", "top_k", "top_p", "rounding"]
 
 
 class Cut(NamedTuple):
@@ -29,7 +31,7 @@ class Cut(NamedTuple):
 
     name: CutName
     value: float
-    """The request's sampling parameter of this name."""
+    """The request's sampling parameter of this name; 1 for `structured_outputs`."""
     num_left: int
     """How many tokens of the vocabulary are left after this stage."""
 
@@ -56,6 +58,18 @@ class CandidateStages(NamedTuple):
     """
 
 
+class GrammarMask(NamedTuple):
+    """What a grammar left of the vocabulary."""
+
+    num_allowed: int
+    refused_token_id: int | None
+    """The token that the model liked best of those that the grammar refuses; None if it refuses
+    none.
+    """
+    refused_probability: float
+    """The model's probability of that token, without the mask; 0 if there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     candidates: list[CandidateStages]
@@ -65,6 +79,8 @@ class Explanation:
     num_left: int
     """How many tokens took part in the draw; 1 for greedy sampling."""
     vocab_size: int
+    grammar: GrammarMask | None = None
+    """None without a grammar."""
 
 
 class Race(NamedTuple):
@@ -91,92 +107,99 @@ def explain(
     processed: [vocab], after mask, bias and penalties; `logits` itself if there are none
     race:      the draw; None for greedy sampling
     """
-    params = sequence.request.params
-    best = processed.topk(min(NUM_BEST, len(processed)))
-    ids = [best.indices, torch.tensor([token_id], device=logits.device)]
-    if processed is not logits:
-        ids.append(logits.topk(min(_NUM_BEST_OF_MODEL, len(logits))).indices)
+    # For a single row, NumPy is several times faster than torch.
+    raw = logits.numpy(force=True)
+    allowed = raw if processed is logits else processed.numpy(force=True)
+    ids = {token_id, *_largest(allowed, NUM_BEST)}
+    if allowed is not raw:
+        ids.update(_largest(raw, _NUM_BEST_OF_MODEL))
+    final, draws, num_left = {token_id: 1.0}, {}, 1
     if race is not None:
-        ids.append(race.token_ids[race.speeds.topk(min(2, len(race.speeds))).indices])
-    ids = torch.cat(ids)  # with duplicates
-    columns = [ids, logits[ids], processed[ids]]
-    num_left, weight, temperature = 1, 0.0, params.temperature or 1.0
-    if race is not None:
-        at = torch.searchsorted(race.token_ids, ids).clamp_(max=len(race.token_ids) - 1)
-        columns += [race.weights[ids], race.speeds[at]]
-        num_left, weight = int((race.speeds > 0).sum()), float(race.weights.sum())
-    total, highest = float(logits.logsumexp(dim=-1)), float(best.values[0])
-    tempered_total = total - highest
-    if processed is not logits or temperature != 1.0:
-        tempered_total = float(((processed - highest) / temperature).logsumexp(dim=-1))
-    rows = torch.stack([column.double() for column in columns], dim=-1).tolist()
-    # For a dozen rows, plain Python is faster than one tensor operation for each column.
-    for row in rows:
-        probability = math.exp(row[1] - total)
-        tempered = math.exp((row[2] - highest) / temperature - tempered_total)
-        final, draw = float(row[0] == token_id), 0.0
-        if race is not None:
-            final, draw = row[3] / weight, row[3] / row[4] if row[4] else math.nan
-        row[3:] = probability, tempered, final, draw
-    candidates = _candidates(rows, sequence, processed, tempered_total, num_left, race)
-    cuts = _cuts(sequence, processed, highest, num_left)
-    return Explanation(candidates, cuts, num_left, len(logits))
+        weights, racing, speeds = (column.numpy(force=True) for column in race)
+        ids.add(_second(racing, speeds))
+        drawn = [one for one in ids if weights[one]]
+        left, num_left = weights[drawn], int(np.count_nonzero(speeds))
+        final = dict(zip(drawn, (left / weights.sum()).tolist(), strict=True))
+        draws = dict(zip(drawn, (left / speeds[racing.searchsorted(drawn)]).tolist(), strict=True))
+    ids = list(ids)
+    rows = list(zip(ids, raw[ids].tolist(), allowed[ids].tolist(), strict=True))
+    rows.sort(key=lambda row: (-row[2], row[0]))  # most likely first
+
+    params, highest, highest_raw = sequence.request.params, rows[0][2], float(raw.max())
+    # A request with a grammar has no `min_tokens`.
+    mask: CutBy = "min_tokens" if sequence.request.grammar is None else "structured_outputs"
+    temperature = params.temperature or 1.0
+    total = tempered_total = _log_total(raw, highest_raw)
+    if allowed is not raw or temperature != 1.0:
+        tempered_total = _log_total(allowed, highest, temperature)
+    candidates = []
+    for rank, (one, logit, processed_logit) in enumerate(rows):
+        ratio, cut_by = (processed_logit - highest) / temperature, None
+        if processed_logit == -math.inf:
+            processed_logit, cut_by = None, mask
+        elif race is not None and one not in final:
+            num_better = rank if rank < NUM_BEST else int((allowed > processed_logit).sum())
+            cut_by = _cut_by(params, num_better, math.exp(ratio), num_left)
+        probability = math.exp(logit - highest_raw - total)
+        tempered = math.exp(ratio - tempered_total)
+        stages = probability, tempered, final.get(one, 0.0), cut_by, draws.get(one)
+        if logit > -math.inf:  # otherwise, the model itself excludes the token
+            candidates.append(CandidateStages(one, logit, processed_logit, *stages))
+    cuts, grammar = _cuts(sequence, allowed, highest, num_left), None
+    if sequence.request.grammar is not None:
+        grammar = _grammar_mask(raw, allowed, highest_raw + total)
+    return Explanation(candidates, cuts, num_left, len(raw), grammar)
 
 
-def _candidates(
-    rows: list[list[float]],
-    sequence: Sequence,
-    processed: torch.Tensor,
-    tempered_total: float,
-    num_left: int,
-    race: Race | None,
-) -> list[CandidateStages]:
-    """Return one record per token, most likely first.
-
-    rows:           id, logit, processed logit, three probabilities and the draw, with duplicates
-    tempered_total: log of the sum of all probabilities relative to the best token's
-    """
-    candidates: dict[int, CandidateStages] = {}
-    for number, logit, processed_logit, *probabilities, draw_ in sorted(
-        rows, key=lambda row: (-row[2], row[0])
-    ):
-        cut_by = None
-        if probabilities[-1] == 0.0 and race is not None:
-            rank = len(candidates)  # the best tokens come first, and no token is missing
-            if rank >= NUM_BEST:
-                rank = int((processed > processed_logit).sum())
-            ratio = probabilities[1] / math.exp(-tempered_total)
-            cut_by = _cut_by(sequence.request.params, rank, ratio, num_left)
-        if processed_logit == -torch.inf:
-            processed_logit, cut_by = None, "min_tokens"
-        if logit > -torch.inf:  # otherwise, the model itself excludes the token
-            candidates[int(number)] = CandidateStages(
-                int(number),
-                logit,
-                processed_logit,
-                *probabilities,
-                cut_by,
-                draw_ if race is not None and probabilities[-1] > 0.0 else None,
-            )
-    return list(candidates.values())
+def _grammar_mask(raw: np.ndarray, allowed: np.ndarray, log_total: float) -> GrammarMask:
+    """log_total: the log of the sum of all e^logit of `raw`"""
+    is_allowed = np.isfinite(allowed)
+    refused = np.where(is_allowed, -np.inf, raw)
+    best = int(refused.argmax())
+    num_allowed = int(is_allowed.sum())
+    if refused[best] == -np.inf:
+        return GrammarMask(num_allowed, None, 0.0)
+    return GrammarMask(num_allowed, best, math.exp(float(refused[best]) - log_total))
 
 
-def _cuts(sequence: Sequence, processed: torch.Tensor, highest: float, num_left: int) -> list[Cut]:
+def _largest(row: np.ndarray, count: int) -> list[int]:
+    """Return the indices of the `count` largest numbers of `row`, in any order."""
+    return row.argpartition(-min(count, len(row)))[-count:].tolist()
+
+
+def _second(token_ids: np.ndarray, speeds: np.ndarray) -> int:
+    """Return the token that comes behind the winner of a race."""
+    behind = speeds.copy()
+    behind[speeds.argmax()] = -1.0
+    return int(token_ids[behind.argmax()])
+
+
+def _log_total(logits: np.ndarray, highest: float, temperature: float = 1.0) -> float:
+    """Return the log of the sum of all probabilities, relative to that of the `highest` logit."""
+    relative = logits - highest
+    relative /= max(temperature, 1e-30)  # less is 0 in float32
+    return math.log(np.exp(relative, out=relative).sum())
+
+
+def _cuts(sequence: Sequence, allowed: np.ndarray, highest: float, num_left: int) -> list[Cut]:
     """Return the stages that removed tokens.
 
-    highest:  the best token's logit in `processed`
+    allowed:  [vocab], the logits after mask, bias and penalties
+    highest:  the largest of them
     num_left: how many tokens have a weight in the end
     """
     params, found = sequence.request.params, []
+    if sequence.request.grammar is not None:
+        found.append(Cut("structured_outputs", 1.0, int(np.isfinite(allowed).sum())))
     if sequence.num_output_tokens < params.min_tokens:
-        found.append(Cut("min_tokens", params.min_tokens, int(processed.isfinite().sum())))
+        num_allowed = int(np.isfinite(allowed).sum())
+        found.append(Cut("min_tokens", params.min_tokens, num_allowed))
     if params.greedy:
         return found
     if params.min_p > 0.0:
-        relative = (processed - highest) / params.temperature
-        num_likely = int((relative >= math.log(params.min_p)).sum())
-        found.append(Cut("min_p", params.min_p, num_likely))
-    if 0 < params.top_k < len(processed):
+        likely = allowed - highest >= params.temperature * math.log(params.min_p)
+        found.append(Cut("min_p", params.min_p, int(likely.sum())))
+    if 0 < params.top_k < len(allowed):
         smallest = min([params.top_k, *(cut.num_left for cut in found)])
         found.append(Cut("top_k", params.top_k, smallest))
     if params.top_p < 1.0:

@@ -1,7 +1,7 @@
 """Apply a request's sampling parameters to its logits, in the order of vLLM V1.
 
-1. `apply_logits_processors`, one row at a time: min-tokens mask, logit bias, then repetition,
-   frequency and presence penalty. It can change the best token, so greedy requests need it too.
+1. `apply_logits_processors`, one row at a time: grammar mask, min-tokens mask, logit bias, then
+   repetition, frequency and presence penalty. It can change the best token, so greedy requests need it too.
 2. `to_weights`, all rows at once: temperature, min-p, then top-k and top-p. It cannot change the
    best token, so only random sampling needs it.
 
@@ -21,6 +21,7 @@ from collections.abc import Collection
 import torch
 
 from minivllm.core.request import Sequence
+from minivllm.runtime.sampling.grammar_bitmask import apply_grammar_bitmask
 from minivllm.sampling_params import SamplingParams
 
 _EXACT_BITS = 53
@@ -42,7 +43,8 @@ def changes_best_token(sequence: Sequence) -> bool:
     """Whether `apply_logits_processors` would change the sequence's logits."""
     params = sequence.request.params
     return (
-        sequence.num_output_tokens < params.min_tokens
+        sequence.request.grammar is not None
+        or sequence.num_output_tokens < params.min_tokens
         or bool(params.logit_bias)
         or params.repetition_penalty != 1.0
         or params.frequency_penalty != 0.0
@@ -57,8 +59,9 @@ def apply_logits_processors(
 
     Every token id must be in the vocabulary; the engine checks that when a request arrives.
     """
-    params = sequence.request.params
-    logits = logits.clone()
+    params, grammar = sequence.request.params, sequence.request.grammar
+    bitmask = None if grammar is None else grammar.bitmask(sequence)
+    logits = logits.clone() if bitmask is None else apply_grammar_bitmask(logits, bitmask)
     if sequence.num_output_tokens < params.min_tokens:
         # `ignore_eos` does not matter here: it changes when a sequence stops, not what is drawn.
         banned = {*eos_token_ids, *params.stop_token_ids}

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator
 import torch
 
 from minivllm.core.request import Sequence
-from minivllm.errors import SamplingError
+from minivllm.errors import RequestFailedError, SamplingError
 from minivllm.outputs import Logprob, SampledToken
 from minivllm.runtime.sampling.explanation import Race, explain
 from minivllm.runtime.sampling.logits_processors import (
@@ -115,17 +115,19 @@ class Sampler:
         return sampled
 
     def _process(self, logits: torch.Tensor, sequence: Sequence) -> tuple[torch.Tensor, int]:
-        """Apply mask, bias and penalties to `logits: [vocab]`; return the copy and its best id."""
+        """Apply masks, bias and penalties to `logits: [vocab]`; return the copy and its best id."""
         try:
             processed = apply_logits_processors(logits, sequence, self._eos_token_ids)
+        except RequestFailedError as error:  # its grammar's own reason
+            raise SamplingError(str(error), sequence.seq_id) from error
         except Exception as error:
             raise _no_token(sequence, "applying its parameters to the logits failed") from error
-        best_logit, best_id = processed.max(dim=-1)
+        best_logit, best_id = best_tokens(processed.unsqueeze(0))
         if not torch.isfinite(best_logit):
             raise _no_token(
                 sequence,
-                "its parameters leave no finite logit; relax min_tokens, stop_token_ids or"
-                " repetition_penalty",
+                "its parameters leave no finite logit; relax min_tokens, stop_token_ids,"
+                " repetition_penalty or structured_outputs",
             )
         return processed, int(best_id)
 

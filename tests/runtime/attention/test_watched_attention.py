@@ -161,7 +161,7 @@ def test_the_torch_operations_equal_the_reference_with_junk_after_the_end():
     keys[5, 3], keys[8, 1:], keys[0] = float("nan"), float("nan"), float("nan")
     expected = reference.attention_mass(query, keys, tables, lengths, 0.25)
     torch.testing.assert_close(
-        gathered_attention_mass(query, keys, tables, lengths, 0.25), expected
+        gathered_attention_mass(query, keys.__getitem__, tables, lengths, 0.25, 4), expected
     )
 
 

@@ -144,9 +144,7 @@ def test_the_map_of_weights_names_exactly_the_tensors_of_transformers(name):
 
 def test_loading_keeps_one_copy_of_the_weights():
     decoder = load_into_ours(make_peer("qwen3"))
-    matrices = [
-        module for module in decoder.modules() if hasattr(module, "process_weights_after_loading")
-    ]
-    assert len(matrices) > 4
-    assert [m for m in matrices if m.weight is not None or m.matrix is None] == []
+    matrices = [module for module in decoder.modules() if hasattr(module, "matrix")]
+    assert len(matrices) > 4 and all(module.matrix is not None for module in matrices)
+    assert all(parameter.dim() == 1 for parameter in decoder.parameters())
     assert not any(parameter.is_meta for parameter in decoder.parameters())

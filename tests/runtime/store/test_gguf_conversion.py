@@ -4,6 +4,7 @@ import contextlib
 import json
 import random
 import struct
+import tempfile
 import tracemalloc
 from pathlib import Path
 
@@ -19,17 +20,21 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
+from minivllm.runtime.checkpoint.float32_copy import as_float32, write_float32_copy
 from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, convert_gguf
 from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
+from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.progress import silent
 
 ARCHITECTURES = ["llama", "qwen2", "qwen3"]
 
 
 def convert(path: Path, directory: Path) -> dict[str, np.ndarray]:
-    """Convert, and read the weights back with the safetensors library."""
-    directory.mkdir()
-    convert_gguf(path, directory, silent)
+    """Convert to float32, and read the weights back with the safetensors library."""
+    with tempfile.TemporaryDirectory() as as_stored:
+        convert_gguf(path, Path(as_stored), silent)
+        directory.mkdir()
+        write_float32_copy(Path(as_stored), directory)
     return safetensors.numpy.load_file(directory / "model.safetensors")
 
 
@@ -59,6 +64,19 @@ def test_quantized_weights_equal_those_of_transformers_bit_for_bit(tmp_path, arc
     theirs = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
     assert converted.keys() == theirs.keys() == model.state_dict().keys()
     assert all(np.array_equal(converted[name], tensor.numpy()) for name, tensor in theirs.items())
+
+
+@pytest.mark.slow
+def test_the_chat_models_weights_equal_those_of_transformers_bit_for_bit(smollm2_path):
+    config = AutoConfig.from_pretrained(smollm2_path)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    theirs = load_gguf_checkpoint(
+        smollm2_path / "model.gguf", return_tensors=True, model_to_load=model
+    )["tensors"]
+    for name, weight in stream_weights(smollm2_path):
+        assert np.array_equal(as_float32(weight), theirs.pop(name).numpy()), name
+    assert not theirs
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -114,6 +132,11 @@ def test_digits_are_split_for_models_that_were_trained_so(tmp_path, pre, expecte
         ),
         ("qwen2", {"metadata": {"qwen2.attention.sliding_window": 64}}, "sliding-window"),
         ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule"),
+        (
+            "llama",
+            {"metadata": {}, "integers": "output_norm.weight"},
+            "stores its weights as I32.*use a Q4",
+        ),
     ],
 )
 def test_an_unsupported_model_is_refused_before_converting(tmp_path, arch, changes, words):

@@ -10,8 +10,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from minivllm import LLM, SamplingParams
 from minivllm.cli import main
 from minivllm.errors import ModelIntegrityError
+from minivllm.runtime.checkpoint.digests import DIGESTS, write_digests
 from minivllm.runtime.store import house_model
-from minivllm.runtime.store.house_model import FILES, house_checkpoint, write_digests
+from minivllm.runtime.store.house_model import FILES, house_checkpoint
 from minivllm.runtime.store.model_store import resolve_model
 
 PROMPTS = ["Why is the sky blue?", "Tell me a story about a dragon.", 'zoë ✓ {"a": 42}']
@@ -61,9 +62,21 @@ def test_a_changed_or_missing_file_is_one_sentence_that_says_what_to_do(copied, 
 
 
 def test_missing_digests_are_reported_as_damage(copied):
-    (copied / house_model.DIGESTS).unlink()
+    (copied / DIGESTS).unlink()
     with pytest.raises(ModelIntegrityError, match="house model is damaged"):
         house_checkpoint(copied)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_a_directory_with_digests_is_checked_like_the_package(name, copied):
+    with (copied / DIGESTS).open("a") as digests:
+        digests.write(f"{'0' * 64} *not-copied.md\n{'0' * 64}  ../{name}\n")
+    assert resolve_model(str(copied)) == copied
+    content = bytearray((copied / name).read_bytes())
+    content[-2] ^= 1
+    (copied / name).write_bytes(content)
+    with pytest.raises(ModelIntegrityError, match=rf"{name} does not have the digest"):
+        resolve_model(str(copied))
 
 
 def test_the_command_prints_the_damage_as_one_line(copied, monkeypatch, capsys):
@@ -81,13 +94,13 @@ def test_a_vocabulary_that_lacks_a_byte_is_one_sentence_that_says_what_to_do(cop
     text = file.read_text("utf-8")
     assert text.count('"é":') == 1
     file.write_text(text.replace('"é":', '"éé":'), "utf-8")
-    write_digests(copied)
+    write_digests(copied, FILES)
     with pytest.raises(ModelIntegrityError, match=r"lacks 1 of the 256 bytes.*make house-model"):
         house_checkpoint(copied)
 
 
 def test_its_files_can_be_read_by_every_user_and_have_five_megabytes_at_most():
-    files = [house_model.FOLDER / name for name in (*FILES, house_model.DIGESTS)]
+    files = [house_model.FOLDER / name for name in (*FILES, DIGESTS)]
     assert sorted(house_model.FOLDER.iterdir()) == sorted(files)
     assert {file.stat().st_mode & 0o444 for file in files} == {0o444}
     assert sum(file.stat().st_size for file in files) <= 5_000_000

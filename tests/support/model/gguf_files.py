@@ -90,8 +90,12 @@ def write_gguf(
     pre: str = "gpt-2",
     metadata: dict[str, Any] | None = None,
     extra_tensors: dict[str, np.ndarray] | None = None,
+    integers: str = "",
 ) -> dict[str, np.ndarray]:
-    """Write a model; return its unquantized weights under Hugging Face names."""
+    """Write a model; return its unquantized weights under Hugging Face names.
+
+    integers: the tensor with this name is written as I32, which no model has
+    """
     weights = hf_weights(arch, tied)
     writer = GGUFWriter(path, arch)
     writer.add_context_length(512)
@@ -120,6 +124,9 @@ def write_gguf(
     for name, weight in weights.items():
         if arch == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
             weight = _llama_cpp_order(weight, HEADS if "q_proj" in name else KV_HEADS)
+        if _gguf_name(name) == integers:
+            writer.add_tensor(integers, weight.astype(np.int32))
+            continue
         plain = weight.ndim == 1 or type_ == GGMLQuantizationType.F32
         used = GGMLQuantizationType.F32 if plain else type_
         writer.add_tensor(_gguf_name(name), quantize(weight, used), raw_dtype=used)

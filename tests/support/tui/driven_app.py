@@ -25,12 +25,15 @@ CONTROL_CHARACTERS = {
 
 
 def drive(
-    app: DashboardApp, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)
+    app: DashboardApp,
+    script: Callable[[Pilot], Awaitable[None]],
+    size: tuple[int, int] = (120, 36),
+    tooltips: bool = False,
 ) -> None:
     """Run `app` without a terminal while `script` presses its keys."""
 
     async def main() -> None:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, tooltips=tooltips) as pilot:
             await until(
                 pilot, lambda: app.dashboard_screen is not None and app.dashboard_screen.has_panels
             )

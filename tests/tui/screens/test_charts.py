@@ -15,6 +15,7 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import step
 from minivllm.tui.state.histories import STEPS_KEPT
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.requests.timelines import Timelines
 from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts, columns
 
 DRAFTS = "drafts that were right"
@@ -140,6 +141,20 @@ def test_a_chart_without_a_column_leaves_its_rows_to_the_other(shared_prefix) ->
     assert lines[1].startswith("time between tokens") and max(heights(lines[2:], 60)) == 80
     model.steps.records[-2].first_token_wait = 0.5
     assert rows(LatencyCharts(), model, 60, 12)[6].startswith("time between tokens")
+
+
+@pytest.mark.parametrize("width", [60, 100, 400])
+def test_the_latency_has_the_axis_of_the_bars_above(memory_pressure, width: int) -> None:
+    model, bars = folded(memory_pressure.run(60)), Timelines()
+    charts = LatencyCharts(bars)
+    bars.lines(model, width, 20)
+    axis, lines = bars.axis, rows(charts, model, width, 20)
+    start = next(at for at, row in enumerate(lines) if row.startswith("time between tokens"))
+    tall = lines[-1].ljust(width)
+    assert start < len(lines) - 1 and axis.indent > 0
+    waited = {axis.cell(one.step) for one in model.steps.records if one.token_wait}
+    lit = {axis.indent + cell * axis.wide + at for cell in waited for at in range(axis.wide)}
+    assert {x for x, sign in enumerate(tall) if sign != " "} == lit
 
 
 def test_a_chart_is_computed_once_per_step(shared_prefix) -> None:

@@ -98,6 +98,19 @@ def test_the_numbers_of_each_side_are_those_of_its_fold(step: int, two) -> None:
         assert ("■ END" in text) == transport.at_end
 
 
+def test_the_free_rows_of_a_side_show_its_running_sequences(two) -> None:
+    context = context_of(two[0], other=two[1])
+    context.transport.to_step(12)
+    running = context.transport.view.fold.running
+    assert len(running) == 4
+    low, high = (side(Side("A", is_second=False), context, 90, height) for height in (16, 36))
+    for seq_id in running:
+        name = seq_id.rpartition(".")[0]
+        assert sum(f" {name} " in row and "DECODE" in row for row in high) == 1
+    assert high[-1] == side(Side("A", is_second=False), context, 90, 20)[-1], "the legend"
+    assert len(high) == 36 and not any("DECODE" in row for row in low)
+
+
 def test_without_a_second_recording_it_says_how_to_open_one(two) -> None:
     context = context_of(two[0])
     text = " ".join(" ".join(side(Side("B", is_second=True), context, 38, 20)).split())

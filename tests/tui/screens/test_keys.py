@@ -255,3 +255,42 @@ def test_go_to_accepts_names_and_steps_as_the_screen_shows_them(stage, ask) -> N
         assert "9,999" in told(app)[-1] and transport.position == len(run.events)
 
     drive(app, script)
+
+
+@pytest.mark.parametrize(
+    ("keys", "num_files", "said"),
+    [("q enter", 1, ".jsonl"), ("q q", 0, ""), ("ctrl+c", 0, "not saved"), ("E q", 1, "")],
+)
+def test_leaving_offers_to_save_requests_of_the_user(
+    keys: str, num_files: int, said: str, stage, ask, tmp_path: Path, monkeypatch, no_footer
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = stage([ask("burst-1", "a question", "an answer"), ask("user-2", "another", "one")]).run()
+    app = app_for(run, control=FakeControl())
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("q", "escape")
+        await settle(pilot)
+        assert not app._exit
+        await pilot.press(*keys.split())
+        await until(pilot, lambda: app._exit)
+        files = list(tmp_path.glob("*.jsonl"))
+        assert len(files) == num_files and said in str(app._exit_renderables)
+        assert bool(said) == bool(app._exit_renderables)
+        assert all(len(one.read_bytes().splitlines()) == 1 + len(run.events) for one in files)
+
+    drive(app, script)
+
+
+def test_a_failed_save_does_not_leave(stage, ask, tmp_path: Path, monkeypatch, no_footer) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    app = app_for(stage([ask("user-1", "a question", "an answer")]).run(), control=FakeControl())
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("q", "enter")
+        await until(pilot, lambda: told(app))
+        assert "cannot be written" in told(app)[0] and not app._exit
+
+    drive(app, script)

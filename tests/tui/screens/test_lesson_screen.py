@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from support.docs import small_lesson
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
-from support.tui.driven_app import drawn, drive, panel, settle, show_screen, until, visible
+from support.tui.driven_app import click, drawn, drive, panel, settle, show_screen, until, visible
 from textual.widgets import Tab
 from textual.widgets._footer import FooterKey
 
@@ -106,6 +106,38 @@ def test_back_shows_the_page_before_and_the_picture_as_it_was():
         assert len(engine.events) == events
 
     drive(app, script)
+
+
+def test_a_click_chooses_an_answer_and_a_second_click_gives_it():
+    app = lesson_app()
+
+    async def script(pilot):
+        await press(pilot, "space", "2", "enter", "enter", "space")
+        for name, typed in (("1 no", "1"), ("2 yes", "2")):
+            await click(pilot, "lesson-text", name)
+            assert f"Your guess: {typed}" in words(app) and "Is she done" in words(app)
+        await click(pilot, "lesson-text", "2 yes")
+        await until(pilot, lambda: "Right: yes" in words(app))
+        await press(pilot, "b")
+        await click(pilot, "lesson-text", "1 no")  # the question is not open any more
+        assert "Your guess" not in words(app) and not app.screen._text.typed
+
+    drive(app, script)
+
+
+def test_the_first_page_has_the_title_in_its_text_and_later_pages_have_it_in_the_border():
+    app = lesson_app()
+
+    async def script(pilot):
+        def places():
+            text = panel(app, "lesson-text")
+            return "A small lesson" in words(app), "A small lesson" in str(text.border_title)
+
+        assert places() == (True, False)
+        await press(pilot, "space")
+        assert places() == (False, True)
+
+    drive(app, script, LARGE)
 
 
 def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():

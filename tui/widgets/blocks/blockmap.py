@@ -98,9 +98,13 @@ class BlockMap(Panel):
         title = f"KV cache  {blocks:,} blocks of {header.block_size} tokens"
         if not header.block_bytes:  # an old recording
             return title
+        stored = f" in {header.kv_cache_dtype}" if header.kv_cache_dtype else ""
         with_bytes = f"{title}, {format_memory(blocks * header.block_bytes)}"
         with_weights = f"{with_bytes}; weights {format_memory(header.weight_bytes)}"
-        return next((one for one in (with_weights, with_bytes) if len(one) + 4 <= width), title)
+        with_dtype = f"{with_bytes}{stored}; weights {format_memory(header.weight_bytes)}"
+        return next(
+            (one for one in (with_dtype, with_weights, with_bytes) if len(one) + 4 <= width), title
+        )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
@@ -327,7 +331,8 @@ def _legend(blocks_per_cell: int, width: int, signs: tuple) -> Line:
                 (_CACHED_GROUP, "free, cached"),
                 (_FREE, "empty"),
             ),
-            _explain((each, ""), (_ALL, "a's"), (_MIXED, "several")),
+            _explain((each, ""), (_ALL, "a's"), (_MIXED, "several"), gap=" "),
+            each,
         )
     all_cells = (
         (_OWNED, "owned by a"),

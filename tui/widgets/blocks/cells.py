@@ -36,6 +36,13 @@ _SIGNS: dict[Beat, Span] = {
 }
 
 
+_FADING: tuple[dict[Beat, Span], ...] = tuple(
+    {beat: (glyph, fade.format(colour)) for beat, (glyph, colour) in _SIGNS.items()}
+    for fade in ("{}*", "{}", "faint")
+)
+"""By age in steps: bold in the step itself, then normal, then faint."""
+
+
 class Cell(NamedTuple):
     glyph: str
     mark: str
@@ -97,11 +104,10 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
 def signs(model: DashboardModel, *, fades: bool = True) -> dict[int, Span]:
     """Block -> the sign for what happened to it in the last steps; the newest counts."""
     found: dict[int, Span] = {}
-    for age, beats in enumerate(model.ages.beats[: STEPS_OF_BEATS if fades else 1]):
-        for block_id, beat in beats.items():
-            if block_id not in found:
-                glyph, colour = _SIGNS[beat]
-                found[block_id] = glyph, (f"{colour}*", colour, "faint")[age]
+    beats = model.ages.beats[: STEPS_OF_BEATS if fades else 1]
+    for age, of_step in reversed(list(enumerate(beats))):  # so that a newer sign replaces an older
+        by_beat = _FADING[age]
+        found.update([(block_id, by_beat[beat]) for block_id, beat in of_step.items()])
     for block_id, sign in _draft_signs(model):
         found.setdefault(block_id, sign)
     return found

@@ -24,7 +24,7 @@ _LANE, _LONGEST_LANE = 22, 60
 _LONGEST_BAR = 28
 _RACE_LIMIT = 6.0
 """A token that arrives this many times later than the winner is not on the track."""
-_MASKED = {"min_tokens": "masked", "rounding": "rounded"}
+_MASKED = {"structured_outputs": "refused", "min_tokens": "masked", "rounding": "rounded"}
 
 
 class _Look(NamedTuple):

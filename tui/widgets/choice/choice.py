@@ -27,9 +27,9 @@ class Choice(Panel):
         "How a sequence got its newest token, while it is watched: in demo and live a selected"
         " sequence is, and W starts and stops it. The text is coloured by the model's own"
         " probability of each word; below 30 % it is underlined. < and > walk to the words"
-        " before and after, and a click selects one. Then the candidates: the model's"
-        " probability, the one after penalties and temperature, and the final one, or the cut"
-        " that removed the token. The draw is a race: each token has a random number, and"
+        " before and after (← and → go through the steps), and a click selects one. Then the"
+        " candidates: the model's probability, the one after penalties and temperature, and the"
+        " final one, or the cut that removed the token. The draw is a race: each token has a random number, and"
         " arrives at this number divided by its final probability. The earliest token wins."
         " Key N stops before the draw."
     )

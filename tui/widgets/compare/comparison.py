@@ -6,6 +6,8 @@ with their ratio.
 
 from typing import NamedTuple
 
+from textual.geometry import Region
+
 from minivllm.events.recording.recording import Recording
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.draw.lines import Line, Row
@@ -73,8 +75,8 @@ class Comparison(Panel):
         lines += _table(figures, width, height - len(lines))
         return lines[:height]
 
-    def show(self, model: DashboardModel) -> None:
-        super().show(model)
+    def redraw(self, model: DashboardModel) -> list[Region]:
+        rows = super().redraw(model)
         if (
             self.is_attached
             and self._plans is not None
@@ -83,6 +85,7 @@ class Comparison(Panel):
         ):
             self._will_look_on = True
             self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
+        return rows
 
     def _look_on(self) -> None:
         self._will_look_on = False

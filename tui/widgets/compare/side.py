@@ -21,6 +21,7 @@ from minivllm.tui.widgets.compare.figures import (
     wasted,
 )
 from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.steps.budget import budget_bar
 
 _NO_SECOND = (
@@ -44,9 +45,9 @@ class Side(Panel):
     HELP_TITLE = "One of two recordings"
     HELP_TEXT = (
         "The state of a recording at the same step or second as the other (c), its policy, with"
-        " ≠ where the other one differs, the last plan as a bar as wide as the token budget, and"
-        " the block map. Waste is memory that is allocated but holds no token yet, as a share of"
-        " all allocated memory."
+        " ≠ where the other one differs, the last plan as a bar as wide as the token budget, the"
+        " block map, and in free rows the running sequences. Waste is memory that is allocated but"
+        " holds no token yet, as a share of all allocated memory."
     )
 
     def __init__(self, label: str, *, is_second: bool, id: str | None = None) -> None:
@@ -54,8 +55,9 @@ class Side(Panel):
         self._label = label
         self._is_second = is_second
         self._usage = UsageFollower()
-        # This map is never mounted: only its `lines` are drawn, in the remaining rows.
+        # These are never mounted: only their `lines` are drawn, in the remaining rows.
         self._map = BlockMap()
+        self._slots = Slots()
 
     def title(self, model: DashboardModel, width: int) -> str:
         race = self.context.race
@@ -78,9 +80,18 @@ class Side(Panel):
         if len(lines) < height:
             lines += budget_bar(model, width, rows=1)
         room = height - len(lines)
-        return (
-            [*lines, *self._map.lines(model, width, room)][:height] if room > 0 else lines[:height]
-        )
+        return [*lines, *self._map_and_slots(model, width, room)][:height]
+
+    def _map_and_slots(self, model: DashboardModel, width: int, room: int) -> list[Line]:
+        """The block map and, in the free rows above its legend, the running sequences."""
+        if room <= 0:
+            return []
+        rows = self._map.lines(model, width, room)
+        num_drawn = next((at for at in range(len(rows) - 1, 0, -1) if rows[at - 1]), 0)
+        size = model.max_num_seqs
+        if len(rows) - 1 - num_drawn > size:
+            rows[-1 - size : -1] = self._slots.lines(model, width, size)
+        return rows
 
     def _transports(self) -> tuple[Transport | None, Transport | None]:
         if self.context is None:

@@ -6,7 +6,11 @@ of events per frame (`event_search`) and requests the next frame itself, because
 screen changes meanwhile.
 """
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from textual.geometry import Region
 
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
@@ -17,6 +21,7 @@ from minivllm.tui.state.decisions import sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.event_owners import EventOwners
 from minivllm.tui.time.event_search import EventCache, EventFilter, EventSearch
+from minivllm.tui.time.transport import State
 from minivllm.tui.widgets.frame.panel import Panel
 
 SECONDS_BETWEEN_LOOKS = 1 / 15
@@ -30,7 +35,7 @@ class EventList(Panel):
         "Every event of the engine, one per row: number, step, seconds since the"
         " beginning, letter of the sequence, kind and description. ▶ marks the current"
         " event; faint events have not happened yet. ↑, ↓ and a click go to the moment of an"
-        " event, and / shows only the events with a word."
+        " event, the mouse wheel only scrolls the list, and / shows only the events with a word."
     )
     KEYS = ("look.source", "look.filter", "time.event")
 
@@ -40,6 +45,11 @@ class EventList(Panel):
         self._owners = EventOwners()
         self._search: EventSearch | None = None
         self._will_look_on = False
+        self._rows: list[int] = []
+        """Indexes of the events that were drawn last."""
+        self._top: int | None = None
+        """Index of the first event to draw, after scrolling; None to follow the moment."""
+        self._last_moment: tuple[State, int] = "live", 0
 
     def title(self, model: DashboardModel, width: int) -> str:
         return (
@@ -58,7 +68,8 @@ class EventList(Panel):
         if wanted is not None and height > 1:
             head.insert(0, ())  # replaced below, after the search
         room = height - len(head)
-        found = self._all_around(room) if wanted is None else self._wanted_around(wanted, room)
+        found = self._found(wanted, room, self._top_now())
+        self._rows = [index for index, _ in found]
         if wanted is not None and height > 1:
             head[0] = _search_note(
                 self.context.event_filter, self._search, len(transport.recording), width
@@ -76,14 +87,15 @@ class EventList(Panel):
             )
         return [*head, *rows]
 
-    def show(self, model: DashboardModel) -> None:
-        super().show(model)
+    def redraw(self, model: DashboardModel) -> list[Region]:
+        rows = super().redraw(model)
         if not self.is_attached or self.context is None or self._will_look_on:
-            return
+            return rows
         searching = self.context.event_filter and self._search is not None and not self._search.done
         if searching or not self._owners.has_all:
             self._will_look_on = True
             self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
+        return rows
 
     def _look_on(self) -> None:
         self._will_look_on = False
@@ -95,7 +107,7 @@ class EventList(Panel):
             return False
         height = max(self.content_size.height, 2 * abs(by) + 2)
         wanted = EventFilter.parse(self.context.event_filter)
-        found = self._all_around(height) if wanted is None else self._wanted_around(wanted, height)
+        found = self._found(wanted, height)
         position = self.context.transport.position
         before = [(index, event) for index, event in found if index < position]
         if before and before[-1][0] == position - 1:
@@ -106,23 +118,55 @@ class EventList(Panel):
             self.post_message(self.Chosen(event_target(rows[0][1].seq), opened=False))
         return bool(found)
 
-    def _all_around(self, room: int) -> list[tuple[int, ev.Event]]:
+    def scroll_rows(self, by: int) -> None:
+        """Scroll the list without moving in time; at its live end, follow new events again."""
+        if not self._rows:
+            return
+        transport, room = self.context.transport, len(self._rows)
+        indexes: Sequence[int] = range(len(transport.recording))
+        if self.context.event_filter and self._search is not None:
+            self._search.look(transport.recording, self._rows[0], room + abs(by))
+            indexes = self._search.found
+        last = max(len(indexes) - room, 0)
+        to = min(max(bisect_left(indexes, self._rows[0]) + by, 0), last)
+        self._top = None if by > 0 and to == last and transport.state == "live" else indexes[to]
+        self.show_again()
+
+    def _top_now(self) -> int | None:
+        """Follow the moment again if the user has moved in time. New events do not end a scroll."""
+        (was, before), now = self._last_moment, self.context.transport
+        self._last_moment = now.state, now.position
+        if (now.state == "paused" and now.position != before) or (now.state == "live" != was):
+            self._top = None
+        return self._top
+
+    def _found(
+        self, wanted: EventFilter | None, room: int, top: int | None = None
+    ) -> list[tuple[int, ev.Event]]:
+        """The events for `room` rows: from number `top` on, or around the current moment."""
+        if wanted is not None:
+            return self._wanted_around(wanted, room, top)
         transport = self.context.transport
         total, position = len(transport.recording), transport.position
         after = min(total - position, max(room // 2, room - position))
-        start = max(position + after - room, 0)
-        indexes = range(start, position + after) if room > 0 else range(0)
+        start = max(position + after - room, 0) if top is None else top
+        indexes = range(start, min(start + max(room, 0), total))
         return list(zip(indexes, self._cache.read(transport.recording, indexes), strict=True))
 
-    def _wanted_around(self, wanted: EventFilter, room: int) -> list[tuple[int, ev.Event]]:
+    def _wanted_around(
+        self, wanted: EventFilter, room: int, top: int | None
+    ) -> list[tuple[int, ev.Event]]:
         transport = self.context.transport
         if self._search is None or self._search.wanted != wanted:
             self._search = EventSearch(wanted)
         search = self._search
-        search.look(transport.recording, transport.position, max(room, 1))
-        at = search.num_before(transport.position)
-        after = min(len(search.found) - at, max(room // 2, room - at))
-        indexes = search.found[max(at + after - room, 0) : at + after] if room > 0 else []
+        middle = transport.position if top is None else top
+        search.look(transport.recording, middle, max(room, 1))
+        start = at = search.num_before(middle)
+        if top is None:
+            after = min(len(search.found) - at, max(room // 2, room - at))
+            start = max(at + after - room, 0)
+        indexes = search.found[start : start + max(room, 0)]
         return [(index, search.events[index]) for index in indexes]
 
 

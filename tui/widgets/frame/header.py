@@ -1,9 +1,11 @@
 """The top line: model, progress, speed, and whether the picture is live."""
 
+from collections.abc import Iterator
+
 from rich.cells import cell_len
 
 from minivllm.text import clean, format_memory, plural
-from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.lines import Line, Row, Span, doing
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -26,7 +28,9 @@ class Header(Panel, can_focus=False):
         " virtual clock, as in lessons), and the share of all prompt tokens that came from"
         " the prefix cache. PICTURE PAUSED: the engine goes on, and space plays the picture."
         " ENGINE PAUSED: the engine waits, and p resumes it. Blocks are in use, cached (free,"
-        " but a prompt can still hit them) or empty; at the end, the memory of those in use."
+        " but a prompt can still hit them) or empty; at the end, the memory of those in use. A"
+        " click on a number opens a screen with details; a click on the right end pauses or"
+        " plays the picture, or resumes the engine."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -41,8 +45,14 @@ class Header(Panel, can_focus=False):
                 row.put(gap)
         row.put("", width=row.room)
         row.room += cell_len(badge[0]) + 2
-        row.put(" ").put(*badge).put(" ")
-        return [row.line()]
+        text, style = badge
+        return [row.put(" ").put(text, _running(self._cure(), style)).put(" ").line()]
+
+    def _cure(self) -> str:
+        """The command that undoes what the badge says."""
+        transport, control = self.context.transport, self.context.control
+        stands = control is not None and control.state().paused and transport.state == "live"
+        return "engine.pause" if stands else "time.toggle"
 
     def _badge(self, width: int) -> Span:
         if self.context.start is not None:
@@ -93,8 +103,7 @@ class Header(Panel, can_focus=False):
         return what if width < _ROOM_FOR_BLOCKS else what + behind
 
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
-        counters, use = model.fold.counters, model.pool_use()
-        hits = model.hit_rate()
+        counters = model.fold.counters
         facts: list[list[Span]] = []
         if counters.invariant_violations:
             facts.append(
@@ -116,33 +125,45 @@ class Header(Panel, can_focus=False):
         dtype = clean(model.header.weights).partition(" ")[0]
         name = f" {clean(model.header.model)[-24:]}"
         facts.append([(name, "text*"), (f" {dtype}" if dtype else "", "muted")])
-        if self.context.start is not None:
-            return facts
+        return facts if self.context.start is not None else [*facts, *self._numbers(model, width)]
+
+    def _numbers(self, model: DashboardModel, width: int) -> Iterator[list[Span]]:
+        counters, use, hits = model.fold.counters, model.pool_use(), model.hit_rate()
         # Beside a second recording, the numbers are those of the first one.
         side = [("A: ", "accent*")] if self.context.second is not None else []
-        facts.append([*side, ("step ", "muted"), (f"{model.fold.step:,}", "text*")])
+        number = f"{model.fold.step:,}"
+        yield _opens("scheduler", *side, ("step ", "muted"), (number, "text*"))
         blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
         if width < _ROOM_FOR_BLOCKS:
             del blocks[1:]
         label = "blocks " if width >= 100 else ""
-        facts.append(
-            [(label, "muted"), *(span for count, word in blocks for span in _count(count, word))]
-        )
+        counts = [span for count, word in blocks for span in _count(count, word)]
+        yield _opens("blocks", (label, "muted"), *counts)
         # On the virtual clock, all steps take equally long, so only tokens per step are meaningful.
         if model.header.clock == "virtual" and (per_step := model.tokens_per_step()) is not None:
-            facts.append([(f"{per_step:,.1f}", "text*"), (" tok/step", "muted")])
+            yield _opens("scheduler", (f"{per_step:,.1f}", "text*"), (" tok/step", "muted"))
         elif model.header.clock == "monotonic" and (rate := model.tokens_per_second()) is not None:
-            facts.append([(f"{rate:,.0f}", "text*"), (" tok/s", "muted")])
+            yield _opens("scheduler", (f"{rate:,.0f}", "text*"), (" tok/s", "muted"))
         if hits is not None:
-            facts.append([("hits ", "muted"), (f"{hits:.0%}", "text*")])
-        facts.append(_count(counters.num_preemptions, "preempted"))
-        facts.append(_count(counters.evicted_blocks, "evicted"))
+            yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"))
+        yield _opens("requests", *_count(counters.num_preemptions, "preempted"))
+        yield _opens("blocks", *_count(counters.evicted_blocks, "evicted"))
         if block_bytes := model.header.block_bytes:
             total = format_memory(len(model.fold.blocks) * block_bytes)
-            facts.append(
-                [(format_memory(use.used * block_bytes), "text*"), (f" of {total}", "muted")]
-            )
-        return facts
+            used = format_memory(use.used * block_bytes)
+            kind = " int8" if model.header.kv_cache_dtype.startswith("int8") else ""
+            yield _opens("blocks", (used, "text*"), (f" of {total}{kind}", "muted"))
+        if num_bytes := model.header.bytes_per_token:
+            yield [("reads ", "muted"), (format_memory(num_bytes), "text*"), (" a token", "muted")]
+
+
+def _opens(screen: str, *spans: Span) -> list[Span]:
+    """A fact that opens a screen when the user clicks on it."""
+    return [(text, _running(f"screen.{screen}", style)) for text, style in spans]
+
+
+def _running(command_id: str, style: str) -> str:
+    return doing(style, f"app.command('{command_id}')")
 
 
 def _duration(seconds: int) -> str:

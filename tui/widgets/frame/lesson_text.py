@@ -8,13 +8,15 @@ from re import compile as pattern
 
 from rich.cells import cell_len
 
-from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.text import clean, fit
+from minivllm.tui.draw.lines import Line, Row, doing
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.lesson import LessonControl, Page
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
+_SHORTEST_TITLE = 12
+"""Columns in the border for the lesson's title, at least."""
 _MARKED = pattern(r"\*\*(.+?)\*\*|`(.+?)`")
 
 
@@ -23,7 +25,8 @@ class LessonText(Panel):
     HELP_TEXT = (
         "The text of the lesson. It explains the bright panel beside it. All panels show the"
         " lesson's engine, and all keys of the dashboard work here: step through time with"
-        " the arrows, select items, ask why."
+        " the arrows, select items, ask why. A click on an answer chooses it, a second click"
+        " gives it."
     )
 
     def __init__(self, lesson: LessonControl, *, id: str | None = None) -> None:
@@ -40,11 +43,16 @@ class LessonText(Panel):
         score = f"  {right} of {answered} right" if answered else ""
         number, num_pages = self._lesson.page.number, self._lesson.num_pages
         total = f" of {num_pages}" if number <= num_pages else ""
-        return f"Page {number}{total}{score}"
+        page = f"Page {number}{total}{score}"
+        room = width - len(page) - 4
+        if number == 1 or room < _SHORTEST_TITLE:
+            return page  # the first page has the title in its text
+        return f"{page}  {fit(self._lesson.title, room).rstrip()}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         page = self._lesson.page
-        head, said = _head(self._lesson.title, page, width), _said(page, width)
+        title = self._lesson.title if page.number == 1 else ""
+        head, said = _head(title, page, width), _said(page, self.typed, width)
         keys = self._keys(page, width)
         claims = [
             row for claim in page.claims for row in _hanging("✓ ", claim, "good", "muted", width)
@@ -68,6 +76,7 @@ class LessonText(Panel):
         if self.busy:
             return [*rows, Row(width).put("The engine is running ...", "muted").line()]
         if page.waits:
+            click = " or click" if page.choices else ""
             row = (
                 Row(width).put("Your guess: ", "accent*").put(self.typed, "text*").put(" ", "text!")
             )
@@ -76,18 +85,18 @@ class LessonText(Panel):
                 row.put(
                     f" {page.unit}s" if page.unit.isalpha() else f" {page.unit}", "muted"
                 ).line(),
-                Row(width).put("type it, then enter", "muted").line(),
+                Row(width).put(f"type{click} it, then enter", "muted").line(),
             ]
         on = "q leave" if page.last and self._lesson.at_newest else "space go on"
-        hints = (f"{on}   b back", "1-6 dashboard   0 here")
+        hints = (f"{on}   b back", "1-7 dashboard   0 here")
         return [*rows, *(Row(width).put(hint, "muted").line() for hint in hints)]
 
 
 def _head(title: str, page: Page, width: int) -> list[Line]:
-    rows = _hanging("", title, "accent*", "accent*", width)
+    rows = _hanging("", title, "accent*", "accent*", width) if title else []
     if page.engine:
         rows += _hanging("engine: ", page.engine, "muted", "accent", width)
-    return [*rows, ()]
+    return [*rows, ()] if rows else []
 
 
 def _figure(page: Page, width: int, room: int) -> list[Line]:
@@ -101,14 +110,16 @@ def _figure(page: Page, width: int, room: int) -> list[Line]:
     )
 
 
-def _said(page: Page, width: int) -> list[Line]:
+def _said(page: Page, typed: str, width: int) -> list[Line]:
     if page.right is not None:
         sign, style = ("✓ ", "good*") if page.right else ("✗ ", "bad*")
     else:
         sign, style = ("? ", "accent*") if page.asks else ("", "text")
     lines = _marked(page.text, sign, style, width)
     for number, choice in enumerate(page.choices, 1):
-        lines += _hanging(f"{number} ", choice, "accent*", "text", width)
+        chosen, action = "!" if typed == str(number) else "", f"screen.guess('{number}')"
+        styles = [doing(f"{style}{chosen}", action) for style in ("accent*", "text")]
+        lines += _hanging(f"{number} ", choice, *styles, width)
     if page.given:
         lines += _hanging("your guess: ", page.given, "muted", "text", width)
     return lines

@@ -21,15 +21,28 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, highlight, target_at, targets_of, width_of
+from minivllm.tui.draw.lines import (
+    Line,
+    Span,
+    action_of,
+    highlight,
+    style_at,
+    target_of,
+    targets_of,
+    width_of,
+)
 from minivllm.tui.draw.portable import to_ascii
-from minivllm.tui.draw.selection import Target
+from minivllm.tui.draw.selection import Selection, Target
 from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
 
+_SPANS_KEPT = 2048
 _ROWS_KEPT = 256
 """Maximum number of painted rows in the cache; this is several screens."""
+_ROWS_OF_WHEEL = 3
+"""Rows for one notch of the mouse wheel."""
 
 
 class Panel(Widget, can_focus=True):
@@ -67,8 +80,11 @@ class Panel(Widget, can_focus=True):
         """Border and padding to the left and right of every row of content."""
         self._title = ""
         self._made_for: tuple[object, ...] = ()
+        self.caches_rows = False
+        """Whether the last picture came from `_strips`, and not from Textual's own cache."""
         self._palette = Palette(dark=True)
         self._styles: dict[str, Style] = {}
+        self._segments: dict[Span, Segment] = {}
 
     # ---- for subclasses to define ----
 
@@ -85,17 +101,25 @@ class Panel(Widget, can_focus=True):
         return targets_of(self._lines)
 
     def target_at(self, x: int, y: int) -> Target | None:
-        return target_at(self._lines[y], x) if 0 <= y < len(self._lines) else None
+        return target_of(self._style_at(x, y))
+
+    def _style_at(self, x: int, y: int) -> str:
+        return style_at(self._lines[y], x) if 0 <= y < len(self._lines) else ""
 
     # ---- drawing ----
 
     def show(self, model: DashboardModel) -> None:
+        if rows := self.redraw(model):
+            self.refresh(*rows)
+
+    def redraw(self, model: DashboardModel) -> list[Region]:
+        """Draw the model, and return the rows that changed. The caller refreshes them."""
         self._model = model
         if not self.display or not self.is_attached:
-            return
+            return []
         width, height = self.content_size
         if width <= 0 or height <= 0:
-            return
+            return []
         title = self.title(model, width)
         if not self.styles.border_left[0]:
             title = f" {title} "  # without corners, the border would touch the words
@@ -103,12 +127,15 @@ class Panel(Widget, can_focus=True):
             title = to_ascii(title)
         gutter, outer_width = self.gutter, self.outer_size.width
         top, left = gutter.top, gutter.left
+        rows: list[Region] = []
         if title != self._title:
             self._title = title
             # A private attribute: `border_title` would repaint the whole panel.
             self._border_title = Content(title)
             self._strips.pop(0, None)
-            self.refresh(Region(-left, -top, outer_width, 1))
+            # Textual keeps a border row until its own widget is refreshed.
+            self._styles_cache.set_dirty(Region(0, 0, outer_width, 1))
+            rows.append(Region(-left, -top, outer_width, 1))
         new, old = self.lines(model, width, height), self._lines
         if self.context is not None:
             new = [highlight(line, self.context.selection) for line in new]
@@ -116,9 +143,9 @@ class Panel(Widget, can_focus=True):
         changed = [y for y, (one, other) in enumerate(zip_longest(new, old)) if one != other]
         for y in changed:
             self._strips.pop(y + top, None)
-        if changed:
-            # Refresh whole rows including the border, because whole rows are cached.
-            self.refresh(*[Region(-left, y, outer_width, 1) for y in changed])
+        # Refresh whole rows including the border, because whole rows are cached.
+        rows += [Region(-left, y, outer_width, 1) for y in changed]
+        return rows
 
     def show_again(self) -> None:
         """Draw the last model again, after a change of the selection or size."""
@@ -134,6 +161,7 @@ class Panel(Widget, can_focus=True):
         """Repaint all rows. Textual calls this when the style sheet changes a panel's colours."""
         super().notify_style_update()
         self._styles.clear()
+        self._segments.clear()
         self._forget_rows()
 
     def on_resize(self, event: Resize) -> None:
@@ -152,7 +180,8 @@ class Panel(Widget, can_focus=True):
         is_filtered = any(
             not isinstance(line_filter, ANSIToTruecolor) for line_filter in self.get_line_filters()
         )
-        if is_filtered or crop != size.region or self.styles.opacity < 1:
+        self.caches_rows = not (is_filtered or crop != size.region or self.styles.opacity < 1)
+        if not self.caches_rows:
             return super().render_lines(crop)
         styles = self.styles
         made_for = size, styles.border, styles.background, styles.gutter
@@ -194,18 +223,22 @@ class Panel(Widget, can_focus=True):
         return self._lines[y] if y < len(self._lines) else ()
 
     def _paint(self, line: Line, width: int) -> list[Segment]:
-        known = self._styles.get
-        segments = [
-            Segment(text, known(name) or known(name.partition("@")[0]) or self._style(name))
-            for text, name in line
-        ]
+        known = self._segments.get
+        segments = [known(span) or self._segment(span) for span in line]
         if self._plain:
             segments = [Segment(to_ascii(text), style) for text, style, _ in segments]
         room = width - width_of("".join([text for text, _ in line]))
         if room < 0:
             return list(Strip(segments).crop(0, width))
-        segments.append(Segment(" " * room, known("text") or self._style("text")))
+        segments.append(Segment(" " * room, self._style("text")))
         return segments
+
+    def _segment(self, span: Span) -> Segment:
+        """The painted span, kept: most spans of a changed row are those of the row before."""
+        if len(self._segments) > _SPANS_KEPT:
+            self._segments.clear()
+        segment = self._segments[span] = Segment(span[0], self._style(span[1]))
+        return segment
 
     @property
     def _plain(self) -> bool:
@@ -233,14 +266,43 @@ class Panel(Widget, can_focus=True):
         self.post_message(self.Chosen(targets[to], opened=False))
         return True
 
-    def on_click(self, event: Click) -> None:
+    async def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
-        target = None if offset is None else self.target_at(offset.x, offset.y)
-        if target is not None:
+        if offset is None:
+            # The first click on a title has already given the panel the focus.
+            if event.y == 0 and event.chain == 2 and self.has_focus:
+                await self.run_action("app.command('look.maximize')")
+        elif (target := self.target_at(*offset)) is not None:
             self.post_message(self.Chosen(target, opened=event.chain > 1))
+        elif (action := action_of(self._style_at(*offset))) is not None:
+            await self.run_action(action)
+
+    @property
+    def tooltip(self) -> Content | None:
+        """What is under the mouse. Textual reads this only after the mouse has rested a while."""
+        if self._model is None or self.context is None or self.app.mouse_captured is not None:
+            return None
+        mouse, content = self.app.mouse_position, self.content_region
+        offset, is_inside = mouse - content.offset, content.contains_point(mouse)
+        if is_inside and (target := self.target_at(*offset)) is not None:
+            selection = Selection()
+            selection.choose(target)
+            text = f"{why(self._model, selection)}\n\nAs of step {self._model.fold.step:,}."
+            text += " A double click opens its screen."
+        elif offset.y < 0:
+            text = f"{self.HELP_TEXT}\n\nA double click enlarges this panel, and restores it."
+        elif not self.gutter.top and self.HELP_TEXT:
+            text = self.HELP_TEXT  # of a panel without a title
+        else:
+            return None
+        return Content(to_ascii(text) if self._plain else text)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        self.move_cursor(3)
+        self.scroll_rows(_ROWS_OF_WHEEL)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        self.move_cursor(-3)
+        self.scroll_rows(-_ROWS_OF_WHEEL)
+
+    def scroll_rows(self, by: int) -> None:
+        """The mouse wheel: by default, it moves the cursor."""
+        self.move_cursor(by)

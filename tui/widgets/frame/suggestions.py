@@ -2,10 +2,9 @@
 
 import textwrap
 
-from textual.events import Click
 from textual.geometry import Size
 
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, doing
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
@@ -27,7 +26,9 @@ class Suggestions(Panel, can_focus=False):
         bound, lines, before = bound_commands(self.screen), [], None
         for command_id, words in self._rows(width):
             key = "" if command_id == before else self.app.get_key_display(bound[command_id])
-            lines.append(Row(width).put(key, "accent*", width=_KEY_WIDTH).put(words).line())
+            action = f"app.command('{command_id}')"
+            row = Row(width).put(key, doing("accent*", action), width=_KEY_WIDTH)
+            lines.append(row.put(words, doing("text", action), width=row.room).line())
             before = command_id
         return lines[:height]
 
@@ -41,8 +42,3 @@ class Suggestions(Panel, can_focus=False):
             for command_id, sentence in _SUGGESTIONS
             for row in textwrap.wrap(sentence, max(width - _KEY_WIDTH, 10))
         ]
-
-    async def on_click(self, event: Click) -> None:
-        offset = event.get_content_offset(self)
-        if offset is not None:
-            await self.app.action_command(self._rows(self.content_size.width)[offset.y][0])

@@ -41,6 +41,11 @@ class Axis(NamedTuple):
     """The first step of the first cell; a multiple of `steps_per_cell`, except in a single cell."""
     steps_per_cell: int
     width: int
+    """Number of cells."""
+    wide: int = 1
+    """Columns of the screen in a cell."""
+    indent: int = 0
+    """Columns before the first cell."""
 
     @classmethod
     def over(cls, first: int, last: int, width: int) -> "Axis":
@@ -68,6 +73,11 @@ class Timelines(Panel):
     )
     KEYS = ("engine.tokens", "engine.abort")
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.axis: Axis | None = None
+        """The axis of the last picture, for charts under the bars; None without a bar."""
+
     def targets(self) -> list[Target]:
         """All remembered sequences, even in hidden rows: the rows scroll with the cursor."""
         if self._model is None:
@@ -86,6 +96,7 @@ class Timelines(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = in_order(model)
         if not records:
+            self.axis = None
             return [Row(width).put("no request yet", "faint").line()]
         chosen = None if self.context is None else self.context.selection.seq_id
         head = height >= 3
@@ -108,18 +119,19 @@ class Timelines(Panel):
         steps = last - first + 1
         wide = next((size for size in (8, 4, 2) if is_high and steps * size <= bar_width), 1)
         axis = Axis.over(first, last, bar_width // wide)
+        axis = self.axis = axis._replace(wide=wide, indent=width - bar_width)
         part = (
             f"{start + 1:,}-{start + len(shown):,} of {len(records):,} ↑↓"
             if len(shown) < len(records)
             else ""
         )
-        lines = [_head(model, axis, last, part, width - bar_width, width)] if head else []
+        lines = [_head(model, axis, last, part, width)] if head else []
         for record, row in zip(shown, rows, strict=True):
-            bar = _bar(model, record, axis, wide)
+            bar = _bar(model, record, axis)
             lines.append((*row.line(), *bar))
             if is_high:
                 under = [(text.replace(SIGNS["preempted"], " "), style) for text, style in bar]
-                lines.append(((" " * (width - bar_width), "text"), *under))
+                lines.append(((" " * axis.indent, "text"), *under))
             lines += [()] * is_apart
         return lines[:height]
 
@@ -206,23 +218,22 @@ def _facts(
     return row
 
 
-def _head(model: DashboardModel, axis: Axis, last: int, part: str, indent: int, width: int) -> Line:
+def _head(model: DashboardModel, axis: Axis, last: int, part: str, width: int) -> Line:
     """The row above the timelines. part: which rows are visible; empty if all of them are."""
     row = Row(width)
     if width >= 56:
-        row.put(part, "warn", indent - 15).put(" first   each  ", "muted")
+        row.put(part, "warn", axis.indent - 15).put(" first   each  ", "muted")
     else:
-        row.put(part, "warn", indent)
+        row.put(part, "warn", axis.indent)
     scale = f", {axis.steps_per_cell:,} per cell" if axis.steps_per_cell > 1 else ""
     seconds = model.fold.t - model.header.mono
     return row.put(f"steps {axis.first:,} to {last:,}{scale}; now {seconds:,.2f} s", "muted").line()
 
 
-def _bar(model: DashboardModel, record: SequenceRecord, axis: Axis, wide: int) -> list[Span]:
-    """The bar's parts. wide: how many columns of the screen a cell of the axis has."""
+def _bar(model: DashboardModel, record: SequenceRecord, axis: Axis) -> list[Span]:
     hue = model.hue(model.letter(record.seq_id))
     return [
-        (SIGNS.get(phase, " ") * len(list(run)) * wide, _STYLES.get(phase, hue))
+        (SIGNS.get(phase, " ") * len(list(run)) * axis.wide, _STYLES.get(phase, hue))
         for phase, run in groupby(phase_cells(record, axis, model.fold.step))
     ]
 

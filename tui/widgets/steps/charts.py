@@ -19,7 +19,7 @@ from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.histories import StepRecord
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.requests.timelines import duration
+from minivllm.tui.widgets.requests.timelines import Axis, Timelines, duration
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
@@ -72,12 +72,22 @@ class Charts(Panel):
         records = [] if self._model is None else self._model.steps.records
         return [to_step(record.step) for record in records]
 
+    def axis(self, model: DashboardModel, width: int) -> Axis:
+        """The newest steps, each with one cell."""
+        records = model.steps.records
+        first = max(records[0].step, records[-1].step - width + 1)
+        size = records[-1].step - first + 1
+        return Axis(first, 1, size, next((by for by in (8, 4, 2) if size * by <= width), 1))
+
     def target_at(self, x: int, y: int) -> Target | None:
         """The step of a column; no target in each span, which would cut the rows into cells."""
-        width, _ = self.content_size
-        shown = [] if self._model is None else self._model.steps.records[-width:]
-        at = x // _wide(len(shown), width) if y >= 0 else -1
-        return to_step(shown[at].step) if 0 <= at < len(shown) else None
+        model = self._model
+        if model is None or not model.steps.records or y < 0:
+            return None
+        axis = self.axis(model, self.content_size.width)
+        cell = (x - axis.indent) // axis.wide
+        steps = (record.step for record in model.steps.records)
+        return next((to_step(step) for step in steps if axis.cell(step) == cell), None)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = model.steps.records
@@ -85,53 +95,67 @@ class Charts(Panel):
             return [Row(width).put("no step has ended yet", "faint").line()]
         chosen = None if self.context is None else self.context.selection.step
         # A seek or another recording has other records; so the newest record itself is compared.
+        axis = self.axis(model, width)
         drawn_for, key = self._drawn_for
-        if drawn_for is not records[-1] or key != (width, height, chosen):
-            self._drawn_for = records[-1], (width, height, chosen)
-            self._drawn = self._draw(model, width, height, chosen)
+        if drawn_for is not records[-1] or key != (axis, width, height, chosen):
+            self._drawn_for = records[-1], (axis, width, height, chosen)
+            self._drawn = self._draw(model, axis, width, height, chosen)
         return self._drawn
 
     def _draw(
-        self, model: DashboardModel, width: int, height: int, chosen: int | None
+        self, model: DashboardModel, axis: Axis, width: int, height: int, chosen: int | None
     ) -> list[Line]:
         charts = self.charts(model)
+        steps = [record.step for record in model.steps.records]
         below = self.last_row(model, width) if height > 2 * len(charts) else []
-        shown = model.steps.records[-width:]
-        at = next((x for x, record in enumerate(shown) if record.step == chosen), None)
+        at = steps.index(chosen) if chosen in steps else None
         room, lines = height - len(below), []
-        high = [chart for chart in charts if any(chart.values[-width:])]
+        cells = [_in_cells(chart, steps, axis) for chart in charts]
+        high = [chart for chart, values in zip(charts, cells, strict=True) if any(values)]
         spare = room - (len(charts) - len(high))  # a chart without a column needs one row
-        for chart in charts:
+        for chart, values in zip(charts, cells, strict=True):
             rows = 1
             if chart in high:
                 number = high.index(chart)
                 rows = max(spare // len(high) + (number < spare % len(high)), 1)
-            lines += _chart(chart, width, rows, at)
+            now = ("now", chart.values[-1]) if at is None else ("chosen step", chart.values[at])
+            lines.append(_words(chart, values, width, *now))
+            lit = None if at is None else axis.cell(steps[at])
+            lines += _columns(chart, values, axis, width, rows - 1, lit)
         return [*lines[:room], *below]
 
 
-def _wide(num_steps: int, width: int) -> int:
-    """How many columns of the screen a step takes; powers of 2, so that it seldom changes."""
-    return next((size for size in (8, 4, 2) if num_steps * size <= width), 1)
+def _in_cells(chart: Chart, steps: list[int], axis: Axis) -> list[Value]:
+    """The largest value in each cell of the axis."""
+    cells: list[Value] = [None] * axis.width
+    for step, value in zip(steps, chart.values, strict=True):
+        cell = axis.cell(step)
+        if value is not None and 0 <= cell < axis.width:
+            cells[cell] = max(value, cells[cell] or 0.0)
+    return cells
 
 
-def _chart(chart: Chart, width: int, height: int, chosen: int | None) -> list[Line]:
-    """A row of words above the columns. chosen: the column of the selected step."""
-    shown = chart.values[-width:]
-    known = [value for value in shown if value is not None]
-    most = max(known, default=0.0)
+def _words(chart: Chart, cells: list[Value], width: int, when: str, value: Value) -> Line:
+    known = [cell for cell in cells if cell is not None]
     row = Row(width).put(f"{chart.name}  ", "muted")
-    when, value = ("now", shown[-1]) if chosen is None else ("chosen step", shown[chosen])
     row.put(f"{when} ", "muted").put("none" if value is None else chart.shown(value), "text*")
-    if known and len(f", at most {chart.shown(most)}") <= row.room:
-        row.put(", at most ", "muted").put(chart.shown(most), "text")
-    lines = [row.line()]
-    wide = _wide(len(shown), width)
-    for row_of_columns in columns(shown, chart.full or most, height - 1):
-        cells = [cell * wide for cell in row_of_columns]
-        cut = len(cells) if chosen is None else chosen
-        bars = Row(width).put("".join(cells[:cut]), chart.style)
-        bars.put("".join(cells[cut : cut + 1]), "text*").put("".join(cells[cut + 1 :]), chart.style)
+    most = chart.shown(max(known)) if known else ""
+    if known and len(f", at most {most}") <= row.room:
+        row.put(", at most ", "muted").put(most, "text")
+    return row.line()
+
+
+def _columns(
+    chart: Chart, cells: list[Value], axis: Axis, width: int, height: int, lit: int | None
+) -> list[Line]:
+    """lit: the cell of the selected step."""
+    most = max((cell for cell in cells if cell is not None), default=0.0)
+    lines = []
+    for row in columns(cells, chart.full or most, height):
+        wide = [sign * axis.wide for sign in row]
+        cut = len(wide) if lit is None else max(lit, 0)
+        bars = Row(width).put(" " * axis.indent).put("".join(wide[:cut]), chart.style)
+        bars.put("".join(wide[cut : cut + 1]), "text*").put("".join(wide[cut + 1 :]), chart.style)
         lines.append(bars.line())
     return lines
 
@@ -223,12 +247,21 @@ def _percent(value: float) -> str:
 class LatencyCharts(Charts):
     HELP_TITLE = "Latency"
     HELP_TEXT = (
-        "One column per step. Time to first token: how long the request had waited that got its"
-        " first token in this step, from its arrival on. Time between tokens: how long after its"
-        " last token a sequence got the next one; a high column is a step with a long prefill, or"
-        " a sequence that was preempted. If there are several, the longest counts. A click"
-        " selects a step."
+        "The steps are those of the bars above. Time to first token: how long the request had"
+        " waited that got its first token in a step, from its arrival on. Time between tokens: how"
+        " long after its last token a sequence got the next one; a high column is a step with a"
+        " long prefill, or a sequence that was preempted. If there are several, the longest"
+        " counts. A click selects a step."
     )
+
+    def __init__(self, timelines: Timelines | None = None, *, id: str | None = None) -> None:
+        """timelines: the bars above, for the same axis; else the newest steps"""
+        super().__init__(id=id)
+        self._timelines = timelines
+
+    def axis(self, model: DashboardModel, width: int) -> Axis:
+        above = None if self._timelines is None else self._timelines.axis
+        return above or super().axis(model, width)
 
     def charts(self, model: DashboardModel) -> list[Chart]:
         records = model.steps.records

@@ -8,7 +8,6 @@
 Watching makes a step longer, mostly in the layers. So shares are relative to a plain step's time.
 """
 
-import math
 import statistics
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +15,6 @@ from minivllm.lab.bench.step.parts import LINEAR_PARTS, MODEL_PARTS, OUTSIDE_PAR
 
 if TYPE_CHECKING:
     from minivllm.lab.bench.step.step import MeasuredSteps
-    from minivllm.runtime.loader import LoadedModel
-
-
-def weight_bytes(model: "LoadedModel") -> int:
-    """Return the bytes of all weights that a step reads, including a tied embedding table."""
-    from minivllm.runtime.model.weight_map import weight_shards
-
-    # Count the checkpoint's weights, because a kernel's layout may change the decoder's tensors.
-    shards = weight_shards(model.config)
-    numbers = sum(math.prod(shard.shape) for shard in shards.values())
-    if not model.config.tie_word_embeddings:
-        # A step reads only a few rows of an embedding table that is not tied to the head.
-        numbers -= model.config.vocab_size * model.config.hidden_size
-    return numbers * model.dtype.itemsize
 
 
 def describe_times(times: "MeasuredSteps") -> dict[str, Any]:

@@ -147,7 +147,7 @@ class StepBench:
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Measure all steps, and return the report for `--json`."""
     from minivllm.lab.bench.step.points import measure_points
-    from minivllm.lab.bench.step.report import describe_times, weight_bytes
+    from minivllm.lab.bench.step.report import describe_times
     from minivllm.lab.bench.step.trace import write_trace
     from minivllm.lab.common.machine_speed import measure_machine_speed
 
@@ -177,7 +177,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         results.append({"kind": PREFILL, "num_tokens": num_tokens, **describe_times(prefills)})
         progress.update(task, advance=1, description="steps of all kinds", refresh=True)
         points = measure_points(engine, bench.requests, clock, batch_sizes) if args.json else []
-    weights = weight_bytes(model)
+    weights = model.decoder.bytes_per_token
     return {
         "bench": "step",
         "model": args.model,

@@ -27,9 +27,10 @@ class BenchEngine(Protocol):
 class MinivllmEngine:
     """Our engine through its public API. Options that are not given have their defaults."""
 
-    name = "minivllm"
-
-    def __init__(self, model: str, dtype: str, device: str, **options: Any) -> None:
+    def __init__(
+        self, model: str, dtype: str, device: str, *, name: str = "minivllm", **options: Any
+    ) -> None:
+        self.name = name
         self._llm = LLM(
             model=model, dtype=dtype, device=device, **({"max_num_seqs": MAX_NUM_SEQS} | options)
         )

@@ -94,7 +94,7 @@ def measure_rounds(
             name = "warm-up" if round_number == WARM_UP_ROUND else f"round {round_number}"
             progress.update(task, description=f"{spec.name}: {name}, {each.name}", refresh=True)
             time.sleep(settle_s)
-            timed.append(_time_run(each, requests))
+            timed.append(time_run(each, requests))
             progress.update(task, advance=1, refresh=True)
         if round_number == WARM_UP_ROUND:
             continue
@@ -116,12 +116,13 @@ def measure_rounds(
 
 
 @dataclass(frozen=True, slots=True)
-class _TimedRun:
+class TimedRun:
     seconds: float
     outputs: list[list[int]]
 
 
-def _time_run(engine: BenchEngine, requests: list[BenchRequest]) -> _TimedRun:
+def time_run(engine: BenchEngine, requests: list[BenchRequest]) -> TimedRun:
+    """Run the requests once. Raises `BenchError` if the engine returns too few tokens."""
     clock = MonotonicClock()
     gc.collect()  # so that no engine pays for the garbage of another
     started = clock.now()
@@ -131,7 +132,7 @@ def _time_run(engine: BenchEngine, requests: list[BenchRequest]) -> _TimedRun:
         raise BenchError(
             f"{engine.name} did not return all requested tokens, so its speed is not reported."
         )
-    return _TimedRun(seconds, outputs)
+    return TimedRun(seconds, outputs)
 
 
 def _differences(

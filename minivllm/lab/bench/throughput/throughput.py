@@ -15,7 +15,7 @@ import argparse
 import statistics
 from typing import Any, get_args
 
-from minivllm.config import AttentionBackendName
+from minivllm.config import AttentionBackendName, SpeculativeConfig
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.measured_workload import PEERS, WorkloadSettings, measure
 from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WORKLOADS, quick
@@ -33,12 +33,8 @@ DEFAULT_ROUNDS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workload",
-        required=True,
-        choices=(*WORKLOADS, ALL, NANO_VLLM.name),
-        help="the requests to measure",
-    )
+    names = (*WORKLOADS, ALL, NANO_VLLM.name)
+    parser.add_argument("--workload", required=True, choices=names, help="the requests to measure")
     parser.add_argument(
         "--seed", type=int, default=0, help="seed for prompts and lengths (default: %(default)s)"
     )
@@ -59,6 +55,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     parser.add_argument(
+        "--formats",
+        metavar="FORMAT,...",
+        help=(
+            "also measure our engine with the weights written as float32, bfloat16, float16, q8_0,"
+            " q4_0 or q4_1, or quantized to int8 while loading"
+        ),
+    )
+    parser.add_argument(
+        "--peer-gguf",
+        choices=("same",),
+        help=(
+            "same: --vs llama.cpp reads the model's own GGUF file, with its usual float16 KV cache"
+            " (default: a file in --dtype)"
+        ),
+    )
+    parser.add_argument(
         "--rounds",
         type=positive_int,
         help=f"measured runs of each engine (default: {DEFAULT_ROUNDS})",
@@ -68,6 +80,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="divide all lengths by four, as make bench-check does",
     )
+    parser.add_argument(
+        "--speculative-config",
+        metavar="JSON",
+        help="let minivllm draft; the peers do not (`bench speculation --vs vllm` lets both)",
+    )
+    _add_published_arguments(parser)
+    add_json_argument(parser)
+    # None means "not given"; the default then depends on the workload.
+    parser.set_defaults(model=None, dtype=None)
+
+
+def _add_published_arguments(parser: argparse.ArgumentParser) -> None:
     published = parser.add_argument_group(
         f"the workload {NANO_VLLM.name}",
         "It has its own defaults (--model qwen3-0.6b-dummy, --dtype bfloat16, --rounds 1, on a"
@@ -86,17 +110,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=get_args(AttentionBackendName),
         help="attention backend of minivllm (default: triton on a GPU)",
     )
-    add_json_argument(parser)
-    # None means "not given"; the default then depends on the workload.
-    parser.set_defaults(model=None, dtype=None)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.workload == NANO_VLLM.name:
-        if args.peer_python or args.quick:
+        names = ("peer_python", "peer_gguf", "formats", "quick", "speculative_config")
+        if given := [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]:
             raise BenchError(
                 f"The workload {NANO_VLLM.name} has its own peers and size: leave out"
-                " --peer-python, --quick."
+                f" {', '.join(given)}."
             )
         # `nano_vllm` imports torch, which `minivllm bench --help` must not.
         from minivllm.lab.bench.throughput import nano_vllm
@@ -108,6 +130,11 @@ def run(args: argparse.Namespace) -> int:
                 f"--{option.replace('_', '-')} belongs to the workload {NANO_VLLM.name}: leave it"
                 " out."
             )
+    if args.peer_gguf and args.vs != ["llama.cpp"]:
+        raise BenchError("--peer-gguf is for --vs llama.cpp alone: name no other peer.")
+    from minivllm.lab.bench.throughput.weights_gguf import formats_of
+
+    given = args.speculative_config
     specs = list(WORKLOADS.values()) if args.workload == ALL else [WORKLOADS[args.workload]]
     settings = WorkloadSettings(
         model=args.model or DEFAULT_MODEL,
@@ -116,6 +143,9 @@ def run(args: argparse.Namespace) -> int:
         num_rounds=args.rounds or DEFAULT_ROUNDS,
         num_threads=args.num_threads,
         peers=peers_with_python(args.vs or [], args.peer_python or []),
+        speculative_config=given and SpeculativeConfig.from_json(given),
+        formats=formats_of(args.formats) if args.formats else [],
+        same_gguf=args.peer_gguf is not None,
     )
     results = measure([quick(spec) for spec in specs] if args.quick else specs, settings)
     if args.workload == ALL:

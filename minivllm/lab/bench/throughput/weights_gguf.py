@@ -1,6 +1,6 @@
-"""`write_gguf`: writes a checkpoint's weights as a GGUF file, for speed comparisons with llama.cpp.
+"""`write_gguf`: writes a checkpoint's weights as a GGUF file, for comparisons of formats.
 
-The file has no tokenizer. Matrices have the requested dtype; norms and biases are float32, as
+The file has no tokenizer. Matrices have the requested format; norms and biases are float32, as
 llama.cpp requires. For the `llama` architecture, the rows of query and key projections need another
 order (`gguf_conversion` does the inverse); without it, a file loads but gives wrong tokens.
 """
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import gguf
 import numpy as np
-import torch
 
 from minivllm.errors import BenchError
-from minivllm.runtime.checkpoint.checkpoint import read_model_config
-from minivllm.runtime.checkpoint.gguf_conversion import GGUF_NAMES
+from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE, read_model_config
+from minivllm.runtime.checkpoint.float32_copy import as_float32, copy_other_files
+from minivllm.runtime.checkpoint.gguf_weights import GGUF_NAMES
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import is_redundant
@@ -27,7 +27,33 @@ _TYPES = {
     "float32": gguf.GGMLQuantizationType.F32,
     "float16": gguf.GGMLQuantizationType.F16,
     "bfloat16": gguf.GGMLQuantizationType.BF16,
+    "q8_0": gguf.GGMLQuantizationType.Q8_0,
+    "q4_0": gguf.GGMLQuantizationType.Q4_0,
+    "q4_1": gguf.GGMLQuantizationType.Q4_1,
 }
+GGUF_FORMATS = tuple(_TYPES)
+"""Formats that the `gguf` library can write. It can only read q4_k and q6_k."""
+INT8 = "int8"
+"""Not a format of a file: the engine quantizes while it loads."""
+
+
+def formats_of(asked: str) -> list[str]:
+    """Split the option `--formats`. Raises `BenchError`."""
+    formats = asked.split(",")
+    for format_ in formats:
+        if format_ not in (*GGUF_FORMATS, INT8):
+            names = ", ".join((*GGUF_FORMATS, INT8))
+            raise BenchError(f"--formats: use {names}; got {format_!r}.")
+    return formats
+
+
+def write_stored_copy(checkpoint: Path, target: Path, format_: str) -> None:
+    """Write the model of directory `checkpoint` into the existing, empty directory `target`.
+
+    format_: of all matrices, one of `GGUF_FORMATS`; float32 for `INT8`
+    """
+    copy_other_files(checkpoint, target)
+    write_gguf(checkpoint, target / GGUF_FILE, "float32" if format_ == INT8 else format_)
 
 
 def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
@@ -56,7 +82,7 @@ def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
         if module.startswith("model.layers."):
             _, _, number, module = module.split(".", 3)
             layer = f"blk.{number}."
-        array = tensor.to(torch.float32).numpy()
+        array = as_float32(tensor)
         if theirs[module] in permuted:
             array = _llama_cpp_rotary_order(array, permuted[theirs[module]])
         type_ = _TYPES[dtype] if array.ndim == 2 else gguf.GGMLQuantizationType.F32

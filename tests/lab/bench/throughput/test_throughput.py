@@ -1,19 +1,24 @@
 """The throughput bench: strict turns, output comparison, and the promised JSON."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from minivllm.cli import main
 from minivllm.lab.bench import memory
+from minivllm.lab.bench.throughput import measured_workload
 from minivllm.lab.bench.throughput.measured_workload import WorkloadSettings, measure
 from minivllm.lab.bench.throughput.rounds import PeerRounds, Rounds, TokenMismatch, measure_rounds
+from minivllm.lab.bench.throughput.weights_gguf import write_stored_copy
 from minivllm.lab.bench.throughput.workloads import (
     WORKLOADS,
     BenchRequest,
     WorkloadSpec,
 )
 from minivllm.lab.common.report import progress_bar
+from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE
+from minivllm.runtime.store.model_store import resolve_model
 
 SMALL = WorkloadSpec(
     "small", num_requests=3, prompt_len=(4, 20), output_len=(2, 5), shared_prefix_len=8
@@ -87,6 +92,18 @@ def test_against_transformers_the_result_has_every_promised_key():
     assert result["identical_sequences"] == 1.0 and result["differences"] == []
 
 
+def test_with_drafts_the_tokens_are_still_those_of_transformers(capsys):
+    drafts = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1}'
+    asked = ["--workload", "single", "--quick", "--model", "tiny-random", "--rounds", "1"]
+    asked = ["bench", "throughput", *asked, "--vs", "transformers", "--json"]
+    assert main([*asked, "--speculative-config", drafts]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["speculative_config"]["method"] == "ngram"
+    assert result["identical_sequences"] == 1.0
+    assert main([*asked, "--speculative-config", "ngram"]) == 2
+    assert "must be a JSON object" in capsys.readouterr().err
+
+
 def test_memory_is_measured_in_its_own_process(capsys):
     words = ["--workload", "single", "--model", "tiny-random", "--num-threads", "1", "--json"]
     assert main(["bench", "memory", *words]) == 0
@@ -97,3 +114,42 @@ def test_memory_is_measured_in_its_own_process(capsys):
     before, peak = result["before_model_rss_bytes"], result["peak_rss_bytes"]
     assert before <= result["loading_peak_rss_bytes"] <= peak
     assert result["ratio"] == peak / (result["weights_bytes"] + result["kv_cache_bytes"])
+
+
+def test_llama_cpp_can_read_the_gguf_file_that_we_read(tmp_path, monkeypatch, capsys):
+    write_stored_copy(resolve_model("tiny-random"), tmp_path, "q4_0")
+    wanted = {}
+
+    class ScriptedPeer(ScriptedEngine):
+        versions, preloaded, peak_rss_bytes = {}, [], 0
+
+        def __init__(self, name, python, settings):
+            wanted.update(settings)
+            super().__init__(name, [])
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(measured_workload, "PeerProcess", ScriptedPeer)
+    asked = ["bench", "throughput", "--workload", "single", "--quick", "--rounds", "1"]
+    asked += ["--peer-gguf", "same", "--peer-python", "python3", "--vs"]
+    assert main([*asked, "llama.cpp", "--model", str(tmp_path)]) == 0
+    assert Path(wanted["model"]) == tmp_path / GGUF_FILE and wanted["dtype"] == "float16"
+    capsys.readouterr()
+    assert main([*asked, "llama.cpp", "--model", "tiny-random"]) == 1
+    assert main([*asked, "vllm", "--model", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.count("leave it out") == 1
+
+
+def test_stored_formats_run_in_turns_with_the_model_as_it_is(capsys):
+    asked = ["bench", "throughput", "--workload", "single", "--quick", "--model", "house"]
+    asked += ["--rounds", "1", "--json", "--formats"]
+    assert main([*asked, "bfloat16,int8"]) == 0
+    same, rounded = json.loads(capsys.readouterr().out)["peers"]
+    assert (same["name"], same["identical_sequences"]) == ("bfloat16", 1.0)
+    assert rounded["name"] == "int8"
+    assert main([*asked, "q9"]) == 1
+    assert "q4_0" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 """The child's side of a peer in its own Python: one JSON object per line on stdin and stdout.
 
     -> {"peer": "vllm", "model": path, "dtype": ..., "num_threads": 2, "max_num_seqs": 16,
-        "max_model_len": 1024}
+        "max_model_len": 1024}                           more keys, for one peer: see its file
     <- {"ready": true, "versions": {...}, "preloaded": [...]}
     -> {"prompts": [[ids], ...], "max_tokens": [n, ...]}
     <- {"outputs": [[ids], ...], "peak_rss_bytes": n}        repeated

@@ -1,4 +1,5 @@
-"""vLLM's offline `LLM` with its own defaults, on CPU or GPU, for `bench throughput --vs vllm`.
+"""vLLM's offline `LLM` with its own defaults, on CPU or GPU, for `--vs vllm` of `bench throughput`
+and `bench speculation`.
 
 vLLM's workers get as many threads as our engine; by default vLLM reserves one core for its
 scheduler. Environment variables are set before the import, at which vLLM reads them.
@@ -26,7 +27,8 @@ class Engine:
             dtype=settings["dtype"],
             max_num_seqs=settings["max_num_seqs"],
             max_model_len=settings["max_model_len"],
-            enable_prefix_caching=True,
+            enable_prefix_caching=settings.get("enable_prefix_caching", True),
+            speculative_config=settings.get("speculative_config"),
             disable_log_stats=True,
         )
 

@@ -1,4 +1,4 @@
-"""Lesson 14: what carries over to vLLM, what is only here, and what vLLM has in addition."""
+"""Lesson 15: what carries over to vLLM, what is only here, and what vLLM has in addition."""
 
 from dataclasses import fields, replace
 from importlib import import_module
@@ -18,9 +18,7 @@ COMPUTED, LEFT = 12, 4
 HEADS, GPUS = 8, 4
 
 
-@lesson(
-    14, "way-to-vllm", "The way to vLLM", minutes=10, pages=23, needs=("serving", "speculation")
-)
+@lesson(15, "way-to-vllm", "The way to vLLM", minutes=10, pages=23, needs=("serving", "bytes"))
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(
@@ -231,7 +229,7 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
         " to CPU memory and to disk. All of it uses blocks with hashes, which you know."
     )
     yield L.say(
-        "**Other models**: over a hundred architectures, weights in 8 and 4 bits, LoRA adapters,"
+        "**Other models**: over a hundred architectures, weights in FP8 and AWQ, LoRA adapters,"
         " images and sound, answers that follow a grammar. **Speed**: compiled models,"
         " FlashAttention, a scheduler that plans the next step while this one runs"
         " (`async_scheduler.py`). None of it changes what a step is."

@@ -1,0 +1,243 @@
+/* Decode panels of stored weights to float32 (linear.c says what a panel is).
+
+   A panel holds the weights of 16 outputs, in the bits of the checkpoint but in the order in which
+   they are decoded: first what 16 outputs share in a block, then their weights input by input.
+   `x16` is one field of 16 outputs; runtime/quantization/panels.py writes this layout.
+
+       float16    per input        [f16 x16]
+       bfloat16   per 2 inputs     [2 x bf16 x16]        a lane of 32 bits has two inputs
+       int8       [f32 x16], then per input [int8 x16]
+       q8_0       per 32 inputs    [d x16] 32 x [int8 x16]
+       q4_0       per 32 inputs    [d x16] 4 x [8 x 4 bits x16]        a lane has eight inputs
+       q4_1       per 32 inputs    [d x16] [m x16] 4 x [8 x 4 bits x16]
+       q4_k       per 256 inputs   [d x16] [dmin x16]
+                  then per 32      [scale x16] [min x16] 4 x [8 x 4 bits x16]
+       q6_k       per 256 inputs   [d x16]
+                  then per 16      [scale x16] 2 x [8 x 4 bits x16] [16 x 2 bits x16]
+
+   A decoded weight is the float32 number of the Python references, bit for bit: scale times quant
+   is exact, and only the addition of a minimum rounds. */
+
+#ifndef CPU_LINEAR_FORMATS_H
+#define CPU_LINEAR_FORMATS_H
+
+#include "vector.h"
+
+/* The order of FORMAT_NAMES in ops.py. */
+enum format { FLOAT32, BFLOAT16, FLOAT16, INT8, Q8_0, Q4_0, Q4_1, Q4_K, Q6_K };
+
+/* A register of floats: all 16 outputs of a panel with AVX-512, otherwise half of them. */
+#ifdef __AVX512F__
+typedef vec reg;
+#define REG 16
+#else
+typedef half_vec reg;
+#define REG 8
+#endif
+#define REGS (LANES / REG) /* per panel */
+#define EACH_REG(r) UNROLL for (int r = 0; r < REGS; r++)
+
+typedef uint32_t words __attribute__((vector_size(4 * REG)));
+typedef int32_t integers __attribute__((vector_size(4 * REG)));
+
+INLINE reg load_reg(const float *from) { return *(const reg *)from; }
+INLINE void store_reg(float *to, reg value) { *(reg *)to = value; }
+
+INLINE reg multiply_add_reg(reg a, reg b, reg c) {
+#ifdef __AVX512F__
+    return multiply_add_16(a, b, c);
+#else
+    return multiply_add_8(a, b, c);
+#endif
+}
+
+INLINE reg to_floats(integers numbers) { return __builtin_convertvector(numbers, reg); }
+
+INLINE words load_words(const uint8_t *from) {
+    words loaded;
+    memcpy(&loaded, from, sizeof loaded);
+    return loaded;
+}
+
+INLINE reg as_floats(words bits) {
+    reg floats;
+    memcpy(&floats, &bits, sizeof bits);
+    return floats;
+}
+
+INLINE integers load_bytes(const uint8_t *from) {
+#ifdef __AVX512F__
+    return (integers)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)from));
+#elif defined __AVX2__
+    return (integers)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)from));
+#else
+    integers loaded;
+    UNROLL for (int i = 0; i < REG; i++) loaded[i] = from[i];
+    return loaded;
+#endif
+}
+
+INLINE integers load_signed_bytes(const uint8_t *from) {
+#ifdef __AVX512F__
+    return (integers)_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)from));
+#elif defined __AVX2__
+    return (integers)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)from));
+#else
+    integers loaded;
+    UNROLL for (int i = 0; i < REG; i++) loaded[i] = (int8_t)from[i];
+    return loaded;
+#endif
+}
+
+INLINE reg load_halves(const uint8_t *from) {
+#ifdef __AVX512F__
+    return (reg)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
+#elif defined __F16C__
+    return (reg)_mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
+#else
+    uint16_t halves[REG];
+    words bits;
+    memcpy(halves, from, sizeof halves);
+    UNROLL for (int i = 0; i < REG; i++) bits[i] = halves[i];
+    /* Move the bits into float32's places; the product corrects the exponent, which has another
+       bias. An exponent of all ones (infinity, NaN) stays all ones. */
+    words sign = (bits & 0x8000) << 16, all_ones = (words)((bits & 0x7c00) == 0x7c00);
+    words magnitude = (words)(as_floats((bits & 0x7fff) << 13) * 0x1p112f);
+    return as_floats(magnitude | (all_ones & 0x7f800000) | sign);
+#endif
+}
+
+/* Four bits of each lane as floats, minus `zero`. */
+INLINE reg nibbles(words lanes, const int shift, const float zero) {
+#ifdef __AVX512F__
+    /* A permutation uses only the low four bits of a lane: it is a table of sixteen numbers. */
+    const vec table = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return (reg)_mm512_permutexvar_ps((__m512i)(lanes >> shift), (__m512)(table - zero));
+#else
+    return to_floats((integers)(lanes >> shift & 15)) - zero;
+#endif
+}
+
+/* Two bits of each lane, times 16, as floats, minus `zero`. */
+INLINE reg high_pairs(words lanes, const int shift, const float zero) {
+#ifdef __AVX512F__
+    const vec table = {0, 16, 32, 48, 0, 16, 32, 48, 0, 16, 32, 48, 0, 16, 32, 48};
+    return (reg)_mm512_permutexvar_ps((__m512i)(lanes >> shift), (__m512)(table - zero));
+#else
+    return to_floats((integers)((lanes >> shift & 3) << 4)) - zero;
+#endif
+}
+
+#define GROUP 32 /* inputs that share a scale in the formats of 4 bits, and in q8_0 */
+#define SUPER 256 /* inputs of a block in the formats named _k */
+#define NIBBLES (GROUP / 2 * LANES) /* bytes of a group of 4 bits */
+#define SMALL_GROUP 16 /* inputs that share a scale in q6_k */
+
+/* Decode inputs from `first` to `end`: to[0] gets input `first`. */
+INLINE void decode_nibbles(const enum format format, const uint8_t *panel, int64_t first,
+                           int64_t end, float *to) {
+    for (int64_t k = first; k < end; k += GROUP, to += GROUP * LANES) EACH_REG(r) {
+        const int64_t group = k / GROUP;
+        const uint8_t *from = panel + r * 2 * REG; /* the register's scales in f16 */
+        reg scale, minimum = {0};
+        if (format == Q4_K) {
+            const int64_t bytes = 2 * LANES + NIBBLES; /* of a group */
+            from += k / SUPER * (4 * LANES + SUPER / GROUP * bytes);
+            const uint8_t *of_group = panel + k / SUPER * (4 * LANES + SUPER / GROUP * bytes) +
+                                      4 * LANES + group % (SUPER / GROUP) * bytes;
+            scale = load_halves(from) * to_floats(load_bytes(of_group + r * REG));
+            minimum = -(load_halves(from + 2 * LANES) *
+                        to_floats(load_bytes(of_group + LANES + r * REG)));
+            from = of_group + 2 * LANES;
+        } else {
+            const int64_t scales = (format == Q4_1 ? 2 : 1) * 2 * LANES;
+            from += group * (scales + NIBBLES);
+            scale = load_halves(from);
+            if (format == Q4_1) minimum = load_halves(from + 2 * LANES);
+            from = panel + group * (scales + NIBBLES) + scales;
+        }
+        for (int word = 0; word < GROUP / 8; word++) {
+            words lanes = load_words(from + word * 4 * LANES + r * 4 * REG);
+            UNROLL for (int i = 0; i < 8; i++) {
+                reg quants = nibbles(lanes, 4 * i, format == Q4_0 ? 8 : 0);
+                store_reg(to + (word * 8 + i) * LANES + r * REG,
+                          format == Q4_0 ? scale * quants
+                                         : multiply_add_reg(scale, quants, minimum));
+            }
+        }
+    }
+}
+
+INLINE void decode_q6_k(const uint8_t *panel, int64_t first, int64_t end, float *to) {
+    const int64_t bytes = LANES + 3 * 4 * LANES; /* of a group */
+    for (int64_t k = first; k < end; k += SMALL_GROUP, to += SMALL_GROUP * LANES) EACH_REG(r) {
+        const uint8_t *block = panel + k / SUPER * (2 * LANES + SUPER / SMALL_GROUP * bytes);
+        const uint8_t *group = block + 2 * LANES + k % SUPER / SMALL_GROUP * bytes;
+        const uint8_t *quants = group + LANES + r * 4 * REG;
+        reg scale =
+            load_halves(block + r * 2 * REG) * to_floats(load_signed_bytes(group + r * REG));
+        words high = load_words(quants + 2 * 4 * LANES);
+        UNROLL for (int word = 0; word < 2; word++) {
+            words low = load_words(quants + word * 4 * LANES);
+            UNROLL for (int i = 0; i < 8; i++)
+                store_reg(to + (word * 8 + i) * LANES + r * REG,
+                          scale * (nibbles(low, 4 * i, 0) +
+                                   high_pairs(high, 2 * (word * 8 + i), 32)));
+        }
+    }
+}
+
+INLINE void decode_q8_0(const uint8_t *panel, int64_t first, int64_t end, float *to) {
+    for (int64_t k = first; k < end; k += GROUP, to += GROUP * LANES) EACH_REG(r) {
+        const uint8_t *block = panel + k / GROUP * (2 * LANES + GROUP * LANES);
+        const uint8_t *quants = block + 2 * LANES + r * REG;
+        reg scale = load_halves(block + r * 2 * REG);
+        UNROLL for (int i = 0; i < GROUP; i++)
+            store_reg(to + i * LANES + r * REG,
+                      scale * to_floats(load_signed_bytes(quants + i * LANES)));
+    }
+}
+
+INLINE void decode_int8(const uint8_t *panel, int64_t first, int64_t end, float *to) {
+    const uint8_t *quants = panel + 4 * LANES;
+    EACH_REG(r) {
+        reg scale = as_floats(load_words(panel + r * 4 * REG));
+        for (int64_t k = first; k < end; k++)
+            store_reg(to + (k - first) * LANES + r * REG,
+                      scale * to_floats(load_signed_bytes(quants + k * LANES + r * REG)));
+    }
+}
+
+INLINE void decode_float16(const uint8_t *panel, int64_t first, int64_t end, float *to) {
+    for (int64_t k = first; k < end; k++, to += LANES)
+        EACH_REG(r) store_reg(to + r * REG, load_halves(panel + k * 2 * LANES + r * 2 * REG));
+}
+
+/* The odd number of inputs of a matrix is padded to an even one. */
+INLINE void decode_bfloat16(const uint8_t *panel, int64_t first, int64_t end, float *to) {
+    for (int64_t k = first; k < end; k += 2, to += 2 * LANES) EACH_REG(r) {
+        words pairs = load_words(panel + k * 2 * LANES + r * 4 * REG);
+        store_reg(to + r * REG, as_floats(pairs << 16));
+        store_reg(to + LANES + r * REG, as_floats(pairs & 0xffff0000));
+    }
+}
+
+/* Decode the inputs from `first` to `end` of a panel; `first` is a multiple of GROUP.
+   to: [end - first][LANES], with room for a whole group after the last one */
+static void decode(enum format format, const uint8_t *panel, int64_t first, int64_t end,
+                   float *to) {
+    switch (format) {
+        case BFLOAT16: decode_bfloat16(panel, first, end, to); break;
+        case FLOAT16: decode_float16(panel, first, end, to); break;
+        case INT8: decode_int8(panel, first, end, to); break;
+        case Q8_0: decode_q8_0(panel, first, end, to); break;
+        case Q4_0: decode_nibbles(Q4_0, panel, first, end, to); break;
+        case Q4_1: decode_nibbles(Q4_1, panel, first, end, to); break;
+        case Q4_K: decode_nibbles(Q4_K, panel, first, end, to); break;
+        case Q6_K: decode_q6_k(panel, first, end, to); break;
+        case FLOAT32: memcpy(to, (const float *)panel + first * LANES,
+                             (end - first) * LANES * sizeof *to);
+    }
+}
+
+#endif

@@ -1,0 +1,59 @@
+"""Bits and blocks of real weights, as text drawings for lesson 14."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from minivllm.errors import LessonError
+from minivllm.lessons.shown.quantize import Q4Block, dequantize_block
+
+if TYPE_CHECKING:
+    import torch
+
+_ROWS = 6
+
+
+def first_matrix(model: str) -> torch.Tensor:
+    """A matrix of the model's first layer, [out, in] float32, in numbers of bfloat16.
+
+    Raises `LessonError` if the checkpoint has other numbers.
+    """
+    from minivllm.runtime.checkpoint.weights import stream_weights
+    from minivllm.runtime.quantization.stored_weight import StoredWeight
+    from minivllm.runtime.store.model_store import resolve_model
+
+    for name, weight in stream_weights(resolve_model(model)):
+        if isinstance(weight, StoredWeight):
+            weight = weight.dequantize()
+        if "layers.0." in name and weight.dim() == 2:
+            break
+    if not (weight == weight.bfloat16()).all():
+        raise LessonError(
+            f"This lesson needs weights in bfloat16, and {model} has others: leave --model out."
+        )
+    return weight.float()
+
+
+def bits_figure(weight: float) -> tuple[str, ...]:
+    """A weight's sixteen bits in the file, and its 32 bits in a register."""
+    bits = f"{struct.unpack('>I', struct.pack('>f', weight))[0]:032b}"
+    parts = f"{bits[0]} {bits[1:9]} {bits[9:16]}"
+    return (
+        f"weight   {weight:.6f}",
+        f"file     {parts}",
+        f"register {parts} 0..0",
+        "         ± exponent fraction",
+    )
+
+
+def block_figure(weights: list[float], block: Q4Block) -> tuple[str, ...]:
+    """The first weights of a block: as they were, as quants, and as they are read back."""
+    rows = zip(weights[:_ROWS], block.quants, dequantize_block(block), strict=False)
+    return (
+        f"scale {block.scale:.4f}, minimum {block.minimum:.4f}",
+        "",
+        " weight   quant   read back",
+        *(f"{weight:7.4f}  {quant:6}  {read:10.4f}" for weight, quant, read in rows),
+        f"    ... and {len(weights) - _ROWS} more",
+    )

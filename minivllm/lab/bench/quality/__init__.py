@@ -1,0 +1,1 @@
+"""What smaller numbers cost in quality; `quality` has the measurement, the texts are beside it."""

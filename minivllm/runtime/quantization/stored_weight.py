@@ -1,0 +1,136 @@
+"""`StoredWeight`: a matrix, or some rows of one, in the bytes of a checkpoint.
+
+A GGUF file stores each tensor in its own format, so the query, key and value rows of one product
+can have three formats. Rows are whole numbers of blocks, so rows can be sliced, reordered and
+joined without touching a block.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from minivllm.errors import ModelIntegrityError, UnsupportedModelError
+from minivllm.runtime.quantization.formats import FORMATS, BlockFields, WeightFormat
+
+_LARGEST_INT8 = 127
+_WEIGHTS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeight:
+    """Rows in one format. Raises `UnsupportedModelError` if they are not whole blocks."""
+
+    format: WeightFormat
+    data: torch.Tensor
+    """[num_rows, bytes_per_row] uint8"""
+    in_features: int
+
+    def __post_init__(self) -> None:
+        wanted = self.format.bytes_per_row(self.in_features)
+        if self.in_features % self.format.block_size:
+            raise UnsupportedModelError(
+                f"A matrix with {self.in_features} inputs cannot be stored as {self.format.name},"
+                f" whose blocks have {self.format.block_size} weights: use the model in another"
+                " format."
+            )
+        if self.data.dim() != 2 or self.data.shape[1] != wanted or self.data.dtype != torch.uint8:
+            raise UnsupportedModelError(
+                f"A matrix with {self.in_features} inputs in {self.format.name} needs rows of"
+                f" {wanted} bytes, and has {list(self.data.shape)} of {self.data.dtype}."
+            )
+
+    @classmethod
+    def of_tensor(cls, weight: torch.Tensor) -> "StoredWeight":
+        """Wrap a float32, bfloat16 or float16 matrix [num_rows, in_features]; shares its memory."""
+        name = str(weight.dtype).removeprefix("torch.")
+        if name not in FORMATS:
+            raise UnsupportedModelError(f"A matrix of {name} cannot be stored: use float32.")
+        return cls(FORMATS[name], weight.contiguous().view(torch.uint8), weight.shape[1])
+
+    @classmethod
+    def quantize_int8(cls, weight: torch.Tensor) -> "StoredWeight":
+        """Quantize each row [in_features] to int8 with one scale, symmetric around zero.
+
+        Works on some rows at a time, so it needs little memory beside the two matrices.
+        """
+        num_rows, in_features = weight.shape
+        format_ = FORMATS["int8"]
+        data = torch.empty(num_rows, format_.bytes_per_row(in_features), dtype=torch.uint8)
+        at_once = max(1, _WEIGHTS_AT_ONCE // in_features)
+        for rows, to in zip(weight.split(at_once), data.split(at_once), strict=True):
+            rows = rows.float()
+            scales = rows.abs().amax(dim=1, keepdim=True) / _LARGEST_INT8
+            quants = torch.where(scales > 0, rows / scales, 0.0).round_().to(torch.int8)
+            torch.cat((scales.view(torch.uint8), quants.view(torch.uint8)), dim=1, out=to)
+        return cls(format_, data, in_features)
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.data)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.data.numel()
+
+    def fields(self) -> BlockFields:
+        """Return quants and scales of a quantized format.
+
+        Raises `ModelIntegrityError` for a scale that is infinite or not a number.
+        """
+        fields = self.format.split(self.data)
+        for scales in (fields.scales, fields.minimums):
+            if scales is not None and not scales.isfinite().all():
+                raise ModelIntegrityError(
+                    f"A matrix in {self.format.name} has a scale that is not a finite number: the"
+                    " file is damaged, download the model again."
+                )
+        return fields
+
+    def dequantize(self) -> torch.Tensor:
+        """Return the weights: [num_rows, in_features] float32. Raises as `fields` does."""
+        if self.format.split is None:
+            return self.format.dequantize(self.data)
+        return self.fields().dequantize()
+
+    def rows(self, index: slice | torch.Tensor) -> "StoredWeight":
+        """Return some rows, in the order of `index` (a view if it is a slice)."""
+        return StoredWeight(self.format, self.data[index], self.in_features)
+
+
+CheckpointWeight = torch.Tensor | StoredWeight
+"""A tensor of plain numbers on the CPU, or a matrix in a format of `FORMATS`."""
+
+
+def plain_weight(
+    parts: Sequence[StoredWeight], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Dequantize the parts of a matrix, some rows at a time, into one tensor of `dtype`.
+
+    Returns [out_features, in_features]. A single part in this dtype is only viewed.
+    """
+    if len(parts) == 1 and parts[0].format.dtype is dtype:
+        return parts[0].data.view(dtype).to(device)
+    in_features = parts[0].in_features
+    num_rows = sum(part.num_rows for part in parts)
+    weight = torch.empty(num_rows, in_features, dtype=dtype, device=device)
+    at_once = max(1, _WEIGHTS_AT_ONCE // in_features)
+    first = 0
+    for part in parts:
+        for start in range(0, part.num_rows, at_once):
+            rows = part.rows(slice(start, start + at_once)).dequantize()
+            weight[first : first + len(rows)] = rows
+            first += len(rows)
+    return weight
+
+
+def join_rows(parts: Sequence[StoredWeight]) -> list[StoredWeight]:
+    """Join neighbouring parts that have the same format; copies the bytes of joined parts."""
+    joined: list[StoredWeight] = []
+    for part in parts:
+        if joined and joined[-1].format is part.format:
+            data = torch.cat((joined[-1].data, part.data))
+            joined[-1] = StoredWeight(part.format, data, part.in_features)
+        else:
+            joined.append(part)
+    return joined

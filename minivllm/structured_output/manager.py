@@ -1,0 +1,99 @@
+"""`StructuredOutputManager`: checks and compiles grammars, away from the engine's thread.
+
+    add_request   check the grammar: milliseconds, or an error for the caller
+                  compile it in a thread; the request waits as `grammar_not_compiled`
+    later step    compiled: the request can be admitted
+
+Compiling prepares the grammar for the model's vocabulary. It takes a millisecond for most grammars,
+and up to a second for the largest ones. llguidance releases the GIL, so other requests continue.
+
+Source: vLLM `vllm/v1/structured_output/__init__.py`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from minivllm.errors import RequestFailedError
+from minivllm.structured_output.grammar import StructuredOutputGrammar
+from minivllm.structured_output.specification import LIMITS, Specification, check
+from minivllm.structured_outputs_params import StructuredOutputsParams
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLTokenizer
+
+    from minivllm.runtime.text.tokenizer import Tokenizer
+
+CACHE_SIZE = 64
+"""How many compiled grammars are kept for later requests; a large one takes a few megabytes."""
+
+
+class StructuredOutputManager:
+    def __init__(self, tokenizer: Tokenizer, *, in_background: bool) -> None:
+        """in_background: compile in a thread; otherwise `prepare` compiles before it returns"""
+        self._tokenizer = tokenizer
+        self._pool = ThreadPoolExecutor(1, "minivllm-grammar") if in_background else None
+        self._lock = Lock()
+        self._compiled: OrderedDict[Specification, Future[LLMatcher]] = OrderedDict()
+        """The grammar that was used last is last."""
+        self._ll_tokenizer: LLTokenizer | None = None
+
+    def prepare(self, params: StructuredOutputsParams) -> StructuredOutputGrammar:
+        """Check a grammar and start to compile it. Any thread may call this.
+
+        Raises `InvalidSamplingParamsError` if the grammar is invalid or too large, if no text can
+        fit it, or if no text can end. The next call with the same grammar only looks it up.
+        """
+        specification = Specification.of(params)
+        with self._lock:
+            known = specification in self._compiled
+        if not known:
+            check(specification)
+        with self._lock:
+            future = self._compiled.get(specification) or self._start(specification)
+            self._compiled[specification] = future
+            self._compiled.move_to_end(specification)
+            while len(self._compiled) > CACHE_SIZE:
+                self._compiled.popitem(last=False)
+        return StructuredOutputGrammar(future, self._tokenizer.eos_token_ids)
+
+    def _start(self, specification: Specification) -> Future[LLMatcher]:
+        if self._pool is not None:
+            return self._pool.submit(self._compile, specification)
+        future: Future[LLMatcher] = Future()
+        try:
+            future.set_result(self._compile(specification))
+        except RequestFailedError as error:
+            future.set_exception(error)
+        return future
+
+    def _compile(self, specification: Specification) -> LLMatcher:
+        """Return a matcher at its start. If a limit is exceeded, the matcher has an error."""
+        import llguidance
+
+        if self._ll_tokenizer is None:  # a quarter of a second for 49,152 tokens
+            self._ll_tokenizer = _ll_tokenizer(self._tokenizer)
+        return llguidance.LLMatcher(
+            self._ll_tokenizer,
+            specification.to_llguidance(),
+            log_level=0,
+            limits=llguidance.LLParserLimits(**LIMITS),
+        )
+
+
+def _ll_tokenizer(tokenizer: Tokenizer) -> LLTokenizer:
+    """Return the vocabulary as llguidance needs it, as the bytes of each token."""
+    import llguidance
+
+    try:
+        return llguidance.LLTokenizer(
+            tokenizer.to_json(), eos_token=sorted(tokenizer.eos_token_ids)
+        )
+    except Exception as error:
+        raise RequestFailedError(
+            f"structured_outputs does not work with this model, because llguidance cannot read its"
+            f" tokenizer ({str(error)[:100]}): leave structured_outputs out."
+        ) from error

@@ -1,0 +1,278 @@
+"""A grammar in plain Python: a regular expression, and which tokens it allows next.
+
+A state is what is left of the expression. Reading a byte takes the byte off the front:
+
+    state          byte    next state
+    (yes|no)+      n       o(yes|no)*
+    o(yes|no)*     o       (yes|no)*       the text may end here
+    (yes|no)*      x       nothing         refused
+
+A token is allowed if its bytes, read one after the other, do not lead to *nothing*. That is all
+that a grammar does to a model. llguidance finds the same tokens, but walks a tree of the vocabulary
+instead of each token, and knows grammars with recursion. The tests compare the two.
+
+It knows characters, `.`, classes such as `[a-z]` or `[^"]`, groups, `|`, `*`, `+`, `?`, `{m}`,
+`{m,}` and `{m,n}`. A class names ASCII characters only.
+
+Source: Brzozowski, "Derivatives of Regular Expressions" (1964).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minivllm.runtime.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class _Byte:
+    """One byte of a set."""
+
+    options: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Either:
+    """One of several expressions. Of none: nothing fits."""
+
+    options: frozenset[RegexState]
+
+
+@dataclass(frozen=True, slots=True)
+class _Then:
+    first: RegexState
+    rest: RegexState
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    """Any number of times, also 0 times."""
+
+    inner: RegexState
+
+
+RegexState = _Byte | _Either | _Then | _Repeat
+
+NOTHING: RegexState = _Either(frozenset())
+"""No text fits."""
+_END: RegexState = _Repeat(NOTHING)
+"""Only the empty text fits."""
+
+
+class RegexAutomaton:
+    """Reads bytes and says what may follow. Raises `ValueError` for a pattern that it cannot read.
+
+    All states but `NOTHING` can reach an end: no rule below leaves an expression without a text.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        reader = _PatternReader(pattern)
+        self.start: RegexState = reader.either()
+        reader.require_end()
+
+    def advance(self, state: RegexState, data: bytes) -> RegexState:
+        """Return the state after reading `data`; `NOTHING` if the expression refuses it."""
+        return reduce(_after, data, state)
+
+    def may_end(self, state: RegexState) -> bool:
+        """Whether the text read so far fits the whole expression."""
+        return _may_end(state)
+
+    def allowed_tokens(
+        self,
+        state: RegexState,
+        vocabulary: Sequence[bytes | None],
+        eos_token_ids: Collection[int] = (),
+    ) -> list[int]:
+        """Return the ids of the tokens that may come next, in order.
+
+        vocabulary: the bytes of each token, see `vocabulary_bytes`
+        eos_token_ids: allowed where the text may end
+        """
+        allowed = [
+            token_id
+            for token_id, data in enumerate(vocabulary)
+            if data and self.advance(state, data) != NOTHING
+        ]
+        return sorted([*allowed, *eos_token_ids]) if self.may_end(state) else allowed
+
+
+def vocabulary_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
+    """Return the bytes that each token adds to a text; None for special tokens."""
+
+    def bytes_of(token_id: int) -> bytes | None:
+        if tokenizer.is_silent(token_id, skip_special_tokens=True):
+            return None
+        # `piece` writes a byte of an incomplete character as <0xE2>.
+        parts = re.split(r"<0x([0-9A-F]{2})>", tokenizer.piece(token_id))
+        return b"".join(
+            bytes([int(part, 16)]) if number % 2 else part.encode()
+            for number, part in enumerate(parts)
+        )
+
+    return [bytes_of(token_id) for token_id in range(tokenizer.vocab_size)]
+
+
+# ---- reading a byte ----
+
+
+@lru_cache(maxsize=100_000)
+def _after(state: RegexState, byte: int) -> RegexState:
+    """Return what is left of an expression after its text began with `byte`."""
+    match state:
+        case _Byte(options):
+            return _END if byte in options else NOTHING
+        case _Either(options):
+            return _either([_after(one, byte) for one in options])
+        case _Then(first, rest):
+            left = _then(_after(first, byte), rest)
+            return _either([left, _after(rest, byte)]) if _may_end(first) else left
+        case _Repeat(inner):
+            return _then(_after(inner, byte), state)
+
+
+def _may_end(state: RegexState) -> bool:
+    match state:
+        case _Byte():
+            return False
+        case _Either(options):
+            return any(_may_end(one) for one in options)
+        case _Then(first, rest):
+            return _may_end(first) and _may_end(rest)
+        case _Repeat():
+            return True
+
+
+def _either(options: list[RegexState]) -> RegexState:
+    """Equal options become one, so an automaton has finitely many states."""
+    flat: set[RegexState] = set()
+    for one in options:
+        flat |= one.options if isinstance(one, _Either) else {one}
+    return flat.pop() if len(flat) == 1 else _Either(frozenset(flat))
+
+
+def _then(first: RegexState, rest: RegexState) -> RegexState:
+    if NOTHING in (first, rest):
+        return NOTHING
+    if first == _END:
+        return rest
+    return first if rest == _END else _Then(first, rest)
+
+
+# ---- reading a pattern ----
+
+
+def _byte(first: int, last: int | None = None) -> RegexState:
+    return _Byte(frozenset(range(first, (first if last is None else last) + 1)))
+
+
+def _chain(*parts: RegexState) -> RegexState:
+    return reduce(lambda rest, one: _then(one, rest), reversed(parts), _END)
+
+
+_NEXT = _byte(0x80, 0xBF)
+_NOT_ASCII = _either(
+    [
+        _chain(_byte(0xC2, 0xDF), _NEXT),
+        _chain(_byte(0xE0), _byte(0xA0, 0xBF), _NEXT),
+        _chain(_either([_byte(0xE1, 0xEC), _byte(0xEE, 0xEF)]), _NEXT, _NEXT),
+        _chain(_byte(0xED), _byte(0x80, 0x9F), _NEXT),  # without surrogates
+        _chain(_byte(0xF0), _byte(0x90, 0xBF), _NEXT, _NEXT),
+        _chain(_byte(0xF1, 0xF3), _NEXT, _NEXT, _NEXT),
+        _chain(_byte(0xF4), _byte(0x80, 0x8F), _NEXT, _NEXT),
+    ]
+)
+"""Every character of two or more bytes, in UTF-8."""
+
+_COUNT = re.compile(r"\{(\d+)(,?)(\d*)\}")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+class _PatternReader:
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+
+    def either(self) -> RegexState:
+        options = [self._sequence()]
+        while self._take("|"):
+            options.append(self._sequence())
+        return _either(options)
+
+    def require_end(self) -> None:
+        if self._at < len(self._pattern):
+            self._fail()
+
+    def _sequence(self) -> RegexState:
+        parts = []
+        while self._at < len(self._pattern) and self._pattern[self._at] not in "|)":
+            parts.append(self._repeated(self._one()))
+        return _chain(*parts)
+
+    def _repeated(self, one: RegexState) -> RegexState:
+        if self._take("*"):
+            return _Repeat(one)
+        if self._take("+"):
+            return _then(one, _Repeat(one))
+        if self._take("?"):
+            return _either([one, _END])
+        if (count := _COUNT.match(self._pattern, self._at)) is None:
+            return one
+        self._at = count.end()
+        least, comma, most = int(count[1]), count[2], count[3]
+        rest = _Repeat(one) if comma and not most else _END
+        for _ in range(int(most) - least if most else 0):
+            rest = _either([_then(one, rest), _END])
+        return _chain(*[one] * least, rest)
+
+    def _one(self) -> RegexState:
+        if self._take("("):
+            inner = self.either()
+            if not self._take(")"):
+                self._fail()
+            return inner
+        if self._take("["):
+            return self._class()
+        if self._take("."):
+            return _either([_Byte(frozenset(range(0x80)) - {0x0A}), _NOT_ASCII])
+        return _chain(*map(_byte, self._character("*+?{}]^$").encode()))
+
+    def _class(self) -> RegexState:
+        negated, options = self._take("^"), set()
+        while not self._take("]"):
+            first = last = self._character("[")
+            if self._take("-"):
+                last = self._character("[]")
+            options |= set(range(ord(first), ord(last) + 1))
+        if not options or max(options) >= 0x80:
+            self._fail()
+        if negated:
+            return _either([_Byte(frozenset(range(0x80)) - options), _NOT_ASCII])
+        return _Byte(frozenset(options))
+
+    def _character(self, special: str) -> str:
+        """Read a character that may be escaped with a backslash, and is not `special` itself."""
+        character = self._pattern[self._at : self._at + 1]
+        if not character or character in special:
+            self._fail()
+        self._at += 1
+        if character != "\\":
+            return character
+        escaped = self._pattern[self._at : self._at + 1]
+        if not escaped or (escaped.isalnum() and escaped not in _ESCAPED):
+            self._fail()
+        self._at += 1
+        return _ESCAPED.get(escaped, escaped)
+
+    def _take(self, character: str) -> bool:
+        found = self._pattern.startswith(character, self._at)
+        self._at += found
+        return found
+
+    def _fail(self) -> None:
+        raise ValueError(f"This automaton cannot read {self._pattern!r} from {self._at} on.")

@@ -1,0 +1,103 @@
+"""`Specification`: what a request asks for, in a form that can be compared, checked and compiled.
+
+`check` refuses at the door what can never work. Only llguidance knows all rules of its grammars, so
+its first error becomes one sentence that names the field.
+
+Source: vLLM `vllm/v1/structured_output/backend_guidance.py` (`serialize_guidance_grammar`,
+`validate_guidance_grammar`).
+"""
+
+import json
+import re
+from typing import NamedTuple
+
+from minivllm.errors import InvalidSamplingParamsError
+from minivllm.structured_output.endless import lark_can_end, schema_can_end
+from minivllm.structured_outputs_params import StructuredOutputsKind, StructuredOutputsParams
+
+MAX_LENGTH = 100_000
+"""Most characters of a schema, a regex or a grammar: checking it takes about half a second."""
+
+WHITE_SPACE = r"[ \n\r\t]{1,20}"
+"""JSON's white space between two parts. vLLM allows any number, and a small model that begins to
+write empty lines then fills `max_tokens` with them.
+"""
+
+LIMITS = {"verbose_errors": False}
+"""Limits of llguidance that differ from its defaults: no dump of the parser in an error."""
+
+_LONGEST_REASON = 200
+
+
+class Specification(NamedTuple):
+    kind: StructuredOutputsKind
+    text: str
+    """The schema, the choices as a JSON list, the regex or the grammar."""
+    whitespace_pattern: str | None = None
+    disable_any_whitespace: bool = False
+
+    @classmethod
+    def of(cls, params: StructuredOutputsParams) -> "Specification":
+        """Raises `InvalidSamplingParamsError` for a schema that is no JSON or too large."""
+        value = getattr(params, params.kind)
+        if params.kind == "json_object":
+            value = {"type": "object"}
+        if not isinstance(value, str):
+            try:
+                value = json.dumps(value)
+            except (TypeError, ValueError, RecursionError):
+                _refuse(params.kind, "is no JSON value: send what json.dumps can write")
+        if len(value) > MAX_LENGTH:
+            _refuse(params.kind, f"has {len(value):,} characters: send at most {MAX_LENGTH:,}")
+        return cls(params.kind, value, params.whitespace_pattern, params.disable_any_whitespace)
+
+    def to_llguidance(self) -> str:
+        """Return the grammar in the library's format. Raises `ValueError` if unreadable."""
+        import llguidance
+
+        if self.kind in ("json", "json_object"):
+            pattern = WHITE_SPACE if self.whitespace_pattern is None else self.whitespace_pattern
+            whitespace = {
+                "whitespace_flexible": not self.disable_any_whitespace,
+                "whitespace_pattern": None if self.disable_any_whitespace else pattern,
+            }
+            return llguidance.LLMatcher.grammar_from_json_schema(self.text, defaults=whitespace)
+        return llguidance.grammar_from(self.kind, self.text)
+
+
+def check(specification: Specification) -> None:
+    """Raise `InvalidSamplingParamsError` if no output can fit, in at most about a second."""
+    import llguidance
+
+    kind, text = specification.kind, specification.text
+    try:
+        grammar = specification.to_llguidance()
+    except (ValueError, IndexError, RecursionError) as error:
+        _refuse(kind, f"is not valid ({_first_reason(str(error))}): correct it")
+    # 256 tokens, one for each byte, instead of the model's: this is quick, and refuses the same.
+    matcher = llguidance.LLMatcher(
+        llguidance.LLTokenizer("byte"),
+        grammar,
+        log_level=0,
+        limits=llguidance.LLParserLimits(**LIMITS),
+    )
+    if matcher.is_error():
+        _refuse(kind, f"is not valid ({_first_reason(matcher.get_error())}): correct it")
+    matcher.compute_bitmask()
+    if matcher.is_error():
+        _refuse(kind, "fits no text: correct it")
+    if kind == "json" and not schema_can_end(text):
+        _refuse(kind, "requires an endless value: let a property of the cycle be optional")
+    if kind == "grammar" and not lark_can_end(grammar):
+        _refuse(kind, "has no way to end: add an alternative without recursion")
+
+
+def _refuse(kind: str, what: str) -> None:
+    raise InvalidSamplingParamsError(f"structured_outputs: {kind} {what}.") from None
+
+
+def _first_reason(message: str) -> str:
+    """Return what matters of an error message of llguidance, which can have many lines."""
+    found = re.search(r"^error: (.*)$", message, re.MULTILINE)  # a regex' own error
+    reason = found[1] if found else re.sub(r"^at \d+\(\d+\): ", "", message).partition("\n")[0]
+    return reason[:_LONGEST_REASON].rstrip(" .:")

@@ -1,0 +1,54 @@
+"""`bench quality`: the log-probabilities are those of transformers, and a difference is seen."""
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from minivllm.cli import main
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError
+from minivllm.lab.bench.quality.quality import (
+    TokenOfText,
+    compare_quality,
+    judge,
+    parse_numbers,
+    text_for,
+)
+from minivllm.runtime.store import house_model
+
+
+def test_a_text_gets_the_log_probabilities_and_top_tokens_of_transformers():
+    text = text_for("house")[:700]
+    judged = judge(EngineConfig(model="house", dtype="float32", device="cpu"), text)
+    token_ids = AutoTokenizer.from_pretrained(house_model.FOLDER)(text).input_ids
+    peer = AutoModelForCausalLM.from_pretrained(house_model.FOLDER, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        rows = peer(torch.tensor([token_ids])).logits[0, :-1].log_softmax(-1)
+    assert [token.top_token for token in judged] == rows.argmax(-1).tolist()
+    expected = rows.gather(1, torch.tensor(token_ids[1:]).unsqueeze(1)).flatten()
+    actual = torch.tensor([token.logprob for token in judged])
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_perplexity_and_agreement_follow_from_the_tokens():
+    half, quarter = (torch.tensor(p).log().item() for p in (0.5, 0.25))
+    a = [TokenOfText(half, 1), TokenOfText(half, 2)]
+    b = [TokenOfText(half, 1), TokenOfText(quarter, 3)]
+    found = compare_quality(a, b)
+    assert found.perplexity_a == pytest.approx(2) and found.perplexity_b == pytest.approx(8**0.5)
+    assert (found.num_tokens, found.same_top_token) == (2, 0.5)
+
+
+def test_int8_weights_cost_the_house_model_less_than_a_percent(capsys):
+    assert main(["bench", "quality", "--model", "house", "--b", "int8", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["num_tokens"] > 3000
+    assert 0 < abs(result["perplexity_change"]) < 0.01 and 0.98 < result["same_top_token"] < 1
+
+
+def test_an_unknown_part_is_refused_with_the_known_ones():
+    assert parse_numbers("int8+bfloat16") == {"dtype": "bfloat16", "quantization": "int8"}
+    with pytest.raises(ConfigError, match="unknown part 'int3': use float32"):
+        parse_numbers("int3")

@@ -1,0 +1,113 @@
+"""KV caches in int8 and bfloat16: every backend against the reference over the rounded numbers."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from support.model.attention_cases import SHARING, Seq, StepCase, random_case
+from support.model.backend_cases import BackendCase, CpuCase
+
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError
+from minivllm.kernels.mode import INTERPRETED
+from minivllm.kernels.reference_ops import dequantize_heads, quantize_heads
+from minivllm.runtime.attention.backend import choose_attention_backend
+from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
+from minivllm.runtime.kv_cache import KVCacheSpec
+
+INT8, BF16 = "int8_per_token_head", "bfloat16"
+CPU = torch.device("cpu")
+each_kind = pytest.mark.parametrize("kind", [INT8, BF16])
+
+
+def rounded(x: torch.Tensor, kind: str) -> torch.Tensor:
+    """What a cache of this kind gives back for x, by the definition."""
+    if kind == BF16:
+        return x.bfloat16().double()
+    return dequantize_heads(*quantize_heads(x.float())).double()
+
+
+def with_rounded(case: StepCase, kind: str) -> StepCase:
+    for name in ("key", "value", "key_cache", "value_cache"):
+        setattr(case, name, rounded(getattr(case, name) * 0.37, kind))
+    return case
+
+
+def check(case: BackendCase, kind: str) -> None:
+    with_rounded(case, kind)
+    backend = case.backend(kv_cache_dtype=kind)
+    torch.testing.assert_close(case.run(backend).double(), case.reference(), rtol=2e-6, atol=2e-6)
+    last = case.block_tables[-1]
+    keys, values = backend.read_blocks(0, last)
+    torch.testing.assert_close(keys.double(), case.key_cache[last], equal_nan=True)
+    torch.testing.assert_close(values.double(), case.value_cache[last], equal_nan=True)
+
+
+@each_kind
+@pytest.mark.parametrize("make", [BackendCase, CpuCase], ids=["torch", "cpu"])
+@pytest.mark.parametrize("seed", range(8))
+def test_random_batches_match_the_reference_over_rounded_keys_and_values(seed, make, kind):
+    seqs, options = random_case(seed)
+    check(make(seqs, **options, head_size=[16, 48, 64, 128][seed % 4]), kind)
+
+
+@each_kind
+def test_the_cpu_kernel_stores_the_same_bits_as_torch(kind):
+    case, same = (make(SHARING["decodes and chunks"]) for make in (BackendCase, CpuCase))
+    slow, fast = (one.backend(kv_cache_dtype=kind) for one in (case, same))
+    for x in (case, same):
+        x.key[3], x.value[2, 1], x.key[1, 0, 5] = 0.0, 1e-9, float("nan")
+        x.run(slow if x is case else fast)
+    ours, theirs = (
+        torch.cat(one.read_blocks(0, [*range(case.num_blocks)])) for one in (fast, slow)
+    )
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+def test_an_int8_head_is_off_by_half_a_step_at_most_and_keeps_nan():
+    x = torch.randn(50, 3, 64) * torch.logspace(-4, 4, 50)[:, None, None]
+    numbers, scales = quantize_heads(x)
+    assert numbers.abs().amax(-1).eq(127).all()
+    error = (dequantize_heads(numbers, scales) - x).abs()
+    assert (error <= 0.5001 * scales.unsqueeze(-1)).all() and error.max() > 0
+    x[7, 1, 3], x[8, 2, 9] = float("nan"), float("inf")
+    bad = dequantize_heads(*quantize_heads(x)).isnan().any(-1).nonzero().tolist()
+    assert bad == [[7, 1], [8, 2]]
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="the case is on the CPU")
+@pytest.mark.parametrize(
+    ("version", "kind"), [("grouped", INT8), ("static", INT8), ("unified", INT8), ("split", BF16)]
+)
+def test_triton_reads_and_writes_what_torch_does(version, kind):
+    case = BackendCase([Seq(0, 21), Seq(0, 1), Seq(0, 4)])
+    spec = KVCacheSpec(1, 2, case.head_size, case.block_size, torch.float32, kind)
+    triton = TritonAttentionBackend(version, spec, case.num_blocks, CPU, 6, 8, 128)
+    torch_ = case.empty_backend(spec)
+    for _ in range(2):  # a prompt, then the next token of its sequence
+        torch.testing.assert_close(case.run(triton), case.run(torch_), rtol=2e-6, atol=2e-6)
+        ids = case.block_tables[0]
+        for ours, theirs in zip(
+            triton.read_blocks(0, ids), torch_.read_blocks(0, ids), strict=True
+        ):
+            assert torch.equal(ours.flatten(0, 1)[:21], theirs.flatten(0, 1)[:21])
+        query = torch.randn(1, 6, case.head_size)
+        tables, lengths = torch.tensor([ids], dtype=torch.int32), torch.tensor([21])
+        torch.testing.assert_close(
+            triton.attention_mass(0, query, tables, lengths.int()),
+            torch_.attention_mass(0, query, tables, lengths),
+        )
+        table = case.block_tables
+        case = BackendCase([Seq(20)], seed=1)
+        case.block_tables, case.slot_mapping = [table[0]], case.slots(0, 20, 21)
+        case.slot_mapping = [table[0][5] * 4]
+
+
+def test_int8_is_refused_where_it_cannot_run():
+    odd = SimpleNamespace(num_hidden_layers=1, num_key_value_heads=1, head_size=10)
+    with pytest.raises(ConfigError, match="head size that is a multiple of 4"):
+        KVCacheSpec.of(odd, 16, torch.float32, INT8)
+    with pytest.raises(ConfigError, match="kv_cache_dtype"):
+        EngineConfig(kv_cache_dtype="int4")
+    with pytest.raises(ConfigError, match=r"triton:naive.*use triton:grouped"):
+        choose_attention_backend("triton:naive", KVCacheSpec(1, 1, 16, 4, torch.float32, INT8), CPU)

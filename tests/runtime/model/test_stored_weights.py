@@ -1,0 +1,148 @@
+"""Weights as stored: every format gives the tokens of the same weights in float32."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType
+from support.engine.identity_prompts import CHAT, TEXT
+from support.engine.identity_runs import run
+from support.model.gguf_files import write_gguf
+
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError, ModelIntegrityError
+from minivllm.lab.bench.throughput.weights_gguf import write_stored_copy
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.loader import LoadedModel, load_model
+from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.model.linear_backend import CpuMatrix
+from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.model.weight_map import weight_shards
+from minivllm.runtime.quantization.formats import FORMATS
+from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
+from minivllm.runtime.store import house_model
+from minivllm.sampling_params import SamplingParams
+
+Weights = Iterable[tuple[str, CheckpointWeight]]
+WIDE = ModelConfig.from_hf_dict(
+    {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 300,
+        "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 32, "hidden_act": "silu",
+        "rms_norm_eps": 1e-5, "rope_theta": 1e4, "max_position_embeddings": 512,
+    }
+)  # fmt: skip
+"""A model whose rows are whole blocks of 256 weights, as the K formats need."""
+
+
+@pytest.fixture(scope="module")
+def house() -> LoadedModel:
+    return load_model(EngineConfig(model="house", dtype="float32", device="cpu"))
+
+
+def dequantized(weights: Weights) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, weight in weights:
+        yield name, weight.dequantize() if isinstance(weight, StoredWeight) else weight.float()
+
+
+def tokens(
+    weights: Weights, base: LoadedModel, config: ModelConfig, prompts: list[list[int]]
+) -> list[list[list[int]]]:
+    decoder = Decoder(config, torch.float32, "cpu")
+    decoder.load_weights(weights)
+    model = dataclasses.replace(base, config=config, decoder=decoder)
+    params = SamplingParams(temperature=0, max_tokens=10, ignore_eos=True)
+    return run(model, prompts, params, max_model_len=256, max_num_batched_tokens=100)[0]
+
+
+def assert_same_tokens_as_in_float32(
+    weights: list[tuple[str, CheckpointWeight]], base: LoadedModel, config: ModelConfig
+) -> None:
+    prompts = [base.tokenizer.encode(text)[:60] for text in (*CHAT, *TEXT)]
+    prompts = [[token_id % config.vocab_size for token_id in prompt] for prompt in prompts]
+    plain = tokens(dequantized(weights), base, config, prompts)
+    assert tokens(weights, base, config, prompts) == plain
+    assert len({tuple(ids) for (ids,) in plain}) > 5, "the prompts lead to different texts"
+
+
+@pytest.mark.parametrize("format_", ["float16", "bfloat16", "q8_0", "q4_0", "q4_1"])
+def test_tokens_over_stored_weights_are_those_of_float32(format_, house, tmp_path):
+    write_stored_copy(house_model.FOLDER, tmp_path, format_)
+    weights = list(stream_weights(tmp_path))
+    assert_same_tokens_as_in_float32(weights, house, house.config)
+
+
+def test_tokens_over_int8_weights_are_those_of_float32(house):
+    weights = [
+        (name, StoredWeight.quantize_int8(weight) if weight.dim() == 2 else weight)
+        for name, weight in stream_weights(house_model.FOLDER)
+    ]
+    assert_same_tokens_as_in_float32(weights, house, house.config)
+
+
+def random_blocks(format_: str, shape: tuple[int, ...], random: np.random.Generator):
+    """Random quants and group scales, with block scales that keep activations finite."""
+    row, (num_rows, in_features) = FORMATS[format_], shape
+    blocks = random.integers(
+        0, 256, (num_rows, in_features // row.block_size, row.block_bytes), np.uint8
+    )
+    # The minimums of q4_k make the mean weight zero.
+    for start, scale in {"q4_k": ((0, 3e-4), (2, 7.5 * 3e-4)), "q6_k": ((208, 1e-5),)}[format_]:
+        blocks[..., start : start + 2] = np.frombuffer(np.float16(scale).tobytes(), np.uint8)
+    return StoredWeight(row, torch.from_numpy(blocks).view(num_rows, -1), in_features)
+
+
+@pytest.mark.parametrize("formats", [("q4_k",), ("q6_k",), ("q4_k", "q6_k", "q4_k")])
+def test_tokens_over_k_formats_and_over_mixed_ones_are_those_of_float32(formats, house):
+    """Files of kind Q4_K_M have some matrices, such as v beside q and k, in Q6_K."""
+    random = np.random.default_rng(1)
+    weights: list[tuple[str, CheckpointWeight]] = []
+    for number, (name, shard) in enumerate(weight_shards(WIDE).items()):
+        matrix = len(shard.shape) == 2
+        kind = formats[number % len(formats)]
+        weights.append(
+            (name, random_blocks(kind, shard.shape, random) if matrix else torch.ones(shard.shape))
+        )
+    assert_same_tokens_as_in_float32(weights, house, WIDE)
+
+
+def test_weights_take_the_bytes_that_the_file_stores(house, tmp_path, monkeypatch):
+    if not isinstance(house.decoder.embed_tokens.matrix, CpuMatrix):
+        pytest.skip("only our CPU kernel multiplies by stored weights")
+    file_bytes = (house_model.FOLDER / "model.safetensors").stat().st_size
+    assert house.weight_bytes == pytest.approx(file_bytes, rel=0.01)
+    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
+    write_gguf(tmp_path / "model.gguf", type_=GGMLQuantizationType.Q4_1)
+    model = load_model(EngineConfig(model=str(tmp_path / "model.gguf"), device="cpu"))
+    assert model.weights.startswith("Q4_1 from")
+    assert model.weight_bytes == pytest.approx(model.decoder.stored_bytes, rel=0.1)
+    table = model.decoder.embed_tokens.matrix.num_bytes
+    assert model.decoder.bytes_per_token == model.weight_bytes - table, "the head is not tied"
+
+
+def test_int8_takes_a_byte_for_each_weight_and_names_what_it_was_made_from(house):
+    model = load_model(EngineConfig(model="house", quantization="int8", device="cpu"))
+    assert model.weights == "int8 of bf16 from the package minivllm"
+    assert model.decoder.stored_bytes < 0.52 * house.decoder.stored_bytes
+
+
+def test_quantizing_a_quantized_checkpoint_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
+    write_gguf(tmp_path / "model.gguf", type_=GGMLQuantizationType.Q4_1)
+    config = EngineConfig(model=str(tmp_path / "model.gguf"), quantization="int8", device="cpu")
+    with pytest.raises(ConfigError, match="are Q4_1 already: leave quantization out"):
+        load_model(config)
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_a_scale_that_is_not_a_number_is_refused_while_loading(backend, tmp_path):
+    write_stored_copy(house_model.FOLDER, tmp_path, "q8_0")
+    damaged = dict(stream_weights(tmp_path))
+    weight = damaged["model.layers.3.mlp.down_proj.weight"]
+    weight.data[7, :2] = torch.tensor([0x00, 0x7E], dtype=torch.uint8)  # NaN in float16
+    decoder = Decoder(read_model_config(tmp_path), torch.float32, "cpu", backend)
+    with pytest.raises(ModelIntegrityError, match="not a finite number"):
+        decoder.load_weights(damaged.items())

@@ -1,0 +1,161 @@
+"""Outputs fit their form: random schemas, and every schedule gives the same tokens."""
+
+import json
+import re
+from collections.abc import Callable
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.engine.followed_run import FollowedRun
+
+from minivllm import SamplingParams
+from minivllm.config import EngineConfig, SpeculativeConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.runtime.loader import LoadedModel
+from minivllm.sampling_params import StructuredOutputsParams
+
+NAMES = st.sampled_from(["name", "a b", 'quote"d', "é", "x\n", "next"])
+SIZE = st.integers(0, 3)
+LEAVES = st.one_of(
+    st.sampled_from([{"type": "boolean"}, {"type": "null"}, {"type": "number"}]),
+    st.builds(lambda a, b: {"type": "integer", "minimum": a, "maximum": a + b},
+              st.integers(-99, 99), st.integers(0, 999)),
+    st.builds(lambda a, b: {"type": "string", "minLength": a, "maxLength": a + b}, SIZE, SIZE),
+    st.lists(st.sampled_from(["red", "", 'a"b\\', 3, None, 1.5]), min_size=1, max_size=3,
+             unique_by=repr).map(lambda given: {"enum": given}),
+    st.sampled_from([{"const": "fox"}, {"type": "string", "pattern": "^[A-Z][a-z]{0,4}$"}]),
+)  # fmt: skip
+
+
+def _object(properties: dict[str, dict], optional: int) -> dict:
+    required = list(properties)[optional:]
+    return {"type": "object", "properties": properties, "required": required,
+            "additionalProperties": False}  # fmt: skip
+
+
+SCHEMAS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(_object, st.dictionaries(NAMES, inner, max_size=3), SIZE),
+        st.builds(lambda a, b, items: {"type": "array", "items": items, "minItems": a,
+                                       "maxItems": a + b}, SIZE, SIZE, inner),
+        st.lists(inner, min_size=1, max_size=2).map(lambda some: {"anyOf": some}),
+    ),
+    max_leaves=5,
+)  # fmt: skip
+
+
+def outputs_fit(model: LoadedModel, schemas: list[dict]) -> None:
+    engine = LLMEngine.from_model(EngineConfig(model="house", max_model_len=384), model)
+    for number, schema in enumerate(schemas):
+        form = StructuredOutputsParams(json=schema)
+        params = SamplingParams(seed=number, max_tokens=300, structured_outputs=form)
+        engine.add_request(str(number), "Write a story.", params)
+    finished = 0
+    while engine.has_unfinished_requests():
+        for output in engine.step():
+            assert output.error is None
+            text, schema = output.outputs[0].text, schemas[int(output.request_id)]
+            if output.outputs[0].finish_reason == "stop":
+                finished += 1
+                jsonschema_rs.validate(schema, json.loads(text))
+    assert finished >= len(schemas) // 2
+
+
+def fits(examples: int) -> Callable:
+    kept = settings(max_examples=examples, derandomize=True, database=None,
+                    suppress_health_check=list(HealthCheck))  # fmt: skip
+    return lambda test: kept(given(st.lists(SCHEMAS, min_size=10, max_size=10))(test))
+
+
+@fits(3)
+def test_outputs_fit_thirty_random_schemas_at_temperature_one(house, schemas) -> None:
+    outputs_fit(house, schemas)
+
+
+@pytest.mark.slow
+@fits(30)
+def test_outputs_fit_three_hundred_random_schemas_at_temperature_one(house, schemas) -> None:
+    outputs_fit(house, schemas)
+
+
+FORMS = [
+    {"disable_any_whitespace": True, "json": json.dumps(_object({"name": {"type": "string", "maxLength": 9},
+                                 "age": {"type": "integer", "maximum": 99}}, 0))},
+    {"regex": r"(yes|no), [a-z ]{5,30}(é|!)"},
+    {"choice": ["fox", "fox and hen", 'a "hen"\n']},
+    {"grammar": 'start: "(" start ")" | WORD\nWORD: /[a-z]{3,6}/'},
+    {"json_object": True, "disable_any_whitespace": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.3])
+def test_each_form_is_kept_and_its_request_stops(
+    generate: Callable[..., FollowedRun], house, temperature: float
+) -> None:
+    run = generate([("A fox", form, {"temperature": temperature, "n": 2}) for form in FORMS])
+    texts = [[house.tokenizer.decode(one) for one in run.outputs[f"r{i}"]] for i in range(5)]
+    ends = {event.seq_id: event.reason for event in run.of(ev.RequestFinished)}
+    assert all(ends[f"r{number}.{index}"] == "stop" for number in range(3) for index in (0, 1))
+    for text in texts[0]:
+        jsonschema_rs.validate(json.loads(FORMS[0]["json"]), json.loads(text))
+    assert all(re.fullmatch(FORMS[1]["regex"], text) for text in texts[1])
+    assert all(text in FORMS[2]["choice"] for text in texts[2])
+    for number, text in enumerate(texts[3]):
+        if ends[f"r3.{number}"] == "stop":
+            depth = len(re.match(r"\(*", text)[0])
+            assert re.fullmatch(rf"\({{{depth}}}[a-z]{{3,6}}\){{{depth}}}", text)
+    assert all(text.startswith("{") for text in texts[4])
+
+
+def test_a_complete_grammar_needs_no_end_token(generate: Callable[..., FollowedRun], house) -> None:
+    (tokens,) = generate([("A fox", {"regex": "[0-9]{3}"}, {})]).outputs["r0"]
+    assert len(tokens) <= 3 and not house.tokenizer.eos_token_ids.intersection(tokens)
+
+
+SPECULATIONS = [
+    None,
+    SpeculativeConfig(method="ngram", num_speculative_tokens=4, prompt_lookup_min=1),
+    SpeculativeConfig(method="draft_model", model="house", num_speculative_tokens=4),
+]
+
+
+LONG = [
+    {"json": {"type": "array", "items": {"type": "integer"}, "minItems": 40}},
+    {"regex": r"(yes, |no, |é){40}", },
+    {"json": _object({name: {"type": "boolean"} for name in ("first name", "age", "last")}, 0)},
+    {"grammar": "root ::= word word root | word\nword ::= [a-z]+ [ ,]"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("speculative_config", SPECULATIONS)
+def test_preemption_hits_chunks_samples_and_drafts_change_no_token(
+    generate: Callable[..., FollowedRun], speculative_config: SpeculativeConfig | None
+) -> None:
+    # Equal prompts hit each other's blocks.
+    given = [{"temperature": 0.5 * i, "n": 1 + i % 2, "max_tokens": 24} for i in range(4)]
+    requests = [("The fox. " * 4, *one) for one in zip(LONG, given, strict=True)]
+    roomy = generate(requests, enable_prefix_caching=False, enable_chunked_prefill=False)
+    small = {"num_gpu_blocks_override": 18, "max_num_batched_tokens": 12, "block_size": 4}
+    tight = generate(requests, **small, speculative_config=speculative_config)
+    assert tight.outputs == roomy.outputs
+    counters = tight.engine.inspect().counters
+    assert counters.num_preemptions and counters.prefix_cache_hits
+    if speculative_config is not None:
+        assert counters.spec_decode_num_accepted_tokens > 20
+
+
+def test_forced_tokens_are_drafted_and_save_steps(generate: Callable[..., FollowedRun]) -> None:
+    schema = _object({"a rather long name": {"const": "a rather long value"}}, 0)
+    request = ("A fox", {"json": schema, "disable_any_whitespace": True}, {})
+    plain, jumping = generate([request]), generate([request], speculative_config=SPECULATIONS[1])
+    assert jumping.outputs == plain.outputs
+    drafts = jumping.of(ev.DraftProposed)
+    assert {one.source for one in drafts} == {"grammar"}
+    assert max(len(one.token_ids) for one in drafts) == 4
+    verified = [event.num_accepted for event in jumping.of(ev.DraftVerified)]
+    assert verified == [len(draft.token_ids) for draft in drafts]
+    assert jumping.engine.inspect().step < plain.engine.inspect().step / 2

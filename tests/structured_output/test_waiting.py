@@ -1,0 +1,208 @@
+"""Requests wait for their grammars, and refused ones leave the engine untouched."""
+
+import threading
+from concurrent.futures import Future
+
+import pytest
+from support.engine.followed_run import FollowedRun
+
+from minivllm import SamplingParams
+from minivllm.clock import MonotonicClock
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import InvalidSamplingParamsError
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.events.recording.keyframes import Keyframes
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
+from minivllm.sampling_params import StructuredOutputsParams
+from minivllm.structured_output import manager
+from minivllm.structured_output.grammar import StructuredOutputGrammar
+from minivllm.structured_output.manager import StructuredOutputManager
+from minivllm.structured_output.specification import Specification
+
+DIGITS = StructuredOutputsParams(regex="[0-9]{3}")
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "priority"])
+@pytest.mark.parametrize("batching", ["continuous", "static"])
+def test_others_pass_a_request_whose_grammar_is_not_compiled(
+    house, monkeypatch, policy, batching
+) -> None:
+    compiled = Future()
+    monkeypatch.setattr(
+        StructuredOutputManager, "prepare",
+        lambda self, params: StructuredOutputGrammar(compiled, house.tokenizer.eos_token_ids),
+    )  # fmt: skip
+    run = FollowedRun(house, scheduling_policy=policy, batching=batching)
+    run.add("slow", [5, 6, 7], {"ignore_eos": False, "structured_outputs": DIGITS})
+    assert run.fold.sequences["slow.0"].deferred == ("grammar_not_compiled", 0, 0)
+    run.step()  # alone, it waits in a step without work
+    run.add("quick", [5, 6, 7], {})
+    for _ in range(12):
+        run.step()
+    assert "quick" not in run.fold.requests
+    assert run.fold.sequences["slow.0"].deferred == ("grammar_not_compiled", 0, 0)
+    own = StructuredOutputManager(house.tokenizer, in_background=False)
+    compiled.set_result(own._compile(Specification.of(DIGITS)))
+    run.finish()
+    assert house.tokenizer.decode(run.outputs["slow"][0]).isdigit()
+    assert [event.seq_id for event in run.of(ev.RequestAdmitted)] == ["quick.0", "slow.0"]
+
+
+def test_grammars_are_compiled_in_a_thread_and_only_once(house, monkeypatch) -> None:
+    checked = []
+    monkeypatch.setattr(manager, "check", checked.append)
+    engine = LLMEngine.from_model(EngineConfig(model="house"), house, clock=MonotonicClock())
+    params = SamplingParams(seed=1, structured_outputs=DIGITS)
+    engine.grammars.prepare(DIGITS)
+    assert any("grammar" in thread.name for thread in threading.enumerate())
+    for name in "ab":
+        engine.add_request(name, "A fox", params)
+    outputs = [
+        one for _ in range(9999) if engine.has_unfinished_requests() for one in engine.step()
+    ]
+    texts = {one.request_id: one.outputs[0].text for one in outputs if one.finished}
+    assert texts["a"] == texts["b"] and texts["a"].isdigit() and len(texts["a"]) == 3
+    assert checked == [Specification.of(DIGITS)]
+
+
+def test_a_grammar_that_becomes_too_complex_fails_only_its_own_request(house, monkeypatch) -> None:
+    # Limits so small that the second token of this regex exceeds them.
+    limits = {"step_lexer_fuel": 20, "precompute_large_lexemes": False}
+    own = manager.LIMITS | limits
+    monkeypatch.setattr(manager, "LIMITS", own)
+    run = FollowedRun(house)
+    regex = StructuredOutputsParams(regex="(.*a.{20,30}){20}|((a|b)*a(a|b){40})")
+    run.add("complex", [5, 6, 7], {"ignore_eos": False, "structured_outputs": regex})
+    run.add("plain", [5, 6, 7], {})
+    errors = {}
+    while run.engine.has_unfinished_requests():
+        errors |= {one.request_id: one.error for one in run.engine.step()}
+    assert errors["plain"] is None
+    assert "too complex" in errors["complex"] and "simplify" in errors["complex"]
+
+
+BAD = [
+    ({"json": "{"}, "json"),
+    ({"json": {"type": "foo"}}, "foo"),
+    ({"json": {"not": {}}}, "not"),
+    ({"json": "x" * 1_000_000}, "1,000,000"),
+    ({"json": {"a": {1}}}, "json"),
+    ({"json": {"properties": {"n": {"$ref": "#"}}, "required": ["n"]}}, "endless"),
+    ({"json": {"minimum": 3, "maximum": 2, "type": "integer"}}, "minimum"),
+    ({"json": '{"$ref": 5}'}, "ref"),
+    ({"json": "[" * 50_000}, "json"),
+    ({"regex": "(a"}, "unclosed"),
+    ({"regex": "a(?=b)"}, "look-around"),
+    ({"regex": r"[^\s\S]"}, "fits no text"),
+    ({"regex": "(" * 30_000 + "a" + ")" * 30_000}, "regex"),
+    ({"regex": "\ud800"}, "regex"),
+    ({"grammar": 'start: "a" start'}, "no way to end"),
+    ({"grammar": "start: foo"}, "foo"),
+    ({"grammar": "root ::= [a"}, "grammar"),
+    ({"grammar": "("}, "grammar"),
+    ({"choice": ["a"] * 30_000}, "choice"),
+    ({"choice": ["\ud800"]}, "choice"),
+    ({"choice": []}, "choice"),
+    ({"choice": [3]}, "choice"),
+    ({"json": 5}, "json"),
+    ({"json_object": "yes"}, "json_object"),
+    ({}, "exactly one"),
+    ({"regex": "a", "json_object": True}, "regex and json_object"),
+    ({"regex": "a", "disable_any_whitespace": True}, "disable_any_whitespace"),
+]
+
+
+def test_a_form_that_cannot_work_is_refused_before_anything_changes(house) -> None:
+    run = FollowedRun(house)
+    before = run.engine.inspect()
+    for fields, word in BAD:
+        with pytest.raises(InvalidSamplingParamsError, match=r"^structured_outputs") as raised:
+            form = StructuredOutputsParams(**fields)
+            run.add("bad", [5], {"ignore_eos": False, "structured_outputs": form})
+        message = str(raised.value)
+        assert word in message and message.endswith(".") and "\n" not in message
+        assert len(message) < 400
+    assert run.engine.inspect() == before and run.events == []
+
+
+@pytest.mark.parametrize("params", [{"min_tokens": 1}, {"ignore_eos": True}, {"beam_width": 2}])
+def test_what_contradicts_a_grammar_is_refused(params: dict) -> None:
+    with pytest.raises(InvalidSamplingParamsError, match="structured_outputs"):
+        SamplingParams(**params, structured_outputs=DIGITS)
+
+
+def test_reading_an_end_token_is_left_to_the_engine(house) -> None:
+    """llguidance does not count that token when tokens are rolled back."""
+    own = StructuredOutputManager(house.tokenizer, in_background=False)
+    grammar = own.prepare(StructuredOutputsParams(regex="a*"))
+    tokens: list[int] = []
+
+    class Row:
+        index = 0
+        output_token_ids = tokens
+
+    (a,) = house.tokenizer.encode("a")
+    before = grammar.bitmask(Row)
+    tokens += [a, min(house.tokenizer.eos_token_ids), a]
+    assert grammar.bitmask(Row) is None and not grammar.is_terminated(Row)
+    tokens.clear()
+    assert grammar.bitmask(Row) == before
+
+
+def test_a_tokenizer_that_llguidance_cannot_read_fails_the_request(house, monkeypatch) -> None:
+    monkeypatch.setattr(type(house.tokenizer), "to_json", lambda self: "{}")
+    run = FollowedRun(house)
+    run.add("a", [5, 6, 7], {"ignore_eos": False, "structured_outputs": DIGITS})
+    (output,) = run.engine.step()
+    assert "tokenizer" in output.error and output.finished
+
+
+def watched(house, n: int = 2) -> FollowedRun:
+    run = FollowedRun(house, explain_tokens=True, max_num_seqs=4)
+    form = StructuredOutputsParams(json={"type": "object", "properties": {"age": {
+        "type": "integer", "maximum": 99}}, "required": ["age"]})  # fmt: skip
+    params = {"ignore_eos": False, "n": n, "seed": 2, "max_tokens": 12, "structured_outputs": form}
+    run.add("a", house.tokenizer.encode("A fox"), params)
+    run.add("plain", [5, 6, 7], {})
+    return run.finish()
+
+
+def test_the_state_of_a_watched_grammar_comes_before_its_token(house) -> None:
+    run = watched(house)
+    states = {(one.seq_id, one.position): one for one in run.of(ev.GrammarState)}
+    explained = [one for one in run.of(ev.TokenExplained) if one.token_id is not None]
+    own = [one for one in explained if one.seq_id != "plain.0"]
+    assert set(states) == {(one.seq_id, one.position) for one in own}
+    assert len(states) == len(run.of(ev.GrammarState))  # the preview and the draw share one
+    for event in own:
+        state, (cut, *_) = states[event.seq_id, event.position], event.cuts
+        assert state.seq < event.seq
+        assert (cut.name, cut.num_left) == ("structured_outputs", state.num_allowed)
+        assert state.forced == (event.num_left == 1 == state.num_allowed)
+        refused = [one for one in event.candidates if one.cut_by == "structured_outputs"]
+        if refused:
+            best = max(refused, key=lambda one: one.logit)
+            assert state.refused_token_id == best.token_id
+            assert state.refused_probability == pytest.approx(best.probability, rel=1e-4)
+    assert any(one.forced for one in states.values())
+    pieces = run.fold.token_pieces
+    assert all(one.refused_token_id in pieces for one in states.values())
+
+
+def test_a_recording_keeps_the_form_and_the_state_of_a_grammar(house, tmp_path) -> None:
+    run, path = watched(house, n=1), tmp_path / "run.jsonl"
+    with LogWriter(path, run.header) as log:
+        for event in run.events:
+            log.write(event)
+    recording = Recording(path, keyframes=Keyframes(spacing=5000))
+    fold = Fold(run.header)
+    for event in run.events:
+        fold.apply(event)
+        if isinstance(event, ev.StepEnd) and "a.0" in fold.sequences:
+            seen = recording.view_at_step(event.step).state
+            assert seen.sequences["a.0"].grammar == fold.sequences["a.0"].grammar is not None
+    (arrived, _) = run.of(ev.RequestArrived)
+    assert arrived.sampling.structured_outputs["json"]["required"] == ["age"]

@@ -1,0 +1,104 @@
+"""The mouse: hovering explains, numbers of the top line and titles can be clicked."""
+
+import pytest
+from support.tui.driven_app import app_for, drawn, drive, panel, settle, until
+from support.tui.key_seat import FakeControl
+from textual.pilot import Pilot
+from textual.widgets import Tooltip
+
+from minivllm.tui.answers.why import why
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.draw.portable import to_ascii
+from minivllm.tui.draw.selection import Selection, Target, sequence
+from minivllm.tui.widgets.frame import panel as panel_module
+
+
+def place_of(app: DashboardApp, id: str, target: Target) -> tuple[int, int]:
+    """A place of the target in a panel, relative to the panel with its border."""
+    shown = panel(app, id)
+    corner, size = shown.content_region.offset - shown.region.offset, shown.content_size
+    return next(
+        (x + corner.x, y + corner.y)
+        for y in range(size.height)
+        for x in range(size.width)
+        if shown.target_at(x, y) == target
+    )
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+def test_resting_on_a_block_a_slot_or_a_title_explains_it_and_costs_nothing_then(
+    size: tuple[int, int], ascii: bool, memory_pressure, no_footer, monkeypatch
+) -> None:
+    app = app_for(memory_pressure.run(20), ascii=ascii)
+    app.TOOLTIP_DELAY = 0.01
+    asked = []
+    monkeypatch.setattr(panel_module, "why", lambda *given: asked.append(given) or why(*given))
+
+    async def script(pilot: Pilot) -> None:
+        box, running = app.screen.query_one(Tooltip), app.model.fold.running[0]
+        owned = Target("block", str(app.model.fold.sequences[running].block_table[0]))
+        for id, target in (
+            ("blockmap", owned), ("slots", sequence(running)), ("waiting", None), ("header", None),
+        ):  # fmt: skip
+            at = place_of(app, id, target) if target else (2, 0)
+            await pilot.hover(panel(app, id), offset=at)
+            expected = panel(app, id).HELP_TEXT
+            if target is not None:
+                about = Selection()
+                about.choose(target)
+                expected = why(app.model, about)
+            expected = to_ascii(expected) if ascii else expected
+            await until(pilot, lambda said=expected: box.display and said in str(box.visual))
+            assert str(box.visual).isascii() or not ascii
+        count = len(asked)
+        for _ in range(3):
+            app.draw()
+            await settle(pilot)
+        assert len(asked) == count and app.context.selection.last is None
+        await pilot.hover(panel(app, "blockmap"), offset=(1, 3))
+        await until(pilot, lambda: not box.display)
+
+    drive(app, script, size, tooltips=True)
+
+
+def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, no_footer) -> None:
+    control = FakeControl()
+    app = app_for(memory_pressure.run(20), control=control)
+
+    async def click(pilot: Pilot, words: str) -> None:
+        await pilot.click(panel(app, "header"), offset=(drawn(app, "header")[0].index(words), 0))
+        await settle(pilot)
+
+    async def script(pilot: Pilot) -> None:
+        for words, name in {"used": "blocks", "step": "scheduler", "preempted": "requests"}.items():
+            await click(pilot, words)
+            assert app.current_mode == name
+        await click(pilot, "LIVE")
+        assert app.context.transport.state == "paused"
+        await click(pilot, "PAUSED")
+        app.context.transport.to_live()
+        control.pause()
+        app.draw()
+        await click(pilot, "ENGINE PAUSED")
+        assert control.calls[-1] == ("resume",)
+
+    drive(app, script, (200, 50))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+def test_a_click_on_a_title_focuses_the_panel_and_a_double_click_enlarges_or_restores_it(
+    size: tuple[int, int], memory_pressure, no_footer
+) -> None:
+    app = app_for(memory_pressure.run(20))
+
+    async def script(pilot: Pilot) -> None:
+        title, waiting = (12, 0), panel(app, "waiting")
+        await pilot.click(waiting, offset=title)
+        assert app.focused is waiting and app.screen.maximized is None
+        for enlarged in (waiting, None):
+            await pilot.click(waiting, offset=title, times=2)
+            await settle(pilot)
+            assert app.screen.maximized is enlarged
+
+    drive(app, script, size)
