@@ -1,5 +1,7 @@
 """The mouse: hovering explains, numbers of the top line and titles can be clicked."""
 
+from collections.abc import Callable
+
 import pytest
 from support.tui.driven_app import app_for, drawn, drive, panel, settle, until
 from support.tui.key_seat import FakeControl
@@ -66,22 +68,22 @@ def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, n
     control = FakeControl()
     app = app_for(memory_pressure.run(20), control=control)
 
-    async def click(pilot: Pilot, words: str) -> None:
+    async def click(pilot: Pilot, words: str, reached: Callable[[], bool]) -> None:
+        await until(pilot, lambda: words in drawn(app, "header")[0])
         await pilot.click(panel(app, "header"), offset=(drawn(app, "header")[0].index(words), 0))
+        await until(pilot, reached)
         await settle(pilot)
 
     async def script(pilot: Pilot) -> None:
         for words, name in {"used": "blocks", "step": "scheduler", "preempted": "requests"}.items():
-            await click(pilot, words)
-            assert app.current_mode == name
-        await click(pilot, "LIVE")
-        assert app.context.transport.state == "paused"
-        await click(pilot, "PAUSED")
-        app.context.transport.to_live()
+            await click(pilot, words, lambda name=name: app.current_mode == name)
+        transport = app.context.transport
+        await click(pilot, "LIVE", lambda: transport.state == "paused")
+        await click(pilot, "PAUSED", lambda: transport.state != "paused")
+        transport.to_live()
         control.pause()
         app.draw()
-        await click(pilot, "ENGINE PAUSED")
-        assert control.calls[-1] == ("resume",)
+        await click(pilot, "ENGINE PAUSED", lambda: control.calls[-1:] == [("resume",)])
 
     drive(app, script, (200, 50))
 
