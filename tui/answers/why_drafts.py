@@ -22,6 +22,8 @@ def why_drafts(model: DashboardModel, item: ScheduledState) -> str:
     own = piece_of(model.fold, draft.token_id)
     if not draft.rejected:
         right = "it was right" if len(draft.token_ids) == 1 else "all were right"
+        if draft.forced:
+            return f"{said}; {right}, as the grammar allows nothing else, and {own} came on top"
         return f"{said}; {right}, because the model drew the same, and {own} came on top"
     right = f"{draft.num_accepted:,} of them {'was' if draft.num_accepted == 1 else 'were'} right"
     wrong = piece_of(model.fold, draft.rejected[0])

@@ -50,6 +50,8 @@ def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: 
             return deferral(reason, need, free)
         case "batch_delay":
             return f"waits for a full batch: {free} of {need} sequences have arrived"
+        case "grammar_not_compiled":
+            return "waits for its grammar, which is not compiled yet"
     return f"waits: {deferral(reason, need, free)}"
 
 
@@ -74,9 +76,14 @@ def _waiting(
 ) -> str:
     waiting = model.fold.waiting
     position, name = waiting.index(seq_id), short_name(seq_id)
-    first = waiting[0]
+    considered = model.considered()
+    first = waiting[considered]
+    if sequence.deferred is not None and sequence.deferred[0] == "grammar_not_compiled":
+        if position <= considered:
+            reason = reason_to_wait(model, *sequence.deferred)
+            return f"{name} {reason}; the requests behind it may pass."
     reason = _first_waits(model, first)
-    if position:
+    if position > considered:
         ahead = (
             f"{short_name(first)}, which {reason}"
             if reason
@@ -88,8 +95,8 @@ def _waiting(
         )
     elif reason:
         said = (
-            f"{name} is the first in the queue and"
-            f" {reason}{_holders(model, sequence)}{_next(model)}"
+            f"{name} is the first in the queue{_passes(considered)} and"
+            f" {reason}{_holders(model, sequence)}{_next(model, considered)}"
         )
     elif model.fold.step == 0:
         said = (
@@ -129,9 +136,13 @@ def _holders(model: DashboardModel, sequence: SequenceState) -> str:
     return f" ({held} of {plural(len(fold.blocks), 'block')})"
 
 
-def _next(model: DashboardModel) -> str:
-    waiting = model.fold.waiting
-    return f"; {short_name(waiting[1])} is next after it" if len(waiting) > 1 else ""
+def _passes(considered: int) -> str:
+    return f" but {considered:,}, whose grammars are not compiled yet," if considered else ""
+
+
+def _next(model: DashboardModel, considered: int) -> str:
+    behind = model.fold.waiting[considered + 1 :]
+    return f"; {short_name(behind[0])} is next after it" if behind else ""
 
 
 def _preempted(sequence: SequenceState, record: SequenceRecord | None) -> str:

@@ -23,12 +23,17 @@ def why_token(model: DashboardModel, event: ev.TokenExplained) -> str:
     winner = piece_of(model.fold, chosen.token_id)
     if event.temperature == 0.0:
         said = f"{winner} was the most likely token ({chosen.tempered_probability:.1%})"
+        said += _of_allowed(event)
         if second is not None and None not in (chosen.processed_logit, second.processed_logit):
             margin = chosen.processed_logit - second.processed_logit
             said += (
                 f": its logit {chosen.processed_logit:.2f} is {margin:.2f} above that of"
                 f" {piece_of(model.fold, second.token_id)}"
             )
+        return said + _preferred(model, event, chosen)
+    grammar = model.explanations.grammar_at(event.seq_id, event.position)
+    if grammar is not None and grammar.num_allowed == 1:
+        said = f"{winner} is forced: the grammar refuses all other {event.vocab_size - 1:,} tokens"
         return said + _preferred(model, event, chosen)
     if event.num_left == 1:
         return f"{winner} was the only token left{_left(event)}{_preferred(model, event, chosen)}"
@@ -80,6 +85,11 @@ def _before_the_draw(model: DashboardModel, event: ev.TokenExplained) -> str:
     )
 
 
+def _of_allowed(event: ev.TokenExplained) -> str:
+    cut = next((cut for cut in event.cuts if cut.name == "structured_outputs"), None)
+    return "" if cut is None else f" of {plural(cut.num_left, 'token')} that the grammar allows"
+
+
 def cut_words(cut: ev.SamplingCut) -> str:
     """A cut with its value, such as `top-p 0.9`."""
     if cut.name == "structured_outputs":
@@ -103,8 +113,14 @@ def _preferred(model: DashboardModel, event: ev.TokenExplained, chosen: ev.Token
     )
     if best is chosen or not behind:
         return ""
+    piece = piece_of(model.fold, best.token_id)
+    if best.cut_by == "structured_outputs":
+        return (
+            f"; the model itself preferred {piece} ({best.probability:.1%}), which the grammar"
+            f" refuses, and gave {piece_of(model.fold, chosen.token_id)} {chosen.probability:.1%}"
+        )
     because = "is masked" if best.processed_logit is None else "lost to bias or penalties"
-    return f"; the model itself preferred {piece_of(model.fold, best.token_id)}, which {because}"
+    return f"; the model itself preferred {piece}, which {because}"
 
 
 def _why_beams(model: DashboardModel, event: ev.TokenExplained) -> str:

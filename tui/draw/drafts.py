@@ -2,22 +2,29 @@
 
 [mat slept]   in brackets, faint       not verified yet
 mat           underlined, bold         accepted: the model said it, too
+mat           underlined, blue         forced: the grammar allowed nothing else, so no step was needed
 [slept]       in brackets, struck out  rejected: the model said something else
 """
 
 PENDING, ACCEPTED, REJECTED = "faint", "good_*", "bad~"
-DRAFT = "?"
-"""The sign of drafts in a bar, and of a block with drafts that are not verified."""
-DRAFT_STYLE = "hue4*"
+FORCED = "accent_*"
+"""Accepted drafts of a grammar (jump-forward)."""
+DRAFT, FORCED_SIGN = "?", "!"
+"""The sign of drafts in a bar, and of a block with drafts that are not verified; that of drafts in
+a bar, and of tokens in a row of words, which a grammar forced.
+"""
+DRAFT_STYLE, FORCED_STYLE = "hue4*", "accent*"
 UNDONE = "~"
 """The sign of a block where rejected drafts were written."""
 
 
-def draft_style(is_right: bool | None) -> str:
-    """is_right: None before the verification"""
+def draft_style(is_right: bool | None, *, forced: bool = False) -> str:
+    """is_right: None before the verification; forced: by a grammar"""
     if is_right is None:
         return PENDING
-    return ACCEPTED if is_right else REJECTED
+    if not is_right:
+        return REJECTED
+    return FORCED if forced else ACCEPTED
 
 
 def bracketed(word: str, is_right: bool | None) -> str:

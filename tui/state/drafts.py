@@ -35,6 +35,11 @@ class DrawnDraft(msgspec.Struct, array_like=True, gc=False):
     """The model's own token after the accepted drafts."""
 
     @property
+    def forced(self) -> bool:
+        """Whether a grammar left no other tokens."""
+        return self.source == "grammar"
+
+    @property
     def rejected(self) -> list[int]:
         """Empty before the verification."""
         return [] if self.num_accepted is None else self.token_ids[self.num_accepted :]
@@ -58,6 +63,11 @@ class Drafts(msgspec.Struct):
         mine = self.by_seq.get(seq_id)
         last = mine.recent[-1] if mine is not None and mine.recent else None
         return last if last is not None and last.step == step else None
+
+    def are_forced(self, seq_id: str, step: int) -> bool:
+        """Whether the drafts of this step are those that a grammar forces."""
+        draft = self.current(seq_id, step)
+        return draft is not None and draft.forced
 
     def apply(self, fold: Fold, event: ev.Event) -> None:
         """fold: before the event"""

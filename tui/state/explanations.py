@@ -13,6 +13,7 @@ import msgspec
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
+from minivllm.events.state import SequenceGrammar
 from minivllm.text import fit, visible
 
 KEPT = 32
@@ -39,6 +40,8 @@ class Explanations(msgspec.Struct):
     """Sequence, or request with `.*` for all its beams -> the newest explanation; newest last."""
     judged: dict[str, list[JudgedToken]] = {}
     """Sequence -> its last tokens whose probability is known, oldest first."""
+    grammars: dict[str, list[SequenceGrammar]] = {}
+    """Sequence -> what its grammar allowed for each of its last watched tokens, oldest first."""
 
     def keep(self, event: ev.TokenExplained) -> None:
         name = _beams_of(event.seq_id) if event.beams else event.seq_id
@@ -50,6 +53,23 @@ class Explanations(msgspec.Struct):
             percent = round(100 * chosen.probability)
             token = JudgedToken(event.position, chosen.token_id, percent, event.seq)
             self._judge(event.seq_id, token)
+
+    def keep_grammar(self, event: ev.GrammarState) -> None:
+        """The event comes before the token, and in phase stepping before the draw."""
+        states = self.grammars.pop(event.seq_id, [])
+        if states and states[-1].position >= event.position:
+            states = []  # a new request with the name of an old one
+        fields = (getattr(event, name) for name in SequenceGrammar.__struct_fields__)
+        states.append(SequenceGrammar(*fields))
+        del states[:-TOKENS_KEPT]
+        self.grammars[event.seq_id] = states
+        if len(self.grammars) > KEPT:
+            del self.grammars[next(iter(self.grammars))]
+
+    def grammar_at(self, seq_id: str, position: int) -> SequenceGrammar | None:
+        """What the grammar allowed for the token at `position`; None if it was not watched."""
+        states = reversed(self.grammars.get(seq_id, ()))
+        return next((one for one in states if one.position == position), None)
 
     def keep_logprob(self, fold: Fold, event: ev.TokenSampled) -> None:
         """A token that is not explained can still have a probability. fold: without the token"""
@@ -77,6 +97,12 @@ class Explanations(msgspec.Struct):
     def of(self, seq_id: str) -> ev.TokenExplained | None:
         """The newest explanation of a sequence, or of the beam search that it belongs to."""
         return self.by_name.get(seq_id) or self.by_name.get(_beams_of(seq_id))
+
+
+def refused_favourite(event: ev.TokenExplained) -> ev.TokenCandidate | None:
+    """The token that the model itself found most likely, if the grammar refused it."""
+    best = max(event.candidates, key=lambda one: one.logit, default=None)
+    return best if best is not None and best.cut_by == "structured_outputs" else None
 
 
 def _beams_of(seq_id: str) -> str:

@@ -19,7 +19,8 @@ SHARES_KEPT = 48
 """Number of last steps that keep their shares."""
 
 
-ShareKind = ev.ScheduledKind | Literal["draft"]
+ShareKind = ev.ScheduledKind | Literal["draft", "forced"]
+"""`forced`: drafts that a grammar forces."""
 
 
 class Share(NamedTuple):
@@ -38,6 +39,7 @@ class StepRecord(msgspec.Struct, gc=False):
     decode_tokens: int = 0
     """Without drafts."""
     draft_tokens: int = 0
+    """With those that a grammar forces."""
     num_accepted: int = 0
     """How many drafts were right."""
     packed_shares: bytes = b""
@@ -88,7 +90,8 @@ class PastSteps(msgspec.Struct):
 
     def _drafted(self, event: ev.DraftProposed) -> None:
         # Drafts are planned after all other tokens, so their shares are last.
-        self.current_shares.append((event.seq_id, "draft", len(event.token_ids)))
+        kind: ShareKind = "forced" if event.source == "grammar" else "draft"
+        self.current_shares.append((event.seq_id, kind, len(event.token_ids)))
 
     def _verified(self, event: ev.DraftVerified) -> None:
         if self.current is not None:
@@ -124,11 +127,11 @@ class PastSteps(msgspec.Struct):
         current = self.current
         if current is not None:
             current.t = event.t
-            totals = {"prefill": 0, "decode": 0, "draft": 0}
+            totals = {"prefill": 0, "decode": 0, "draft": 0, "forced": 0}
             for _, kind, number in self.current_shares:
                 totals[kind] += number
             current.prefill_tokens, current.decode_tokens = totals["prefill"], totals["decode"]
-            current.draft_tokens = totals["draft"]
+            current.draft_tokens = totals["draft"] + totals["forced"]
             current.packed_shares = msgspec.msgpack.encode(self.current_shares)
             current.seconds = (event.t_schedule, event.t_prepare, event.t_model, event.t_sample)
             self._keep(current)

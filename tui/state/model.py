@@ -150,6 +150,7 @@ class DashboardModel:
             (_LOSE_BLOCKS, self.remembered.forget_attention),
             ((ev.KernelTraced,), self.remembered.keep_trace),
             ((ev.TokenExplained,), self.remembered.explanations.keep),
+            ((ev.GrammarState,), self.remembered.explanations.keep_grammar),
             ((ev.RequestArrived,), self.branches.forget),
             ((ev.RequestForked,), partial(self.branches.fork, self.fold)),
             ((ev.TokenSampled, ev.TextFlushed), self.branches.extend),
@@ -217,6 +218,17 @@ class DashboardModel:
         record = self.ledger.sequences.get(seq_id)
         is_new = record is not None and record.last_token_step == self.fold.step
         return self.fold.sequences[seq_id].num_tokens - is_new
+
+    def considered(self) -> int:
+        """Position of the waiting sequence that the scheduler considers.
+
+        It passes those whose grammars are not compiled; if all wait for theirs, it is the first.
+        """
+        for position, seq_id in enumerate(self.fold.waiting):
+            deferred = self.fold.sequences[seq_id].deferred
+            if deferred is None or deferred[0] != "grammar_not_compiled":
+                return position
+        return 0
 
     def pool_use(self) -> PoolUse:
         return pool_use(self.fold)

@@ -7,6 +7,7 @@ phase stepping, the candidates are shown without a winner.
 from minivllm.events import types as ev
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_tokens import cut_words, how_to_explain, why_token
+from minivllm.tui.draw.drafts import FORCED_SIGN, FORCED_STYLE, REJECTED
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Selection, Target, sequence
 from minivllm.tui.draw.wrap import wrap
@@ -15,6 +16,7 @@ from minivllm.tui.time.event_search import index_of
 from minivllm.tui.widgets.choice.candidates import candidate_lines
 from minivllm.tui.widgets.choice.sentence import filmstrip, sentence
 from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.grammar_words import refused_word
 
 _ROWS_FOR_HEAD, _ROWS_FOR_REASON, _ROWS_FOR_WORDS = 8, 10, 5
 _STEPS_TO_READ = 8
@@ -31,7 +33,8 @@ class Choice(Panel):
         " candidates: the model's probability, the one after penalties and temperature, and the"
         " final one, or the cut that removed the token. The draw is a race: each token has a random number, and"
         " arrives at this number divided by its final probability. The earliest token wins."
-        " Key N stops before the draw."
+        " Key N stops before the draw. With a grammar: how many tokens it allows, and struck out,"
+        " the most likely of those that it refuses."
     )
     KEYS = ("look.word_back", "look.word", "engine.tokens")
     RULE = "minivllm.runtime.sampling.sampler:Sampler._race"
@@ -67,6 +70,7 @@ class Choice(Panel):
         if has_head:
             top = [head.put(_settings(event), "muted").line()]
             top += _sentence(model, seq_id, event, width, min(max((height - 4) // 5, 1), 4))
+            top += _grammar(model, event, width)
         else:
             words = _sentence(model, seq_id, event, head.room, 1)
             top = [(*head.line(), *(words[0] if words else ()))]
@@ -77,7 +81,10 @@ class Choice(Panel):
         ascii = self.context is not None and self.context.ascii
         lines = top + candidate_lines(model, event, width, room, ascii=ascii)
         if height - len(lines) >= _ROWS_FOR_WORDS:
-            lines += [(), Row(width).put("how likely each word was for the model", "muted").line()]
+            heading = "how likely each word was for the model"
+            if seq_id in model.explanations.grammars:
+                heading += f"; {FORCED_SIGN} the grammar forced it"
+            lines += [(), Row(width).put(heading, "muted").line()]
             room = height - len(lines)
             lines += filmstrip(model, seq_id, event.position, width, room, ascii=ascii)
         return lines[:height]
@@ -131,6 +138,22 @@ def _sentence(
     return sentence(
         model, seq_id, event.position, event.token_id if is_new else None, width, height
     )
+
+
+def _grammar(model: DashboardModel, event: ev.TokenExplained, width: int) -> list[Line]:
+    """What the grammar left for the token, and the best of the tokens that it refused."""
+    grammar = model.explanations.grammar_at(event.seq_id, event.position)
+    if grammar is None:
+        return []
+    forced = grammar.num_allowed == 1
+    row = Row(width).put("grammar: ", "muted")
+    words = f"{grammar.num_allowed:,} allowed" + ", forced" * forced
+    row.put(words, FORCED_STYLE if forced else "text*")
+    if grammar.refused_token_id is not None:
+        row.put(";  refused  ", "muted")
+        row.put(refused_word(model, grammar.refused_token_id), REJECTED)
+        row.put(f"  {grammar.refused_probability:.1%}", "muted")
+    return [row.line()]
 
 
 def _settings(event: ev.TokenExplained) -> str:

@@ -6,6 +6,7 @@ from rich.cells import cell_len
 
 from minivllm.text import clean, visible
 from minivllm.tui.draw.confidence import confidence_style, put_word
+from minivllm.tui.draw.drafts import FORCED_SIGN
 from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Target, token
 from minivllm.tui.state.explanations import TOKENS_KEPT, JudgedToken
@@ -90,7 +91,9 @@ def _column(
     model: DashboardModel, seq_id: str, one: JudgedToken, is_chosen: bool, width: int, ascii: bool
 ) -> _Column:
     text = visible(model.fold.token_pieces.get(one.token_id, str(one.token_id)), ascii)
-    figure, style = f"{one.percent}%", confidence_style(one.percent)
+    grammar = model.explanations.grammar_at(seq_id, one.position)
+    forced = FORCED_SIGN if grammar is not None and grammar.num_allowed == 1 else ""
+    figure, style = f"{forced}{one.percent}%", confidence_style(one.percent)
     cells = min(max(cell_len(text), len(figure)) + 1, width)
     look = "accent*!" if is_chosen else style
     word = Row(cells).put(text, look, target=token(seq_id, one.position))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.text import clean, fit
-from minivllm.tui.draw.drafts import ACCEPTED, PENDING, REJECTED, bracketed
+from minivllm.tui.draw.drafts import PENDING, REJECTED, bracketed, draft_style
 from minivllm.tui.draw.lines import Span
 from minivllm.tui.state.drafts import SequenceDrafts
 from minivllm.tui.state.model import DashboardModel
@@ -19,7 +19,7 @@ _EIGHTHS = "▁▂▃▄▅▆▇█"
 
 class Marks(NamedTuple):
     styles: dict[int, str]
-    """Position -> style of an accepted draft."""
+    """Position -> style of an accepted draft; forced ones have their own."""
     asides: dict[int, str]
     """Position -> rejected drafts, drawn before the token at this position."""
     ending: list[Span]
@@ -49,13 +49,14 @@ def marks_of(model: DashboardModel, seq_id: str, room: int, *, past: bool = Fals
                 marks.ending.append((_in_brackets(model, draft.token_ids, None, room), PENDING))
             continue
         stop = draft.position + accepted
-        marks.styles.update(dict.fromkeys(range(draft.position, stop), ACCEPTED))
+        right = draft_style(True, forced=draft.forced)
+        marks.styles.update(dict.fromkeys(range(draft.position, stop), right))
         if not draft.rejected and end >= stop:
             continue
         # The accepted tokens become part of the text one by one, after the verification.
         coming = draft.token_ids[max(end - draft.position, 0) : accepted]
         if coming:
-            marks.ending.append((_words(model, coming), ACCEPTED))
+            marks.ending.append((_words(model, coming), right))
         if draft.rejected:
             words = _in_brackets(model, draft.rejected, False, room)
             if stop < end:

@@ -15,8 +15,11 @@ from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.grammar_words import put_grammar
 from minivllm.tui.widgets.requests.slot_words import put_prompt, put_text
 
+_FOR_REFUSED = 100
+"""Minimum width to draw the token that a grammar refused."""
 _LONGEST_TABLE = 128
 """Maximum number of blocks of a table to format, so that a frame stays cheap."""
 
@@ -31,7 +34,9 @@ class Slots(Panel):
         " with output tokens, the block table, and its text. ↺2 means that it was preempted"
         " twice and had to recompute its tokens. A click on a word selects its block. c"
         " colours the words of watched sequences by the model's probability of them. Drafts of the"
-        " step: in brackets before they are verified, underlined if right, struck out if wrong."
+        " step: in brackets before they are verified, underlined if right, struck out if wrong;"
+        " blue if a grammar forced them. Before the text of a watched sequence with a grammar: how"
+        " many tokens it allowed, and struck out, the one that the model wanted instead."
     )
     KEYS = ("engine.tokens", "engine.abort")
 
@@ -146,10 +151,12 @@ def _slot(
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
         put_prompt(row, model, sequence)
         under = Row(width).put("     ")
+        put_grammar(under, model, seq_id, narrow=width < _FOR_REFUSED)
         put_text(under, model, seq_id, confidence)
         return [row.line(), under.line()]
     blocks_width = 13 if width < 100 else 22
     row.put(" ").put(_newest(blocks, blocks_width), "muted", blocks_width).put("  ")
+    put_grammar(row, model, seq_id, narrow=width < _FOR_REFUSED)
     if sequence.text:
         put_text(row, model, seq_id, confidence)
     else:

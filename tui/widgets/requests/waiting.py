@@ -15,7 +15,8 @@ class Waiting(Panel):
     HELP_TEXT = (
         "Requests that wait for a batch slot, next first, with the scheduler's reason. The"
         " scheduler considers only the first request. If that one does not fit, the others"
-        " wait too; otherwise small requests could overtake a large one forever."
+        " wait too; otherwise small requests could overtake a large one forever. Only a request"
+        " whose grammar is not compiled yet lets others pass."
     )
     KEYS = ("engine.abort",)
 
@@ -68,7 +69,7 @@ def waiting_row(model: DashboardModel, position: int, name_width: int, detail: i
 def why_waiting(model: DashboardModel, position: int) -> str:
     fold = model.fold
     sequence = fold.sequences[fold.waiting[position]]
-    if position > 0:
+    if position > model.considered():
         return f"behind {short_name(fold.waiting[position - 1])}"
     if sequence.deferred is None:
         return "new"

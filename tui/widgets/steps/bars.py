@@ -7,16 +7,20 @@ of its own if that widens the bar by at most a third of the row. Otherwise a cel
 sequences is drawn as `+`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 
-from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE
+from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE, FORCED_SIGN, FORCED_STYLE
 from minivllm.tui.draw.lines import Span
-from minivllm.tui.state.histories import Share, StepRecord
+from minivllm.tui.state.histories import Share, ShareKind, StepRecord
 from minivllm.tui.state.model import DashboardModel
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 PREFILL, DECODE, UNUSED, SEVERAL = "▓", "▄", "·", "+"
+DRAFT_SIGNS: Mapping[ShareKind, Span] = MappingProxyType(
+    {"draft": (DRAFT, DRAFT_STYLE), "forced": (FORCED_SIGN, FORCED_STYLE)}
+)
 
 
 def parts_of(record: StepRecord) -> list[Share]:
@@ -71,7 +75,7 @@ def _to_scale(parts: Sequence[Share], used: int, width: int) -> list[Share | Non
 def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Span]:
     """A step's bar in exactly `width` cells.
 
-    Prefills are in reverse or ▓, decodes are letters or ▄, drafts ?.
+    Prefills are in reverse or ▓, decodes are letters or ▄, drafts ?, forced ones !.
     """
     cells = bar_parts(parts_of(record), record.budget, width)
     spans: list[Span] = []
@@ -82,8 +86,9 @@ def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Spa
         letter = None if part is None else model.letter(part.seq_id)
         if part is None:
             spans.append((SEVERAL * length, "text*"))
-        elif part.kind == "draft":
-            spans.append((DRAFT * length, DRAFT_STYLE))
+        elif part.kind in DRAFT_SIGNS:
+            sign, style = DRAFT_SIGNS[part.kind]
+            spans.append((sign * length, style))
         elif letter is None:  # the step is old, or another sequence has the letter now
             spans.append(((PREFILL if part.kind == "prefill" else DECODE) * length, "muted"))
         else:

@@ -5,7 +5,7 @@ from itertools import accumulate, groupby
 
 from minivllm.events.state import ScheduledState
 from minivllm.text import plural, short_name
-from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE
+from minivllm.tui.draw.drafts import DRAFT_STYLE
 from minivllm.tui.draw.lines import Line, Row, width_of
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.selection import step as to_step
@@ -13,7 +13,7 @@ from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.histories import Share
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.steps.bars import spark
+from minivllm.tui.widgets.steps.bars import DRAFT_SIGNS, spark
 
 
 class Budget(Panel):
@@ -21,7 +21,8 @@ class Budget(Panel):
     HELP_TEXT = (
         "The whole bar is the maximum number of tokens in one step. Each part has the letter"
         " of the sequence that got it (+ where several share a cell). A decode takes one"
-        " token; a prefill, in reverse, takes a chunk; drafts (?) take what is left. Below: the"
+        " token; a prefill, in reverse, takes a chunk; drafts (?, or ! if a grammar forces"
+        " them) take what is left. Below: the"
         " sums, why some of the budget was not used, and the usage of the last steps."
     )
 
@@ -74,12 +75,16 @@ def _tokens_per_cell(budget: int, width: int, rows: int) -> int:
 
 def _shares_of_step(model: DashboardModel) -> list[Share]:
     """In the order of planning: drafts get what all other tokens leave."""
-    items = model.fold.scheduled
+    items, step = model.fold.scheduled, model.fold.step
     shares = [
         Share(item.seq_id, item.kind, item.num_tokens - len(item.draft_token_ids)) for item in items
     ]
     return shares + [
-        Share(item.seq_id, "draft", len(item.draft_token_ids))
+        Share(
+            item.seq_id,
+            "forced" if model.drafts.are_forced(item.seq_id, step) else "draft",
+            len(item.draft_token_ids),
+        )
         for item in items
         if item.draft_token_ids
     ]
@@ -120,8 +125,9 @@ def _bar_row(model: DashboardModel, cells: list[Share | str], width: int) -> Lin
         length = len(list(run))
         if isinstance(cell, str):
             row.put(cell * length, "faint" if cell == "·" else "text*")
-        elif cell.kind == "draft":
-            row.put(DRAFT * length, DRAFT_STYLE, target=to_sequence(cell.seq_id))
+        elif cell.kind in DRAFT_SIGNS:
+            sign, style = DRAFT_SIGNS[cell.kind]
+            row.put(sign * length, style, target=to_sequence(cell.seq_id))
         else:
             letter = model.letter(cell.seq_id) or "?"
             style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
@@ -137,7 +143,7 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
         return f"step {fold.step:,} is in progress"
     if not fold.waiting:
         return "unused: none waiting" if fold.scheduled else "nothing to compute"
-    first = fold.waiting[0]
+    first = fold.waiting[model.considered()]
     deferred = fold.sequences[first].deferred
     if deferred is None and fold.step == 0:
         return f"no step yet: {short_name(first)} waits for the first"

@@ -44,6 +44,8 @@ class InputToken(NamedTuple):
     is_draft: bool = False
     is_right: bool | None = None
     """Whether a draft was accepted; None before the verification."""
+    is_forced: bool = False
+    """Whether the draft is one that a grammar forces."""
 
 
 class FlatBatch(Panel):
@@ -117,7 +119,10 @@ def input_tokens(model: DashboardModel, first: int, end: int) -> Iterator[InputT
             draft = row - begin - (item.num_tokens - len(drafts))
             if draft >= 0:
                 is_right = None if item.num_accepted is None else draft < item.num_accepted
-                yield InputToken(row, item.seq_id, position, drafts[draft], slot, True, is_right)
+                forced = model.drafts.are_forced(item.seq_id, fold.step)
+                yield InputToken(
+                    row, item.seq_id, position, drafts[draft], slot, True, is_right, forced
+                )
                 continue
             token_id = prompt[position] if at < 0 else sequence.output_token_ids[at]
             yield InputToken(row, item.seq_id, position, token_id, slot)
@@ -154,7 +159,7 @@ def _put(row: Row, model: DashboardModel, token: InputToken) -> None:
         word = fit(word, _WORD - 3)
     if token.is_draft:
         word = bracketed(word, token.is_right)
-        style = draft_style(token.is_right)
+        style = draft_style(token.is_right, forced=token.is_forced)
     row.put(word, style).put(" " * (_WORD - cell_len(word)))
     if token.slot is None:
         row.put(f"{'·':>{_SLOT}}", "faint")

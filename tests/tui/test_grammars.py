@@ -1,0 +1,196 @@
+"""What the dashboard draws of a grammar is what the events say: counts, forced and refused tokens."""
+
+from concurrent.futures import Future
+
+import pytest
+from support.engine.followed_run import FollowedRun
+from support.engine.random_runs import context_with
+from support.tui.shown import rows
+
+from minivllm.config import EngineConfig
+from minivllm.events import types as ev
+from minivllm.runtime.loader import load_model
+from minivllm.sampling_params import StructuredOutputsParams
+from minivllm.structured_output.grammar import StructuredOutputGrammar
+from minivllm.structured_output.manager import StructuredOutputManager
+from minivllm.text import visible
+from minivllm.tui.answers.why import why
+from minivllm.tui.draw.drafts import ACCEPTED, FORCED, FORCED_SIGN, REJECTED
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import Selection, sequence
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.choice.choice import Choice
+from minivllm.tui.widgets.requests.request_detail import RequestDetail
+from minivllm.tui.widgets.requests.slots import Slots
+from minivllm.tui.widgets.requests.waiting import Waiting
+from minivllm.tui.widgets.steps.budget import Budget
+from minivllm.tui.widgets.steps.step_history import StepHistory
+
+NAME = {"type": "string", "pattern": "^[A-Z][a-z]{2,8}$"}
+SCHEMA = {
+    "type": "object",
+    "properties": {"first_name": NAME, "home_city": NAME},
+    "required": ["first_name", "home_city"],
+    "additionalProperties": False,
+}
+FORM = StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True)
+
+
+@pytest.fixture(scope="module")
+def house():
+    return load_model(
+        EngineConfig(model="house", dtype="float32", device="cpu", attention_backend="torch")
+    )
+
+
+@pytest.fixture(scope="module")
+def run(house) -> FollowedRun:
+    """A request with a schema and one without, both watched; forced tokens are drafted."""
+    drafts = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2}
+    run = FollowedRun(
+        house,
+        explain_tokens=True,
+        max_model_len=256,
+        max_num_seqs=3,
+        max_num_batched_tokens=64,
+        speculative_config=drafts,
+    )
+    prompt = house.tokenizer.encode("Write a record for Hana, 27, from Tokyo.")
+    form = {"ignore_eos": False, "structured_outputs": FORM, "max_tokens": 50, "seed": 1}
+    run.add("form", prompt, form)
+    run.add("free", prompt, {"max_tokens": 20, "seed": 1})
+    return run.finish()
+
+
+def moments(run: FollowedRun):
+    model = DashboardModel(run.header)
+    for event in run.events:
+        model.apply(event)
+        yield model, event
+
+
+def chosen(seq_id: str) -> Selection:
+    selection = Selection()
+    selection.choose(sequence(seq_id))
+    return selection
+
+
+def piece(model: DashboardModel, token_id: int) -> str:
+    return visible(model.fold.token_pieces[token_id])
+
+
+def struck(line) -> str:
+    return "".join(text for text, style in line if style.partition("@")[0] == REJECTED)
+
+
+def test_slots_choice_and_w_show_the_state_of_the_grammar(run: FollowedRun) -> None:
+    state, kinds = None, set()
+    choice = Choice()
+    choice.context = context_with(sequence("form.0"))
+    for model, event in moments(run):
+        if isinstance(event, ev.GrammarState):
+            state = event
+        if not isinstance(event, ev.TokenExplained) or event.seq_id != "form.0":
+            continue
+        words = f"{state.num_allowed:,} allowed" + ", forced" * state.forced
+        slot = Slots().lines(model, 160, 2 * model.max_num_seqs)
+        under = slot[2 * model.fold.sequences["form.0"].slot + 1]
+        assert text_of(under).strip().startswith(words)
+        lines = choice.lines(model, 160, 40)
+        grammar = next(line for line in lines if text_of(line).startswith("grammar: "))
+        assert text_of(grammar).split(";")[0] == f"grammar: {words}"
+        refused = f"[{piece(model, state.refused_token_id)}]"
+        assert struck(grammar) == refused
+        assert text_of(grammar).strip().endswith(f"{state.refused_probability:.1%}")
+        favourite = max(event.candidates, key=lambda one: one.logit)
+        is_refused = favourite.token_id == state.refused_token_id
+        assert struck(under) == (refused if is_refused else "")
+        if event.token_id is not None:
+            said = why(model, chosen("form.0"))
+            assert ("is forced" in said) == state.forced
+            assert ("which the grammar refuses" in said) == is_refused
+        kinds.add((state.forced, is_refused))
+    assert kinds >= {(True, True), (False, True), (False, False)}
+
+
+def test_a_sequence_without_a_grammar_has_no_sign_of_one(run: FollowedRun) -> None:
+    checked, choice = 0, Choice()
+    choice.context = context_with(sequence("free.0"))
+    for model, event in moments(run):
+        if isinstance(event, ev.TokenExplained) and event.seq_id == "free.0":
+            slot = 2 * model.fold.sequences["free.0"].slot
+            lines = rows(Slots(), model, 160, 2 * model.max_num_seqs)[slot : slot + 2]
+            shown = "\n".join([*lines, *rows(choice, model, 160, 40)])
+            assert "allowed" not in shown and "grammar" not in shown
+            checked += 1
+    assert checked >= 20
+
+
+def test_jumped_tokens_are_marked_as_forced_and_drafts_of_the_text_are_not(run) -> None:
+    styles, panel, forced_words = set(), RequestDetail(), ""
+    panel.context = context_with(sequence("form.0"))
+    sources = {}
+    for model, event in moments(run):
+        if isinstance(event, ev.DraftProposed):
+            sources[event.step, event.seq_id] = event
+        if not isinstance(event, ev.StepEnd):
+            continue
+        drafted = [one for (step, _), one in sources.items() if step == event.step]
+        forced = sum(len(one.token_ids) for one in drafted if one.source == "grammar")
+        assert rows(Budget(), model, 64, 3)[0].count(FORCED_SIGN) == forced
+        assert rows(StepHistory(), model, 120, 9)[-1].count(FORCED_SIGN) >= bool(forced)
+        for one in drafted:
+            if one.seq_id not in model.fold.running:
+                continue
+            slot = model.fold.sequences[one.seq_id].slot
+            line = Slots().lines(model, 160, 2 * model.max_num_seqs)[2 * slot + 1]
+            marks = {style.partition("@")[0] for _, style in line} & {ACCEPTED, FORCED}
+            assert marks <= ({FORCED} if one.source == "grammar" else {ACCEPTED})
+            styles |= marks
+            if one.source == "grammar":
+                text = "".join(model.fold.token_pieces[one_id] for one_id in one.token_ids)
+                forced_words += text.replace(" ", "")
+                lines = panel.lines(model, 90, 30)
+                shown = [text for line in lines for text, style in line if style.startswith(FORCED)]
+                assert "".join(shown).replace(" ", "") == forced_words
+                assert "as the grammar allows nothing else" in why(model, chosen(one.seq_id))
+    assert FORCED in styles and 'name"' in forced_words
+
+
+def test_the_words_below_the_choice_say_which_ones_were_forced(run: FollowedRun) -> None:
+    choice, forced = Choice(), {}
+    choice.context = context_with(sequence("form.0"))
+    for model, event in moments(run):
+        if isinstance(event, ev.GrammarState):
+            forced[event.position] = event.forced
+        if isinstance(event, ev.TokenSampled) and event.seq_id == "form.0":
+            last = model, sum(forced.values())
+    model, num_forced = last
+    shown = rows(choice, model, 200, 60)
+    start = next(i for i, row in enumerate(shown) if "the grammar forced it" in row)
+    assert " ".join(shown[start + 1 :]).count(FORCED_SIGN) == num_forced > 5
+
+
+def test_the_waiting_panel_and_w_name_a_grammar_that_is_not_compiled(house, monkeypatch) -> None:
+    compiled = Future()
+    monkeypatch.setattr(
+        StructuredOutputManager,
+        "prepare",
+        lambda self, params: StructuredOutputGrammar(compiled, house.tokenizer.eos_token_ids),
+    )
+    run = FollowedRun(house, max_num_seqs=1)
+    run.add("first", [5, 6, 7], {"max_tokens": 30})
+    run.step()
+    run.add("slow", [5, 6, 7], {"ignore_eos": False, "structured_outputs": FORM})
+    run.add("quick", [5, 6, 7], {})
+    run.step()
+    model = DashboardModel(run.header)
+    for event in run.events:
+        model.apply(event)
+    slow, quick = rows(Waiting(), model, 80, 4)[:2]
+    assert slow.endswith("grammar not compiled yet") and quick.endswith("all 1 slot taken")
+    assert why(model, chosen("slow.0")) == (
+        "slow waits for its grammar, which is not compiled yet; the requests behind it may pass."
+    )
+    said = why(model, chosen("quick.0"))
+    assert "the first in the queue but 1, whose grammars are not compiled yet, and needs" in said
