@@ -5,11 +5,14 @@ the fold applies it, because some facts need the earlier state. A request can ha
 sequences: a forked sequence has no arrival event and can be preempted alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import get_args
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter
+from minivllm.structured_outputs_params import StructuredOutputsKind
 
 
 @dataclass(slots=True)
@@ -31,6 +34,8 @@ class RequestFacts:
     """Blocks that its sequences copied before writing to them."""
     num_pruned: int = 0
     num_together: int = 1
+    form: str | None = None
+    """The kind of its grammar, such as `json` or `regex`; None without one."""
     ended_in_step: int | None = None
     """Step in which a sequence of this request last ended."""
     sample_texts: dict[str, str] = field(default_factory=dict)
@@ -82,6 +87,8 @@ class RunFacts:
         self.pruned_beams = 0
         self.drafts: dict[str, list[tuple[int, int]]] = {}
         """Request id -> (drafts, accepted drafts) of each step of a sequence that had drafts."""
+        self.num_forced = 0
+        """Drafts that a grammar forced. All of them are right."""
         self._usage = KVUsageMeter(header)
         self._used_slots: set[int] = set()
         self._computed_when_preempted: dict[str, int] = {}
@@ -110,8 +117,13 @@ class RunFacts:
     # ---- one method per kind of event ----
 
     def _arrived(self, event: ev.RequestArrived) -> None:
+        form = None if event.sampling is None else event.sampling.structured_outputs
         self.requests[event.request_id] = RequestFacts(
-            event.request_id, len(event.prompt_token_ids), event.step, prompt=event.prompt
+            event.request_id,
+            len(event.prompt_token_ids),
+            event.step,
+            prompt=event.prompt,
+            form=None if form is None else _kind(form),
         )
 
     def _request_of(self, seq_id: str) -> RequestFacts:
@@ -179,6 +191,10 @@ class RunFacts:
         if event.kind == "prefill" and request.num_preemptions == 0:
             request.chunks.append(event.num_tokens)
 
+    def _drafted(self, event: ev.DraftProposed) -> None:
+        if event.source == "grammar":
+            self.num_forced += len(event.token_ids)
+
     def _verified(self, event: ev.DraftVerified) -> None:
         share = next(item for item in self.fold.scheduled if item.seq_id == event.seq_id)
         self.drafts.setdefault(self._request_of(event.seq_id).name, []).append(
@@ -196,6 +212,11 @@ class RunFacts:
             self.steps_with_waiting += 1
             self.slots_busy_while_waiting += len(self.fold.scheduled)
         self.seconds += event.t_schedule + event.t_prepare + event.t_model + event.t_sample
+
+
+def _kind(form: Mapping[str, object]) -> str:
+    kinds = get_args(StructuredOutputsKind)
+    return next(kind for kind in kinds if form.get(kind) not in (None, False))
 
 
 def _index(seq_id: str) -> int:
@@ -220,6 +241,7 @@ _NOTES = {
     ev.BlockHit: RunFacts._hit,
     ev.BlockHashed: RunFacts._hashed,
     ev.StepScheduled: RunFacts._scheduled,
+    ev.DraftProposed: RunFacts._drafted,
     ev.DraftVerified: RunFacts._verified,
     ev.StepEnd: RunFacts._step_end,
 }

@@ -78,6 +78,15 @@ def _speculation(facts: RunFacts) -> _Numbers:
     )
 
 
+def _structured(facts: RunFacts) -> _Numbers:
+    formed = sum(request.form is not None for request in facts.requests.values())
+    return (
+        (formed, f"of {plural(len(facts.requests), 'request')} with a grammar"),
+        (facts.num_forced, "forced tokens without their own step"),
+        (_tokens_per_step(facts), "tokens a step"),
+    )
+
+
 def _sharing(facts: RunFacts) -> _Numbers:
     most = facts.most_saved
     saved = 0.0 if most is None else most.saved_by_sharing
@@ -99,4 +108,5 @@ _FIGURES: dict[str, Callable[[RunFacts], _Numbers]] = {
     "parallel-sampling": _parallel_sampling,
     "beams": _beams,
     "speculation": _speculation,
+    "structured": _structured,
 }

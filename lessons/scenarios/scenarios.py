@@ -7,6 +7,7 @@
     parallel-sampling four texts for one prompt, which share its blocks until they write
     beams             a beam search that forks its best beams and prunes the others
     speculation       answers that repeat themselves: drafts, and one step that verifies several
+    structured        the same prompts with a grammar and without
 
 A scenario runs on any chat model. `house.py` changes some requests for the house model. After a
 change of sizes, check that each scenario still shows its idea on both. (In `parallel-sampling`
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from minivllm.sampling_params import SamplingParams
+from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 Message = dict[str, str]
 """`{"role": "system" | "user" | "assistant", "content": text}`."""
@@ -320,6 +321,15 @@ def _task(
     )
 
 
+_LOOKUP = MappingProxyType(
+    {
+        "method": "ngram",
+        "num_speculative_tokens": 4,
+        "prompt_lookup_max": 4,
+        "prompt_lookup_min": 2,
+    }
+)
+
 SPECULATION = Scenario(
     name="speculation",
     teaches=(
@@ -336,14 +346,7 @@ SPECULATION = Scenario(
             "max_num_seqs": 4,
             "max_num_batched_tokens": 96,
             "max_model_len": 384,
-            "speculative_config": MappingProxyType(
-                {
-                    "method": "ngram",
-                    "num_speculative_tokens": 4,
-                    "prompt_lookup_max": 4,
-                    "prompt_lookup_min": 2,
-                }
-            ),
+            "speculative_config": _LOOKUP,
         }
     ),
     waves=(
@@ -360,6 +363,71 @@ SPECULATION = Scenario(
     ),
 )
 
+_WORD: Mapping[str, str] = MappingProxyType({"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"})
+_AGE: Mapping[str, object] = MappingProxyType({"type": "integer", "minimum": 0, "maximum": 120})
+_PERSON = StructuredOutputsParams(
+    json={
+        "type": "object",
+        "properties": {"name": {**_WORD}, "age": {**_AGE}, "city": {**_WORD}},
+        "required": ["name", "age", "city"],
+        "additionalProperties": False,
+    },
+    # At most one space between two parts: the house model has learned to write one.
+    whitespace_pattern=" ?",
+)
+
+
+def _formed(
+    request_id: str,
+    question: str,
+    form: StructuredOutputsParams | None,
+    *,
+    temperature: float = 0.0,
+    after_steps: int = 0,
+) -> ScenarioRequest:
+    """A question with a grammar for its answer, or without; the seed is the same for all."""
+    params = SamplingParams(temperature=temperature, seed=2, max_tokens=64, structured_outputs=form)
+    return ScenarioRequest(
+        request_id=request_id,
+        messages=({"role": "user", "content": question},),
+        params=params,
+        after_steps=after_steps,
+    )
+
+
+_RECORD, _WHO = "Write a JSON record for Hana, 27, from Tokyo.", "Who is Hana, 27, from Tokyo?"
+_CAPITAL = "What is the capital of France?"
+_ANSWERS = ("Answer: Oslo", "Answer: Paris", "Answer: Rome")
+
+STRUCTURED = Scenario(
+    name="structured",
+    teaches="A grammar masks every token that would break the form, so a weak model can be parsed.",
+    watch=(
+        "ben's record fits its schema where ada's breaks; forced words, in blue, take no step of"
+        " their own."
+    ),
+    options=SPECULATION.options,
+    waves=(
+        (
+            _formed("ada", _RECORD, None, temperature=1.6),
+            _formed("ben", _RECORD, _PERSON, temperature=1.6),
+        ),
+        (
+            _task("gil", "Tell me a story about a dragon.", max_tokens=160),
+            _formed("cleo", _WHO, None),
+            _formed("dan", _WHO, _PERSON),
+            # The model wants to begin with `The`, and finn's form lets it.
+            _formed("eve", _CAPITAL, StructuredOutputsParams(choice=[*_ANSWERS])),
+            _formed(
+                "finn",
+                _CAPITAL,
+                StructuredOutputsParams(regex=r"The capital of France is [A-Z][a-z]+\."),
+                after_steps=12,
+            ),
+        ),
+    ),
+)
+
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
         scenario.name: scenario
@@ -371,6 +439,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             PARALLEL_SAMPLING,
             BEAMS,
             SPECULATION,
+            STRUCTURED,
         )
     }
 )

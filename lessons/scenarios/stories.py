@@ -4,6 +4,7 @@ Each sentence uses only counted facts of that run. So it is true even if the exp
 happen (with a larger pool, without caching, after an early stop).
 """
 
+import json
 from collections.abc import Callable
 
 from minivllm.lessons.scenarios.facts import RequestFacts, RunFacts
@@ -227,6 +228,41 @@ def _speculation(facts: RunFacts) -> list[str]:
     ]
 
 
+def _structured(facts: RunFacts) -> list[str]:
+    ended = facts.finished
+    records = [request for request in ended if request.form == "json"]
+    prompts = {request.prompt for request in records}
+    plain = [one for one in ended if one.form is None and one.prompt in prompts]
+    first = "No request with a schema has ended yet."
+    if records:
+        first = (
+            f"With a schema, {_num_json(records)} of {plural(len(records), 'text')} can be read as"
+            f" JSON; from the same prompts without one, {_num_json(plain)} of {len(plain)}. A"
+            " grammar checks the form, and not what is true."
+        )
+    forced = facts.num_forced
+    second = (
+        f"{plural(forced, 'token')} had no alternative in the grammar, so"
+        f" {'it was' if forced == 1 else 'they were'} drafted without the model and verified"
+        " beside other tokens."
+        if forced
+        else "No token was forced, so the model wrote each token in a step of its own."
+    )
+    return [first, second, _tokens_per_step(facts.fold.counters.generation_tokens, facts.fold.step)]
+
+
+def _num_json(requests: list[RequestFacts]) -> int:
+    return sum(_is_json(text) for request in requests for text in request.texts)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _copies(facts: RunFacts, what: str) -> str:
     forks, copies = facts.fold.counters.forked_sequences, facts.fold.counters.copied_blocks
     if not copies:
@@ -299,4 +335,5 @@ _STORIES: dict[str, Callable[[RunFacts], list[str]]] = {
     "parallel-sampling": _parallel_sampling,
     "beams": _beams,
     "speculation": _speculation,
+    "structured": _structured,
 }

@@ -89,7 +89,8 @@ def test_the_same_scenario_gives_the_same_bytes_again(tmp_path):
 def test_a_committed_recording_is_what_the_engine_does_today(name, tmp_path):
     """If a change is intended, run tools/pictures/make_recordings.py.
 
-    In `beams`, `x-ray` and `choice`, another processor may round the last digits differently.
+    In `beams`, `x-ray`, `choice` and `structured`, another processor may round the last digits
+    differently.
     """
     command = [sys.executable, MAKE_RECORDINGS, "--out", tmp_path, "--scenario", name]
     subprocess.run(command, check=True, capture_output=True)

@@ -5,6 +5,7 @@ compared with the engine.
 """
 
 import dataclasses
+import json
 
 import pytest
 from support.docs.played_scenarios import play
@@ -21,6 +22,7 @@ from minivllm.lessons.scenarios.scenarios import (
     SCENARIOS,
     SHARED_PREFIX,
     SPECULATION,
+    STRUCTURED,
 )
 from minivllm.lessons.scenarios.stories import tell
 
@@ -123,6 +125,21 @@ def test_speculation_writes_the_same_texts_in_fewer_steps(runs, model, chat_path
         assert drafted.facts.fold.step < plain.facts.fold.step
 
 
+def test_structured_makes_records_of_the_prompts_that_fail_without_a_schema(runs, model):
+    if model != "house":
+        return  # the fake model draws without the mask
+    requests = runs[STRUCTURED.name].facts.requests
+    texts = {name: request.texts[0] for name, request in requests.items()}
+    for formed in ("ben", "dan"):
+        assert json.loads(texts[formed]).keys() == {"name", "age", "city"}
+    for plain in ("ada", "cleo"):
+        with pytest.raises(ValueError, match=r"."):
+            json.loads(texts[plain])
+    assert texts["eve"] in ("Answer: Oslo", "Answer: Paris", "Answer: Rome")
+    assert texts["finn"] == "The capital of France is Paris."
+    assert runs[STRUCTURED.name].facts.num_forced > 5
+
+
 @pytest.mark.parametrize("name", [MEMORY_PRESSURE.name, "beams"])
 def test_a_scenario_is_the_same_in_every_run(runs, model, chat_path, name):
     assert play(SCENARIOS[name], model, chat_path).events == runs[name].events
@@ -149,6 +166,8 @@ def counted(name: str, facts: RunFacts) -> list[object]:
             if not drafts:  # random weights behind a real tokenizer repeat nothing
                 return [counters.generation_tokens]
             return [accepted, drafts, counters.spec_decode_num_drafts, drafts - accepted]
+        case "structured":
+            return [facts.num_forced or "No token was forced", "of 2 texts"]
     # Each search has four beams left at its end.
     return [
         counters.forked_sequences + 2 - 2 * 4,

@@ -78,10 +78,9 @@ def _waiting(
     position, name = waiting.index(seq_id), short_name(seq_id)
     considered = model.considered()
     first = waiting[considered]
-    if sequence.deferred is not None and sequence.deferred[0] == "grammar_not_compiled":
-        if position <= considered:
-            reason = reason_to_wait(model, *sequence.deferred)
-            return f"{name} {reason}; the requests behind it may pass."
+    own = sequence.deferred
+    if position <= considered and own is not None and own[0] == "grammar_not_compiled":
+        return f"{name} {reason_to_wait(model, *own)}; the requests behind it may pass."
     reason = _first_waits(model, first)
     if position > considered:
         ahead = (

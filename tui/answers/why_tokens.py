@@ -21,6 +21,10 @@ def why_token(model: DashboardModel, event: ev.TokenExplained) -> str:
     if chosen is None:
         return f"{piece_of(model.fold, event.token_id)} was chosen for an unknown reason"
     winner = piece_of(model.fold, chosen.token_id)
+    grammar = model.explanations.grammar_at(event.seq_id, event.position)
+    if grammar is not None and grammar.num_allowed == 1:
+        said = f"{winner} is forced: the grammar refuses all other {event.vocab_size - 1:,} tokens"
+        return said + _preferred(model, event, chosen)
     if event.temperature == 0.0:
         said = f"{winner} was the most likely token ({chosen.tempered_probability:.1%})"
         said += _of_allowed(event)
@@ -30,10 +34,6 @@ def why_token(model: DashboardModel, event: ev.TokenExplained) -> str:
                 f": its logit {chosen.processed_logit:.2f} is {margin:.2f} above that of"
                 f" {piece_of(model.fold, second.token_id)}"
             )
-        return said + _preferred(model, event, chosen)
-    grammar = model.explanations.grammar_at(event.seq_id, event.position)
-    if grammar is not None and grammar.num_allowed == 1:
-        said = f"{winner} is forced: the grammar refuses all other {event.vocab_size - 1:,} tokens"
         return said + _preferred(model, event, chosen)
     if event.num_left == 1:
         return f"{winner} was the only token left{_left(event)}{_preferred(model, event, chosen)}"
@@ -85,6 +85,10 @@ def _before_the_draw(model: DashboardModel, event: ev.TokenExplained) -> str:
     )
 
 
+def _share(one: ev.TokenCandidate) -> str:
+    return f"{one.probability:.1%}" if one.probability >= 0.0005 else "less than 0.1%"
+
+
 def _of_allowed(event: ev.TokenExplained) -> str:
     cut = next((cut for cut in event.cuts if cut.name == "structured_outputs"), None)
     return "" if cut is None else f" of {plural(cut.num_left, 'token')} that the grammar allows"
@@ -117,7 +121,7 @@ def _preferred(model: DashboardModel, event: ev.TokenExplained, chosen: ev.Token
     if best.cut_by == "structured_outputs":
         return (
             f"; the model itself preferred {piece} ({best.probability:.1%}), which the grammar"
-            f" refuses, and gave {piece_of(model.fold, chosen.token_id)} {chosen.probability:.1%}"
+            f" refuses, and gave {piece_of(model.fold, chosen.token_id)} {_share(chosen)}"
         )
     because = "is masked" if best.processed_logit is None else "lost to bias or penalties"
     return f"; the model itself preferred {piece}, which {because}"

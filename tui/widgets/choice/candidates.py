@@ -106,7 +106,8 @@ def _wide_rows(
     if draws:
         stages += [f"temperature {event.temperature:g}", "after the cuts"]
     elif changed:
-        stages.append("after penalties")
+        masked = any(one.cut_by in ("structured_outputs", "min_tokens") for one in shown)
+        stages.append("after the mask" if masked else "after penalties")
     word_width, logit_width = 18, 15 if changed else 8
     room = width - 2 - word_width - logit_width - len(stages) * (_PERCENT + 2)
     room -= _LANE + 8 if draws else 0
