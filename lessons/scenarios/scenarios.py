@@ -15,40 +15,11 @@ and `beams`, no prompt may end on a block boundary: then no block would be copie
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
-from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
-
-Message = dict[str, str]
-"""`{"role": "system" | "user" | "assistant", "content": text}`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioRequest:
-    """One request, sent `after_steps` steps after the start of its wave."""
-
-    request_id: str
-    messages: tuple[Message, ...]
-    params: SamplingParams
-    after_steps: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    name: str
-    teaches: str
-    """The idea, in one sentence."""
-    watch: str
-    """What to look at while it runs, in one sentence."""
-    options: Mapping[str, object]
-    """`EngineConfig` fields that differ from their defaults."""
-    waves: tuple[tuple[ScenarioRequest, ...], ...]
-    """Requests in order of arrival. A wave starts when the previous one has ended."""
-
-    @property
-    def arrivals(self) -> tuple[ScenarioRequest, ...]:
-        return tuple(arrival for wave in self.waves for arrival in wave)
+from minivllm.lessons.scenarios.scenario import Message, Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.structured import STRUCTURED
+from minivllm.sampling_params import SamplingParams
 
 
 def _ask(
@@ -321,15 +292,6 @@ def _task(
     )
 
 
-_LOOKUP = MappingProxyType(
-    {
-        "method": "ngram",
-        "num_speculative_tokens": 4,
-        "prompt_lookup_max": 4,
-        "prompt_lookup_min": 2,
-    }
-)
-
 SPECULATION = Scenario(
     name="speculation",
     teaches=(
@@ -346,7 +308,14 @@ SPECULATION = Scenario(
             "max_num_seqs": 4,
             "max_num_batched_tokens": 96,
             "max_model_len": 384,
-            "speculative_config": _LOOKUP,
+            "speculative_config": MappingProxyType(
+                {
+                    "method": "ngram",
+                    "num_speculative_tokens": 4,
+                    "prompt_lookup_max": 4,
+                    "prompt_lookup_min": 2,
+                }
+            ),
         }
     ),
     waves=(
@@ -359,71 +328,6 @@ SPECULATION = Scenario(
             _task("finn", "Repeat four times: robot dragon lighthouse baker", after_steps=28),
             _task("gil", "Repeat three times: Monday bread tulip Paris", after_steps=48),
             _task("hana", "Write a JSON record for Hana, 27, from Tokyo.", after_steps=64),
-        ),
-    ),
-)
-
-_WORD: Mapping[str, str] = MappingProxyType({"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"})
-_AGE: Mapping[str, object] = MappingProxyType({"type": "integer", "minimum": 0, "maximum": 120})
-_PERSON = StructuredOutputsParams(
-    json={
-        "type": "object",
-        "properties": {"name": {**_WORD}, "age": {**_AGE}, "city": {**_WORD}},
-        "required": ["name", "age", "city"],
-        "additionalProperties": False,
-    },
-    # At most one space between two parts: the house model has learned to write one.
-    whitespace_pattern=" ?",
-)
-
-
-def _formed(
-    request_id: str,
-    question: str,
-    form: StructuredOutputsParams | None,
-    *,
-    temperature: float = 0.0,
-    after_steps: int = 0,
-) -> ScenarioRequest:
-    """A question with a grammar for its answer, or without; the seed is the same for all."""
-    params = SamplingParams(temperature=temperature, seed=2, max_tokens=64, structured_outputs=form)
-    return ScenarioRequest(
-        request_id=request_id,
-        messages=({"role": "user", "content": question},),
-        params=params,
-        after_steps=after_steps,
-    )
-
-
-_RECORD, _WHO = "Write a JSON record for Hana, 27, from Tokyo.", "Who is Hana, 27, from Tokyo?"
-_CAPITAL = "What is the capital of France?"
-_ANSWERS = ("Answer: Oslo", "Answer: Paris", "Answer: Rome")
-
-STRUCTURED = Scenario(
-    name="structured",
-    teaches="A grammar masks every token that would break the form, so a weak model can be parsed.",
-    watch=(
-        "ben's record fits its schema where ada's breaks; forced words, in blue, take no step of"
-        " their own."
-    ),
-    options=SPECULATION.options,
-    waves=(
-        (
-            _formed("ada", _RECORD, None, temperature=1.6),
-            _formed("ben", _RECORD, _PERSON, temperature=1.6),
-        ),
-        (
-            _task("gil", "Tell me a story about a dragon.", max_tokens=160),
-            _formed("cleo", _WHO, None),
-            _formed("dan", _WHO, _PERSON),
-            # The model wants to begin with `The`, and finn's form lets it.
-            _formed("eve", _CAPITAL, StructuredOutputsParams(choice=[*_ANSWERS])),
-            _formed(
-                "finn",
-                _CAPITAL,
-                StructuredOutputsParams(regex=r"The capital of France is [A-Z][a-z]+\."),
-                after_steps=12,
-            ),
         ),
     ),
 )

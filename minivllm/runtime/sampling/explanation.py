@@ -110,8 +110,10 @@ def explain(
     # For a single row, NumPy is several times faster than torch.
     raw = logits.numpy(force=True)
     allowed = raw if processed is logits else processed.numpy(force=True)
-    # A mask can leave fewer tokens than that; the largest of the others would be any of them.
-    ids = {token_id, *(one for one in _largest(allowed, NUM_BEST) if allowed[one] > -math.inf)}
+    ids = {token_id, *_largest(allowed, NUM_BEST)}
+    if sequence.request.grammar is not None:
+        # It often leaves fewer tokens than that; then the others are any refused ones.
+        ids = {one for one in ids if allowed[one] > -math.inf}
     if allowed is not raw:
         ids.update(_largest(raw, _NUM_BEST_OF_MODEL))
     final, draws, num_left = {token_id: 1.0}, {}, 1
