@@ -85,6 +85,12 @@ COURSE = (
         ("blockmap", "timelines", "step_history"),
     ),
     Concept(
+        "structured output: automaton, mask, forced tokens",
+        "grammar",
+        ("token-mask",),
+        ("choice", "step_history"),
+    ),
+    Concept(
         "the way to vLLM: the same names",
         "way-to-vllm",
         ("block-pool", "token-budget"),

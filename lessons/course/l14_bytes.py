@@ -60,7 +60,7 @@ def run(L: Teacher) -> Script:
     yield L.say(
         "Try it: `minivllm bench quality` measures what fewer bits cost in quality, and `minivllm"
         " bench memory` the bytes. The header of the dashboard shows how many bytes a token reads."
-        " The last lesson compares all you have seen with vLLM."
+        " The next lesson says which tokens may come at all."
     )
 
 

@@ -226,6 +226,23 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ("minivllm/runtime/kv_cache.py#KVCacheSpec", "how many bytes a block takes"),
             ),
         ),
+        "grammar": Picks(
+            "A mask makes an answer fit its form: how it is found, what it costs, what it forces.",
+            (13, 15, 17, 21, 23),
+            "structured-output",
+            (
+                (
+                    "minivllm/structured_output/reference.py#RegexAutomaton",
+                    "from a pattern to the tokens that it allows",
+                ),
+                (
+                    "minivllm/structured_output/grammar.py#StructuredOutputGrammar",
+                    "the same with llguidance, brought to a sequence's tokens",
+                ),
+                ("minivllm/runtime/sampling/grammar_bitmask.py", "the mask on the logits"),
+                ("minivllm/speculation/grammar.py#GrammarProposer", "forced tokens as drafts"),
+            ),
+        ),
         "way-to-vllm": Picks(
             "Which names and options are vLLM's, and what vLLM has in addition.",
             (6, 11, 14, 22),

@@ -118,6 +118,17 @@ def vocabulary_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
     return [bytes_of(token_id) for token_id in range(tokenizer.vocab_size)]
 
 
+def bitmask(token_ids: Collection[int], vocab_size: int) -> bytes:
+    """Return the allowed tokens as bits: token i is bit i % 8 of byte i // 8.
+
+    Bit 0 is the lowest one of its byte. There are as many bytes as all tokens need.
+    """
+    mask = bytearray(-(-vocab_size // 8))
+    for token_id in token_ids:
+        mask[token_id // 8] |= 1 << token_id % 8
+    return bytes(mask)
+
+
 # ---- reading a byte ----
 
 
@@ -137,6 +148,7 @@ def _after(state: RegexState, byte: int) -> RegexState:
 
 
 def _may_end(state: RegexState) -> bool:
+    """Whether the empty text fits what is left of an expression."""
     match state:
         case _Byte():
             return False

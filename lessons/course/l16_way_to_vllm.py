@@ -1,4 +1,4 @@
-"""Lesson 15: what carries over to vLLM, what is only here, and what vLLM has in addition."""
+"""Lesson 16: what carries over to vLLM, what is only here, and what vLLM has in addition."""
 
 from dataclasses import fields, replace
 from importlib import import_module
@@ -18,7 +18,7 @@ COMPUTED, LEFT = 12, 4
 HEADS, GPUS = 8, 4
 
 
-@lesson(15, "way-to-vllm", "The way to vLLM", minutes=10, pages=23, needs=("serving", "bytes"))
+@lesson(16, "way-to-vllm", "The way to vLLM", minutes=10, pages=23, needs=("serving", "grammar"))
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(

@@ -1,0 +1,377 @@
+"""Lesson 15: what a grammar does to the distribution, and which tokens it gives for nothing."""
+
+import json
+
+from minivllm.events import types as ev
+from minivllm.lessons.shown.masks import (
+    mask_figure,
+    names,
+    next_bytes,
+    num_common,
+    percent,
+    states_figure,
+)
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.measure import token_steps
+from minivllm.lessons.teacher.script import Script, Teacher, lesson
+from minivllm.sampling_params import StructuredOutputsParams
+from minivllm.structured_output.reference import RegexAutomaton, bitmask, vocabulary_bytes
+
+RECORD = "Write a JSON record for Hana, 27, from Tokyo."
+CAPITAL = "What is the capital of France?"
+CITIES = ("Oslo", "Paris", "Rome")
+SENTENCE = r"The capital of France is (Oslo|Paris|Rome)\."
+YES_OR_NO = "(yes|no)+"
+HOT = {"temperature": 1.6, "seed": 2, "max_tokens": 40, "ignore_eos": False}
+WORD = {"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": WORD,
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+        "city": WORD,
+        "favourite_food": {"enum": ["bread", "nuts"]},
+    },
+    "required": ["name", "age", "city", "favourite_food"],
+    "additionalProperties": False,
+}
+LOOKUP = {
+    "method": "ngram",
+    "num_speculative_tokens": 4,
+    "prompt_lookup_max": 4,
+    "prompt_lookup_min": 2,
+}
+BITS = 8
+
+
+@lesson(
+    15, "grammar", "What a grammar does to the distribution", minutes=12, pages=33,
+    needs=("tokens", "speculation"),
+)  # fmt: skip
+def run(L: Teacher) -> Script:
+    free, formed = _engine(L, "without a grammar"), _engine(L, "with a schema")
+    free.add("ada", RECORD, chat=True, **HOT)
+    free.run()
+    L.show(free)
+    yield L.say(
+        "A program that reads an answer needs a **form** that it can rely on: JSON, a date, one of"
+        " three words. A prompt can only ask for it. A **grammar** makes sure. This lesson shows"
+        " how it works, and what it cannot do.",
+        focus="finished",
+    )
+    yield L.say(
+        f"`ada` asks `{RECORD}`, at a temperature of {HOT['temperature']}, which is too hot for"
+        " this small model. No program can read her answer:",
+        figure=(free.text("ada"),),
+    )
+    L.check("her answer is not JSON", not _is_json(free.text("ada")))
+    yield from _an_automaton(L)
+    vocabulary = vocabulary_bytes(free.engine.tokenizer)
+    yield from _tokens(L, vocabulary, sorted(free.engine.tokenizer.eos_token_ids))
+    yield from _the_mask(L, free, formed, len(vocabulary))
+    yield from _the_distribution(L)
+    yield from _forced_tokens(L)
+    yield from _what_a_mask_costs(L, vocabulary)
+    yield L.say(
+        "In the code: `minivllm/structured_output/reference.py` is the automaton,"
+        " `grammar.py` beside it the library's, and `minivllm/speculation/grammar.py` drafts"
+        " forced tokens. In vLLM: `vllm/v1/structured_output`. The options are"
+        " `structured_outputs` in both, and `response_format` over HTTP."
+    )
+    yield L.say(
+        "Try it: `minivllm demo --scenario structured` asks the same questions with a grammar and"
+        " without. Select a request on the Choice screen (key 7) and see what was refused. The"
+        " exercise `token-mask` lets you write the automaton. The last lesson compares all with"
+        " vLLM."
+    )
+
+
+def _an_automaton(L: Teacher) -> Script:
+    automaton = RegexAutomaton(YES_OR_NO)
+    yield L.predict(
+        f"A regular expression can be read as a machine: it takes one byte after the other, and"
+        f" knows what may come next. The pattern is `{YES_OR_NO}`, and the text so far is `no`. How"
+        " many different bytes may come next?",
+        answer=lambda: len(next_bytes(automaton, "no")),
+        unit="byte",
+        why={
+            0: "The `+` means once or more, so another word may follow.",
+            1: "Two words may follow, with two different first bytes.",
+        },
+        otherwise="Which words may follow, and with which byte does each begin?",
+        because="`y` and `n`. The text may end here, too: that is a second thing to know.",
+    )
+    L.check(
+        "after a refused byte, nothing can ever follow",
+        not next_bytes(automaton, "nox") and not next_bytes(automaton, "noxy"),
+    )
+    yield L.say(
+        "What is left of the pattern is the **state** of the machine. It is all that a grammar has"
+        " to remember about a text. A byte that does not fit leads to **nothing**, and there is no"
+        " way back.",
+        figure=states_figure(automaton, ("", "n", "no", "ye", "nox")),
+    )
+
+
+def _tokens(L: Teacher, vocabulary: list[bytes | None], ends: list[int]) -> Script:
+    automaton = RegexAutomaton(YES_OR_NO)
+    allowed = {
+        text: automaton.allowed_tokens(automaton.advance(automaton.start, text), vocabulary)
+        for text in (b"", b"n", b"no")
+    }
+    yield L.predict(
+        f"But a model draws **tokens**, {len(vocabulary):,} of them here. A token is allowed if"
+        " the machine can read all its bytes. For the first token,"
+        f" {names(vocabulary, allowed[b''])} are allowed: words need not be whole tokens. How many"
+        " tokens are allowed after `n`?",
+        answer=lambda: len(allowed[b"n"]),
+        unit="token",
+        why={
+            1: "`o` is one. A token may also reach into the next word: `n`, then `on`.",
+            len(allowed[b""]): "These were for the first token.",
+        },
+        otherwise="The next byte must be `o`, but a token may have more bytes.",
+        because=(
+            f"{names(vocabulary, allowed[b'n'])}. Tokens do not care for the borders of a grammar."
+        ),
+    )
+    yield L.predict(
+        f"This model has {len(ends)} tokens that end a text. After `no`, the tokens"
+        f" {names(vocabulary, allowed[b'no'])} can follow. How many tokens are allowed in all?",
+        answer=lambda: len(_allowed(automaton, b"no", vocabulary, ends)),
+        unit="token",
+        why={
+            len(allowed[b"no"]): "The text may also end here.",
+            len(ends): "The text may also go on.",
+        },
+        otherwise="The text may go on, or end.",
+        because="**End-of-sequence** is allowed only where the text may end, so none ends too soon.",
+    )
+    L.check(
+        "after `n`, no end token is allowed",
+        _allowed(automaton, b"n", vocabulary, ends) == allowed[b"n"],
+    )
+
+
+def _allowed(
+    automaton: RegexAutomaton, text: bytes, vocabulary: list[bytes | None], ends: list[int]
+) -> list[int]:
+    return automaton.allowed_tokens(automaton.advance(automaton.start, text), vocabulary, ends)
+
+
+def _the_mask(L: Teacher, free: LessonEngine, formed: LessonEngine, vocab_size: int) -> Script:
+    yield L.predict(
+        f"The answer to *which tokens?* is a **mask**: one bit for each of {vocab_size:,} tokens."
+        " How many bytes is that?",
+        answer=lambda: len(bitmask([], vocab_size)),
+        unit="byte",
+        why={vocab_size: "That would be a byte for each token; a byte has 8 bits."},
+        otherwise="A byte has 8 bits.",
+        because="A refused token gets the logit -inf, before temperature, top-k and top-p.",
+    )
+    form = StructuredOutputsParams(json=_schema("name", "age", "city"), whitespace_pattern=" ?")
+    formed.add("ada", RECORD, chat=True, structured_outputs=form, **HOT)
+    L.show(formed)
+    yield L.predict(
+        "Now `ada` asks again, with a JSON schema, at the same temperature and with the same random"
+        f" numbers. Before, she got `{free.text('ada')[:24]}…` and then noise. The schema allows"
+        " every age up to 120. Does she get 27, which she asked for?",
+        before=formed.run,
+        answer=lambda: "yes" if '"age": 27' in formed.text("ada") else "no",
+        choices=("yes", "no"),
+        focus="finished",
+        why={"no": "The mask removed only noise, and the model still chooses the rest."},
+        because=lambda: f"She gets `{formed.text('ada')}`.",
+    )  # fmt: skip
+    L.check("with the schema, her answer is JSON", _is_json(formed.text("ada")))
+
+
+def _the_distribution(L: Teacher) -> Script:
+    engine = _engine(L, "three cities")
+    choice = StructuredOutputsParams(choice=list(CITIES))
+    engine.add("bob", CAPITAL, chat=True, ignore_eos=False, structured_outputs=choice)
+    engine.step()
+    event = engine.events_of(ev.TokenExplained)[0]
+    left = [one for one in event.candidates if one.cut_by is None]
+    best = max(left, key=lambda one: one.probability)
+    total = best.probability / best.tempered_probability
+    L.choose("bob")
+    yield L.say(
+        f"What does a mask do to the probabilities? `bob` asks `{CAPITAL}`, and may answer only"
+        f" {', '.join(CITIES[:-1])} or {CITIES[-1]}. These are the candidates for his first token.",
+        focus="choice",
+        figure=mask_figure(engine, event)[:7],
+    )
+    word = engine.fold.token_pieces[best.token_id]
+    yield L.predict(
+        f"The model gave `{word}` {percent(best.probability)}, and all allowed tokens together"
+        f" {percent(total)}. The mask keeps their proportions, and makes them add up to 100 %. What"
+        f" is the probability of `{word}` then?",
+        answer=lambda: round(100 * best.tempered_probability, 1),
+        unit="%",
+        tolerance=0.05,
+        why={100: "Other tokens are allowed, too."},
+        otherwise=f"{percent(best.probability)} of {percent(total)}.",
+        because="A mask is a cut like top-k, but it does not ask how likely a token was.",
+    )
+    yield L.predict(
+        "So what does bob answer, greedily, with only these three cities to choose from?",
+        before=engine.run,
+        answer=lambda: engine.text("bob"),
+        choices=CITIES,
+        why={
+            "Paris": (
+                "The model knows it, but has learned to say it at the end of a sentence, and not as"
+                " a first word."
+            )
+        },
+        otherwise="The model never begins an answer with a city.",
+        because="The mask forced the model off its path, and on a strange one it only guesses.",
+    )
+    yield from _the_models_own_form(L, engine)
+
+
+def _the_models_own_form(L: Teacher, other: LessonEngine) -> Script:
+    engine = _engine(L, "a sentence")
+    form = StructuredOutputsParams(regex=SENTENCE)
+    engine.add("bob", CAPITAL, 16, chat=True, ignore_eos=False, structured_outputs=form)
+    yield L.predict(
+        f"Now the pattern is `{SENTENCE}`. It allows the same three cities. What does he answer?",
+        before=engine.run,
+        answer=lambda: next(city for city in CITIES if city in engine.text("bob")),
+        choices=CITIES,
+        focus="slots",
+        why={other.text("bob"): "Here each token up to the city is what the model wanted anyway."},
+        otherwise="Each token up to the city is what the model wanted anyway.",
+        because="Here the mask changed nothing: the model wrote its own sentence.",
+    )
+    L.check("the two forms give different cities", other.text("bob") not in engine.text("bob"))
+    yield L.say(
+        "This is the honest part: **a grammar checks the form, and never what is true**. It can"
+        " force words that the model finds very unlikely, and all later words follow them. So ask"
+        " for the form in the prompt, too, and choose one that the model would write itself."
+    )
+
+
+def _forced_tokens(L: Teacher) -> Script:
+    plain = _engine(L, "one token a step")
+    jumping = _engine(L, "jump-forward", speculative_config=LOOKUP)
+    form = StructuredOutputsParams(json=SCHEMA, whitespace_pattern=" ?")
+    for engine in (plain, jumping):
+        engine.add(
+            "cleo", RECORD, 60, chat=True, ignore_eos=False, structured_outputs=form
+        )  # fmt: skip
+    plain.run()
+    L.show(plain)
+    steps, states = len(set(token_steps(plain, "cleo"))), plain.events_of(ev.GrammarState)
+    yield L.predict(
+        "`cleo` asks with a schema that also requires a property `favourite_food`. When her text is"
+        ' `{"`, how many tokens can follow?',
+        answer=lambda: states[1].num_allowed,
+        focus="choice",
+        unit="token",
+        why={
+            4: "The properties come in the order of the schema, so only `name` can come first.",
+            2: "`n` fits, too; but where one text must follow, only its usual tokens are allowed.",
+        },
+        otherwise="Which property comes first?",
+        because="The token is **forced**. Whatever the model wants, there is nothing to choose.",
+    )
+    num_forced = sum(state.forced for state in states)
+    L.check(f"{num_forced} of her {len(states)} tokens were forced", num_forced > 3)
+    L.show(jumping)
+    yield L.predict(
+        f"Her answer took {steps} steps, and {num_forced} of its {len(states)} tokens were forced."
+        " With lesson 13's drafts, the forced ones can be drafted without any model. How many steps"
+        " does the answer take then?",
+        before=jumping.run,
+        answer=lambda: len(set(token_steps(jumping, "cleo"))),
+        focus="step_history",
+        unit="step",
+        tolerance=0.2,
+        why={
+            steps: "A step with right drafts gives several tokens.",
+            1: "Between forced tokens there are choices, and a choice needs the model.",
+        },
+        otherwise="A step gives the drafts in a row, and one token of the model.",
+        because=lambda: "The same tokens: forced drafts are never wrong. This is **jump-forward**.",
+    )
+    yield L.say(
+        "Look at her text. After `Tokyo` the model wanted to close the record, and the schema did"
+        " not let it: one property was still missing. What the model wrote in its place fits the"
+        " form, and makes no sense. **Forced off its path**, even a right answer can go wrong.",
+        figure=(jumping.text("cleo"),),
+    )
+    L.check("both answers are equal", plain.output_tokens("cleo") == jumping.output_tokens("cleo"))
+    yield from _rolling_back(L, jumping)
+
+
+def _rolling_back(L: Teacher, engine: LessonEngine) -> Script:
+    encode = engine.engine.tokenizer.encode
+    read, now = encode('{"name": "Hana", "age": 27, '), encode('{"name": "Hana", "age": 30')
+    common = num_common(read, now)
+    yield L.predict(
+        f"But other drafts can be wrong. The grammar has read the {len(read)} tokens of"
+        ' `{"name": "Hana", "age": 27, `, and the text became `{"name": "Hana", "age": 30`: the'
+        f" first {common} tokens are the same. How many tokens must the grammar **roll back**?",
+        answer=lambda: len(read) - common,
+        unit="token",
+        why={
+            len(read): "What both have in common is still right.",
+            0: "It would go on behind a text that does not exist.",
+        },
+        otherwise="All that it has read behind the common part.",
+        because=(
+            "So nobody has to tell a grammar what was rejected or preempted: before each mask, it"
+            " compares."
+        ),
+    )
+
+
+def _what_a_mask_costs(L: Teacher, vocabulary: list[bytes | None]) -> Script:
+    pieces = [piece for piece in vocabulary if piece]
+    yield L.say(
+        f"What does a mask cost? Our automaton reads all {sum(map(len, pieces)):,} bytes of the"
+        " vocabulary for each mask, and a large model has fifty times as many. The library"
+        " `llguidance` keeps the tokens in a **tree**: tokens that begin alike share a branch, and"
+        " a refused byte refuses the whole branch.",
+        focus="slots",
+    )
+    branch = [piece for piece in pieces if piece.startswith(b"A")]
+    yield L.predict(
+        f"The grammar allows only texts that begin with `A`. Our automaton tries {len(pieces):,}"
+        " tokens. The tree refuses all other first bytes at once, and walks one branch. How many"
+        " tokens are in it?",
+        answer=lambda: len(branch),
+        unit="token",
+        tolerance=0.5,
+        why={len(pieces): "Only tokens that begin with `A` are in that branch."},
+        otherwise="Few tokens begin with the same byte.",
+        because=(
+            "So a mask takes microseconds. It must be ready when the logits are, for each sequence"
+            " and each step."
+        ),
+    )
+    L.check("most tokens are not looked at", len(branch) < len(pieces) / 10)
+
+
+def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
+    return L.engine(
+        name,
+        num_blocks=16,
+        block_size=8,
+        **{"max_num_seqs": 2, "max_num_batched_tokens": 64, "explain_tokens": True, **options},
+    )
+
+
+def _schema(*names: str) -> dict[str, object]:
+    properties = {name: SCHEMA["properties"][name] for name in names}
+    return {**SCHEMA, "properties": properties, "required": list(names)}
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""Automata and masks as text drawings, for lesson 15."""
+
+from collections.abc import Sequence as Seq
+
+from minivllm.events import types as ev
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.structured_output.reference import NOTHING, RegexAutomaton
+from minivllm.text import visible
+
+
+def next_bytes(automaton: RegexAutomaton, text: str) -> list[str]:
+    """The ASCII characters that may follow `text`."""
+    state = automaton.advance(automaton.start, text.encode())
+    return [chr(one) for one in range(128) if automaton.advance(state, bytes([one])) != NOTHING]
+
+
+def states_figure(automaton: RegexAutomaton, texts: Seq[str]) -> tuple[str, ...]:
+    """For each text: which bytes may follow, and whether the text may end."""
+    rows = ["text so far   next byte   may end"]
+    for text in texts:
+        state = automaton.advance(automaton.start, text.encode())
+        follow = " ".join(next_bytes(automaton, text)) or "nothing"
+        ends = "yes" if automaton.may_end(state) else "no"
+        rows.append(f"{text or '(none)':14}{follow:12}{ends}")
+    return tuple(rows)
+
+
+def names(vocabulary: Seq[bytes | None], token_ids: Seq[int]) -> str:
+    """Tokens as names: `n` `ye`."""
+    pieces = [(vocabulary[one] or b"<end>").decode(errors="replace") for one in token_ids]
+    return " ".join(f"`{visible(piece)}`" for piece in pieces)
+
+
+def mask_figure(engine: LessonEngine, event: ev.TokenExplained) -> tuple[str, ...]:
+    """The candidates of a token: the model's probability, and the one behind the mask."""
+    pieces = engine.fold.token_pieces
+    rows = ["token         the model   after the mask"]
+    for one in sorted(event.candidates, key=lambda one: -one.probability):
+        refused = one.cut_by == "structured_outputs"
+        after = "refused" if refused else percent(one.tempered_probability)
+        word = visible(pieces.get(one.token_id, str(one.token_id)))
+        rows.append(f"{word:12}{percent(one.probability):>11}   {after:>14}")
+    return tuple(rows)
+
+
+def percent(share: float) -> str:
+    """`75.0 %`; three digits for small shares."""
+    return f"{100 * share:.1f} %" if share >= 0.1 else f"{100 * share:.3g} %"
+
+
+def num_common(read: Seq[int], wanted: Seq[int]) -> int:
+    """How many tokens two lists have in common, from the first on."""
+    pairs = enumerate(zip(read, wanted, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(read), len(wanted)))
