@@ -118,6 +118,7 @@ VIEWS: dict[PanelName, PanelPlace] = {
     "timelines": PanelPlace("Requests", "requests"),
     "step_history": PanelPlace("Steps", "scheduler"),
     "finished": PanelPlace("Finished", "overview"),
+    "choice": PanelPlace("The choice", "choice"),
 }
-SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare")
-"""In the order of their keys, 1 to 6."""
+SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
+"""In the order of their keys, 1 to 7."""

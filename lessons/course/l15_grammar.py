@@ -161,7 +161,7 @@ def _allowed(
 
 def _the_mask(L: Teacher, free: LessonEngine, formed: LessonEngine, vocab_size: int) -> Script:
     yield L.predict(
-        f"The answer to *which tokens?* is a **mask**: one bit for each of {vocab_size:,} tokens."
+        f"What a grammar says before each token is a **mask**: one bit for each of {vocab_size:,} tokens."
         " How many bytes is that?",
         answer=lambda: len(bitmask([], vocab_size)),
         unit="byte",

@@ -228,7 +228,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "grammar": Picks(
             "A mask makes an answer fit its form: how it is found, what it costs, what it forces.",
-            (13, 15, 17, 21, 23),
+            (13, 14, 18, 20, 25),
             "structured-output",
             (
                 (
