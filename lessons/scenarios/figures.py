@@ -82,7 +82,7 @@ def _structured(facts: RunFacts) -> _Numbers:
     formed = sum(request.form is not None for request in facts.requests.values())
     return (
         (formed, f"of {plural(len(facts.requests), 'request')} with a grammar"),
-        (facts.num_forced, "forced tokens without their own step"),
+        (facts.num_forced, "forced, without a step"),
         (_tokens_per_step(facts), "tokens a step"),
     )
 

@@ -19,7 +19,7 @@ from minivllm.tui.widgets.requests.grammar_words import put_grammar
 from minivllm.tui.widgets.requests.slot_words import put_prompt, put_text
 
 _FOR_REFUSED = 100
-"""Minimum width to draw the token that a grammar refused."""
+"""Minimum width to draw the token that a grammar refused; half of it for a row without blocks."""
 _LONGEST_TABLE = 128
 """Maximum number of blocks of a table to format, so that a frame stays cheap."""
 
@@ -151,7 +151,7 @@ def _slot(
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
         put_prompt(row, model, sequence)
         under = Row(width).put("     ")
-        put_grammar(under, model, seq_id, narrow=width < _FOR_REFUSED)
+        put_grammar(under, model, seq_id, narrow=width < _FOR_REFUSED // 2)
         put_text(under, model, seq_id, confidence)
         return [row.line(), under.line()]
     blocks_width = 13 if width < 100 else 22
