@@ -123,6 +123,26 @@ SPECULATIONS = [
 ]
 
 
+@pytest.mark.parametrize("speculative_config", SPECULATIONS)
+def test_a_model_that_wants_to_end_must_wait_until_its_grammar_may(
+    generate: Callable[..., FollowedRun], house, speculative_config: SpeculativeConfig | None
+) -> None:
+    ends = house.tokenizer.eos_token_ids
+    eager = {"logit_bias": dict.fromkeys(ends, 100.0), "temperature": 1.0}
+    forms = [{"regex": "[a-z]{5,9}"}, {"choice": ["fox", "fox and hen"]}, FORMS[0]]
+    run = generate(
+        [("A fox", form, eager) for form in forms], speculative_config=speculative_config
+    )
+    ((word,), (choice,), (record,)) = (run.outputs[f"r{number}"] for number in range(3))
+    # The first token after which the text may end is its last one, before the end token.
+    assert word[-1] in ends and re.fullmatch("[a-z]{5,9}", house.tokenizer.decode(word[:-1]))
+    assert len(house.tokenizer.decode(word[:-2])) < 5
+    assert choice[-1] in ends and house.tokenizer.decode(choice) == "fox"
+    jsonschema_rs.validate(json.loads(FORMS[0]["json"]), json.loads(house.tokenizer.decode(record)))
+    assert all(ends.isdisjoint(tokens[:-1]) for tokens in (word, choice, record))
+    assert {event.reason for event in run.of(ev.RequestFinished)} == {"stop"}
+
+
 LONG = [
     {"json": {"type": "array", "items": {"type": "integer"}, "minItems": 40}},
     {"regex": r"(yes, |no, |é){40}", },

@@ -29,7 +29,7 @@ def _bytes(tokens: list[str | None]) -> list[bytes | None]:
 
 @behaviour(
     "a text may end where nothing more is needed",
-    task=1,
+    task=4,
     points=2,
     hint="Does the empty text fit the pattern? Go through its parts: which of them can be empty?",
     cases=lambda draw: {"pattern": _pattern(draw)},
@@ -44,7 +44,7 @@ def ends(case: Case) -> Iterator[str]:
 
 @behaviour(
     "reading a byte leaves what must follow it",
-    task=2,
+    task=3,
     points=4,
     hint="Write down what is left after each byte of the text. Where is the first difference?",
     cases=lambda draw: {"pattern": _pattern(draw), "text": draw.text(LETTERS, 1, 5)},
@@ -74,7 +74,7 @@ def _vocabulary_case(draw: Draw) -> Case:
 
 @behaviour(
     "a token is allowed if all its bytes can be read",
-    task=3,
+    task=1,
     points=3,
     hint="Take the first token that differs, and read its bytes one after the other.",
     cases=_vocabulary_case,
@@ -92,7 +92,7 @@ def allows(case: Case) -> Iterator[str]:
 
 @behaviour(
     "end tokens are allowed exactly where the text may end",
-    task=3,
+    task=1,
     points=2,
     hint="May this text end? Then each end token is in the list, in the order of the ids.",
     cases=_vocabulary_case,
@@ -118,7 +118,7 @@ def _mask_case(draw: Draw) -> Case:
 
 @behaviour(
     "a mask has a bit for each token",
-    task=4,
+    task=2,
     points=2,
     hint="Which byte is the token's bit in, and which bit of that byte is it?",
     cases=_mask_case,
