@@ -30,6 +30,11 @@ RIGHT = [
     ),
     ("top-p", "mass_before < top_p * total", "mass_before / total < top_p"),
     ("few-bits", "round((weight - minimum) / scale)", "int((weight - minimum) / scale + 0.5)"),
+    (
+        "token-mask",
+        "_either([left, _after(rest, byte)]) if _may_end(first) else left",
+        "_either([left, _after(rest, byte) if _may_end(first) else NOTHING])",
+    ),
 ]
 
 NAMELESS = [
