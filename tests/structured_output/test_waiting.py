@@ -98,6 +98,9 @@ BAD = [
     ({"regex": "a(?=b)"}, "look-around"),
     ({"regex": r"[^\s\S]"}, "fits no text"),
     ({"regex": "(" * 30_000 + "a" + ")" * 30_000}, "regex"),
+    ({"regex": "(((a{1000}){1000}){1000})"}, "too complex"),
+    ({"regex": "x+(a|aa|aaa|aaaa){5000}"}, "too complex"),
+    ({"choice": [f"{number}x" for number in range(10**4)]}, "too complex"),
     ({"regex": "\ud800"}, "regex"),
     ({"grammar": 'start: "a" start'}, "no way to end"),
     ({"grammar": "start: foo"}, "foo"),
@@ -126,6 +129,17 @@ def test_a_form_that_cannot_work_is_refused_before_anything_changes(house) -> No
         assert word in message and message.endswith(".") and "\n" not in message
         assert len(message) < 400
     assert run.engine.inspect() == before and run.events == []
+
+
+def test_a_schema_may_be_a_long_chain_of_references(generate) -> None:
+    """In a thread with the usual stack, this ends the process."""
+    chain = {str(i): {"anyOf": [{"$ref": f"#/$defs/{i + 1}"}]} for i in range(2000)}
+    schema = {"$ref": "#/$defs/0", "$defs": {**chain, "2000": {"enum": ["end"]}}}
+    run = generate([("A fox", {"json": schema}, {})])
+    assert run.engine.tokenizer.decode(run.outputs["r0"][0]) == '"end"'
+    schema["$defs"]["2000"] = {"$ref": "#/$defs/0"}
+    with pytest.raises(InvalidSamplingParamsError):
+        run.engine.grammars.prepare(StructuredOutputsParams(json=schema))
 
 
 @pytest.mark.parametrize("params", [{"min_tokens": 1}, {"ignore_eos": True}, {"beam_width": 2}])
