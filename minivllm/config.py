@@ -185,9 +185,9 @@ class EngineConfig:
     CUDA, the memory that a profiling run leaves free.
     """
     kv_cache_dtype: KVCacheDtype = "auto"
-    """Type of the stored keys and values. `auto`: the model's dtype. `int8_per_token_head`, or
-    `int8` for short: one byte per number, and a float32 scale for each token and head; it changes
-    numbers slightly, so it can change tokens.
+    """Type of the stored keys and values. `auto`: the model's dtype. `bfloat16`: two bytes per
+    number. `int8_per_token_head`, or `int8` for short: one byte per number, and a float32 scale for
+    each token and head. Both change numbers slightly, so they can change tokens.
     """
     enable_prefix_caching: bool | None = None
     """Whether to reuse cached blocks of equal prompt prefixes. None: True for the paged allocator,

@@ -67,6 +67,11 @@ class Exercise(NamedTuple):
         return f"{self.module.rpartition('.')[2]}.py"
 
     @property
+    def runs_in_engine(self) -> bool:
+        """Whether an engine runs the student's code; a module of the lessons runs by itself."""
+        return not self.module.startswith("minivllm.lessons.")
+
+    @property
     def wrong_files(self) -> list[Path]:
         return sorted((self.folder / "wrong").glob("*.py"))
 

@@ -50,11 +50,14 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         yield from _failure(failed)
         yield from _advice(result, failed)
     elif result.passed:
-        yield (
-            "Passed: the engine and the dashboard run on your code. See it with `minivllm"
-            f" exercise demo {name}`."
-        )
-        yield f"The engine's own code: {result.exercise.source_file}"
+        if result.exercise.runs_in_engine:
+            yield (
+                "Passed: the engine and the dashboard run on your code. See it with `minivllm"
+                f" exercise demo {name}`."
+            )
+        else:
+            yield "Passed: your code gives the results of our own."
+        yield f"Our own code: {result.exercise.source_file}"
 
 
 def _failure(failed: BehaviourResult) -> Iterator[str]:

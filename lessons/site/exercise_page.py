@@ -44,11 +44,12 @@ def exercise_page(exercise: Exercise) -> str:
 
 
 def _begin(exercise: Exercise) -> str:
+    use = ", and the engine runs with your code" if exercise.runs_in_engine else ""
     return f"""\
 About {exercise.minutes} minutes, after lesson \
 {link_to(find_lesson(str(exercise.lesson)), "../tutorial/")}. \
 You write a part of
-`{engine_file(exercise)}`, and the engine runs with your code.
+`{engine_file(exercise)}`{use}.
 
 <!-- not run: makes a folder in the reader's home; \
 tests/exercises/test_cli_exercise.py begins and checks exercises -->
@@ -129,6 +130,10 @@ def _hints(exercise: Exercise) -> str:
 
 
 def _run(exercise: Exercise) -> str:
+    in_engine = f"""\
+minivllm exercise diff {exercise.name}      # the dashboard, at the first step that differs
+minivllm exercise demo {exercise.name}      # the dashboard's demo on your code
+"""
     return f"""\
 ## How to run it
 
@@ -136,9 +141,7 @@ def _run(exercise: Exercise) -> str:
 tests/exercises/test_cli_exercise.py begins and checks exercises -->
 ```sh
 minivllm exercise check {exercise.name}     # red at first; shows the smallest failing case
-minivllm exercise diff {exercise.name}      # the dashboard, at the first step that differs
-minivllm exercise demo {exercise.name}      # the dashboard's demo on your code
-minivllm exercise next
+{in_engine if exercise.runs_in_engine else ""}minivllm exercise next
 ```
 
 [All exercises](index.md)

@@ -28,8 +28,8 @@ ENGINE_HELP = {
     "gpu_memory_utilization": "on a GPU: fraction of its memory for weights, activations and cache",
     "kv_cache_memory_bytes": "bytes for the KV cache",
     "kv_cache_dtype": (
-        "type of stored keys and values; auto: the model's; int8 (int8_per_token_head): about a"
-        " quarter of float32's memory, for slightly different numbers"
+        "type of stored keys and values; auto: the model's; bfloat16: half of float32's memory, and"
+        " int8 (int8_per_token_head) about a quarter, for slightly different numbers"
     ),
     "enable_chunked_prefill": "split long prompts into chunks that share steps with requests",
     "kv_cache_allocator": (

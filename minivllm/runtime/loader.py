@@ -12,10 +12,10 @@ import torch
 from minivllm.config import EngineConfig, KVCacheDtype
 from minivllm.errors import ConfigError
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
-from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.checkpoint.weights import file_bytes, stream_weights
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, random_weights
-from minivllm.runtime.model.linear_backend import slow_bfloat16
+from minivllm.runtime.model.linear_backend import CpuMatrix, slow_bfloat16
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.progress import (
     OnRead,
@@ -24,6 +24,7 @@ from minivllm.runtime.progress import (
     print_progress,
     uncounted,
 )
+from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.store.provenance import PLAIN_DTYPES, provenance_of
@@ -96,13 +97,26 @@ def load_model(
         random_weights(model_config, config.seed) if dummy else stream_weights(directory, on_read)
     )
     decoder.load_weights(weights if config.quantization is None else _quantize_int8(weights))
-    if decoder.weight_bytes - decoder.stored_bytes > _MANY_BYTES:
+    # Some formats of GGUF become float32 while they are read, before the decoder counts bytes.
+    stored = decoder.stored_bytes if dummy else min(decoder.stored_bytes, file_bytes(directory))
+    if decoder.weight_bytes - stored > _MANY_BYTES:
         progress(
-            f"The weights are {name.partition(' ')[0]}, {format_bytes(decoder.stored_bytes)}, but"
+            f"The weights are {name.partition(' ')[0]}, {format_bytes(stored)}, but"
             f" run as {str(dtype).removeprefix('torch.')}, {format_bytes(decoder.weight_bytes)}:"
-            " only linear_backend 'cpu' with dtype 'float32' runs them as they are stored."
+            f" {_why_unpacked(config, decoder)}"
         )
     return LoadedModel(config.model, model_config, decoder.eval(), tokenizer, device, dtype, name)
+
+
+def _why_unpacked(config: EngineConfig, decoder: Decoder) -> str:
+    """Return the end of a sentence: why the weights do not run as they are stored."""
+    in_float32 = decoder.device.type == "cpu" and decoder.weight_dtype == torch.float32
+    if in_float32 and isinstance(decoder.embed_tokens.matrix, CpuMatrix):
+        kinds = [name.upper() for name, kind in FORMATS.items() if kind.block_size > 1]
+        return f"the CPU kernel reads {', '.join(kinds)} and plain numbers only."
+    if in_float32 and config.linear_backend == "auto":
+        return "the CPU kernels cannot run on this machine, and `minivllm doctor` says why."
+    return "only linear_backend 'cpu' with dtype 'float32' runs them as they are stored."
 
 
 def _refuse_quantized(config: EngineConfig, dtype: str) -> None:
@@ -136,6 +150,6 @@ def _choose_device(asked: str) -> torch.device:
 
 def _choose_dtype(asked: str, model_config: ModelConfig, device: torch.device) -> torch.dtype:
     if asked == "auto":
-        # Our CPU kernels are float32 only, and float32 can be checked exactly (decision 70).
+        # float32 over stored weights needs no more memory, and can be checked exactly (decision 70).
         asked = "float32" if device.type == "cpu" else model_config.dtype
     return getattr(torch, asked)

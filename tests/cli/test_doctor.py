@@ -1,6 +1,7 @@
 """`minivllm doctor`: each check on a good and a bad machine, and the exit status."""
 
 import io
+import platform
 import re
 import subprocess
 import sys
@@ -132,6 +133,14 @@ def test_a_failed_compiler_is_a_note_with_its_reason(monkeypatch):
     assert finding.state == "note"
     assert finding.text.startswith("there is no C compiler")
     assert "install gcc" in finding.text
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs an x86-64 processor and gcc")
+def test_a_processor_without_avx2_is_told_that_weights_are_unpacked(monkeypatch):
+    monkeypatch.setenv("CC", "gcc -mno-avx512f -mno-avx2")
+    finding = machine.check_compiler()
+    assert finding.state == "ok"
+    assert finding.text.endswith("no AVX2, so oneDNN multiplies, and weights become float32")
 
 
 def memory_of(root: Path, kilobytes: int) -> Path:

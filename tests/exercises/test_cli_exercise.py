@@ -98,6 +98,20 @@ def test_the_demo_of_verified_drafts_verifies_drafts_with_the_students_file(home
     assert re.search(r"[1-9]\d* drafts, 0 of them right", told)
 
 
+def test_an_exercise_that_no_engine_runs_is_not_said_to_run_in_one(home, capsys):
+    assert main(["exercise", "start", "few-bits"]) == 0
+    bits = find_exercise("few-bits")
+    (home / "workspace" / "few-bits" / bits.student_file).write_text(bits.source)
+    assert main(["exercise", "demo"]) == 2
+    assert (
+        "No engine runs quantize.py: `minivllm exercise check few-bits`" in capsys.readouterr().err
+    )
+    assert main(["exercise", "check"]) == 0
+    told = capsys.readouterr().out
+    assert "Passed: your code gives the results of our own." in told
+    assert "exercise demo" not in told and str(bits.source_file) in told
+
+
 def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home, capsys):
     root = Path(__file__).resolve().parents[2]
     for words, fact in (

@@ -300,6 +300,11 @@ def _diff(args: argparse.Namespace) -> int:
 def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
+    if not exercise.runs_in_engine:
+        raise ExerciseError(
+            f"No engine runs {exercise.student_file}: `minivllm exercise check {exercise.name}`"
+            " runs it by itself."
+        )
     file = _workspace(args).submission(exercise).file
     command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", exercise.name, str(file)]
     return subprocess.run([*command, "--model", args.model]).returncode

@@ -23,7 +23,12 @@ from minivllm.runtime.cpu.load import load_cpu_ops
 ops = load_cpu_ops()
 x = torch.linspace(-2, 2, 64).reshape(2, 32)
 assert torch.allclose(ops.silu_and_mul(x), reference_ops.silu_and_mul(x), atol=1e-5)
-print("bfloat16 runs on AMX" if ops.bf16_uses_amx else "no AMX, so bfloat16 runs on float32 units")
+if not ops.linear_is_fast:
+    print("no AVX2, so oneDNN multiplies, and weights become float32")
+elif ops.bf16_uses_amx:
+    print("bfloat16 runs on AMX")
+else:
+    print("no AMX, so bfloat16 runs on float32 units")
 """
 
 
@@ -42,8 +47,10 @@ def check_compiler() -> Finding:
     except subprocess.TimeoutExpired:
         return advice("compiler", f"took over {COMPILER_SECONDS} seconds ({slower})")
     if tried.returncode == 0:
-        bf16 = tried.stdout.strip()
-        return ok("compiler", f"the C kernels were compiled and compute the right numbers; {bf16}")
+        extent = tried.stdout.strip()
+        return ok(
+            "compiler", f"the C kernels were compiled and compute the right numbers; {extent}"
+        )
     last = (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[-1]
     reason = last.rpartition("CpuKernelsError: ")[2].rstrip(".")
     return advice("compiler", f"{reason}: install gcc, or set CC to it ({slower})")

@@ -65,7 +65,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         default=DEFAULT_DTYPE,
         choices=dtypes,
-        help=f"type of weights and KV cache (default: {DEFAULT_DTYPE})",
+        help=f"type of the computation and KV cache (default: {DEFAULT_DTYPE})",
     )
     parser.add_argument(
         "--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)"

@@ -59,6 +59,13 @@ def weight_entries(path: Path) -> list[WeightEntry]:
     return gguf_entries(read_gguf_header(path, arrays=False))
 
 
+def file_bytes(directory: Path) -> int:
+    """Return the bytes of all weights in the checkpoint's files; reads only the headers."""
+    return sum(
+        entry.num_bytes for path in weight_files(directory) for entry in weight_entries(path)
+    )
+
+
 def _plain(entry: TensorEntry) -> Callable[[torch.Tensor], torch.Tensor]:
     return partial(_decode, _TORCH_DTYPES[entry.dtype], entry.shape)
 

@@ -57,6 +57,10 @@ def test_the_cpu_kernel_stores_the_same_bits_as_torch(kind):
     slow, fast = (one.backend(kv_cache_dtype=kind) for one in (case, same))
     for x in (case, same):
         x.key[3], x.value[2, 1], x.key[1, 0, 5] = 0.0, 1e-9, float("nan")
+        # In the middle between two steps: of int8 with a scale of 1, and of bfloat16.
+        x.key[0, 0] = torch.arange(case.head_size) + 0.5
+        x.key[0, 0, -1] = 127.0
+        x.value[0, 0, :2] = torch.tensor([257.0, 259.0]) / 256
         x.run(slow if x is case else fast)
     ours, theirs = (
         torch.cat(one.read_blocks(0, [*range(case.num_blocks)])) for one in (fast, slow)

@@ -1,7 +1,9 @@
 """Weights as stored: every format gives the tokens of the same weights in float32."""
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +16,11 @@ from support.model.gguf_files import write_gguf
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError, ModelIntegrityError
 from minivllm.lab.bench.throughput.weights_gguf import write_stored_copy
+from minivllm.runtime import loader
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.loader import LoadedModel, load_model
+from minivllm.runtime.model import linear_backend
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.model.linear_backend import CpuMatrix
 from minivllm.runtime.model.model_config import ModelConfig
@@ -121,6 +125,35 @@ def test_weights_take_the_bytes_that_the_file_stores(house, tmp_path, monkeypatc
     assert model.weight_bytes == pytest.approx(model.decoder.stored_bytes, rel=0.1)
     table = model.decoder.embed_tokens.matrix.num_bytes
     assert model.decoder.bytes_per_token == model.weight_bytes - table, "the head is not tied"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "is_fast", "sentence"),
+    [
+        ("Q5_0", {}, True, "are Q5_0, .* run as float32, .* reads Q8_0, Q4_0, .* plain numbers"),
+        ("Q4_1", {}, False, "cannot run on this machine, and `minivllm doctor` says why"),
+        ("Q4_1", {"linear_backend": "torch"}, True, "only linear_backend 'cpu' with dtype"),
+        ("Q4_1", {"dtype": "bfloat16"}, True, "run as bfloat16, .* with dtype 'float32' runs"),
+        ("Q4_1", {}, True, None),
+    ],
+)
+def test_weights_that_take_more_memory_than_their_file_are_reported_with_the_reason(
+    kind, options, is_fast, sentence, house, tmp_path, monkeypatch
+):
+    if not isinstance(house.decoder.embed_tokens.matrix, CpuMatrix):
+        pytest.skip("only our CPU kernel multiplies by stored weights")
+    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
+    monkeypatch.setattr(loader, "_MANY_BYTES", 50_000)
+    if not is_fast:
+        ops = SimpleNamespace(linear_is_fast=False)
+        monkeypatch.setattr(linear_backend, "load_cpu_ops", lambda: ops)
+    write_gguf(tmp_path / "model.gguf", type_=GGMLQuantizationType[kind])
+    said: list[str] = []
+    config = EngineConfig(model=str(tmp_path / "model.gguf"), device="cpu", **options)
+    load_model(config, said.append)
+    said = [line for line in said if line.startswith("The weights are")]
+    assert len(said) == (sentence is not None)
+    assert sentence is None or re.search(sentence, said[0])
 
 
 def test_int8_takes_a_byte_for_each_weight_and_names_what_it_was_made_from(house):

@@ -28,9 +28,10 @@ class Header(Panel, can_focus=False):
         " virtual clock, as in lessons), and the share of all prompt tokens that came from"
         " the prefix cache. PICTURE PAUSED: the engine goes on, and space plays the picture."
         " ENGINE PAUSED: the engine waits, and p resumes it. Blocks are in use, cached (free,"
-        " but a prompt can still hit them) or empty; at the end, the memory of those in use. A"
-        " click on a number opens a screen with details; a click on the right end pauses or"
-        " plays the picture, or resumes the engine."
+        " but a prompt can still hit them) or empty; on a wide line, the memory of those in use."
+        " MiB/token: the weights that a step reads, for one sequence as for many. A click on a"
+        " number opens a screen with details; a click on the right end pauses or plays the"
+        " picture, or resumes the engine."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -39,10 +40,10 @@ class Header(Panel, can_focus=False):
         row.put(" minivllm  " if width >= 100 else "", "accent*")
         gap = "   " if width >= 100 else "  "
         for fact in self._facts(model, width):
-            if sum(cell_len(text) for text, _ in fact) + len(gap) <= row.room:
+            if sum(cell_len(text) for text, _ in fact) < row.room:
                 for text, style in fact:
                     row.put(text, style)
-                row.put(gap)
+                row.put("", width=len(gap))
         row.put("", width=row.room)
         row.room += cell_len(badge[0]) + 2
         text, style = badge
@@ -146,15 +147,20 @@ class Header(Panel, can_focus=False):
             yield _opens("scheduler", (f"{rate:,.0f}", "text*"), (" tok/s", "muted"))
         if hits is not None:
             yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"))
-        yield _opens("requests", *_count(counters.num_preemptions, "preempted"))
-        yield _opens("blocks", *_count(counters.evicted_blocks, "evicted"))
+        # Without preemptions, the zero gives way to the bytes of weights that a step reads.
+        preempted = _opens("requests", *_count(counters.num_preemptions, "preempted"))
+        if counters.num_preemptions:
+            yield preempted
+        if num_bytes := model.header.bytes_per_token:
+            yield [(format_memory(num_bytes), "text*"), ("/token", "muted")]
         if block_bytes := model.header.block_bytes:
             total = format_memory(len(model.fold.blocks) * block_bytes)
             used = format_memory(use.used * block_bytes)
             kind = " int8" if model.header.kv_cache_dtype.startswith("int8") else ""
             yield _opens("blocks", (used, "text*"), (f" of {total}{kind}", "muted"))
-        if num_bytes := model.header.bytes_per_token:
-            yield [("reads ", "muted"), (format_memory(num_bytes), "text*"), (" a token", "muted")]
+        if not counters.num_preemptions:
+            yield preempted
+        yield _opens("blocks", *_count(counters.evicted_blocks, "evicted"))
 
 
 def _opens(screen: str, *spans: Span) -> list[Span]:
