@@ -72,7 +72,8 @@ class SpeculativeConfig:
     """Speculative decoding: how a sequence's next tokens are drafted, so that one step of the model
     can verify several.
 
-    Drafts change no token, at any temperature. Raises `ConfigError` for an invalid value.
+    In float32 with our CPU kernels, drafts change no token, at any temperature; elsewhere, two
+    logits that nearly tie may swap. Raises `ConfigError` for an invalid value.
     """
 
     method: SpeculativeMethod

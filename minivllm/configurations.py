@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from minivllm.config import SpeculativeConfig
 from minivllm.errors import ConfigError
 
 _NGRAM = MappingProxyType(
@@ -31,6 +32,8 @@ PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "kv-int8": {"kv_cache_dtype": "int8_per_token_head"},
         "plain": {"speculative_config": None},
         "ngram": {"speculative_config": _NGRAM},
+        # Only a draft model of the same vocabulary can be right, so there is no default.
+        "draft_model": {"speculative_config": None},
         # 50 ms is visible next to a step's time, but short enough for a user. Servers with dynamic
         # batching often have such a delay.
         "delay": {"batch_delay": 0.05},
@@ -55,8 +58,11 @@ class Configuration:
         return options
 
 
-def parse_configuration(name: str) -> Configuration:
-    """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict."""
+def parse_configuration(name: str, drafts: SpeculativeConfig | None = None) -> Configuration:
+    """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
+
+    drafts: what the part of its method, `ngram` or `draft_model`, stands for; `draft_model` needs it
+    """
     options: dict[str, object] = {}
     chosen_by: dict[str, str] = {}
     for part in name.split("+"):
@@ -69,4 +75,12 @@ def parse_configuration(name: str) -> Configuration:
                     " out."
                 )
             options[option], chosen_by[option] = value, part
+    drafting = chosen_by.get("speculative_config")
+    if drafts is not None and drafts.method == drafting:
+        options["speculative_config"] = drafts
+    elif drafting == "draft_model":
+        raise ConfigError(
+            f"{name!r} does not say which draft model: add --speculative-config"
+            ' \'{"method": "draft_model", "model": NAME, "num_speculative_tokens": 4}\'.'
+        )
     return Configuration(name, options)

@@ -19,6 +19,7 @@
 
 #include <math.h>
 #include "kv_kinds.h"
+#include "operations.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -322,17 +323,19 @@ static void attend_task(const void *job, int64_t item) {
 
 /* Run all parts of a layer, level by level: parts[level_ends[i - 1]] to parts[level_ends[i] - 1]
    are level i.
+   work: the parts, as attention_work.py writes them
    query, out: [num_rows, num_kv_heads * group, head_size]; query_stride: between rows of the query
    cache: [num_blocks, block_size] rows of this kind (kv_kinds.h), keys and values of a token
    largest, total: [num_rows, num_kv_heads * group], a row's softmax state between its parts */
 void attend(const float *query, int64_t query_stride, const char *cache,
-            const int64_t *block_tables, const int64_t *rows, const struct part *parts,
+            const int64_t *block_tables, const int64_t *rows, const void *work,
             const int64_t *level_ends, int64_t num_levels, float *out, float *largest, float *total,
             int64_t num_kv_heads, int64_t group, int64_t head_size, int64_t block_size,
             int64_t kind, float scale, int64_t num_threads) {
     const struct step step = {query, cache, block_tables, rows, out, largest, total,
                               query_stride, num_kv_heads, group, head_size, block_size, kind,
                               scale};
+    const struct part *parts = work;
     if (!num_levels) return;
     int64_t num_products = 0;
     for (const struct part *part = parts; part < parts + level_ends[num_levels - 1]; part++)

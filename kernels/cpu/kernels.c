@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include "kv_kinds.h"
+#include "operations.h"
 #include "threads.h"
 #include "vector.h"
 

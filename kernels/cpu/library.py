@@ -44,6 +44,14 @@ _SIGNATURES = {
     "rows_of_packed": (*[_POINTER] * 3, *[_INT] * 4),
     "linear": (*[_POINTER] * 4, *[_INT] * 5),
     "linear_bf16": (*[_POINTER] * 4, *[_INT] * 4),
+    "run_layers": (
+        *[_POINTER] * 2,
+        *[_FLOAT] * 2,
+        *[_POINTER] * 8,
+        _INT,
+        *[_POINTER] * 3,
+        *[_INT] * 2,
+    ),
     "attend": (_POINTER, _INT, *[_POINTER] * 5, _INT, *[_POINTER] * 3, *[_INT] * 5, _FLOAT, _INT),
 }
 

@@ -191,6 +191,34 @@ class CpuOps:
             KINDS.index(cache.dtype), scale, torch.get_num_threads(),
         )  # fmt: skip
 
+    def run_layers(
+        self,
+        layers: torch.Tensor,
+        shape: torch.Tensor,
+        eps: float,
+        scale: float,
+        hidden: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
+        slots: torch.Tensor,
+        work: tuple[torch.Tensor, ...],
+        workspace: torch.Tensor,
+    ) -> None:
+        """Run all layers of a decoder and change `hidden`: [num_rows, hidden_size] in place.
+
+        layers, shape: int64, the structs of layers.c (`CpuLayers`)
+        cos_sin, slots: as in `rotary_and_cache`
+        work: the tensors of `attend`, from `parts` to `total`
+        workspace: float32, of the size that layers.c requires
+        """
+        parts, level_ends, rows, block_tables, largest, total = work
+        self._library.run_layers(
+            layers.data_ptr(), shape.data_ptr(), eps, scale, hidden.data_ptr(),
+            cos_sin[0].data_ptr(), cos_sin[1].data_ptr(), slots.data_ptr(),
+            block_tables.data_ptr(), rows.data_ptr(), parts.data_ptr(), level_ends.data_ptr(),
+            len(level_ends), largest.data_ptr(), total.data_ptr(), workspace.data_ptr(),
+            len(hidden), torch.get_num_threads(),
+        )  # fmt: skip
+
 
 def why_unsupported(dtype: torch.dtype, head_size: int) -> str | None:
     """Return why the kernels do not support a dtype and head size; None if they do."""

@@ -46,7 +46,8 @@ ENGINE_HELP = {
         " priority"
     ),
     "speculative_config": (
-        "draft tokens and verify several in one step, which changes no token; for example"
+        "draft tokens and verify several in one step; in float32 with minivllm's CPU kernels, this"
+        " changes no token, elsewhere logits that nearly tie may give another one; for example"
         ' \'{"method": "ngram", "num_speculative_tokens": 4}\''
     ),
     "attention_backend": (

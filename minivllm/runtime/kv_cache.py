@@ -95,7 +95,7 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
 
         raise ConfigError(
             f"{format_memory(max(num_bytes, 0))} for the KV cache cannot hold even one block of"
-            f" {spec.block_size} tokens ({format_memory(spec.bytes_per_block)}); raise"
+            f" {spec.block_size} tokens ({format_memory(spec.bytes_per_block)}{_drafts(spec)}); raise"
             " kv_cache_memory_bytes (on CUDA also gpu_memory_utilization) or lower block_size."
         )
     return num_blocks
@@ -111,10 +111,21 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
         from minivllm.text import format_memory  # late: it imports rich
 
         raise ConfigError(
-            f"A KV cache of {num_blocks} blocks needs {format_memory(need)} but"
+            f"A KV cache of {num_blocks} blocks needs {format_memory(need)}"
+            f"{_drafts(spec, num_blocks)} but"
             f" {format_memory(available)} are free; lower num_gpu_blocks_override or"
             " kv_cache_memory_bytes."
         )
+
+
+def _drafts(spec: KVCacheSpec, num_blocks: int = 1) -> str:
+    """Name the draft model's share of `num_blocks` blocks, if there is a draft model."""
+    if not spec.draft_bytes_per_block:
+        return ""
+    from minivllm.text import format_memory  # late: it imports rich
+
+    size = format_memory(num_blocks * spec.draft_bytes_per_block)
+    return f", of which the draft model needs {size}"
 
 
 def default_cpu_cache_bytes() -> int:

@@ -80,7 +80,8 @@ class ModelRunner:
         self._ops = choose_ops(config.custom_ops, self.attention_backend, model.device)
         self.num_blocks = self._settle_num_blocks()
         self._attention = self._make_attention(self.num_blocks)
-        self._forward = partial(_run_decoder, model.decoder, self._attention, self._ops)
+        self._run_modules = partial(_run_decoder, model.decoder, self._attention, self._ops)
+        self._forward = self._fuse_layers() or self._run_modules
         self._decode_graphs = (
             self._make_decode_graphs() if has_decode_graphs(self.attention_backend) else None
         )
@@ -243,6 +244,17 @@ class ModelRunner:
         self._model.decoder.compute_logits(hidden[: self._config.max_num_seqs], self._ops)
 
     # ---- what runs the decoder ----
+
+    def _fuse_layers(self) -> Callable[..., torch.Tensor] | None:
+        """Return what runs all layers in one call, if all their operations are our C kernels."""
+        if self.attention_backend != "cpu" or self._config.custom_ops not in (None, ["all"]):
+            return None
+        from minivllm.runtime.cpu.layers import CpuLayers
+
+        decoder = self._model.decoder
+        if not CpuLayers.supports(decoder):
+            return None
+        return CpuLayers(decoder, self._attention, self._spec)
 
     def _make_decode_graphs(self) -> DecodeGraphs:
         device = self._model.device

@@ -67,6 +67,16 @@ def test_the_same_memory_in_int8_has_more_blocks_and_preempts_less(capsys):
     assert f"{a['num_blocks']} and {b['num_blocks']} blocks" in table
 
 
+def test_a_model_that_drafts_for_itself_is_always_right_and_needs_fewer_steps(capsys):
+    drafts = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 3}
+    sides = ("--a", "plain", "--b", "draft_model", "--scenario", "burst")
+    budget = ("--kv-budget", str(1 << 22))
+    result, _ = compare(capsys, *sides, *budget, "--speculative-config", json.dumps(drafts))
+    a, b = result["a"], result["b"]
+    assert a["draft_acceptance"] is None and b["draft_acceptance"] == 1.0
+    assert b["steps"] < a["steps"] and result["identical_requests"] == 1.0
+
+
 def test_a_plot_shows_both_sides(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "compare.svg"
@@ -82,6 +92,11 @@ def test_a_plot_shows_both_sides(capsys, tmp_path):
         ("--a buddy", "the unknown part 'buddy'"),
         ("--a paged --b contiguous --scenario parallel-sampling", "cannot share"),
         ("--a paged --b contiguous --scenario burst --kv-budget 40960", "cache has"),
+        ("--a plain --b draft_model", "does not say which draft model"),
+        (
+            '--a plain --b paged --speculative-config {"method":"ngram","num_speculative_tokens":2}',
+            "neither side has the part ngram",
+        ),
         # Less than one reservation of 512 tokens.
         ("--scenario burst --kv-budget 163840", "reserves max_model_len"),
     ],

@@ -4,6 +4,7 @@ The tokens of tiny random models are a hard case: no token is much more likely t
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -50,9 +51,18 @@ SAMPLING = st.fixed_dictionaries(
         "prompt_logprobs": st.sampled_from([None, 1]),
     }
 )
-REQUESTS = st.lists(
-    st.tuples(st.integers(1, len(STEM)), SAMPLING, st.integers(0, 8)), min_size=1, max_size=6
+PROMPTS = st.one_of(
+    st.integers(1, len(STEM)).map(lambda length: STEM[:length]),
+    st.lists(st.integers(0, 255), min_size=1, max_size=24),
+    # A pattern that repeats, so that lookups match.
+    st.builds(
+        lambda pattern, times, tail: [*pattern * times, *tail],
+        st.lists(st.integers(0, 255), min_size=1, max_size=5),
+        st.integers(2, 4),
+        st.lists(st.integers(0, 255), max_size=4),
+    ),
 )
+REQUESTS = st.lists(st.tuples(PROMPTS, SAMPLING, st.integers(0, 8)), min_size=1, max_size=6)
 """(tokens of the prompt, sampling, the step in which it arrives)"""
 
 
@@ -97,9 +107,9 @@ def tokens_of(
     step = 0
     while late or engine.has_unfinished_requests():
         while late and late[0][1][2] <= step:
-            number, (length, sampling, _) = late.pop(0)
+            number, (token_ids, sampling, _) = late.pop(0)
             params = SamplingParams(**sampling, output_kind=RequestOutputKind.FINAL_ONLY)
-            engine.add_request(f"r{number}", {"prompt_token_ids": STEM[:length]}, params)
+            engine.add_request(f"r{number}", {"prompt_token_ids": token_ids}, params)
         for output in engine.step():
             found[output.request_id] = [completion(one) for one in output.outputs]
         step += 1
@@ -115,20 +125,26 @@ def completion(output: CompletionOutput) -> Completion:
     return Completion(output.token_ids, output.text, *reasons, logprobs)
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    requests=REQUESTS,
-    speculation=speculative(),
-    num_blocks=st.integers(26, 40),
-    budget=st.integers(8, 64),
-    caching=st.booleans(),
-)
-def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(
+def random_traffic(max_examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Call a test with `max_examples` loads, the same in every run."""
+    draw = given(
+        requests=REQUESTS,
+        speculation=speculative(),
+        num_blocks=st.integers(26, 40),
+        budget=st.integers(8, 64),
+        caching=st.booleans(),
+    )
+    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    how = settings(
+        max_examples=max_examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=checks,
+    )
+    return lambda test: how(draw(test))
+
+
+def check_random_traffic(
     tiny: LoadedModel, requests, speculation, num_blocks: int, budget: int, caching: bool
 ) -> None:
     options = {
@@ -144,6 +160,17 @@ def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(
         assert accepted == counters.spec_decode_num_draft_tokens
 
 
+@random_traffic(25)
+def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, **load) -> None:
+    check_random_traffic(tiny, **load)
+
+
+@pytest.mark.slow
+@random_traffic(200)
+def test_much_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, **load) -> None:
+    check_random_traffic(tiny, **load)
+
+
 @pytest.mark.parametrize("method", ["ngram", "draft_model"])
 @pytest.mark.parametrize("backend", ["torch", "cpu", "triton:split", "triton:unified"])
 def test_every_attention_backend_verifies_several_rows_of_a_sequence(
@@ -153,7 +180,7 @@ def test_every_attention_backend_verifies_several_rows_of_a_sequence(
     config |= {"prompt_lookup_min": 1} if method == "ngram" else {"model": "tiny-random"}
     num_tokens = 4 if backend.startswith("triton") else 20  # kernels are interpreted
     requests = [
-        (len(STEM), {"temperature": t, "max_tokens": num_tokens, "seed": 3}, 0) for t in (0.0, 1.0)
+        (STEM, {"temperature": t, "max_tokens": num_tokens, "seed": 3}, 0) for t in (0.0, 1.0)
     ]
     options = {"num_gpu_blocks_override": 20, "attention_backend": backend}
     plain, _ = tokens_of(tiny, requests, **options)
@@ -162,7 +189,7 @@ def test_every_attention_backend_verifies_several_rows_of_a_sequence(
 
 
 def test_preempted_sequences_draft_again_and_keep_their_tokens(tiny: LoadedModel) -> None:
-    requests = [(18, {"temperature": 0.7, "max_tokens": 60, "seed": i}, i) for i in range(4)]
+    requests = [(STEM, {"temperature": 0.7, "max_tokens": 60, "seed": i}, i) for i in range(4)]
     spec = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 5}
     options = {"num_gpu_blocks_override": 14}
     plain, before = tokens_of(tiny, requests, **options)

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minivllm.cli.loading import loading
+from minivllm.cli.options import speculative_config
 from minivllm.config import EngineConfig
-from minivllm.configurations import PARTS, parse_configuration
+from minivllm.configurations import PARTS, Configuration, parse_configuration
+from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.common.report import (
     add_json_argument,
@@ -70,6 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scenario", choices=TRACE_NAMES, default=TRACE_NAMES[0], help="(default: %(default)s)"
     )
     parser.add_argument(
+        "--speculative-config",
+        type=speculative_config,
+        metavar="JSON",
+        help="how the side with the part ngram or draft_model drafts; the part draft_model needs it",
+    )
+    parser.add_argument(
         "--kv-budget",
         type=positive_int,
         metavar="BYTES",
@@ -91,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    sides = [parse_configuration(args.a), parse_configuration(args.b)]
+    sides = _parse_sides(args)
     if args.plot is not None:
         check_plot(Path(args.plot))
     common = {"model": args.model, "dtype": args.dtype, "seed": args.seed}
@@ -121,6 +129,19 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         plot_comparison(f"{trace.name} on {args.model}, {_blocks(runs)}", measured, Path(args.plot))
     return 0
+
+
+def _parse_sides(args: argparse.Namespace) -> list[Configuration]:
+    drafts = args.speculative_config
+    sides = [parse_configuration(name, drafts) for name in (args.a, args.b)]
+    if drafts is not None and all(
+        side.options.get("speculative_config") is not drafts for side in sides
+    ):
+        raise ConfigError(
+            f"--speculative-config has the method {drafts.method}, but neither side has the part"
+            f" {drafts.method}: use, for example, --a plain --b {drafts.method}."
+        )
+    return sides
 
 
 def _bytes_of_blocks(config: EngineConfig, model: "LoadedModel") -> int:

@@ -120,11 +120,11 @@ class CpuMatrix:
             else join_rows(weight)
         )
         memory = memory or LargePages()
-        self._packed = PackedMatrix([pack(part, memory) for part in parts], parts[0].in_features)
+        self.packed = PackedMatrix([pack(part, memory) for part in parts], parts[0].in_features)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """See `Matrix.multiply`."""
-        output = self._ops.linear(x.contiguous(), self._packed)
+        output = self._ops.linear(x.contiguous(), self.packed)
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
@@ -132,12 +132,12 @@ class CpuMatrix:
 
         The engine checks token ids when a request arrives.
         """
-        return self._ops.rows_of_packed(self._packed, indices.contiguous())
+        return self._ops.rows_of_packed(self.packed, indices.contiguous())
 
     @property
     def num_bytes(self) -> int:
         """See `Matrix.num_bytes`."""
-        return self._packed.num_bytes
+        return self.packed.num_bytes
 
 
 class Bf16CpuMatrix(CpuMatrix):
@@ -145,7 +145,7 @@ class Bf16CpuMatrix(CpuMatrix):
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """See `Matrix.multiply`."""
-        output = self._ops.linear_bf16(x.contiguous(), self._packed)
+        output = self._ops.linear_bf16(x.contiguous(), self.packed)
         return output if bias is None else output.add_(bias)
 
 

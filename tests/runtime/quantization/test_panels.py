@@ -83,6 +83,6 @@ def test_the_parts_of_a_matrix_can_have_different_formats(build):
 @pytest.mark.parametrize("name", FORMATS)
 def test_panels_are_as_large_as_the_checkpoint(name):
     weight = random_weight(name, 64, 512)
-    (panels,) = CpuMatrix([weight])._packed.panels
+    (panels,) = CpuMatrix([weight]).packed.panels
     # q4_k's scales of six bits take a byte.
     assert panels.data.nbytes <= weight.num_bytes * (1.03 if name == "q4_k" else 1)

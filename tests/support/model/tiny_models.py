@@ -44,6 +44,9 @@ def make_peer(name: str) -> transformers.PreTrainedModel:
         case "llama":
             config = transformers.LlamaConfig(**_SIZES, tie_word_embeddings=True, pad_token_id=0)
             peer = transformers.LlamaForCausalLM(config)
+        case "llama-heads-of-16":  # the C kernels need multiples of 16
+            config = transformers.LlamaConfig(**_SIZES, head_dim=16)
+            peer = transformers.LlamaForCausalLM(config)
         case "llama3-rope-and-biases":
             config = transformers.LlamaConfig(
                 **_SIZES, attention_bias=True, rope_parameters=_LLAMA3_ROPE

@@ -2,7 +2,8 @@
 
 This module uses the engine's internals, so that the engine needs no code for measurements. Time
 between nested parts counts for the part around them: `layers` gets the time between the decoder's
-modules, and `step` that of the engine's loop. A method of which the engine keeps a bound copy (the
+modules, and `step` that of the engine's loop. On a CPU, all layers are one call that has no parts
+(`CpuLayers`), so a watched step runs them one operation at a time and takes longer. A method of which the engine keeps a bound copy (the
 runner's `_forward`) cannot be watched; modules can, because they look up their hooks at each call.
 """
 
@@ -64,5 +65,10 @@ def watch_parts(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
             (attention.o_proj, "o_proj"),
         ]
         modules += [(mlp, "silu"), (mlp.gate_up_proj, "gate_up_proj"), (mlp.down_proj, "down_proj")]
-    with watcher.methods(methods), watcher.modules(modules):
-        yield
+    forward = runner._forward
+    runner._forward = runner._run_modules
+    try:
+        with watcher.methods(methods), watcher.modules(modules):
+            yield
+    finally:
+        runner._forward = forward

@@ -1,0 +1,58 @@
+"""All layers in one call of C give the bits of the decoder's own loop, which calls each kernel."""
+
+import pytest
+import torch
+from support.model.one_thread import one_thread
+from support.model.tiny_models import (
+    PEERS,
+    PlannedRunner,
+    config_of,
+    load_into_ours,
+    make_peer,
+    steps_of_all_kinds,
+)
+
+from minivllm.runtime.cpu.layers import CpuLayers
+from minivllm.runtime.model.decoder import Decoder
+
+__all__ = ["one_thread"]
+
+ONE_BY_ONE = ["rms_norm", "silu_and_mul", "rotary_and_cache"]
+"""All kernels by name: the same operations, but not fused to one call."""
+
+
+@pytest.mark.parametrize("kv_cache_dtype", ["auto", "int8"])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_one_call_gives_the_bits_of_the_kernels_one_by_one(kv_cache_dtype: str, num_threads: int):
+    peer = make_peer("llama-heads-of-16")
+    decoder = Decoder(config_of(peer), torch.float32, "cpu")
+    # The products of queries, keys and values are then of parts in two formats.
+    decoder.load_weights(
+        (name, weight.bfloat16() if "k_proj" in name else weight)
+        for name, weight in peer.state_dict().items()
+    )
+    options = {"attention_backend": "cpu", "kv_cache_dtype": kv_cache_dtype, "max_num_seqs": 4}
+    fused = PlannedRunner(decoder, **options)
+    plain = PlannedRunner(decoder, **options, custom_ops=ONE_BY_ONE)
+    assert isinstance(fused.runner._forward, CpuLayers)
+    assert not isinstance(plain.runner._forward, CpuLayers)
+    threads_before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        steps = zip(steps_of_all_kinds(fused), steps_of_all_kinds(plain), strict=True)
+        assert all(torch.equal(ours, theirs) for ours, theirs in steps)
+    finally:
+        torch.set_num_threads(threads_before)
+    for ours, theirs in zip(
+        fused.runner._attention.kv_caches, plain.runner._attention.kv_caches, strict=True
+    ):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", [*PEERS, "llama-heads-of-16"])
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_only_our_matrices_without_biases_and_head_norms_run_in_one_call(name: str, backend: str):
+    decoder = load_into_ours(make_peer(name), linear_backend=backend)
+    assert CpuLayers.supports(decoder) == (
+        backend == "cpu" and name.startswith("llama") and "bias" not in name
+    )
