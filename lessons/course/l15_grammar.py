@@ -45,7 +45,7 @@ BITS = 8
 
 
 @lesson(
-    15, "grammar", "What a grammar does to the distribution", minutes=12, pages=33,
+    15, "grammar", "What a grammar does to the distribution", minutes=12, pages=34,
     needs=("tokens", "speculation"),
 )  # fmt: skip
 def run(L: Teacher) -> Script:

@@ -34,6 +34,7 @@ EQUIVALENT = {
         "no case has a cache of 2^31 numbers",
     'self._held_back = ""  ->  pass':
         "after a stop the sequence has ended, and nobody feeds or flushes any more",
+    "return False  ->  pass": "None counts as False, too",
 }  # fmt: skip
 """Changes without an effect, with the reason."""
 

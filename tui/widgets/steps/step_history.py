@@ -27,10 +27,10 @@ class StepHistory(Panel):
     HELP_TITLE = "Steps"
     HELP_TEXT = (
         "One row per step: its token budget as a bar with the letters of the sequences"
-        " (prefill in reverse, + for several, ? for drafts, ! if forced; older steps have only ▄ decode"
-        " and ▓ prefill), then the tokens of decode and prefill, right drafts of all drafts,"
-        " blocks hit and evicted, and ↺ preempted sequences. Then why part of the budget was"
-        " left over, and, where there"
+        " (prefill in reverse, + for several, ? for drafts, ! for forced ones; older steps have"
+        " only ▄ decode and ▓ prefill), then the tokens of decode and prefill, right drafts of all"
+        " drafts, blocks hit and evicted, and ↺ preempted sequences. Then why part of the budget"
+        " was left over, and, where there"
         " is room, the milliseconds for scheduling, preparing, the model and sampling."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
