@@ -1,0 +1,186 @@
+"""Tools in a chat request, and tool calls in messages, as OpenAI defined them.
+
+With `tool_choice` "required" or a function's name, a grammar makes the model write a call:
+
+    required     [{"name":"weather","parameters":{"city":"Oslo"}},{"name":...}]
+    a function   {"city":"Oslo"}
+
+Each part is as in vLLM, but without white space, so that a weak model cannot fill `max_tokens` with
+it. A grammar in Lark's syntax contains each function's schema as a whole. In one large JSON schema,
+references such as `#/$defs/City` would point to the wrong root.
+"""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
+from minivllm.server.protocol.base import Strict
+from minivllm.structured_outputs_params import StructuredOutputsParams
+
+MAX_TOOLS = 128
+MAX_CALLS = 16
+"""Most calls in one answer with "required"; a weak model would go on until `max_tokens`."""
+
+FunctionName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+_NO_PARAMETERS = {"type": "object", "properties": {}}
+_COMBINED = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
+"""Keywords by which a schema gets more properties than its own."""
+
+
+class FunctionDefinition(Strict):
+    """A function that the model may call."""
+
+    name: FunctionName
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    """A JSON schema of an object; None: the function has no parameters."""
+    strict: bool | None = None
+    """Without effect: forced calls always fit the schema, and with "auto" nothing forces them."""
+
+    def schema_of_arguments(self) -> dict[str, Any]:
+        """Return the schema for the grammar. Only declared arguments are allowed.
+
+        JSON schema allows other properties by default, but no function has further arguments.
+        """
+        schema = self.parameters or _NO_PARAMETERS
+        if "properties" in schema and not schema.keys() & _COMBINED:
+            return {"additionalProperties": False} | schema
+        return schema
+
+
+class FunctionTool(Strict):
+    """A tool: a function of the client."""
+
+    type: Literal["function"]
+    function: FunctionDefinition
+
+    def plain(self) -> dict[str, Any]:
+        """Convert to the dictionary that a chat template takes."""
+        return self.model_dump(exclude_none=True, exclude={"function": {"strict"}})
+
+
+class NamedFunction(Strict):
+    """The name of one of the request's functions."""
+
+    name: FunctionName
+
+
+class NamedToolChoice(Strict):
+    """The function that the model must call."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+ToolChoice = Literal["none", "auto", "required"] | NamedToolChoice
+
+
+class CalledFunction(BaseModel):
+    """A function's name and arguments."""
+
+    name: str
+    arguments: str
+    """A JSON object as text."""
+
+
+class ToolCall(BaseModel):
+    """A call in an answer."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
+class SentFunction(Strict):
+    """A called function in a message that a client sends back."""
+
+    name: FunctionName
+    arguments: str
+
+
+class SentToolCall(Strict):
+    """A call in a message that a client sends back."""
+
+    id: CallId
+    type: Literal["function"] = "function"
+    function: SentFunction
+
+    def plain(self) -> dict[str, Any]:
+        """Convert for a chat template, which expects the arguments as an object.
+
+        Raises `ValueError` if they are not one.
+        """
+        arguments = json.loads(self.function.arguments)
+        if not isinstance(arguments, dict):
+            raise ValueError("not an object")
+        function = {"name": self.function.name, "arguments": arguments}
+        return {"id": self.id, "type": self.type, "function": function}
+
+
+def check_tools(tools: list[FunctionTool], choice: ToolChoice | None) -> None:
+    """Raise `InvalidRequestError` for equal names, or a choice that names no tool."""
+    names = [tool.function.name for tool in tools]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InvalidRequestError(
+                f"tools[{index}].function.name is {name!r}, like an earlier tool's: give each tool"
+                " a name of its own."
+            )
+        schema = tools[index].function.parameters
+        if schema and schema.get("type", "object") != "object":
+            raise InvalidRequestError(
+                f"tools[{index}].function.parameters must be the schema of an object: set its type"
+                ' to "object".'
+            )
+    if not names and choice not in (None, "none"):
+        raise InvalidRequestError("tool_choice needs tools: send tools, or leave tool_choice out.")
+    if isinstance(choice, NamedToolChoice) and choice.function.name not in names:
+        raise InvalidRequestError(
+            f"tool_choice names the function {choice.function.name!r}, which is not in tools: use"
+            f" one of {', '.join(names):.200}."
+        )
+
+
+def forced_form(
+    tools: list[FunctionTool], choice: ToolChoice | None, parallel: bool
+) -> StructuredOutputsParams | None:
+    """Return the form of a forced call; None if the model may answer without one.
+
+    parallel: allow several calls
+    """
+    if isinstance(choice, NamedToolChoice):
+        (function,) = (
+            tool.function for tool in tools if tool.function.name == choice.function.name
+        )
+        return StructuredOutputsParams(
+            json=function.schema_of_arguments(), disable_any_whitespace=True
+        )
+    if choice != "required":
+        return None
+    more = MAX_CALLS - 1 if parallel else 0
+    lines = [f'start: "[" call ("," call){{0,{more}}} "]"'] if more else ['start: "[" call "]"']
+    lines.append(f"call: {' | '.join(f'call_{i}' for i in range(len(tools)))}")
+    for i, tool in enumerate(tools):
+        begin = json.dumps(f'{{"name":"{tool.function.name}","parameters":')
+        schema = tool.function.schema_of_arguments()
+        schema = schema | {"x-guidance": {"whitespace_flexible": False}}
+        lines.append(f'call_{i}: {begin} %json {json.dumps(schema)} "}}"')
+    return StructuredOutputsParams(grammar="\n".join(lines))
+
+
+def name_bad_schema(tools: list[FunctionTool], error: InvalidSamplingParamsError) -> Exception:
+    """Return the error about a forced form in terms of the tool whose schema is at fault."""
+    from minivllm.structured_output.specification import Specification, check
+
+    for index, tool in enumerate(tools):
+        schema = StructuredOutputsParams(json=tool.function.schema_of_arguments())
+        try:
+            check(Specification.of(schema))
+        except InvalidSamplingParamsError as found:
+            place = f"tools[{index}].function.parameters"
+            return InvalidRequestError(str(found).replace("structured_outputs: json", place))
+    return InvalidRequestError(str(error).replace("structured_outputs: grammar", "tools"))
