@@ -37,6 +37,11 @@ _PARAMETERS = frozenset(item.name for item in fields(SamplingParams)) | {
     "cache_salt",
     "prompt",
     "messages",
+    "response_format",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
 }
 
 

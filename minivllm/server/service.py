@@ -37,6 +37,7 @@ from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.generation import Generation
 from minivllm.server.workers import Workers
+from minivllm.structured_outputs_params import StructuredOutputsParams
 
 T = TypeVar("T")
 
@@ -64,6 +65,7 @@ class EngineService:
         self.weights = engine.weights
         self._num_blocks = engine.log_header().num_blocks
         self._max_waiting = max_waiting_requests
+        self._grammars = engine.grammars
         self._thread = EngineThread(engine)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._generations: set[Generation] = set()
@@ -200,6 +202,13 @@ class EngineService:
         return await asyncio.wrap_future(
             self._workers.submit(size, work, *args, renders_template=renders_template)
         )
+
+    async def prepare_grammar(self, params: StructuredOutputsParams) -> None:
+        """Check a grammar and begin to compile it, in a worker thread.
+
+        The engine's thread then only looks it up. Raises `InvalidSamplingParamsError`.
+        """
+        await asyncio.wrap_future(self._workers.submit_grammar(self._grammars.prepare, params))
 
     def tidy_up(self) -> None:
         """Return free memory to the system. Called after a flood of large requests."""

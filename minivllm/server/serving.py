@@ -18,14 +18,19 @@ from pydantic import BaseModel
 
 from minivllm.config import EngineConfig
 from minivllm.engine.requests import Prompt
-from minivllm.errors import InvalidRequestError, PromptTooLongError, UnknownModelNameError
+from minivllm.errors import (
+    InvalidRequestError,
+    InvalidSamplingParamsError,
+    PromptTooLongError,
+    UnknownModelNameError,
+)
 from minivllm.outputs import RequestOutput
 from minivllm.server.generation import Generation
 from minivllm.server.http import sse
 from minivllm.server.http.disconnect import StreamedResponse
 from minivllm.server.logs import REQUEST_ID
 from minivllm.server.options import ServerOptions
-from minivllm.server.protocol.base import RequestFields
+from minivllm.server.protocol.base import RequestFields, SamplingFields
 from minivllm.server.service import EngineService, NewRequest
 from minivllm.server.usage import TokenCount
 
@@ -90,6 +95,18 @@ class Serving:
                 f" also hold one output token: shorten the prompt to {limit - 1} tokens."
             )
         return token_ids
+
+    async def prepare_grammar(self, body: SamplingFields) -> None:
+        """Prepare the grammar of a request, if it asks for one.
+
+        Raises `InvalidSamplingParamsError` with the name of the client's field.
+        """
+        if (grammar := body.requested_grammar()) is None:
+            return
+        try:
+            await self.service.prepare_grammar(grammar.params)
+        except InvalidSamplingParamsError as error:
+            raise grammar.with_clients_names(error) from None
 
     async def stream(
         self,

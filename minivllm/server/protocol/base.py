@@ -7,10 +7,17 @@ accepts null; `SamplingParams` then uses its default.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
+from minivllm.errors import InvalidSamplingParamsError
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 from minivllm.server.protocol.neutral import Null, NullOrEmpty, neutral
+from minivllm.server.protocol.strict import Strict
+from minivllm.server.protocol.structured_outputs import (
+    GrammarFields,
+    RequestedGrammar,
+    ResponseFormat,
+)
 
 MAX_N = 16
 MAX_LOGPROBS = 20
@@ -29,13 +36,7 @@ UsedAsTheyAre = (
 )  # fmt: skip
 
 
-class Strict(BaseModel):
-    """A model that accepts only its own fields, with exactly their types."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class SamplingFields(Strict):
+class SamplingFields(GrammarFields):
     """The sampling parameters of every endpoint, with the ranges of `SamplingParams`."""
 
     n: int | None = Field(None, ge=1, le=MAX_N)
@@ -79,13 +80,18 @@ class SamplingFields(Strict):
             given["logit_bias"] = {
                 int(token_id): bias for token_id, bias in self.logit_bias.items()
             }
-        return SamplingParams(
-            **given,
-            max_tokens=max_tokens,
-            logprobs=logprobs,
-            prompt_logprobs=prompt_logprobs,
-            output_kind=kind,
-        )
+        grammar = self.requested_grammar()
+        try:
+            return SamplingParams(
+                **given,
+                max_tokens=max_tokens,
+                logprobs=logprobs,
+                prompt_logprobs=prompt_logprobs,
+                structured_outputs=None if grammar is None else grammar.params,
+                output_kind=kind,
+            )
+        except InvalidSamplingParamsError as error:
+            raise error if grammar is None else grammar.with_clients_names(error) from None
 
 
 class RequestFields(SamplingFields):
@@ -103,6 +109,11 @@ class RequestFields(SamplingFields):
     request_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")] | None = None
     """The client's name for the request; it becomes part of the answer's id."""
     truncate_prompt_tokens: Null = None
+    response_format: ResponseFormat | None = None
+
+    def all_requested(self) -> list[RequestedGrammar]:
+        given = self.response_format
+        return [*(given.requested() if given is not None else ()), *super().all_requested()]
 
     @property
     def num_sequences(self) -> int:

@@ -61,7 +61,6 @@ class ChatCompletionRequest(RequestFields):
     """OpenAI's newer name for `max_tokens`."""
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
-    response_format: neutral({"type": "text"}) = None
     tools: NullOrEmpty = None
     tool_choice: neutral("none") = None
     functions: NullOrEmpty = None

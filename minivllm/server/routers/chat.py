@@ -81,6 +81,7 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
         kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
     )
     check_stream(body)
+    await serving.prepare_grammar(body)
     prompt = await serving.to_prompt(token_ids, body.cache_salt)
     return NewRequest(new_id("chatcmpl"), prompt, params, body.priority or 0)
 

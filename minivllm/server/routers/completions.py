@@ -68,6 +68,7 @@ async def _requests(serving: Serving, body: CompletionRequest, name: str) -> lis
         kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
     )
     check_stream(body)
+    await serving.prepare_grammar(body)
     special = body.add_special_tokens is not False
     prompts = [await serving.to_prompt(prompt, body.cache_salt, special) for prompt in body.prompt]
     return [

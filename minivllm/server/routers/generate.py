@@ -42,6 +42,7 @@ def router(serving: Serving) -> APIRouter:
             logprobs=body.logprobs,
             kind=RequestOutputKind.CUMULATIVE if body.stream else RequestOutputKind.FINAL_ONLY,
         )
+        await serving.prepare_grammar(body)
         requests = [NewRequest(new_id("gen"), await serving.to_prompt(body.prompt, None), params)]
         if body.stream:
             lines = (
