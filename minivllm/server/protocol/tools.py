@@ -13,13 +13,15 @@ references such as `#/$defs/City` would point to the wrong root.
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, StringConstraints
 
-from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
-from minivllm.server.protocol.base import Strict
+from minivllm.errors import InvalidRequestError
+from minivllm.server.protocol.strict import Strict
+from minivllm.server.protocol.structured_outputs import RequestedGrammar
 from minivllm.structured_outputs_params import StructuredOutputsParams
 
 MAX_TOOLS = 128
+MAX_CALLS_SENT = 1024
 MAX_CALLS = 16
 """Most calls in one answer with "required"; a weak model would go on until `max_tokens`."""
 
@@ -29,6 +31,16 @@ CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _COMBINED = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
 """Keywords by which a schema gets more properties than its own."""
+
+
+def _require_object(arguments: str) -> str:
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError("arguments must be a JSON object as text: send what the model wrote.")
+    return arguments
 
 
 class FunctionDefinition(Strict):
@@ -99,7 +111,7 @@ class SentFunction(Strict):
     """A called function in a message that a client sends back."""
 
     name: FunctionName
-    arguments: str
+    arguments: Annotated[str, AfterValidator(_require_object)]
 
 
 class SentToolCall(Strict):
@@ -110,15 +122,18 @@ class SentToolCall(Strict):
     function: SentFunction
 
     def plain(self) -> dict[str, Any]:
-        """Convert for a chat template, which expects the arguments as an object.
-
-        Raises `ValueError` if they are not one.
-        """
-        arguments = json.loads(self.function.arguments)
-        if not isinstance(arguments, dict):
-            raise ValueError("not an object")
-        function = {"name": self.function.name, "arguments": arguments}
+        """Convert for a chat template, which expects the arguments as an object."""
+        function = {"name": self.function.name, "arguments": json.loads(self.function.arguments)}
         return {"id": self.id, "type": self.type, "function": function}
+
+
+def calls_as_text(calls: list[SentToolCall]) -> str:
+    """Write calls in the form that "required" forces."""
+    values = [
+        {"name": call.function.name, "parameters": json.loads(call.function.arguments)}
+        for call in calls
+    ]
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
 def check_tools(tools: list[FunctionTool], choice: ToolChoice | None) -> None:
@@ -145,42 +160,43 @@ def check_tools(tools: list[FunctionTool], choice: ToolChoice | None) -> None:
         )
 
 
-def forced_form(
-    tools: list[FunctionTool], choice: ToolChoice | None, parallel: bool
-) -> StructuredOutputsParams | None:
+def schemas_of_arguments(tools: list[FunctionTool]) -> list[RequestedGrammar]:
+    """Return the form of each function's arguments."""
+    return [
+        RequestedGrammar(
+            "tools",
+            f"tools[{index}].function.parameters",
+            StructuredOutputsParams(
+                json=tool.function.schema_of_arguments(), disable_any_whitespace=True
+            ),
+        )
+        for index, tool in enumerate(tools)
+    ]
+
+
+def forced_grammar(
+    tools: list[FunctionTool], choice: ToolChoice | None, *, parallel: bool
+) -> RequestedGrammar | None:
     """Return the form of a forced call; None if the model may answer without one.
 
     parallel: allow several calls
     """
     if isinstance(choice, NamedToolChoice):
-        (function,) = (
-            tool.function for tool in tools if tool.function.name == choice.function.name
-        )
-        return StructuredOutputsParams(
-            json=function.schema_of_arguments(), disable_any_whitespace=True
+        grammars = zip(tools, schemas_of_arguments(tools), strict=True)
+        return next(
+            grammar._replace(field="tool_choice")
+            for tool, grammar in grammars
+            if tool.function.name == choice.function.name
         )
     if choice != "required":
         return None
-    more = MAX_CALLS - 1 if parallel else 0
-    lines = [f'start: "[" call ("," call){{0,{more}}} "]"'] if more else ['start: "[" call "]"']
-    lines.append(f"call: {' | '.join(f'call_{i}' for i in range(len(tools)))}")
-    for i, tool in enumerate(tools):
+    more = f' ("," call){{0,{MAX_CALLS - 1}}}' if parallel else ""
+    calls = [f"call_{index}" for index in range(len(tools))]
+    lines = [f'start: "[" call{more} "]"', f"call: {' | '.join(calls)}"]
+    for call, tool in zip(calls, tools, strict=True):
         begin = json.dumps(f'{{"name":"{tool.function.name}","parameters":')
         schema = tool.function.schema_of_arguments()
         schema = schema | {"x-guidance": {"whitespace_flexible": False}}
-        lines.append(f'call_{i}: {begin} %json {json.dumps(schema)} "}}"')
-    return StructuredOutputsParams(grammar="\n".join(lines))
-
-
-def name_bad_schema(tools: list[FunctionTool], error: InvalidSamplingParamsError) -> Exception:
-    """Return the error about a forced form in terms of the tool whose schema is at fault."""
-    from minivllm.structured_output.specification import Specification, check
-
-    for index, tool in enumerate(tools):
-        schema = StructuredOutputsParams(json=tool.function.schema_of_arguments())
-        try:
-            check(Specification.of(schema))
-        except InvalidSamplingParamsError as found:
-            place = f"tools[{index}].function.parameters"
-            return InvalidRequestError(str(found).replace("structured_outputs: json", place))
-    return InvalidRequestError(str(error).replace("structured_outputs: grammar", "tools"))
+        lines.append(f'{call}: {begin} %json {json.dumps(schema)} "}}"')
+    params = StructuredOutputsParams(grammar="\n".join(lines))
+    return RequestedGrammar("tool_choice", "tools", params)
