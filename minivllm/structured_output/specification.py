@@ -9,11 +9,14 @@ Source: vLLM `vllm/v1/structured_output/backend_guidance.py` (`serialize_guidanc
 
 import json
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.errors import InvalidSamplingParamsError
 from minivllm.structured_output.endless import lark_can_end, schema_can_end
 from minivllm.structured_outputs_params import StructuredOutputsKind, StructuredOutputsParams
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher
 
 MAX_LENGTH = 100_000
 """Most characters of a schema, a regex or a grammar: checking it takes about half a second."""
@@ -23,10 +26,15 @@ WHITE_SPACE = r"[ \n\r\t]{1,20}"
 write empty lines then fills `max_tokens` with them.
 """
 
-LIMITS = {"verbose_errors": False}
-"""Limits of llguidance that differ from its defaults: no dump of the parser in an error."""
+LIMITS = {"verbose_errors": False, "initial_lexer_fuel": 200_000}
+"""Limits of llguidance that differ from its defaults: no dump of the parser in an error, and a
+fifth of the work for a regex that explodes, which is then refused in some tenths of a second.
+"""
 
 _LONGEST_REASON = 200
+
+_WALK = 8
+"""How many bytes of a text are read to check a grammar."""
 
 
 class Specification(NamedTuple):
@@ -90,6 +98,19 @@ def check(specification: Specification) -> None:
         _refuse(kind, "requires an endless value: let a property of the cycle be optional")
     if kind == "grammar" and not lark_can_end(grammar):
         _refuse(kind, "has no way to end: add an alternative without recursion")
+    _walk(matcher)
+    if matcher.is_error():
+        _refuse(kind, f"is too complex ({_first_reason(matcher.get_error())}): simplify it")
+
+
+def _walk(matcher: "LLMatcher") -> None:
+    """Read the first bytes of a text that fits. Most grammars that explode do so here."""
+    for _ in range(_WALK):
+        allowed = int.from_bytes(matcher.compute_bitmask(), "little")
+        if matcher.is_error() or matcher.is_stopped():
+            break
+        lowest = (allowed & -allowed).bit_length() - 1
+        matcher.consume_token(lowest)
 
 
 def _refuse(kind: str, what: str) -> None:

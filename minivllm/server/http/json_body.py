@@ -115,19 +115,22 @@ _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 
 
 def _check_shape(text: str) -> None:
-    depth = 0
+    depth, field = 0, ""
     for number, match in enumerate(_STRING_OR_BRACKET.finditer(text)):
+        what = match[0]
         if number == MAX_PARTS:
-            raise ApiError(
-                400,
-                f"The body has more than {MAX_PARTS} strings and brackets: send less at once.",
-                code="invalid_json",
-            )
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+            _refuse_shape(field, f"has more than {MAX_PARTS:,} strings and brackets: send less")
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(what, 0)
         if depth > MAX_DEPTH:
-            raise ApiError(
-                400, f"The body is nested more than {MAX_DEPTH} levels deep.", code="invalid_json"
-            )
+            _refuse_shape(field, f"is nested more than {MAX_DEPTH} levels deep: nest it less")
+        if depth == 1 and what[0] == '"':
+            field = what[1:-1]
+
+
+def _refuse_shape(field: str, what: str) -> None:
+    """field: the last key or string of the outermost object, whose value is too large"""
+    param = field if field.isidentifier() and len(field) < MAX_DIGITS else None
+    raise ApiError(400, f"{param or 'The body'} {what}.", code="invalid_json", param=param)
 
 
 def _refuse_constant(name: str) -> None:

@@ -1,10 +1,16 @@
 """Every bad request gets one clear sentence in OpenAI's shape, and nothing is queued."""
 
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.patience import SOON
 from support.server.live_server import LiveServer, serving
+
+from minivllm.errors import InvalidSamplingParamsError
+from minivllm.structured_output import manager
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +46,94 @@ COMPLETIONS = [
     ({"prompt": "x", "model": "gpt-4"}, "model", "gpt-4"),
     ({"prompt": "x", "prompt_logprobs": 1, "stream": True}, "prompt_logprobs", "stream"),
     ({"prompt": "x", "max_tokens": 0, "echo": True, "min_tokens": 1}, "max_tokens", "min_tokens"),
-    ({"prompt": "x", "guided_regex": "(a+)+"}, "guided_regex", "guided_regex"),
     ({"prompt": "x", "\x1b[31m": 1}, "\x1b[31m", "Unknown"),
+]
+
+ENDLESS = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
+DESCRIBED = {"type": "object", "description": "x" * 1_000_000}
+
+
+def schema(schema: object, **more: object) -> dict:
+    return {"type": "json_schema", "json_schema": {"name": "form", "schema": schema, **more}}
+
+
+# The exact sentences: they use the names of the client's fields.
+FORMS = [
+    (
+        {"response_format": schema({"type": "objekt"})},
+        "response_format.json_schema.schema is not valid (Invalid type: objekt): correct it.",
+    ),
+    (
+        {"response_format": schema({"uniqueItems": True})},
+        'response_format.json_schema.schema is not valid (Unimplemented keys: ["uniqueItems"]):'
+        " correct it.",
+    ),
+    (
+        {"response_format": schema(DESCRIBED)},
+        "response_format.json_schema.schema has 1,000,037 characters: send at most 100,000.",
+    ),
+    (
+        {"response_format": schema({"enum": ["abcdefg"] * 90_000})},
+        "response_format has more than 20,000 strings and brackets: send less.",
+    ),
+    (
+        {"guided_json": json.loads('{"not":' * 30 + "{}" + "}" * 30)},
+        'guided_json is not valid (Unimplemented keys: ["not"]): correct it.',
+    ),
+    (
+        {"guided_json": json.loads('{"not":' * 31 + "{}" + "}" * 31)},
+        "guided_json is nested more than 32 levels deep: nest it less.",
+    ),
+    (
+        {"guided_json": ENDLESS},
+        "guided_json requires an endless value: let a property of the cycle be optional.",
+    ),
+    ({"guided_regex": "(a"}, "guided_regex is not valid (unclosed group): correct it."),
+    (
+        {"guided_regex": "(((a{1000}){1000}){1000})"},
+        "guided_regex is too complex (lexer error: too many expressions constructed): simplify it.",
+    ),
+    (
+        {"guided_grammar": 'start: "a" start'},
+        "guided_grammar has no way to end: add an alternative without recursion.",
+    ),
+    (
+        {"structured_outputs": {"grammar": "start: foo"}},
+        'structured_outputs.grammar is not valid (unknown name: "foo"): correct it.',
+    ),
+    (
+        {"structured_outputs": {"regex": "a", "choice": ["b"]}},
+        "structured_outputs needs exactly one of json, regex, choice, grammar, json_object; got"
+        " regex and choice.",
+    ),
+    (
+        {"response_format": {"type": "json_object"}, "guided_regex": "a"},
+        "response_format and guided_regex both set the form of the output: send only one of them.",
+    ),
+    (
+        {"guided_choice": ["a"], "structured_outputs": {"regex": "a"}},
+        "structured_outputs and guided_choice both set the form of the output: send only one of"
+        " them.",
+    ),
+    (
+        {"response_format": {"type": "json_schema"}},
+        "response_format: the type json_schema and the field json_schema belong together: send both"
+        " or neither.",
+    ),
+    (
+        {"response_format": {"type": "structural_tag"}},
+        "response_format.type: it should be 'text', 'json_object' or 'json_schema'; got"
+        " 'structural_tag'.",
+    ),
+    (
+        {"use_beam_search": True, "n": 2, "response_format": {"type": "json_object"}},
+        "use_beam_search does not support response_format: leave one of them out.",
+    ),
+    (
+        {"min_tokens": 2, "guided_choice": ["a"]},
+        "min_tokens contradicts guided_choice, whose grammar says where the output may end: leave"
+        " min_tokens out.",
+    ),
 ]
 
 
@@ -71,6 +163,37 @@ def test_a_bad_completion_request_is_refused_with_its_reason(live, fields, param
     assert error["status"] == (404 if param == "model" else 400)
     assert word in error["message"]
     assert param is None or error["param"].split(".")[0] == param.split(".")[0]
+
+
+@pytest.mark.parametrize(("fields", "sentence"), FORMS, ids=lambda value: str(value)[:60])
+def test_a_form_that_cannot_work_is_refused_under_the_clients_name(live, fields, sentence):
+    error = check_refusal(live, "/v1/completions", json.dumps({"prompt": "x", **fields}).encode())
+    assert (error["status"], error["message"]) == (400, sentence)
+    assert (
+        error["param"].partition(".")[0] == sentence.replace(".", " ").replace(":", " ").split()[0]
+    )
+
+
+def test_a_grammar_is_checked_beside_the_engine_and_the_event_loop(live, monkeypatch):
+    checking, done = threading.Event(), threading.Event()
+
+    def check(specification: object) -> None:
+        checking.set()
+        assert done.wait(SOON)
+        raise InvalidSamplingParamsError("structured_outputs: regex is slow to check.")
+
+    monkeypatch.setattr(manager, "check", check)
+    with live.http() as http, ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(
+            http.post, "/v1/completions", json={"prompt": "x", "guided_regex": "slow"}
+        )
+        assert checking.wait(SOON)
+        answer = http.post("/v1/completions", json={"prompt": "x", "max_tokens": 3})
+        assert answer.json()["usage"]["completion_tokens"] == 3
+        assert http.get("/health").status_code == 200
+        done.set()
+        assert slow.result().json()["error"]["message"] == "guided_regex is slow to check."
+    live.wait_until_idle()
 
 
 BODIES = [

@@ -99,7 +99,6 @@ IMAGE = {"type": "image_url", "image_url": {"url": "http://x"}}
         {"messages": MESSAGES, "extra_body": {"chat_template_kwargs": {"tokenize": True}}},
         {"messages": MESSAGES, "tools": [{"type": "function", "function": {"name": "f"}}]},
         {"messages": MESSAGES, "extra_body": {"min_tokens": 100_000}},
-        {"messages": MESSAGES, "response_format": {"type": "json_object"}},
         {"messages": MESSAGES, "tool_choice": "required"},
         {"messages": MESSAGES, "extra_body": {"add_special_tokens": True}},
         {"messages": [{"role": "assistant", "content": "x", "refusal": "no"}]},

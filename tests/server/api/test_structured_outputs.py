@@ -1,0 +1,98 @@
+"""Structured output over HTTP: every way to ask for a form gives outputs of that form."""
+
+import json
+from typing import Literal
+
+import jsonschema_rs
+import pytest
+from pydantic import BaseModel, Field
+from support.server.live_server import LiveServer
+
+MODEL = "tiny-random"
+MESSAGES = [{"role": "user", "content": "Describe an animal."}]
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "animal": {"enum": ["fox", "hen"]},
+        "age": {"type": "integer", "minimum": 0, "maximum": 30},
+    },
+    "required": ["animal", "age"],
+    "additionalProperties": False,
+}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "animal", "schema": SCHEMA}}
+CHOICES = ["fox", "hen"]
+GRAMMAR = 'start: "fox" | "hen"'
+WAYS = [
+    {"response_format": FORMAT},
+    {"structured_outputs": {"json": SCHEMA, "disable_any_whitespace": True}},
+    {"structured_outputs": {"json": json.dumps(SCHEMA), "whitespace_pattern": " "}},
+    {"structured_outputs": {"regex": "fox|hen"}},
+    {"structured_outputs": {"choice": CHOICES}},
+    {"structured_outputs": {"grammar": GRAMMAR}},
+    {"guided_regex": "fox|hen"},
+    {"guided_choice": CHOICES},
+    {"guided_grammar": GRAMMAR},
+]
+
+
+def fits(text: str) -> bool:
+    return text in CHOICES or jsonschema_rs.is_valid(SCHEMA, json.loads(text))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way)[:40])
+def test_every_way_to_ask_gives_the_form_on_every_route(tiny_server: LiveServer, way: dict) -> None:
+    fields = {"n": 2, "seed": 3, "max_tokens": 80, **way}
+    client = tiny_server.openai()
+    chat = client.chat.completions.create(model=MODEL, messages=MESSAGES, extra_body=fields)
+    texts = [choice.message.content for choice in chat.choices]
+    whole = client.completions.create(model=MODEL, prompt="An animal:", extra_body=fields)
+    texts += [choice.text for choice in whole.choices]
+    assert {choice.finish_reason for choice in (*chat.choices, *whole.choices)} == {"stop"}
+    if "response_format" not in way:  # early vLLM did not have it
+        with tiny_server.http() as http:
+            answer = http.post("/generate", json={"prompt": "An animal:", **fields}).json()
+        texts += [text.removeprefix("An animal:") for text in answer["text"]]
+    assert all(map(fits, texts))
+
+
+def test_a_streamed_form_is_the_whole_form_in_pieces(tiny_server: LiveServer) -> None:
+    fields = {"model": MODEL, "messages": MESSAGES, "response_format": FORMAT, "seed": 5, "n": 3}
+    client = tiny_server.openai()
+    texts = dict.fromkeys(range(3), "")
+    for chunk in client.chat.completions.create(stream=True, **fields):
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+    assert all(map(fits, texts.values()))
+    whole = client.chat.completions.create(**fields)
+    assert texts == {choice.index: choice.message.content for choice in whole.choices}
+
+
+def test_openais_parse_returns_objects_of_a_pydantic_class(tiny_server: LiveServer) -> None:
+    class Animal(BaseModel):
+        animal: Literal["fox", "hen"]
+        age: int = Field(ge=0, le=30)
+        eats: list[Literal["corn", "mice"]] = Field(max_length=2)
+
+    answer = tiny_server.openai().chat.completions.parse(
+        model=MODEL, messages=MESSAGES, response_format=Animal, n=4, seed=1
+    )
+    assert all(isinstance(choice.message.parsed, Animal) for choice in answer.choices)
+    assert len({choice.message.content for choice in answer.choices}) > 1
+
+
+def test_a_json_object_has_at_most_one_space_between_its_parts(tiny_server: LiveServer) -> None:
+    fields = {"response_format": {"type": "json_object"}, "max_tokens": 120, "n": 4, "seed": 2}
+    answer = tiny_server.openai().chat.completions.create(model=MODEL, messages=MESSAGES, **fields)
+    assert all(choice.message.content.startswith("{") for choice in answer.choices)
+    for choice in answer.choices:
+        if choice.finish_reason == "stop":
+            assert isinstance(json.loads(choice.message.content), dict)
+        assert "  " not in choice.message.content.partition('"')[0]
+
+
+def test_a_text_format_asks_for_nothing(tiny_server: LiveServer) -> None:
+    fields = {"model": MODEL, "messages": MESSAGES, "max_tokens": 9, "seed": 4}
+    client = tiny_server.openai()
+    plain = client.chat.completions.create(**fields)
+    asked = client.chat.completions.create(response_format={"type": "text"}, **fields)
+    assert asked.choices[0].message == plain.choices[0].message
