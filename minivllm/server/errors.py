@@ -157,8 +157,13 @@ def add_error_handlers(app: FastAPI) -> None:
 
 def _http_error(request: Request, error: HTTPException) -> ApiError:
     path = request.scope["path"][:_MAX_INPUT]
+    instead = (
+        "is not supported: use '/v1/chat/completions', which has tools and response_format."
+        if path == "/v1/responses"
+        else "does not exist; /openapi.json lists all paths."
+    )
     message = {
-        404: f"The path {path!r} does not exist; /openapi.json lists all paths.",
+        404: f"The path {path!r} {instead}",
         405: (
             f"{path!r} does not support {request.method[:16]!r}; /openapi.json lists its methods."
         ),

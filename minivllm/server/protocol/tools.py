@@ -88,7 +88,7 @@ class NamedToolChoice(Strict):
     function: NamedFunction
 
 
-ToolChoice = Literal["none", "auto", "required"] | NamedToolChoice
+ToolChoice = NamedToolChoice | Literal["none", "auto", "required"]
 
 
 class CalledFunction(BaseModel):
