@@ -4,6 +4,7 @@
                 transformers for the same checkpoint
     litellm     chat, streams, texts, errors
     guidellm    a benchmark under load, in which no request fails
+    tools       tool calls, with OpenAI's client and pydantic-ai
 
 Each client has its own environment, because the clients' packages conflict. A client may report
 success although its requests failed, so this script reads the client's output files and counts.
@@ -46,6 +47,7 @@ def main() -> int:
         "lm-eval": _lm_eval,
         "litellm": _litellm,
         "guidellm": _guidellm,
+        "tools": _tools,
     }
     failed = 0
     with serve("--model", args.model, "--dtype", "float32") as server:
@@ -146,6 +148,11 @@ def _litellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) 
         args.model,
     )
     return "chat, stream equal to whole, logprobs, n texts, BadRequestError"
+
+
+def _tools(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
+    _run(args.environments / "tools" / "bin" / "python", HERE / "tools_client.py", url, args.model)
+    return "the tool loop, stream equal to whole, parsed arguments, pydantic-ai's outputs"
 
 
 def _guidellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:

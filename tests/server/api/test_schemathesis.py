@@ -69,6 +69,8 @@ def before_call(context, case, kwargs) -> None:
         for message in (one for one in messages if isinstance(one, dict)):
             message.pop("tool_calls", None)
             message.pop("tool_call_id", None)
+            if message.get("role") == "tool":
+                message["role"] = "user"
 
 
 @schemathesis.check
