@@ -55,7 +55,9 @@ def run_the_tool_loop(client: OpenAI, fields: dict) -> None:
     told = client.chat.completions.create(messages=messages, tool_choice="none", **fields)
     expect(bool(told.choices[0].message.content), "there is no text after the results")
     expect(told.choices[0].message.tool_calls is None, "tool_choice none called a tool")
-    expect(told.usage.prompt_tokens > answer.usage.prompt_tokens, "the results are not in the prompt")
+    expect(
+        told.usage.prompt_tokens > answer.usage.prompt_tokens, "the results are not in the prompt"
+    )
 
 
 def stream_calls(client: OpenAI, fields: dict) -> None:

@@ -10,10 +10,13 @@ import re
 from minivllm.server.parsers.base import ArgumentsPiece, CallPiece, Piece
 
 _NAME_FIRST = re.compile(
-    r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
+    r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)+")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
 )
 _LONGEST_BEGINNING = 1024
-"""Longer beginnings are not searched for the name, so that reading takes linear time."""
+"""The name is not searched for behind this, so that reading takes linear time."""
+
+_MOST_BRACKETS = 256
+"""Python's parser fails at about a thousand levels."""
 
 
 class CallReader:
@@ -51,8 +54,8 @@ class CallReader:
         return [] if self._passes_arguments else self._break()
 
     def _begin(self) -> list[Piece]:
-        found = _NAME_FIRST.match(self._held)
-        if found is None or (name := _parsed(found[1])) is None:
+        found = _NAME_FIRST.match(self._held, 0, _LONGEST_BEGINNING)
+        if found is None or not _is_text(name := _parsed(found[1])):
             return []
         self._held = self._held[found.end() :]
         self._passes_arguments = True
@@ -68,10 +71,11 @@ class CallReader:
     def _read_whole(self, text: str) -> list[Piece]:
         call = _parsed(text) or {}
         name, arguments = call.get("name"), call.get("arguments", call.get("parameters"))
-        if not isinstance(name, str) or not isinstance(arguments, dict | str):
+        if isinstance(arguments, dict):
+            arguments = json.dumps(arguments)
+        # Otherwise a string: some models write the object as text.
+        if not name or not _is_text(name) or not _is_text(arguments):
             return self._break()
-        if not isinstance(arguments, str):  # some models write the object as a string
-            arguments = json.dumps(arguments, ensure_ascii=False)
         return [CallPiece(name), ArgumentsPiece(arguments)]
 
     def _break(self) -> list[Piece]:
@@ -110,8 +114,15 @@ class _ObjectEnd:
 
 
 def _parsed(text: str) -> dict | str | None:
-    """Return the value of a JSON text; None if it is damaged."""
+    """Return the value of a JSON text; None if it is damaged or nested too deeply."""
+    if text.count("{") + text.count("[") > _MOST_BRACKETS:
+        return None
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is a string, without half of a surrogate pair, which JSON can contain."""
+    return isinstance(value, str) and value == value.encode("utf-8", "ignore").decode()

@@ -16,8 +16,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, StringConstraints
 
 from minivllm.errors import InvalidRequestError
+from minivllm.server.errors import ApiError
+from minivllm.server.http.json_body import parse_json
 from minivllm.server.protocol.strict import Strict
 from minivllm.server.protocol.structured_outputs import RequestedGrammar
+from minivllm.structured_output.specification import MAX_LENGTH
 from minivllm.structured_outputs_params import StructuredOutputsParams
 
 MAX_TOOLS = 128
@@ -35,8 +38,8 @@ _COMBINED = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
 
 def _require_object(arguments: str) -> str:
     try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
+        value = parse_json(arguments.encode())
+    except (ApiError, ValueError):
         value = None
     if not isinstance(value, dict):
         raise ValueError("arguments must be a JSON object as text: send what the model wrote.")
@@ -198,5 +201,9 @@ def forced_grammar(
         schema = tool.function.schema_of_arguments()
         schema = schema | {"x-guidance": {"whitespace_flexible": False}}
         lines.append(f'{call}: {begin} %json {json.dumps(schema)} "}}"')
-    params = StructuredOutputsParams(grammar="\n".join(lines))
-    return RequestedGrammar("tool_choice", "tools", params)
+    grammar = "\n".join(lines)
+    if len(grammar) > MAX_LENGTH:  # before each schema is checked by itself
+        raise InvalidRequestError(
+            f"tools have {len(grammar):,} characters as a grammar: send at most {MAX_LENGTH:,}."
+        )
+    return RequestedGrammar("tool_choice", "tools", StructuredOutputsParams(grammar=grammar))

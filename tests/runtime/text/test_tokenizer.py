@@ -176,10 +176,10 @@ def test_any_template_renders_as_in_transformers(theirs, template):
 
 
 TOOLS_TEMPLATE = (
-    "{%- if tools %}<tools>{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}</tools>{% endif"
-    " %}{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}{% for call"
-    " in message.tool_calls %}<tool_call>{{ call.function.arguments | tojson }}</tool_call>{% endfor"
-    " %}<|im_end|>\n{% endfor %}"
+    "{%- if tools %}<tools>{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}</tools>"
+    "{% endif %}{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
+    "{% for call in message.tool_calls %}<tool_call>{{ call.function.arguments | tojson }}"
+    "</tool_call>{% endfor %}<|im_end|>\n{% endfor %}"
 )
 
 

@@ -47,6 +47,7 @@ def read(parser: OutputParser, pieces: list[str]) -> Message:
 
 CALL = '{"name": "time", "arguments": {"zone": "a \\"}{ b", "deep": [{}]}}'
 ARGUMENTS = '{"zone": "a \\"}{ b", "deep": [{}]}'
+DEEP = '{"arguments": {"a": ' + "[" * 300 + "]" * 300 + '}, "name": "f"}'
 CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
     (hermes, "no call, a < b", ("", "no call, a < b", [])),
     (hermes, f"<tool_call>\n{CALL}\n</tool_call>", ("", "", [("time", ARGUMENTS)])),
@@ -67,6 +68,22 @@ CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
         ("", "<tool_call>no</tool_call>", [("time", ARGUMENTS)]),
     ),
     (hermes, '<tool_call>{"a": 1}</tool_call>', ("", '<tool_call>{"a": 1}</tool_call>', [])),
+    (
+        hermes,
+        '<tool_call>{"name": "", "arguments": {}}',
+        ("", '<tool_call>{"name": "", "arguments": {}}', []),
+    ),
+    (
+        hermes,
+        '<tool_call>{"name": "\\ud800", "arguments": {}}',
+        ("", '<tool_call>{"name": "\\ud800", "arguments": {}}', []),
+    ),
+    (
+        hermes,
+        '<tool_call>{"arguments": {"a": "\\ud800é"}, "name": "f"}</tool_call>',
+        ("", "", [("f", '{"a": "\\ud800\\u00e9"}')]),
+    ),
+    (llama, DEEP, ("", DEEP, [])),
     (hermes, '<tool_call>\n{"na', ("", '<tool_call>\n{"na', [])),
     (hermes, "a <tool_", ("", "a <tool_", [])),
     (hermes, '<tool_call>{"name": "f", "arguments": {"a', ("", "", [("f", '{"a')])),

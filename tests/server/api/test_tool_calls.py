@@ -16,8 +16,10 @@ from support.server.live_server import ChattyTokenizer, GatedRunner, LiveServer,
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.engine.engine import LLMEngine
+from minivllm.errors import ConfigError
 from minivllm.outputs import SampledToken
 from minivllm.runtime.loader import load_model
+from minivllm.server.options import ServerOptions
 
 ASK = [{"role": "user", "content": "How warm is Oslo?"}]
 CITY = {"$ref": "#/$defs/City"}
@@ -127,7 +129,7 @@ def house_server() -> Iterator[LiveServer]:
         yield live
 
 
-@settings(max_examples=25, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=15, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
 @given(schemas=st.lists(objects_of(LEAVES), min_size=1, max_size=3), seed=st.integers(0, 99))
 def test_every_required_call_of_the_house_model_at_temperature_one_has_valid_arguments(
     house_server: LiveServer, schemas, seed
@@ -236,6 +238,7 @@ def with_call(**call: object) -> list[dict]:
 
 
 RESULT = {"role": "tool", "content": "7"}
+WRONG = {"type": "b"}
 ENDLESS = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
 BAD = [
     ({"tools": with_function()}, "tools[0].function.name", "missing"),
@@ -244,13 +247,14 @@ BAD = [
     ({"tools": [{"type": "retrieval"}]}, "tools[0].type", "function"),
     ({"tools": with_function(name="f", parameters={"type": "array"})},
      "tools[0].function.parameters", "object"),
-    ({"tools": [TOOLS[0], *with_function(name="f", parameters={"properties": {"a": {"type": "b"}}})]},
+    ({"tools": [TOOLS[0], *with_function(name="f", parameters={"properties": {"a": WRONG}})]},
      "tools[1].function.parameters", "Invalid type"),
     ({"tools": with_function(name="f", parameters=ENDLESS)},
      "tools[0].function.parameters", "endless"),
     ({"tools": with_function(name="f", parameters=ENDLESS),
       "tool_choice": {"type": "function", "function": {"name": "f"}}},
      "tools[0].function.parameters", "endless"),
+    ({"tools": with_function(name="f", parameters={"const": "x" * 100_000})}, "tools", "100,000"),
     ({"tool_choice": "sometimes"}, "tool_choice", "required"),
     ({"tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice", "weather"),
     ({"tool_choice": {"type": "function", "function": {}}}, "tool_choice.function.name", "missing"),
@@ -258,9 +262,12 @@ BAD = [
     ({"tool_choice": "auto"}, "tool_choice", "template"),
     ({"response_format": {"type": "json_object"}}, "response_format", "tool_choice"),
     ({"messages": [*ASK, RESULT]}, "messages[1].tool_call_id", "missing"),
-    ({"messages": [*with_call(), RESULT | {"tool_call_id": "b"}]}, "messages[2].tool_call_id", "'b'"),
+    ({"messages": [*with_call(), RESULT | {"tool_call_id": "b"}]},
+     "messages[2].tool_call_id", "'b'"),
     ({"messages": with_call(id=None)}, "messages[1].tool_calls[0].id", "string"),
     ({"messages": with_call(function={"name": "f", "arguments": "[]"})},
+     "messages[1].tool_calls[0].function.arguments", "object"),
+    ({"messages": with_call(function={"name": "f", "arguments": '{"a":' * 990 + "1" + "}" * 990})},
      "messages[1].tool_calls[0].function.arguments", "object"),
     ({"messages": [with_call()[1] | {"role": "user"}]}, "messages[0].tool_calls", "assistant"),
 ]  # fmt: skip
@@ -278,6 +285,21 @@ def test_bad_tools_are_refused_with_their_place_before_the_engine_hears_of_them(
     assert (answer.status_code, error["param"]) == (400, param), error
     assert word in error["message"] and error["message"].count(". ") == 0
     assert len(tiny_server.events) == before
+
+
+def test_a_server_without_a_parser_names_the_options_that_auto_needs():
+    config = EngineConfig(model="scripted", block_size=4, max_num_seqs=8)
+    engine = LLMEngine(config, ScriptedRunner(1000, 4, 3000), ToolTokenizer())
+    with serving(engine) as live, pytest.raises(openai.BadRequestError) as refused:
+        live.openai().chat.completions.create(model="scripted", messages=ASK, tools=TOOLS)
+    assert "--enable-auto-tool-choice and --tool-call-parser" in str(refused.value)
+    with pytest.raises(ConfigError, match="hermes or llama3_json"):
+        ServerOptions(enable_auto_tool_choice=True)
+
+
+def test_the_responses_api_is_refused_with_the_path_to_use(tiny_server: LiveServer):
+    with pytest.raises(openai.NotFoundError, match="/v1/chat/completions"):
+        tiny_server.openai().responses.create(model="tiny-random", input="Hi")
 
 
 def test_a_form_for_the_answer_contradicts_tools_that_the_model_may_choose(scripted):
