@@ -6,15 +6,16 @@
 
 llguidance does not look for that, and such a request would always run into `max_tokens`. A rule can
 end if one of its alternatives uses only rules that can end. So begin with no such rule, and look
-for more until nothing changes.
+for more until none is found.
 
 What this file cannot read counts as something that can end: llguidance judges the syntax.
 """
 
 import json
 import re
-from collections.abc import Callable, Collection
-from typing import TypeVar
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -109,22 +110,54 @@ def _look_up(root: object, reference: str) -> object:
 def _schema_can_end(schema: object, unknown: Collection[str]) -> bool:
     if not isinstance(schema, dict):
         return True
-    needed = [] if schema.get("$ref") not in unknown else [False]
-    properties, required = schema.get("properties", {}), schema.get("required", ())
-    needed += [_schema_can_end(properties.get(name), unknown) for name in required]
+    return (
+        schema.get("$ref") not in unknown
+        and all(_schema_can_end(one, unknown) for one in _required_parts(schema))
+        and all(
+            any(_schema_can_end(one, unknown) for one in schema[name])
+            for name in ("anyOf", "oneOf")
+            if name in schema
+        )
+    )
+
+
+def _required_parts(schema: dict[str, Any]) -> Iterator[object]:
+    properties = schema.get("properties", {})
+    yield from (properties.get(name) for name in schema.get("required", ()))
     if schema.get("minItems", 0) > 0:
         first = schema.get("prefixItems") or [schema.get("items")]
-        needed += [_schema_can_end(one, unknown) for one in first[: schema["minItems"]]]
-    needed += [_schema_can_end(one, unknown) for one in schema.get("allOf", ())]
-    for name in ("anyOf", "oneOf"):
-        if name in schema:
-            needed.append(any(_schema_can_end(one, unknown) for one in schema[name]))
-    return all(needed)
+        yield from first[: schema["minItems"]]
+    yield from schema.get("allOf", ())
+
+
+class _Unknown(set[str]):
+    """The names that are not known to end. It notes which of them a check met."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(names)
+        self.met: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        found = super().__contains__(name)
+        if found:
+            self.met.add(name)
+        return found
 
 
 def _can_end(start: str, bodies: dict[str, T], check: Callable[[T, Collection[str]], bool]) -> bool:
-    """Whether `start` can end. check: whether a body can end, if the unknown names cannot."""
-    unknown = set(bodies)
-    while found := {name for name in unknown if check(bodies[name], unknown)}:
-        unknown -= found
+    """Whether `start` can end. check: whether a body can end, if the unknown names cannot.
+
+    A body that cannot end yet is checked again when a name that its check met can end: in a chain
+    of a thousand names, checking all bodies each time would take seconds.
+    """
+    unknown, waiting, ready = _Unknown(bodies), defaultdict[str, set[str]](set), list(bodies)
+    while ready:
+        name = ready.pop()
+        unknown.met = set()
+        if check(bodies[name], unknown):
+            unknown.discard(name)
+            ready += waiting.pop(name, ())
+        else:
+            for met in unknown.met:
+                waiting[met].add(name)
     return start not in unknown

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from minivllm.errors import RequestFailedError
+from minivllm.structured_output.deep_stack import with_deep_stack
 from minivllm.structured_output.grammar import StructuredOutputGrammar
 from minivllm.structured_output.specification import LIMITS, Specification, check
 from minivllm.structured_outputs_params import StructuredOutputsParams
@@ -76,11 +77,13 @@ class StructuredOutputManager:
 
         if self._ll_tokenizer is None:  # a quarter of a second for 49,152 tokens
             self._ll_tokenizer = _ll_tokenizer(self._tokenizer)
-        return llguidance.LLMatcher(
-            self._ll_tokenizer,
-            specification.to_llguidance(),
-            log_level=0,
-            limits=llguidance.LLParserLimits(**LIMITS),
+        return with_deep_stack(
+            lambda: llguidance.LLMatcher(
+                self._ll_tokenizer,
+                specification.to_llguidance(),
+                log_level=0,
+                limits=llguidance.LLParserLimits(**LIMITS),
+            )
         )
 
 

@@ -9,17 +9,21 @@ Source: vLLM `vllm/v1/structured_output/backend_guidance.py` (`serialize_guidanc
 
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.errors import InvalidSamplingParamsError
+from minivllm.structured_output.deep_stack import with_deep_stack
 from minivllm.structured_output.endless import lark_can_end, schema_can_end
 from minivllm.structured_outputs_params import StructuredOutputsKind, StructuredOutputsParams
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
-MAX_LENGTH = 100_000
-"""Most characters of a schema, a regex or a grammar: checking it takes about half a second."""
+MAX_LENGTH = {
+    "json": 100_000, "json_object": 100_000, "choice": 100_000, "regex": 10_000, "grammar": 10_000,
+}  # fmt: skip
+"""Most characters: checking them takes about half a second."""
 
 WHITE_SPACE = r"[ \n\r\t]{1,20}"
 """JSON's white space between two parts. vLLM allows any number, and a small model that begins to
@@ -55,8 +59,8 @@ class Specification(NamedTuple):
                 value = json.dumps(value)
             except (TypeError, ValueError, RecursionError):
                 _refuse(params.kind, "is no JSON value: send what json.dumps can write")
-        if len(value) > MAX_LENGTH:
-            _refuse(params.kind, f"has {len(value):,} characters: send at most {MAX_LENGTH:,}")
+        if len(value) > (limit := MAX_LENGTH[params.kind]):
+            _refuse(params.kind, f"has {len(value):,} characters: send at most {limit:,}")
         return cls(params.kind, value, params.whitespace_pattern, params.disable_any_whitespace)
 
     def to_llguidance(self) -> str:
@@ -75,6 +79,10 @@ class Specification(NamedTuple):
 
 def check(specification: Specification) -> None:
     """Raise `InvalidSamplingParamsError` if no output can fit, in at most about a second."""
+    with_deep_stack(partial(_check, specification))
+
+
+def _check(specification: Specification) -> None:
     import llguidance
 
     kind, text = specification.kind, specification.text

@@ -156,10 +156,12 @@ def test_the_output_has_the_form_that_is_asked_for(tmp_path, capsys):
     for form in forms:
         assert main(["generate", "Hello", *TINY, *form]) == 0
         answers.append(capsys.readouterr().out.strip())
-    assert all(one in (True, False) for one in json.loads(answers[0])) and " " not in answers[0]
+    assert all(one in (True, False) for one in json.loads(answers[0])) and "  " not in answers[0]
     assert re.fullmatch("[0-9]{2}", answers[1]) and answers[2] in ("é", "x")
     assert main(["generate", "Hello", *TINY, "--regex", "[0-9"]) == 1
-    assert "unclosed" in capsys.readouterr().err
+    assert "--regex is not valid (unclosed character class)" in capsys.readouterr().err
+    assert main(["generate", "Hello", *TINY, "--regex", "[0-9]{9}", "--max-tokens", "1"]) == 0
+    assert "--max-tokens 1 ended an incomplete output" in capsys.readouterr().err
     assert main(["generate", "Hello", *TINY, "--json-schema", str(tmp_path / "none")]) != 0
 
 

@@ -131,6 +131,17 @@ def test_a_form_that_cannot_work_is_refused_before_anything_changes(house) -> No
     assert run.engine.inspect() == before and run.events == []
 
 
+def test_a_schema_may_be_a_long_chain_of_references(generate) -> None:
+    """In a thread with the usual stack, this ends the process."""
+    chain = {str(i): {"anyOf": [{"$ref": f"#/$defs/{i + 1}"}]} for i in range(2000)}
+    schema = {"$ref": "#/$defs/0", "$defs": {**chain, "2000": {"enum": ["end"]}}}
+    run = generate([("A fox", {"json": schema}, {})])
+    assert run.engine.tokenizer.decode(run.outputs["r0"][0]) == '"end"'
+    schema["$defs"]["2000"] = {"$ref": "#/$defs/0"}
+    with pytest.raises(InvalidSamplingParamsError):
+        run.engine.grammars.prepare(StructuredOutputsParams(json=schema))
+
+
 @pytest.mark.parametrize("params", [{"min_tokens": 1}, {"ignore_eos": True}, {"beam_width": 2}])
 def test_what_contradicts_a_grammar_is_refused(params: dict) -> None:
     with pytest.raises(InvalidSamplingParamsError, match="structured_outputs"):

@@ -14,6 +14,11 @@ def _completion(**fields: object) -> bytes:
     return json.dumps({"prompt": "Hi", "max_tokens": 2, **fields}).encode()
 
 
+def _chain(begin: str, link: str, end: str, length: int) -> str:
+    """A grammar of many names, in which each needs the next one."""
+    return begin + "".join(link.format(i, i + 1) for i in range(length)) + end.format(length)
+
+
 BODIES: list[bytes] = [
     b"",
     b" ",
@@ -95,7 +100,29 @@ BODIES: list[bytes] = [
     _completion(tools=[{"type": "function"}]),
     _completion(chat_template="{% for i in range(10**9) %}x{% endfor %}"),
     _completion(guided_regex="(a+)+$"),
+    _completion(guided_regex="(((a{1000}){1000}){1000})"),
+    _completion(guided_regex="z{50}(a|aa|aaa|aaaa){2000}"),
+    _completion(guided_regex="a?" * 5000),
+    _completion(guided_grammar='start: "a" start'),
+    _completion(guided_grammar="start: " + "(" * 4000 + '"a"' + ")" * 4000),
+    _completion(guided_grammar="root ::= " + "(" * 4000 + '"a"' + ")" * 4000),
+    _completion(guided_grammar=_chain("start: r0\n", "r{}: r{}\n", 'r{}: "a"', 550)),
+    _completion(guided_choice=[f"{i}x" for i in range(10_000)]),
+    _completion(
+        guided_json=_chain(
+            '{"$defs":{', '"{}":{{"$ref":"#/$defs/{}"}},', '"{}":{{}}}},"$ref":"#/$defs/0"}}', 2500
+        )
+    ),
+    _completion(guided_json={"type": "array", "items": {"not": {}}, "minItems": 10**9}),
+    _completion(structured_outputs={"json": "{" * 90_000}),
+    _completion(structured_outputs={"json_object": True, "whitespace_pattern": "(a{1000}){1000}"}),
     _completion(response_format={"type": "json_object"}),
+    _completion(
+        response_format={
+            "type": "json_schema",
+            "json_schema": {"name": "x", "schema": {"description": "x" * 1_000_000}},
+        }
+    ),
     json.dumps({f"k{i}": i for i in range(50_000)}).encode(),
     json.dumps({"messages": [{}] * 50_000}).encode(),
     json.dumps({"prompt": [1] * 300_000}).encode(),

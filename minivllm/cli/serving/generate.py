@@ -30,6 +30,7 @@ from minivllm.sampling_params import (
     SamplingParams,
     StructuredOutputsParams,
 )
+from minivllm.structured_outputs_params import ONE_SPACE
 from minivllm.text import plural
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
@@ -92,7 +93,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         models = {"model": config.model, "weights": engine.weights}
         print_json(models | _as_json(run_, tokens, seconds))
-    elif tokens:
+        return 1 if run_.refused else 0
+    texts = [text for output in run_.finished.values() for text in output.outputs]
+    if params.structured_outputs and any(text.finish_reason == "length" for text in texts):
+        note(f"minivllm: --max-tokens {params.max_tokens} ended an incomplete output: raise it.")
+    if tokens:
         cached = sum(output.num_cached_tokens for output in run_.finished.values())
         note(
             f"{config.model} ({engine.weights}): {tokens} tokens in {seconds:.1f} s,"
@@ -127,7 +132,7 @@ class _Run:
                 )
             except InvalidRequestError as error:
                 self.refused[number] = error
-                note(f"minivllm: {error}")
+                note(f"minivllm: {_with_option(error)}")
 
     def _outputs(self) -> Iterator[RequestOutput]:
         while self._engine.has_unfinished_requests():
@@ -197,8 +202,17 @@ def _structured_outputs(args: argparse.Namespace) -> StructuredOutputsParams | N
     given = {"json": schema, "regex": args.regex, "choice": args.choice}
     if all(one is None for one in given.values()):
         return None
-    # Small models like to write white space for ever.
-    return StructuredOutputsParams(**given, disable_any_whitespace=schema is not None)
+    return StructuredOutputsParams(
+        **given, whitespace_pattern=None if schema is None else ONE_SPACE
+    )
+
+
+def _with_option(error: InvalidRequestError) -> str:
+    """Return the message, with the option that was given in place of the engine's field."""
+    message = str(error)
+    for kind, option in (("json", "--json-schema"), ("regex", "--regex"), ("choice", "--choice")):
+        message = message.replace(f"structured_outputs: {kind} ", f"{option} ")
+    return message
 
 
 def _read_text(path: str) -> str:

@@ -14,14 +14,10 @@ from pydantic import Field, StringConstraints
 
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
 from minivllm.server.protocol.strict import Strict
-from minivllm.structured_outputs_params import StructuredOutputsParams
+from minivllm.structured_outputs_params import ONE_SPACE, StructuredOutputsParams
 
 JsonSchema = str | dict[str, Any]
 Choices = Annotated[list[str], Field(min_length=1)]
-_SPACE = " "
-"""`response_format`: at most one space between two parts, as in `{"a": 1}`. A small model that may
-write more can fill `max_tokens` with white space; `structured_outputs` allows it.
-"""
 
 
 class RequestedGrammar(NamedTuple):
@@ -83,10 +79,10 @@ class ResponseFormat(Strict):
         if self.type == "text":
             return []
         if self.type == "json_object":
-            params = StructuredOutputsParams(json_object=True, whitespace_pattern=_SPACE)
+            params = StructuredOutputsParams(json_object=True, whitespace_pattern=ONE_SPACE)
             return [RequestedGrammar("response_format", "response_format", params)]
         schema = self.json_schema.schema_
-        params = StructuredOutputsParams(json=schema, whitespace_pattern=_SPACE)
+        params = StructuredOutputsParams(json=schema, whitespace_pattern=ONE_SPACE)
         place = "response_format.json_schema.schema"
         return [RequestedGrammar("response_format", place, params)]
 

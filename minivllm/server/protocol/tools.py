@@ -5,9 +5,9 @@ With `tool_choice` "required" or a function's name, a grammar makes the model wr
     required     [{"name":"weather","parameters":{"city":"Oslo"}},{"name":...}]
     a function   {"city":"Oslo"}
 
-Each part is as in vLLM, but without white space, so that a weak model cannot fill `max_tokens` with
-it. A grammar in Lark's syntax contains each function's schema as a whole. In one large JSON schema,
-references such as `#/$defs/City` would point to the wrong root.
+Each form is vLLM's, but without white space, so that a weak model cannot fill `max_tokens` with it.
+The form for "required" is one JSON schema with each function's schema in its `$defs`, so references
+such as `#/$defs/City` become `#/$defs/weather/$defs/City`.
 """
 
 import json
@@ -34,6 +34,11 @@ CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _COMBINED = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
 """Keywords by which a schema gets more properties than its own."""
+
+_WITH_NAMES = {"properties", "patternProperties", "$defs", "definitions"}
+"""Keywords whose value has a schema for each of some names."""
+_WITH_VALUES = {"enum", "const", "default", "examples"}
+"""Keywords whose value is no schema."""
 
 
 def _require_object(arguments: str) -> str:
@@ -193,17 +198,42 @@ def forced_grammar(
         )
     if choice != "required":
         return None
-    more = f' ("," call){{0,{MAX_CALLS - 1}}}' if parallel else ""
-    calls = [f"call_{index}" for index in range(len(tools))]
-    lines = [f'start: "[" call{more} "]"', f"call: {' | '.join(calls)}"]
-    for call, tool in zip(calls, tools, strict=True):
-        begin = json.dumps(f'{{"name":"{tool.function.name}","parameters":')
-        schema = tool.function.schema_of_arguments()
-        schema = schema | {"x-guidance": {"whitespace_flexible": False}}
-        lines.append(f'{call}: {begin} %json {json.dumps(schema)} "}}"')
-    grammar = "\n".join(lines)
-    if len(grammar) > MAX_LENGTH:  # before each schema is checked by itself
-        raise InvalidRequestError(
-            f"tools have {len(grammar):,} characters as a grammar: send at most {MAX_LENGTH:,}."
+    calls, schemas = [], {}
+    for tool in tools:
+        name = tool.function.name
+        parameters = {"$ref": f"#/$defs/{name}"}
+        schemas[name] = _moved(tool.function.schema_of_arguments(), parameters["$ref"])
+        calls.append(
+            {
+                "type": "object",
+                "properties": {"name": {"const": name}, "parameters": parameters},
+                "required": ["name", "parameters"],
+                "additionalProperties": False,
+            }
         )
-    return RequestedGrammar("tool_choice", "tools", StructuredOutputsParams(grammar=grammar))
+    most = MAX_CALLS if parallel else 1
+    schema = {"type": "array", "items": {"anyOf": calls}, "minItems": 1, "maxItems": most}
+    text = json.dumps(schema | {"$defs": schemas})
+    if len(text) > (limit := MAX_LENGTH["json"]):  # before each schema is checked by itself
+        raise InvalidRequestError(
+            f"tools have {len(text):,} characters as one schema: send at most {limit:,}."
+        )
+    params = StructuredOutputsParams(json=text, disable_any_whitespace=True)
+    return RequestedGrammar("tool_choice", "tools", params)
+
+
+def _moved(schema: Any, root: str) -> Any:
+    """Return a schema with its references changed for its new place, `root`."""
+    if isinstance(schema, list):
+        return [_moved(one, root) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "$ref" and isinstance(value, str) and value.startswith("#"):
+            moved[key] = root + value[1:]
+        elif key in _WITH_NAMES and isinstance(value, dict):
+            moved[key] = {name: _moved(one, root) for name, one in value.items()}
+        else:
+            moved[key] = value if key in _WITH_VALUES else _moved(value, root)
+    return moved

@@ -20,6 +20,7 @@ from minivllm.errors import ConfigError
 from minivllm.outputs import SampledToken
 from minivllm.runtime.loader import load_model
 from minivllm.server.options import ServerOptions
+from minivllm.server.protocol.tools import FunctionTool, forced_grammar
 
 ASK = [{"role": "user", "content": "How warm is Oslo?"}]
 CITY = {"$ref": "#/$defs/City"}
@@ -285,6 +286,29 @@ def test_bad_tools_are_refused_with_their_place_before_the_engine_hears_of_them(
     assert (answer.status_code, error["param"]) == (400, param), error
     assert word in error["message"] and error["message"].count(". ") == 0
     assert len(tiny_server.events) == before
+
+
+def test_each_function_keeps_its_own_definitions():
+    def tool(name: str, value: object) -> FunctionTool:
+        parameters = {
+            "type": "object",
+            "properties": {"enum": {"$ref": "#/$defs/X"}, "next": {"$ref": "#"}},
+            "required": ["enum"],
+            "$defs": {"X": {"const": value}},
+        }
+        return FunctionTool.model_validate(with_function(name=name, parameters=parameters)[0])
+
+    tools = [tool("a", {"$ref": "#"}), tool("b", 2)]
+    schema = json.loads(forced_grammar(tools, "required", parallel=True).params.json)
+
+    def fits_form(name: str, **parameters: object) -> bool:
+        return jsonschema_rs.is_valid(schema, [{"name": name, "parameters": parameters}])
+
+    own = {"enum": {"$ref": "#"}}
+    assert fits_form("a", **own) and fits_form("a", **own, next=own) and fits_form("b", enum=2)
+    assert not fits_form("b", **own) and not fits_form("a", enum=2) and not fits_form("a")
+    assert not fits_form("b", enum=2, next=own) and not fits_form("b", enum=2, other=1)
+    assert not jsonschema_rs.is_valid(schema, [])
 
 
 def test_a_server_without_a_parser_names_the_options_that_auto_needs():
