@@ -77,7 +77,7 @@ test-gpu: setup ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
 
 conformance: setup model ## run clients against the server: lm-eval, openai, litellm, ...
-	for client in lm-eval openai instructor litellm guidellm; do \
+	for client in lm-eval openai instructor litellm guidellm tools; do \
 		venv=.venv-conformance/$$client; \
 		test -x $$venv/bin/python || $(PYTHON) -m venv $$venv || exit 1; \
 		$$venv/bin/pip install -q -r tools/conformance/$$client.txt || exit 1; \

@@ -38,6 +38,8 @@ _PARAMETERS = frozenset(item.name for item in fields(SamplingParams)) | {
     "prompt",
     "messages",
     "response_format",
+    "tool_choice",
+    "tools",
     "guided_json",
     "guided_regex",
     "guided_choice",
@@ -155,8 +157,13 @@ def add_error_handlers(app: FastAPI) -> None:
 
 def _http_error(request: Request, error: HTTPException) -> ApiError:
     path = request.scope["path"][:_MAX_INPUT]
+    instead = (
+        "is not supported: use '/v1/chat/completions', which has tools and response_format."
+        if path == "/v1/responses"
+        else "does not exist; /openapi.json lists all paths."
+    )
     message = {
-        404: f"The path {path!r} does not exist; /openapi.json lists all paths.",
+        404: f"The path {path!r} {instead}",
         405: (
             f"{path!r} does not support {request.method[:16]!r}; /openapi.json lists its methods."
         ),
@@ -169,9 +176,8 @@ def _validation_error(error: RequestValidationError) -> ApiError:
     first = _most_telling(error.errors())
     where = [str(part) for part in first["loc"][1:]]
     # For a union, pydantic's location also names the alternative that pydantic tried.
-    param = ".".join(part for i, part in enumerate(where) if i == 0 or _is_no_arm(part))[
-        :_MAX_INPUT
-    ]
+    parts = [part for i, part in enumerate(where) if i == 0 or _is_no_arm(part)]
+    param = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", ".".join(parts))[:_MAX_INPUT]
     code, given = "invalid_value", repr(first.get("input"))
     given = given if len(given) <= _MAX_INPUT else f"{given[:_MAX_INPUT]}..."
     match first["type"]:
@@ -205,12 +211,14 @@ def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _is_no_arm(part: str) -> bool:
-    return (part.isidentifier() and part not in ("bool", "str")) or part.isdigit()
+    arms = ("bool", "str", "NamedToolChoice")
+    return (part.isidentifier() and part not in arms) or part.isdigit()
 
 
 def _named_first(message: str) -> str | None:
-    """Return the parameter that one of our error messages starts with."""
-    word = re.match(r"\w*", message)[0]
+    """Return the parameter that one of our error messages starts with: `n`, `tools[0].type`."""
+    word, place = re.match(r"(\w*)((?:\[\d+\])?[\w.\[\]]*)", message).groups()
     if word == "prompt_token_ids":  # the engine's name for a prompt given as tokens
         return "prompt"
-    return word if word in _PARAMETERS else None
+    place = place if place.startswith("[") else ""
+    return word + place if word in _PARAMETERS else None

@@ -6,12 +6,13 @@ key. The class checks that, also for servers that are built in Python.
 
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
 from minivllm.checks import check_fields
 from minivllm.errors import ConfigError
+from minivllm.server.parsers.choose import ReasoningParserName, ToolParserName
 
 GenerateDelimiter = Literal["null", "newline"]
 Strings = Annotated[tuple[str, ...], Meta(description="a tuple of strings")]
@@ -52,8 +53,20 @@ class ServerOptions:
     newline (later vLLM).
     """
 
+    enable_auto_tool_choice: bool = False
+    """Whether the model may choose a tool itself. It needs a `tool_call_parser`."""
+    tool_call_parser: ToolParserName | None = None
+    """The form in which the model calls tools: Hermes 2 Pro's and Qwen's, or Llama 3's."""
+    reasoning_parser: ReasoningParserName | None = None
+    """How the model marks its reasoning, which is then separated from its answers; None: not."""
+
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)
+        if self.enable_auto_tool_choice and self.tool_call_parser is None:
+            raise ConfigError(
+                "enable_auto_tool_choice needs tool_call_parser: set it to the form in which the"
+                f" model calls tools, {' or '.join(get_args(ToolParserName))}."
+            )
         if any(not key or not key.isascii() or not key.isprintable() for key in self.api_key):
             raise ConfigError("api_key must be made of printable ASCII characters, at least one.")
         if any(key != key.strip() for key in self.api_key):

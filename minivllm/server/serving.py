@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from fastapi import Request, Response
 from pydantic import BaseModel
@@ -31,6 +31,7 @@ from minivllm.server.http.disconnect import StreamedResponse
 from minivllm.server.logs import REQUEST_ID
 from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.base import RequestFields, SamplingFields
+from minivllm.server.protocol.structured_outputs import RequestedGrammar
 from minivllm.server.service import EngineService, NewRequest
 from minivllm.server.usage import TokenCount
 
@@ -101,8 +102,11 @@ class Serving:
 
         Raises `InvalidSamplingParamsError` with the name of the client's field.
         """
-        if (grammar := body.requested_grammar()) is None:
-            return
+        if (grammar := body.requested_grammar()) is not None:
+            await self.prepare_requested(grammar)
+
+    async def prepare_requested(self, grammar: RequestedGrammar) -> None:
+        """Prepare a grammar. Raises `InvalidSamplingParamsError` with the client's name for it."""
         try:
             await self.service.prepare_grammar(grammar.params)
         except InvalidSamplingParamsError as error:
@@ -180,9 +184,10 @@ def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
     return name if body.request_id is None else f"{prefix}-{body.request_id}"
 
 
-def num_characters(messages: list[dict[str, str]]) -> int:
-    """Return the approximate length of a conversation's prompt, in characters."""
-    return sum(len(text) for message in messages for text in message.values())
+def num_characters(messages: list[dict[str, Any]]) -> int:
+    """Return the approximate length of a prompt of messages and tools, in characters."""
+    values = (value for message in messages for value in message.values())
+    return sum(len(value if isinstance(value, str) else str(value)) for value in values)
 
 
 def check_stream(body: RequestFields) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.engine.followed_run import FollowedRun
+from support.random_schemas import SCHEMAS, object_schema
 
 from minivllm import SamplingParams
 from minivllm.config import EngineConfig, SpeculativeConfig
@@ -16,36 +17,6 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.runtime.loader import LoadedModel
 from minivllm.sampling_params import StructuredOutputsParams
-
-NAMES = st.sampled_from(["name", "a b", 'quote"d', "é", "x\n", "next"])
-SIZE = st.integers(0, 3)
-LEAVES = st.one_of(
-    st.sampled_from([{"type": "boolean"}, {"type": "null"}, {"type": "number"}]),
-    st.builds(lambda a, b: {"type": "integer", "minimum": a, "maximum": a + b},
-              st.integers(-99, 99), st.integers(0, 999)),
-    st.builds(lambda a, b: {"type": "string", "minLength": a, "maxLength": a + b}, SIZE, SIZE),
-    st.lists(st.sampled_from(["red", "", 'a"b\\', 3, None, 1.5]), min_size=1, max_size=3,
-             unique_by=repr).map(lambda given: {"enum": given}),
-    st.sampled_from([{"const": "fox"}, {"type": "string", "pattern": "^[A-Z][a-z]{0,4}$"}]),
-)  # fmt: skip
-
-
-def _object(properties: dict[str, dict], optional: int) -> dict:
-    required = list(properties)[optional:]
-    return {"type": "object", "properties": properties, "required": required,
-            "additionalProperties": False}  # fmt: skip
-
-
-SCHEMAS = st.recursive(
-    LEAVES,
-    lambda inner: st.one_of(
-        st.builds(_object, st.dictionaries(NAMES, inner, max_size=3), SIZE),
-        st.builds(lambda a, b, items: {"type": "array", "items": items, "minItems": a,
-                                       "maxItems": a + b}, SIZE, SIZE, inner),
-        st.lists(inner, min_size=1, max_size=2).map(lambda some: {"anyOf": some}),
-    ),
-    max_leaves=5,
-)  # fmt: skip
 
 
 def outputs_fit(model: LoadedModel, schemas: list[dict]) -> None:
@@ -83,7 +54,7 @@ def test_outputs_fit_three_hundred_random_schemas_at_temperature_one(house, sche
 
 
 FORMS = [
-    {"disable_any_whitespace": True, "json": json.dumps(_object({"name": {"type": "string", "maxLength": 9},
+    {"disable_any_whitespace": True, "json": json.dumps(object_schema({"name": {"type": "string", "maxLength": 9},
                                  "age": {"type": "integer", "maximum": 99}}, 0))},
     {"regex": r"(yes|no), [a-z ]{5,30}(é|!)"},
     {"choice": ["fox", "fox and hen", 'a "hen"\n']},
@@ -146,7 +117,7 @@ def test_a_model_that_wants_to_end_must_wait_until_its_grammar_may(
 LONG = [
     {"json": {"type": "array", "items": {"type": "integer"}, "minItems": 40}},
     {"regex": r"(yes, |no, |é){40}", },
-    {"json": _object({name: {"type": "boolean"} for name in ("first name", "age", "last")}, 0)},
+    {"json": object_schema({name: {"type": "boolean"} for name in ("first name", "age", "last")}, 0)},
     {"grammar": "root ::= word word root | word\nword ::= [a-z]+ [ ,]"},
 ]  # fmt: skip
 
@@ -169,7 +140,7 @@ def test_preemption_hits_chunks_samples_and_drafts_change_no_token(
 
 
 def test_forced_tokens_are_drafted_and_save_steps(generate: Callable[..., FollowedRun]) -> None:
-    schema = _object({"a rather long name": {"const": "a rather long value"}}, 0)
+    schema = object_schema({"a rather long name": {"const": "a rather long value"}}, 0)
     request = ("A fox", {"json": schema, "disable_any_whitespace": True}, {})
     plain, jumping = generate([request]), generate([request], speculative_config=SPECULATIONS[1])
     assert jumping.outputs == plain.outputs

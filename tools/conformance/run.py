@@ -6,6 +6,7 @@
     instructor  structured outputs: a pydantic class, a list of objects
     litellm     chat, streams, texts, a schema, errors
     guidellm    a benchmark under load, in which no request fails
+    tools       tool calls, with OpenAI's client and pydantic-ai
 
 Each client has its own environment, because the clients' packages conflict. A client may report
 success although its requests failed, so this script reads the client's output files and counts.
@@ -57,6 +58,7 @@ def main() -> int:
             "chat, stream equal to whole, logprobs, n texts, json_schema, BadRequestError",
         ),
         "guidellm": _guidellm,
+        "tools": _tools,
     }
     failed = 0
     with serve("--model", args.model, "--dtype", "float32") as server:
@@ -156,6 +158,11 @@ def _script(
     python = args.environments / name / "bin" / "python"
     _run(python, HERE / f"{name}_client.py", url, args.model)
     return shown
+
+
+def _tools(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
+    _run(args.environments / "tools" / "bin" / "python", HERE / "tools_client.py", url, args.model)
+    return "the tool loop, stream equal to whole, parsed arguments, pydantic-ai's outputs"
 
 
 def _guidellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:

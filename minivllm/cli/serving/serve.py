@@ -20,6 +20,7 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
 from minivllm.server.options import GenerateDelimiter, ServerOptions
+from minivllm.server.parsers.choose import ReasoningParserName, ToolParserName
 
 API_KEY = "VLLM_API_KEY"
 """The environment variable from which vLLM reads the key."""
@@ -98,6 +99,22 @@ def _add_server_options(group: argparse._ArgumentGroup) -> None:
         "--generate-delimiter",
         "what ends each chunk of a streamed /generate",
         choices=get_args(GenerateDelimiter),
+    )
+    add(
+        "--enable-auto-tool-choice",
+        "let the model choose one of a request's tools",
+        action="store_true",
+    )
+    add(
+        "--tool-call-parser",
+        "form in which the model calls tools: hermes for Hermes and Qwen, llama3_json for Llama 3",
+        choices=get_args(ToolParserName),
+    )
+    add(
+        "--reasoning-parser",
+        "separate the reasoning of a model that marks it with <think>; deepseek_r1: the chat"
+        " template has written the first mark",
+        choices=get_args(ReasoningParserName),
     )
     add(
         "--events",

@@ -11,6 +11,7 @@ Source: transformers 5, `utils/chat_template_utils.py`.
 """
 
 import json
+import re
 import subprocess
 import sys
 import weakref
@@ -22,11 +23,14 @@ from minivllm.errors import InvalidRequestError
 
 ChatMessage = Mapping[str, Any]
 """A dictionary with the key `role`, and nearly always `content`."""
+ToolDefinition = Mapping[str, Any]
+"""A dictionary `{"type": "function", "function": {"name", "description", "parameters"}}`."""
 
 MAX_SECONDS = 5.0
 """Limit of processor time, in seconds. A thousand messages take a few hundredths of a second."""
 _MAX_ANSWER_BYTES = 64 << 20
 """More than the longest text that a worker sends has, encoded as JSON."""
+_TOOLS_IN_CODE = re.compile(r"\{[{%][^}]*\btools\b")
 
 
 class ChatTemplate:
@@ -43,9 +47,11 @@ class ChatTemplate:
         }
         self._idle: list[_WorkerProcess] = []
 
-    def render(self, messages: Sequence[ChatMessage]) -> str:
+    def render(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition] | None = None
+    ) -> str:
         """Render the prompt for the assistant's next message. Raises `InvalidRequestError`."""
-        conversation = _encode([_plain_message(message) for message in messages])
+        conversation = _encode([[_plain_message(message) for message in messages], tools or None])
         try:
             worker = self._idle.pop()
         except IndexError:
@@ -76,6 +82,11 @@ class ChatTemplate:
                 " `generate` with a plain prompt."
             )
         return worker
+
+
+def uses_tools(source: str) -> bool:
+    """Whether a template reads the variable `tools`."""
+    return _TOOLS_IN_CODE.search(source) is not None
 
 
 class _WorkerProcess:

@@ -1,8 +1,8 @@
 """`python -m minivllm.runtime.text.template_worker`: render one chat template, in its own process.
 
 It reads one JSON value per line from standard input: first the template with its special tokens,
-then conversations. For each line it writes one line to standard output: `{"text": ...}`, or
-`{"error": ...}` with the template's exception.
+then conversations, each a list of messages with a list of tools (or null). For each line it writes
+one line to standard output: `{"text": ...}`, or `{"error": ...}` with the template's exception.
 
 Jinja's sandbox protects our objects and files, but does not limit the cost of an operation:
 `'a' * 10**9` takes a gigabyte of memory. So the process has two limits. Too much time ends it by a
@@ -42,10 +42,17 @@ def compile_template(source: str) -> jinja2.Template:
 
 
 def render(
-    template: jinja2.Template, messages: list[dict[str, Any]], special_tokens: dict[str, str]
+    template: jinja2.Template,
+    messages: list[dict[str, Any]],
+    tools: list[dict[str, Any]] | None,
+    special_tokens: dict[str, str],
 ) -> str:
     text = template.render(
-        messages=messages, tools=None, documents=None, add_generation_prompt=True, **special_tokens
+        messages=messages,
+        tools=tools,
+        documents=None,
+        add_generation_prompt=True,
+        **special_tokens,
     )
     if len(text) > MAX_CHARACTERS:
         raise OverflowError(f"the template wrote more than {MAX_CHARACTERS} characters")
@@ -89,7 +96,7 @@ def main() -> None:
             if template is None:
                 template, answer = compile_template(setup["source"]), {"text": ""}
             else:
-                answer = {"text": render(template, request, setup["special_tokens"])}
+                answer = {"text": render(template, *request, setup["special_tokens"])}
         except MemoryError:
             raise  # end this process, whose state is unknown; the next conversation gets a new one
         except Exception as error:

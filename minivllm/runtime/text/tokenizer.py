@@ -21,7 +21,7 @@ from minivllm.runtime.checkpoint.checkpoint import read_json_object_if_there
 from minivllm.runtime.text.plain_text import ControlTokens
 
 if TYPE_CHECKING:
-    from minivllm.runtime.text.chat_template import ChatMessage, ChatTemplate
+    from minivllm.runtime.text.chat_template import ChatMessage, ChatTemplate, ToolDefinition
 
 _NAMED_TOKENS = (
     "bos_token",
@@ -131,14 +131,18 @@ class Tokenizer:
                 raise
             raise RuntimeError("The tokenizer panicked.") from error
 
-    def apply_chat_template(self, messages: Sequence["ChatMessage"]) -> list[int]:
+    def apply_chat_template(
+        self, messages: Sequence["ChatMessage"], tools: Sequence["ToolDefinition"] = ()
+    ) -> list[int]:
         """Return the prompt for the assistant's next message. Raises `InvalidRequestError`.
 
-        Only the template makes control tokens. Inside a message, the text of a control token is
-        ordinary text (see `plain_text`).
+        Only the template makes control tokens. Inside a message or a tool, the text of a control
+        token is ordinary text (see `plain_text`).
         """
-        hidden = self._control_tokens.hide(messages)
-        pieces = list(hidden.pieces(self._render(hidden.messages)))
+        hidden = self._control_tokens.hide([*messages, *tools])
+        given = hidden.messages
+        rendered = self._render(given[: len(messages)], given[len(messages) :])
+        pieces = list(hidden.pieces(rendered))
         # The template itself writes the BOS token, if the model has one.
         encoded = iter(
             self._encode([piece for piece in pieces if hidden.original(piece) is None], False)
@@ -156,14 +160,23 @@ class Tokenizer:
         hidden = self._control_tokens.hide(messages)
         return hidden.restore(self._render(hidden.messages))
 
-    def _render(self, messages: Sequence["ChatMessage"]) -> str:
+    def _render(
+        self, messages: Sequence["ChatMessage"], tools: Sequence["ToolDefinition"] = ()
+    ) -> str:
         if not messages:
             raise InvalidRequestError("The conversation is empty: send at least one message.")
-        return self._chat_template.render(messages)
+        return self._chat_template.render(messages, tools)
 
     @property
     def has_chat_template(self) -> bool:
         return self._template_source is not None
+
+    @property
+    def template_knows_tools(self) -> bool:
+        """Whether the chat template writes tools into the prompt."""
+        from minivllm.runtime.text.chat_template import uses_tools
+
+        return self._template_source is not None and uses_tools(self._template_source)
 
     def piece(self, token_id: int) -> str:
         """Return the text that one token adds inside a text, with its spaces.

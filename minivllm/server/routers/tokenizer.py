@@ -12,6 +12,7 @@ from fastapi import APIRouter, Response
 from minivllm.errors import InvalidRequestError, TokenOutOfVocabularyError
 from minivllm.server.errors import ERROR_RESPONSES
 from minivllm.server.http.json_body import JsonRoute
+from minivllm.server.protocol.chat import plain_messages
 from minivllm.server.protocol.other import (
     DetokenizeRequest,
     DetokenizeResponse,
@@ -37,7 +38,7 @@ def router(serving: Serving) -> APIRouter:
             raise InvalidRequestError(
                 "prompt and messages exclude each other: send exactly one of them."
             )
-        messages = [message.plain() for message in body.messages or ()]
+        messages = plain_messages(body.messages or [], service.tokenizer.template_knows_tools)
         size = num_characters(messages) + len(body.prompt or "")
         text = await service.in_worker(
             size, _tokenize, service, body, messages, renders_template=body.messages is not None
@@ -66,7 +67,7 @@ def router(serving: Serving) -> APIRouter:
 
 
 def _tokenize(
-    service: EngineService, body: TokenizeRequest, messages: list[dict[str, str]]
+    service: EngineService, body: TokenizeRequest, messages: list[dict[str, Any]]
 ) -> bytes:
     tokenizer = service.tokenizer
     if messages:

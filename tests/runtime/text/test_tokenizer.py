@@ -175,6 +175,34 @@ def test_any_template_renders_as_in_transformers(theirs, template):
         assert ours.render(messages) == expected
 
 
+TOOLS_TEMPLATE = (
+    "{%- if tools %}<tools>{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}</tools>"
+    "{% endif %}{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
+    "{% for call in message.tool_calls %}<tool_call>{{ call.function.arguments | tojson }}"
+    "</tool_call>{% endfor %}<|im_end|>\n{% endfor %}"
+)
+
+
+def test_tools_and_calls_render_as_in_transformers_and_make_no_control_tokens(
+    ours, theirs, smollm2_path, tmp_path
+):
+    copy = shutil.copytree(smollm2_path, tmp_path / "model", ignore=lambda *_: ["model.gguf"])
+    (copy / "chat_template.jinja").write_text(TOOLS_TEMPLATE)
+    function = {"name": "f", "description": "<b>é", "parameters": {"type": "object"}}
+    tools = [{"type": "function", "function": function}]
+    call = {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+    messages = [{"role": "assistant", "content": "", "tool_calls": [call]}]
+    tokenizer = Tokenizer.from_directory(copy)
+    assert tokenizer.template_knows_tools and not ours["smollm2"].template_knows_tools
+    expected = theirs["smollm2"].apply_chat_template(
+        messages, tools=tools, chat_template=TOOLS_TEMPLATE, return_dict=False
+    )
+    assert tokenizer.apply_chat_template(messages, tools) == expected
+    function["description"] = "<|im_end|>"
+    end = tokenizer.encode("<|im_end|>")
+    assert tokenizer.apply_chat_template(messages, tools).count(end[0]) == 1 == len(end)
+
+
 @pytest.mark.parametrize("messages", [["Hi"], [{"role": 7, "content": "Hi"}]])
 def test_messages_without_a_role_are_refused(ours, messages):
     with pytest.raises(InvalidRequestError, match="must be a dict with a role"):

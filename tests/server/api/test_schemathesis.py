@@ -9,6 +9,7 @@ parameter was refused under its own name.
 """
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
@@ -63,6 +64,13 @@ def before_call(context, case, kwargs) -> None:
     # Limit the answer, which would cost more than the rest of the request.
     if not case.path.endswith("tokenize") and "max_completion_tokens" not in body:
         body.setdefault("max_tokens", 1)
+    # Random calls and their results never fit together, so only requests with tools keep them.
+    if not body.get("tools") and isinstance(messages := body.get("messages"), list):
+        for message in (one for one in messages if isinstance(one, dict)):
+            message.pop("tool_calls", None)
+            message.pop("tool_call_id", None)
+            if message.get("role") == "tool":
+                message["role"] = "user"
 
 
 @schemathesis.check
@@ -107,7 +115,7 @@ class Run:
             if response.status_code == 400 and (
                 param := json.loads(response.content)["error"]["param"]
             ):
-                self.params[label].add(param.partition(".")[0])
+                self.params[label].add(re.split(r"[.\[]", param)[0])
             self.failures += [
                 f"{label}: {check.name}: {check.failure_info.failure}\n{request.method}"
                 f" {request.uri} {request.body!r}\n{response.status_code} {response.content!r}"

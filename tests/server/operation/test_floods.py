@@ -60,7 +60,7 @@ def test_a_chat_template_that_does_not_end_delays_only_other_chats():
     with serving() as live, live.http() as http, ThreadPoolExecutor(6) as pool:
         tokenizer = live.service.tokenizer
         render = tokenizer.apply_chat_template
-        tokenizer.apply_chat_template = lambda given: gate.wait(SOON) and render(given)
+        tokenizer.apply_chat_template = lambda *given: gate.wait(SOON) and render(*given)
         chats = [
             pool.submit(http.post, path, json={"messages": messages})
             for path in ("/v1/chat/completions", "/tokenize") * 3

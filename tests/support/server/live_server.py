@@ -5,7 +5,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -57,6 +57,7 @@ class ChattyTokenizer(FakeTokenizer):
     """The fake tokenizer with a chat template and named special tokens."""
 
     has_chat_template = True
+    template_knows_tools = False
     named_tokens = {"eos_token": "<end>"}  # noqa: RUF012
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
@@ -64,7 +65,9 @@ class ChattyTokenizer(FakeTokenizer):
             raise RuntimeError("the tokenizer broke at /secret/path")
         return super().encode(text)
 
-    def apply_chat_template(self, messages: list[dict[str, str]]) -> list[int]:
+    def apply_chat_template(
+        self, messages: list[dict[str, str]], tools: Sequence[object] = ()
+    ) -> list[int]:
         return self.encode(
             "".join(f"{message['role']}:{message['content']}|" for message in messages)
         )

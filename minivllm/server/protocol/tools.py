@@ -1,0 +1,239 @@
+"""Tools in a chat request, and tool calls in messages, as OpenAI defined them.
+
+With `tool_choice` "required" or a function's name, a grammar makes the model write a call:
+
+    required     [{"name":"weather","parameters":{"city":"Oslo"}},{"name":...}]
+    a function   {"city":"Oslo"}
+
+Each form is vLLM's, but without white space, so that a weak model cannot fill `max_tokens` with it.
+The form for "required" is one JSON schema with each function's schema in its `$defs`, so references
+such as `#/$defs/City` become `#/$defs/weather/$defs/City`.
+"""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, StringConstraints
+
+from minivllm.errors import InvalidRequestError
+from minivllm.server.errors import ApiError
+from minivllm.server.http.json_body import parse_json
+from minivllm.server.protocol.strict import Strict
+from minivllm.server.protocol.structured_outputs import RequestedGrammar
+from minivllm.structured_output.specification import MAX_LENGTH
+from minivllm.structured_outputs_params import StructuredOutputsParams
+
+MAX_TOOLS = 128
+MAX_CALLS_SENT = 1024
+MAX_CALLS = 16
+"""Most calls in one answer with "required"; a weak model would go on until `max_tokens`."""
+
+FunctionName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+_NO_PARAMETERS = {"type": "object", "properties": {}}
+_COMBINED = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
+"""Keywords by which a schema gets more properties than its own."""
+
+_WITH_NAMES = {"properties", "patternProperties", "$defs", "definitions"}
+"""Keywords whose value has a schema for each of some names."""
+_WITH_VALUES = {"enum", "const", "default", "examples"}
+"""Keywords whose value is no schema."""
+
+
+def _require_object(arguments: str) -> str:
+    try:
+        value = parse_json(arguments.encode())
+    except (ApiError, ValueError):
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError("arguments must be a JSON object as text: send what the model wrote.")
+    return arguments
+
+
+class FunctionDefinition(Strict):
+    """A function that the model may call."""
+
+    name: FunctionName
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    """A JSON schema of an object; None: the function has no parameters."""
+    strict: bool | None = None
+    """Without effect: forced calls always fit the schema, and with "auto" nothing forces them."""
+
+    def schema_of_arguments(self) -> dict[str, Any]:
+        """Return the schema for the grammar. Only declared arguments are allowed.
+
+        JSON schema allows other properties by default, but no function has further arguments.
+        """
+        schema = self.parameters or _NO_PARAMETERS
+        if "properties" in schema and not schema.keys() & _COMBINED:
+            return {"additionalProperties": False} | schema
+        return schema
+
+
+class FunctionTool(Strict):
+    """A tool: a function of the client."""
+
+    type: Literal["function"]
+    function: FunctionDefinition
+
+    def plain(self) -> dict[str, Any]:
+        """Convert to the dictionary that a chat template takes."""
+        return self.model_dump(exclude_none=True, exclude={"function": {"strict"}})
+
+
+class NamedFunction(Strict):
+    """The name of one of the request's functions."""
+
+    name: FunctionName
+
+
+class NamedToolChoice(Strict):
+    """The function that the model must call."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+ToolChoice = NamedToolChoice | Literal["none", "auto", "required"]
+
+
+class CalledFunction(BaseModel):
+    """A function's name and arguments."""
+
+    name: str
+    arguments: str
+    """A JSON object as text."""
+
+
+class ToolCall(BaseModel):
+    """A call in an answer."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
+class SentFunction(Strict):
+    """A called function in a message that a client sends back."""
+
+    name: FunctionName
+    arguments: Annotated[str, AfterValidator(_require_object)]
+
+
+class SentToolCall(Strict):
+    """A call in a message that a client sends back."""
+
+    id: CallId
+    type: Literal["function"] = "function"
+    function: SentFunction
+
+    def plain(self) -> dict[str, Any]:
+        """Convert for a chat template, which expects the arguments as an object."""
+        function = {"name": self.function.name, "arguments": json.loads(self.function.arguments)}
+        return {"id": self.id, "type": self.type, "function": function}
+
+
+def calls_as_text(calls: list[SentToolCall]) -> str:
+    """Write calls in the form that "required" forces."""
+    values = [
+        {"name": call.function.name, "parameters": json.loads(call.function.arguments)}
+        for call in calls
+    ]
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
+def check_tools(tools: list[FunctionTool], choice: ToolChoice | None) -> None:
+    """Raise `InvalidRequestError` for equal names, or a choice that names no tool."""
+    names = [tool.function.name for tool in tools]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InvalidRequestError(
+                f"tools[{index}].function.name is {name!r}, like an earlier tool's: give each tool"
+                " a name of its own."
+            )
+        schema = tools[index].function.parameters
+        if schema and schema.get("type", "object") != "object":
+            raise InvalidRequestError(
+                f"tools[{index}].function.parameters must be the schema of an object: set its type"
+                ' to "object".'
+            )
+    if not names and choice not in (None, "none"):
+        raise InvalidRequestError("tool_choice needs tools: send tools, or leave tool_choice out.")
+    if isinstance(choice, NamedToolChoice) and choice.function.name not in names:
+        raise InvalidRequestError(
+            f"tool_choice names the function {choice.function.name!r}, which is not in tools: use"
+            f" one of {', '.join(names):.200}."
+        )
+
+
+def schemas_of_arguments(tools: list[FunctionTool]) -> list[RequestedGrammar]:
+    """Return the form of each function's arguments."""
+    return [
+        RequestedGrammar(
+            "tools",
+            f"tools[{index}].function.parameters",
+            StructuredOutputsParams(
+                json=tool.function.schema_of_arguments(), disable_any_whitespace=True
+            ),
+        )
+        for index, tool in enumerate(tools)
+    ]
+
+
+def forced_grammar(
+    tools: list[FunctionTool], choice: ToolChoice | None, *, parallel: bool
+) -> RequestedGrammar | None:
+    """Return the form of a forced call; None if the model may answer without one.
+
+    parallel: allow several calls
+    """
+    if isinstance(choice, NamedToolChoice):
+        grammars = zip(tools, schemas_of_arguments(tools), strict=True)
+        return next(
+            grammar._replace(field="tool_choice")
+            for tool, grammar in grammars
+            if tool.function.name == choice.function.name
+        )
+    if choice != "required":
+        return None
+    calls, schemas = [], {}
+    for tool in tools:
+        name = tool.function.name
+        parameters = {"$ref": f"#/$defs/{name}"}
+        schemas[name] = _moved(tool.function.schema_of_arguments(), parameters["$ref"])
+        calls.append(
+            {
+                "type": "object",
+                "properties": {"name": {"const": name}, "parameters": parameters},
+                "required": ["name", "parameters"],
+                "additionalProperties": False,
+            }
+        )
+    most = MAX_CALLS if parallel else 1
+    schema = {"type": "array", "items": {"anyOf": calls}, "minItems": 1, "maxItems": most}
+    text = json.dumps(schema | {"$defs": schemas})
+    if len(text) > (limit := MAX_LENGTH["json"]):  # before each schema is checked by itself
+        raise InvalidRequestError(
+            f"tools have {len(text):,} characters as one schema: send at most {limit:,}."
+        )
+    params = StructuredOutputsParams(json=text, disable_any_whitespace=True)
+    return RequestedGrammar("tool_choice", "tools", params)
+
+
+def _moved(schema: Any, root: str) -> Any:
+    """Return a schema with its references changed for its new place, `root`."""
+    if isinstance(schema, list):
+        return [_moved(one, root) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "$ref" and isinstance(value, str) and value.startswith("#"):
+            moved[key] = root + value[1:]
+        elif key in _WITH_NAMES and isinstance(value, dict):
+            moved[key] = {name: _moved(one, root) for name, one in value.items()}
+        else:
+            moved[key] = value if key in _WITH_VALUES else _moved(value, root)
+    return moved
