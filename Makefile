@@ -76,8 +76,8 @@ test-browser: setup ## visit every page of the site in a Chromium that is on thi
 test-gpu: setup ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
 
-conformance: setup model ## run clients against the server: lm-eval, litellm, guidellm, tools
-	for client in lm-eval litellm guidellm tools; do \
+conformance: setup model ## run clients against the server: lm-eval, openai, litellm, ...
+	for client in lm-eval openai instructor litellm guidellm tools; do \
 		venv=.venv-conformance/$$client; \
 		test -x $$venv/bin/python || $(PYTHON) -m venv $$venv || exit 1; \
 		$$venv/bin/pip install -q -r tools/conformance/$$client.txt || exit 1; \

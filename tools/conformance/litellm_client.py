@@ -1,8 +1,9 @@
-"""Tests litellm with a served model: chat, streamed chat, text completion, and an error.
+"""Tests litellm with a served model: chat, streamed chat, text completion, a form, and an error.
 
 Runs in its own environment, without minivllm. Arguments: the server's URL and the model's name.
 """
 
+import json
 import os
 import sys
 
@@ -43,6 +44,16 @@ def main(url: str, model: str) -> None:
         len(text.choices) == 2 and text.choices[0].text == text.choices[1].text,
         "two greedy texts differ",
     )
+    schema = {
+        "type": "object",
+        "properties": {"sure": {"type": "boolean"}},
+        "required": ["sure"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "sure", "schema": schema}}
+    formed = litellm.completion(**chat, **fixed, response_format=form)
+    answer = json.loads(formed.choices[0].message.content)
+    expect(isinstance(answer["sure"], bool), f"{answer!r} does not fit its schema")
     try:
         litellm.completion(**chat, temperature=-1)
     except litellm.BadRequestError as error:

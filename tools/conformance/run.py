@@ -2,7 +2,9 @@
 
     lm-eval     log-likelihoods of a small task; they must equal the log-likelihoods of
                 transformers for the same checkpoint
-    litellm     chat, streams, texts, errors
+    openai      structured outputs: a pydantic class, a schema, a stream, an error
+    instructor  structured outputs: a pydantic class, a list of objects
+    litellm     chat, streams, texts, a schema, errors
     guidellm    a benchmark under load, in which no request fails
     tools       tool calls, with OpenAI's client and pydantic-ai
 
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -45,7 +48,15 @@ def main() -> int:
     checkpoint = str(resolve_for_transformers(args.model))
     clients: dict[str, Callable[..., str]] = {
         "lm-eval": _lm_eval,
-        "litellm": _litellm,
+        "openai": partial(
+            _script, "openai", "parse, json_schema, stream equal to whole, BadRequestError"
+        ),
+        "instructor": partial(_script, "instructor", "an object, a list of objects"),
+        "litellm": partial(
+            _script,
+            "litellm",
+            "chat, stream equal to whole, logprobs, n texts, json_schema, BadRequestError",
+        ),
         "guidellm": _guidellm,
         "tools": _tools,
     }
@@ -140,14 +151,13 @@ def _by_transformers(checkpoint: str, pairs: list[tuple[str, str]]) -> list[tupl
     return found
 
 
-def _litellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
-    _run(
-        args.environments / "litellm" / "bin" / "python",
-        HERE / "litellm_client.py",
-        url,
-        args.model,
-    )
-    return "chat, stream equal to whole, logprobs, n texts, BadRequestError"
+def _script(
+    name: str, shown: str, args: argparse.Namespace, url: str, checkpoint: str, folder: Path
+) -> str:
+    """Run `NAME_client.py`, which ends with an error if something is wrong."""
+    python = args.environments / name / "bin" / "python"
+    _run(python, HERE / f"{name}_client.py", url, args.model)
+    return shown
 
 
 def _tools(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
