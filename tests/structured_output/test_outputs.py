@@ -54,8 +54,9 @@ def test_outputs_fit_three_hundred_random_schemas_at_temperature_one(house, sche
 
 
 FORMS = [
-    {"disable_any_whitespace": True, "json": json.dumps(object_schema({"name": {"type": "string", "maxLength": 9},
-                                 "age": {"type": "integer", "maximum": 99}}, 0))},
+    {"disable_any_whitespace": True, "json": json.dumps(object_schema({
+        "name": {"type": "string", "maxLength": 9},
+        "age": {"type": "integer", "maximum": 99}}, 0))},
     {"regex": r"(yes|no), [a-z ]{5,30}(é|!)"},
     {"choice": ["fox", "fox and hen", 'a "hen"\n']},
     {"grammar": 'start: "(" start ")" | WORD\nWORD: /[a-z]{3,6}/'},
@@ -117,7 +118,7 @@ def test_a_model_that_wants_to_end_must_wait_until_its_grammar_may(
 LONG = [
     {"json": {"type": "array", "items": {"type": "integer"}, "minItems": 40}},
     {"regex": r"(yes, |no, |é){40}", },
-    {"json": object_schema({name: {"type": "boolean"} for name in ("first name", "age", "last")}, 0)},
+    {"json": object_schema({key: {"type": "boolean"} for key in ("a b", "age", "last")}, 0)},
     {"grammar": "root ::= word word root | word\nword ::= [a-z]+ [ ,]"},
 ]  # fmt: skip
 

@@ -58,7 +58,11 @@ def main() -> int:
             "chat, stream equal to whole, logprobs, n texts, json_schema, BadRequestError",
         ),
         "guidellm": _guidellm,
-        "tools": _tools,
+        "tools": partial(
+            _script,
+            "tools",
+            "the tool loop, stream equal to whole, parsed arguments, pydantic-ai's outputs",
+        ),
     }
     failed = 0
     with serve("--model", args.model, "--dtype", "float32") as server:
@@ -158,11 +162,6 @@ def _script(
     python = args.environments / name / "bin" / "python"
     _run(python, HERE / f"{name}_client.py", url, args.model)
     return shown
-
-
-def _tools(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
-    _run(args.environments / "tools" / "bin" / "python", HERE / "tools_client.py", url, args.model)
-    return "the tool loop, stream equal to whole, parsed arguments, pydantic-ai's outputs"
 
 
 def _guidellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
