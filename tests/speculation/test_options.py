@@ -89,7 +89,7 @@ def test_the_draft_models_cache_counts_when_memory_is_checked(monkeypatch) -> No
     of_one = model.kv_cache_spec(16).bytes_per_block
     monkeypatch.setattr(kv_cache, "available_cpu_memory", lambda: 150 * of_one)
     LLMEngine.from_model(EngineConfig(**options), model)
-    with pytest.raises(ConfigError, match="100 blocks needs .* of which the draft model needs"):
+    with pytest.raises(ConfigError, match=r"100 blocks needs .* of which the draft model needs"):
         LLMEngine.from_model(EngineConfig(**options, speculative_config=DRAFT), model)
 
 
