@@ -7,9 +7,12 @@ engine's defaults. So `static` still has paged memory, and `continuous+paged` is
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from minivllm.config import SpeculativeConfig
 from minivllm.errors import ConfigError
+
+if TYPE_CHECKING:
+    from minivllm.config import SpeculativeConfig
 
 _NGRAM = MappingProxyType(
     {
@@ -58,7 +61,7 @@ class Configuration:
         return options
 
 
-def parse_configuration(name: str, drafts: SpeculativeConfig | None = None) -> Configuration:
+def parse_configuration(name: str, drafts: "SpeculativeConfig | None" = None) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 
     drafts: what the part of its method, `ngram` or `draft_model`, stands for; `draft_model` needs it

@@ -13,7 +13,7 @@ from minivllm.runtime.cpu.large_pages import LargePages
 from minivllm.runtime.quantization.formats import BlockFields
 from minivllm.runtime.quantization.stored_weight import StoredWeight
 
-_WEIGHTS_AT_ONCE = 1 << 20
+_WEIGHTS_AT_ONCE = 1 << 18
 
 
 def pack(weight: StoredWeight, memory: LargePages) -> Panels:
