@@ -88,7 +88,8 @@ def test_what_is_wasted_and_who_waits_is_that_of_the_events(
     meter = KVUsageMeter(run.header)
     for event in run.events[: context.transport.position]:
         meter.apply(event)
-    usage, fold = meter.samples[-1], context.transport.view.fold
+    fold = context.transport.view.fold
+    usage = KVUsageMeter(run.header, fold).now() if fold.running else meter.samples[-1]
     panel = Side("A", is_second=False)
     panel.context = context
     rows = [text_of(line) for line in panel.lines(context.transport.view, width, height)]
@@ -217,8 +218,10 @@ async def both_sides_are_those_of_their_events(pilot: Pilot) -> None:
             f"{len(fold.running)} run {len(fold.waiting)} wait",
             f"{fold.counters.generation_tokens} tokens",
         ]
-        if meter.samples:
-            empty = meter.samples[-1].reserved + meter.samples[-1].internal
+        if fold.running or (transport.at_end and meter.samples):
+            header = transport.recording.header
+            usage = KVUsageMeter(header, fold).now() if fold.running else meter.samples[-1]
+            empty = usage.reserved + usage.internal
             facts.append(f": {empty / transport.recording.header.block_size:,.1f} of")
         assert [fact for fact in facts if fact not in shown] == []
 
