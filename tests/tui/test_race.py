@@ -185,6 +185,8 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
         await settle(pilot)
         seconds = [round(seconds_of(one), 1) for one in (first, second)]
         assert f"A took {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
+        notes = "".join("".join(drawn(app, "race")[1:]).split())
+        assert notes and "".join(app.context.race.sentence.split()).startswith(notes)
         await pilot.press("escape")
         await settle(pilot)
         assert app.context.transport is own and own.view.fold.step == 9
