@@ -108,17 +108,21 @@ class KVUsageMeter:
         for event in self._step_events[:num_before]:
             self.fold.apply(event)
         if planned:
-            self.samples.append(self._measure(end))
+            self.samples.append(self._measure(end.step, end.t))
         for event in self._step_events[num_before:]:
             self.fold.apply(event)
 
-    def _measure(self, end: ev.StepEnd) -> KVUsage:
+    def now(self) -> KVUsage:
+        """Measure the fold as it is, for a picture of this moment. The samples are for averages."""
+        return self._measure(self.fold.step, self.fold.t)
+
+    def _measure(self, step: int, t: float) -> KVUsage:
         fold, block_size = self.fold, self.fold.header.block_size
         running = [fold.sequences[seq_id] for seq_id in fold.running]
         tally = self._tally([one for sequence in running for one in self._slots_of(sequence)])
         return KVUsage(
-            step=end.step,
-            t=end.t,
+            step=step,
+            t=t,
             total=len(fold.blocks) * block_size,
             used=tally.used,
             reserved=tally.reserved,

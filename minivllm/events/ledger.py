@@ -89,6 +89,9 @@ class SequenceRecord(SequenceTimes):
     num_preemptions: int = 0
     preemption: ev.RequestPreempted | None = None
     """The most recent preemption."""
+    arrived_step: int = 0
+    """The number of the last step before its arrival."""
+    first_token_step: int | None = None
     last_token_step: int | None = None
 
     @property
@@ -139,6 +142,7 @@ class RequestLedger:
                 event.request_id, len(event.prompt_token_ids), event.max_tokens, event.n
             ),
             phases=[PhaseStart(event.step, event.t, "queued")],
+            arrived_step=event.step,
         )
 
     def admitted(self, event: ev.RequestAdmitted | ev.RequestResumed) -> SequenceRecord:
@@ -185,7 +189,7 @@ class RequestLedger:
         record.last_token_step = event.step
         record.num_tokens += 1
         if before is None:
-            record.first_token = event.t
+            record.first_token, record.first_token_step = event.t, event.step
             record.request.num_first_tokens += 1
             return None
         return 0.0 if is_same_step else event.t - before

@@ -11,6 +11,7 @@ from minivllm.cli import main
 from minivllm.events.recording.recording import Recording
 from minivllm.events.recording.whole_file import whole_file
 from minivllm.events.types import Gap, StepEnd
+from minivllm.tui.app import SCREENS
 
 LOG = Path(__file__).parents[2] / "docs/assets/recordings/memory-pressure.jsonl"
 ROOM = 64 << 10
@@ -68,3 +69,9 @@ def test_a_file_keeps_its_rights_and_a_link_stays_a_link(tmp_path):
     with whole_file(link) as out:
         out.write(b"new")
     assert link.is_symlink() and file.read_text() == "new" and file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_help_of_shot_names_every_screen(capsys) -> None:
+    main(["shot", "--help"])
+    words = capsys.readouterr().out.replace(",", " ").split()
+    assert [name for name in SCREENS if name not in words] == []

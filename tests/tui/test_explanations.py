@@ -101,6 +101,10 @@ def test_w_explains_the_newest_token_only(model) -> None:
     before = why(model, selection)
     model.apply(explained(model))
     assert why(model, selection).startswith(before + " Its newest token: token 7 won the draw")
+    now = model.fold.step
+    model.fold.step += 1  # a step that has not sampled yet
+    assert f" Its last token, of step {now}: token 7 won the draw" in why(model, selection)
+    model.fold.step = now
     model.apply(explained(model, position=1))  # an older token: no longer watched
     assert why(model, selection) == before
 

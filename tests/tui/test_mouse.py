@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from support.tui.driven_app import app_for, drawn, drive, panel, settle, until
 from support.tui.key_seat import FakeControl
+from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 from textual.widgets import Tooltip
 
@@ -104,3 +105,18 @@ def test_a_click_on_a_title_focuses_the_panel_and_a_double_click_enlarges_or_res
             assert app.screen.maximized is enlarged
 
     drive(app, script, size)
+
+
+def test_the_wheel_over_the_slots_does_not_move_the_selection(memory_pressure, no_footer) -> None:
+    app = app_for(memory_pressure.run(20))
+
+    async def script(pilot: Pilot) -> None:
+        slots, selection = panel(app, "slots"), app.context.selection
+        assert slots.targets()
+        slots.post_message(MouseScrollDown(slots, 1, 1, 0, 1, 0, False, False, False))
+        await settle(pilot)
+        assert selection.last is None
+        await pilot.press("tab", "down")
+        await until(pilot, lambda: selection.last is not None)
+
+    drive(app, script, (120, 36))

@@ -74,19 +74,22 @@ def test_the_same_second_is_after_all_events_up_to_it(stage, ask, memory_pressur
         assert second.view.fold.step == min(first.view.fold.step, 20)
 
 
+@pytest.mark.parametrize("clock", ["virtual", "monotonic"])
 @pytest.mark.parametrize("step", [1, 7, 20, 40, 10**6])
 @pytest.mark.parametrize("width, height", [(58, 24), (50, 15), (38, 13)])
 def test_what_is_wasted_and_who_waits_is_that_of_the_events(
-    step: int, width: int, height: int, memory_pressure
+    step: int, width: int, height: int, clock: str, memory_pressure
 ) -> None:
     run = memory_pressure.run()
+    run.header = structs.replace(run.header, clock=clock)
     context = context_of(run, other=run)
     context.transport.to_step(step)
     context.second.to_step(step)
     meter = KVUsageMeter(run.header)
     for event in run.events[: context.transport.position]:
         meter.apply(event)
-    usage, fold = meter.samples[-1], context.transport.view.fold
+    fold = context.transport.view.fold
+    usage = KVUsageMeter(run.header, fold).now() if fold.running else meter.samples[-1]
     panel = Side("A", is_second=False)
     panel.context = context
     rows = [text_of(line) for line in panel.lines(context.transport.view, width, height)]
@@ -103,9 +106,11 @@ def test_what_is_wasted_and_who_waits_is_that_of_the_events(
     else:
         assert ("nobody waits" if fold.running else "nobody runs or waits") in shown
     if height >= 14:
-        speed = fold.counters.generation_tokens / seconds_at(context.transport)
+        is_timed = run.header.clock == "monotonic"
+        time = seconds_at(context.transport) if is_timed else fold.step
+        speed = f"{fold.counters.generation_tokens / time:.{0 if is_timed else 1}f}"
         large = digits_in([row.replace("%", " ") for row in rows[:3]])
-        assert large.split() == [f"{100 * usage.waste:.0f}", f"{speed:.0f}"]
+        assert large.split() == [f"{100 * usage.waste:.0f}", speed]
 
 
 def test_in_ascii_and_with_known_block_sizes_the_figures_are_plain(memory_pressure) -> None:
@@ -180,6 +185,8 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
         await settle(pilot)
         seconds = [round(seconds_of(one), 1) for one in (first, second)]
         assert f"A took {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
+        notes = "".join("".join(drawn(app, "race")[1:]).split())
+        assert notes and "".join(app.context.race.sentence.split()).startswith(notes)
         await pilot.press("escape")
         await settle(pilot)
         assert app.context.transport is own and own.view.fold.step == 9
@@ -213,8 +220,10 @@ async def both_sides_are_those_of_their_events(pilot: Pilot) -> None:
             f"{len(fold.running)} run {len(fold.waiting)} wait",
             f"{fold.counters.generation_tokens} tokens",
         ]
-        if meter.samples:
-            empty = meter.samples[-1].reserved + meter.samples[-1].internal
+        if fold.running or (transport.at_end and meter.samples):
+            header = transport.recording.header
+            usage = KVUsageMeter(header, fold).now() if fold.running else meter.samples[-1]
+            empty = usage.reserved + usage.internal
             facts.append(f": {empty / transport.recording.header.block_size:,.1f} of")
         assert [fact for fact in facts if fact not in shown] == []
 

@@ -38,10 +38,8 @@ def _time(a: DashboardModel, b: DashboardModel) -> str:
     steps, seconds = b.fold.step - a.fold.step, b.fold.t - a.fold.t
     if not steps and not seconds:
         return "At the same time."
-    return (
-        f"{plural(abs(steps), 'step')} and {abs(seconds):.3f} seconds"
-        f" {'earlier' if seconds < 0 else 'later'}"
-    )
+    time = f" and {abs(seconds):.3f} seconds" if a.pace.is_timed else ""
+    return f"{plural(abs(steps), 'step')}{time} {'earlier' if (steps or seconds) < 0 else 'later'}"
 
 
 # ---- sequences ----

@@ -199,8 +199,13 @@ def _newest_token(model: DashboardModel, seq_id: str, sequence: SequenceState) -
     event = model.explanations.of(seq_id)
     if event is None or event.position < sequence.num_tokens - 1:
         return ""
-    which = "newest" if event.token_id is not None else "next"
-    return f" Its {which} token: {why_token(model, event)}."
+    if event.token_id is None:
+        which = "next token"
+    elif event.step == model.fold.step:
+        which = "newest token"
+    else:  # this step has not sampled yet
+        which = f"last token, of step {event.step:,}"
+    return f" Its {which}: {why_token(model, event)}."
 
 
 def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, left: int) -> str:

@@ -45,6 +45,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
+        self._fit_terminal()
         with PanelRow(id="top"):
             yield ScreenTabs(id="tabs")
             yield Header(id="header")
@@ -52,6 +53,16 @@ class DashboardScreen(Screen, inherit_bindings=False):
         yield TimeLine(id="timeline")
         yield KeyBar()
         yield Static(id="too-small")
+
+    def _fit_terminal(self) -> None:
+        """Set the breakpoints' classes before the first layout.
+
+        Textual sets them only after it: the first picture of a screen would be that of another
+        size, and a click in it would hit what is there a moment later.
+        """
+        breakpoints = self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS
+        for size, steps in zip(self.app.size, breakpoints, strict=True):
+            self.add_class(max(step for step in steps if step[0] <= size)[1])
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return ground(self, crop)

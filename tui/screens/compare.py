@@ -23,7 +23,8 @@ class CompareScreen(DashboardScreen):
         # Keep references: one more frame can be drawn while the screen is being removed.
         self._watch = WatchSentence(self.context.watch, id="watch")
         yield self._watch
-        yield RaceLine(id="race")
+        self._line = RaceLine(id="race")
+        yield self._line
         with PanelRow(id="sides"):
             yield Side("A", is_second=False, id="side-a")
             yield Side("B", is_second=True, id="side-b")
@@ -36,6 +37,8 @@ class CompareScreen(DashboardScreen):
             follow(first, second, self.context.same)
         # The sentence is about the dashboard's own recording, not about a race.
         self._watch.set_class(second is None or self.context.behind is not None, "-away")
+        race = self.context.race if self.context.behind is not None else None
+        self._line.set_class(race is not None and bool(race.sentence), "-noted")
         self._comparison.set_class(second is None, "-away")
         self._comparison.set_class(self.context.behind is not None, "-race")
         self.redraw(

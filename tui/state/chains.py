@@ -13,11 +13,20 @@ never find the rest of the chain, because they start at the prompt's first block
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import compress, count
+from operator import attrgetter, ne
 from typing import NamedTuple
 
 from minivllm.events.fold import Fold
+from minivllm.events.state import BlockState
 from minivllm.tui.state.model import DashboardModel
+
+
+def shared_blocks(blocks: Sequence[BlockState]) -> Iterator[int]:
+    """The blocks that several sequences hold. Without a loop in Python, for each frame needs it."""
+    counts = map(attrgetter("ref_cnt"), blocks)
+    return compress(count(), map((1).__lt__, counts))
 
 
 class Node(NamedTuple):
@@ -76,10 +85,8 @@ class PrefixIndex:
 
     def _follow_names(self) -> None:
         """Update the changed blocks. Of thousands of blocks, only a few change in a frame."""
-        names = [block.hash for block in self._fold.blocks]
-        changed = [
-            at for at, (name, old) in enumerate(zip(names, self._names, strict=True)) if name != old
-        ]
+        names = list(map(attrgetter("hash"), self._fold.blocks))
+        changed = list(compress(count(), map(ne, names, self._names)))
         affected = {
             name for at in changed for name in (names[at], self._names[at]) if name is not None
         }
@@ -108,12 +115,13 @@ class PrefixIndex:
 
     def _find_holders(self) -> None:
         """Map each block to its holders. All blocks held by one sequence alone share one tuple."""
-        shared = {block_id for block_id, block in enumerate(self._fold.blocks) if block.ref_cnt > 1}
+        shared = set(shared_blocks(self._fold.blocks))
         self.holders = holders = {}
         for seq_id, sequence in self._fold.sequences.items():
             known = {
                 block_id: holders[block_id]
-                for block_id in shared.intersection(sequence.block_table) & holders.keys()
+                for block_id in shared.intersection(sequence.block_table)
+                if block_id in holders
             }
             holders.update(dict.fromkeys(sequence.block_table, (seq_id,)))
             for block_id, others in known.items():
@@ -122,10 +130,7 @@ class PrefixIndex:
     def _find_roots(self) -> None:
         carriers, holders = self.carriers, self.holders
         roots = [
-            name
-            for parent, names in self.children.items()
-            if parent not in carriers
-            for name in names
+            name for parent in self.children.keys() - carriers for name in self.children[parent]
         ]
         roots.sort(key=self._first_block)
         held = [any(block_id in holders for block_id in carriers[name]) for name in roots]

@@ -56,9 +56,9 @@ class StepRecord(msgspec.Struct, gc=False):
     num_tokens: int = 0
     """Number of output tokens."""
     first_token_wait: float | None = None
-    """Longest time to first token, of the sequences that got their first token; in seconds."""
+    """Longest time to first token, of the sequences that got their first token, in the unit of `Pace`."""
     token_wait: float | None = None
-    """Longest time since its last token, of the sequences that got another; in seconds."""
+    """Longest time since its last token, of the sequences that got another, in the unit of `Pace`."""
 
     @property
     def shares(self) -> list[Share]:
@@ -114,7 +114,7 @@ class PastSteps(msgspec.Struct):
             self.current.deferred = (event.seq_id, event.reason, event.need, event.free)
 
     def note_token(self, wait: float, is_first: bool) -> None:
-        """Count an output token, `wait` seconds after the last one or after the arrival."""
+        """Count an output token, `wait` after the last one or after the arrival."""
         current = self.current
         if current is not None:
             current.num_tokens += 1

@@ -28,6 +28,7 @@ from minivllm.tui.state.drafts import Drafts
 from minivllm.tui.state.explanations import Explanations
 from minivllm.tui.state.histories import PastSteps, StepRecord
 from minivllm.tui.state.letters import Letters
+from minivllm.tui.state.pace import Pace
 
 RATE_WINDOW = 2.0
 """The average of tokens per second covers this many seconds of engine time."""
@@ -107,6 +108,7 @@ class DashboardModel:
         self, header: ev.LogHeader, fold: Fold | None = None, remembered: _Remembered | None = None
     ) -> None:
         self.header = header
+        self.pace = Pace.of(header)
         self.fold = fold or Fold(header)
         self.remembered = remembered or _Remembered.nothing(header.num_blocks)
         self.letters = self.remembered.letters
@@ -166,7 +168,7 @@ class DashboardModel:
             (TOLD_KINDS, self.remembered.tell),
             (self.steps.APPLY, self.steps),
             (self.ledger.APPLY.keys() - {ev.TokenSampled}, self.ledger.apply),
-            ((ev.TokenSampled,), partial(_note_token, self.ledger, self.steps)),
+            ((ev.TokenSampled,), partial(_note_token, self.pace, self.ledger, self.steps)),
             (self.lookups.APPLY, self.lookups),
         ):
             for kind in kinds:
@@ -297,11 +299,22 @@ def _note_used_blocks(fold: Fold, steps: PastSteps, event: ev.StepEnd) -> None:
         steps.current.num_used_blocks = len(fold.blocks) - len(fold.free_queue)
 
 
-def _note_token(ledger: RequestLedger, steps: PastSteps, event: ev.TokenSampled) -> None:
+def _note_token(
+    pace: Pace, ledger: RequestLedger, steps: PastSteps, event: ev.TokenSampled
+) -> None:
     record = ledger.sequences.get(event.seq_id)
     if record is not None:
-        wait = ledger.sampled(event)
-        steps.note_token(event.t - record.arrived if wait is None else wait, wait is None)
+        is_first = record.last_token is None
+        before = (
+            (record.arrived_step, record.arrived)
+            if is_first
+            else (record.last_token_step, record.last_token)
+        )
+        ledger.sampled(event)
+        # After accepted drafts, further tokens of a step come at once.
+        is_same_step = before[0] == event.step and not is_first
+        wait = 0.0 if is_same_step else pace.since(before, (event.step, event.t))
+        steps.note_token(wait, is_first)
 
 
 class _Head(msgspec.Struct):

@@ -1,7 +1,8 @@
-"""The last step's memory usage (`KVUsage`) at any moment of a recording.
+"""The memory usage (`KVUsage`) at any moment of a recording.
 
-Usage is measured in the middle of a step (`kv_usage` gives the reason); the moment on the screen is
-later. So the last steps are folded again, from the previous answer or from a keyframe. Folding
+It is that of the moment, so that it matches the block map beside it. At the end of a run, when no
+sequence runs any more, it is that of the last step, measured in the middle of it (`kv_usage` gives the
+reason). So the last steps are folded again, from the previous answer or from a keyframe. Folding
 must begin between two steps, or the first plan is incomplete.
 """
 
@@ -20,8 +21,15 @@ class UsageFollower:
         self._position = 0
 
     def usage_at(self, transport: Transport) -> KVUsage | None:
-        """Usage in the last step that has ended; None if no sequence ran in that step."""
+        """Usage at this moment; at the end of a run, that of its last step.
+
+        None while no sequence runs, and for a run without a step.
+        """
         recording, position = transport.recording, transport.position
+        if transport.view.fold.running:
+            return KVUsageMeter(recording.header, transport.view.fold).now()
+        if not transport.at_end:
+            return None
         is_near = self._position <= position <= self._position + _NEAR
         if recording is not self._recording or not is_near:
             self._recording = recording

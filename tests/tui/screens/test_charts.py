@@ -23,20 +23,20 @@ GLYPHS = " ▁▂▃▄▅▆▇█"
 
 
 def reference(header: ev.LogHeader, events: list[ev.Event]) -> dict[str, dict[int, float]]:
-    """Name of a chart -> step -> value, from events and a fold of them."""
+    """Name of a chart -> step -> value on a virtual clock, from events and a fold of them."""
     fold, last = Fold(header), {}
     found: dict[str, dict[int, float]] = defaultdict(dict)
     for event in events:
         fold.apply(event)
         if isinstance(event, ev.RequestArrived):
-            last[event.seq_id] = ("time to first token", event.t)
+            last[event.seq_id] = ("time to first token", event.step)
         elif isinstance(event, ev.RequestForked):
             last[event.seq_id] = last[event.parent]
         elif isinstance(event, ev.TokenSampled):
             name, since = last[event.seq_id]
-            longest = max(event.t - since, found[name].get(event.step, 0.0))
+            longest = max(event.step - since, found[name].get(event.step, 0.0))
             found[name][event.step] = longest
-            last[event.seq_id] = ("time between tokens", event.t)
+            last[event.seq_id] = ("time between tokens", event.step)
             count = found["output tokens per step"]
             count[event.step] = count.get(event.step, 0) + 1
         elif isinstance(event, ev.StepEnd):
@@ -134,7 +134,9 @@ def test_a_selected_step_has_its_numbers_in_words(memory_pressure) -> None:
 
 
 def test_a_chart_without_a_column_leaves_its_rows_to_the_other(shared_prefix) -> None:
-    model = folded(shared_prefix.run(26))
+    shared_prefix.run(26)
+    shared_prefix.header = msgspec.structs.replace(shared_prefix.header, clock="monotonic")
+    model = folded(shared_prefix)
     assert not any(record.first_token_wait for record in model.steps.records)
     lines = rows(LatencyCharts(), model, 60, 12)
     assert lines[0] == "time to first token  now none, at most 0ms"

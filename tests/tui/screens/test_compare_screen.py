@@ -159,19 +159,25 @@ def test_plans_diverge_where_a_plain_reading_finds_it(data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("name", ["shared_prefix", "memory_pressure", "samples"])
-def test_usage_at_any_position_is_that_of_the_last_finished_step(name: str, request) -> None:
+def test_usage_is_that_of_the_moment_and_at_the_end_that_of_the_last_step(
+    name: str, request
+) -> None:
     run = request.getfixturevalue(name).run(60)
-    meter, expected = KVUsageMeter(run.header), [None]
+    meter = KVUsageMeter(run.header)
     for one in run.events:
         meter.apply(one)
-        ran = meter.samples and meter.samples[-1].step == one.step and isinstance(one, ev.StepEnd)
-        expected.append(meter.samples[-1] if ran else expected[-1])
     transport = transport_of(run, 0)
     follower = UsageFollower()
     total = len(run.events)
     for position in [*range(0, total, 3), *range(total, 0, -41), total // 2, total]:
         transport.to_position(position)
-        assert follower.usage_at(transport) == expected[position], position
+        usage, fold = follower.usage_at(transport), transport.view.fold
+        if fold.running:
+            used = {at for one in fold.running for at in fold.sequences[one].block_table}
+            assert usage.allocated == len(used) * run.header.block_size, position
+            assert usage.num_running == len({one.partition(".")[0] for one in fold.running})
+        else:
+            assert usage == (meter.samples[-1] if position == total else None), position
 
 
 def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:

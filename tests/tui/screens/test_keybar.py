@@ -130,3 +130,12 @@ def test_help_and_quit_are_always_there_and_no_key_is_cut(
                 assert shown[-1].region.right <= size[0] and len(keys(app)) == len(shown)
 
     drive(app, script, size)
+
+
+def test_a_run_with_a_token_offers_a_race_at_120_columns(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(20), control=FakeControl())
+
+    async def script(pilot: Pilot) -> None:
+        await until_shown(pilot, "Race", "Ask")
+
+    drive(app, script, (120, 36))

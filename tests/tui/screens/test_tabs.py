@@ -4,10 +4,13 @@ from itertools import pairwise
 
 import pytest
 from support.tui.driven_app import SCREENS, app_for, drive, panel, settle, show_screen, until
+from textual.events import Resize
+from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.widgets import Tab
 
 from minivllm.tui.app import DashboardApp
+from minivllm.tui.widgets.frame.header import Header
 
 NAMES = ["Overview", "Blocks", "Scheduler", "Requests", "Events", "Compare", "Choice"]
 
@@ -100,3 +103,22 @@ def test_a_tab_shows_the_users_own_key(memory_pressure, no_footer) -> None:
         assert labels(app)[:3] == ["1 Overview", "[ Blocks", "3 Scheduler"]
 
     drive(app, script)
+
+
+@pytest.mark.parametrize("size", [(200, 50), (120, 36), (80, 24)])
+def test_the_top_line_of_every_screen_has_its_place_from_the_first_layout_on(
+    size, shared_prefix, no_footer, monkeypatch
+) -> None:
+    places: dict[str, set[Size]] = {}
+
+    def resized(header: Header, event: Resize) -> None:
+        places.setdefault(header.screen.NAME, set()).add(event.size)
+
+    monkeypatch.setattr(Header, "on_resize", resized, raising=False)
+
+    async def script(pilot: Pilot) -> None:
+        for name in SCREENS:
+            await show_screen(pilot, name)
+
+    drive(app_for(shared_prefix.run(9)), script, size)
+    assert {name: len(sizes) for name, sizes in places.items()} == dict.fromkeys(SCREENS, 1)

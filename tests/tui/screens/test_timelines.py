@@ -1,5 +1,8 @@
 """The timelines of sequences: each cell equals a plain reading of the events."""
 
+import re
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,12 +15,12 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.pace import duration
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import (
     SIGNS,
     Axis,
     Timelines,
-    duration,
     in_order,
     phase_cells,
 )
@@ -120,18 +123,35 @@ def test_a_click_on_either_row_of_a_bar_selects_its_sequence(memory_pressure) ->
         assert panel.target_at(100, 0) is None and panel.target_at(2, height) is None
 
 
-def test_times_and_states_are_those_of_the_events(shared_prefix) -> None:
-    model = folded(shared_prefix.run())
-    records = in_order(model)
+@pytest.mark.parametrize("clock", ["virtual", "monotonic"])
+def test_times_are_those_of_the_events_in_the_unit_that_the_clock_can_measure(
+    shared_prefix, clock
+) -> None:
+    shared_prefix.run()
+    shared_prefix.header = msgspec.structs.replace(shared_prefix.header, clock=clock)
+    model = folded(shared_prefix)
+    records, panel = in_order(model), RequestDetail()
     shown = rows(Timelines(), model, 118, len(records) + 1)[1:]
     for record, row in zip(records, shown, strict=True):
         of_it = [e for e in shared_prefix.events if getattr(e, "seq_id", None) == record.seq_id]
-        arrived = next(e.t for e in of_it if isinstance(e, ev.RequestArrived))
-        tokens = [e.t for e in of_it if isinstance(e, ev.TokenSampled)]
-        first, each = tokens[0] - arrived, (tokens[-1] - tokens[0]) / (len(tokens) - 1)
-        assert record.time_to_first_token == first
-        assert record.time_per_output_token == pytest.approx(each)
-        assert "done" in row and duration(first) in row and duration(each) in row
+        arrived = next(e for e in of_it if isinstance(e, ev.RequestArrived))
+        tokens = [e for e in of_it if isinstance(e, ev.TokenSampled)]
+
+        def between(before: ev.Event, later: ev.Event) -> float:
+            return later.t - before.t if clock == "monotonic" else later.step - before.step
+
+        first = between(arrived, tokens[0])
+        each = between(tokens[0], tokens[-1]) / (len(tokens) - 1)
+        assert model.pace.first_token(record) == first
+        assert model.pace.later_tokens(record) == pytest.approx(each)
+        times = [model.pace.shown(first), model.pace.shown(each)]
+        assert row.split()[2:5] == ["done", *times]
+        panel.context = context_with(sequence(record.seq_id))
+        words = " ".join(rows(panel, model, 90, 40))
+        assert (f"{first} steps to its first" in words or "1 step to its first" in words) == (
+            clock == "virtual"
+        )
+        assert bool(re.search(r"\d(ms| ?s)\b", words)) == (clock == "monotonic")
 
 
 def test_a_beam_counts_the_tokens_and_times_of_its_parent(beams) -> None:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE, UNDONE
 from minivllm.tui.draw.lines import Span
 from minivllm.tui.state.block_histories import STEPS_OF_BEATS, Beat
+from minivllm.tui.state.chains import shared_blocks
 from minivllm.tui.state.model import DashboardModel
 
 FILL = "▁▁▂▃▄▅▆▇█"
@@ -90,10 +91,8 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
         full = _owned(letter, FILL[-1], model.hue(letter))
         for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
             cells[block_id] = full
-    for block_id, count in [
-        (at, block.ref_cnt) for at, block in enumerate(blocks) if block.ref_cnt > 1
-    ]:
-        cells[block_id] = _shared(cells[block_id].glyph, count)
+    for block_id in shared_blocks(blocks):
+        cells[block_id] = _shared(cells[block_id].glyph, blocks[block_id].ref_cnt)
     for block_id in model.changed:
         cells[block_id] = _touched(cells[block_id])
     for block_id, sign in signs(model, fades=fades).items():

@@ -124,10 +124,13 @@ class Comparison(Panel):
         def count(name: str, field: str) -> ComparedFigure:
             return ComparedFigure(name, *(getattr(one, field) for one in counters))
 
-        seconds = [max(model.fold.t - model.header.mono, 0.0) for model in (a, b)]
+        is_timed = a.pace.is_timed and b.pace.is_timed
+        times = [
+            max(model.fold.t - model.header.mono, 0.0) if is_timed else model.fold.step
+            for model in (a, b)
+        ]
         speed = [
-            one.generation_tokens / t if t else 0.0
-            for one, t in zip(counters, seconds, strict=True)
+            one.generation_tokens / t if t else 0.0 for one, t in zip(counters, times, strict=True)
         ]
         waste = [100 * one.waste if one is not None else 0.0 for one in usage]
         saved = [100 * one.saved_by_sharing if one is not None else 0.0 for one in usage]
@@ -140,8 +143,10 @@ class Comparison(Panel):
             count("finished", "finished_requests"),
             ComparedFigure("waste, %", *waste, ".1f"),
             count("preemptions", "num_preemptions"),
-            ComparedFigure("seconds", *seconds, ",.2f"),
-            ComparedFigure("tokens per second", *speed, ",.1f"),
+            ComparedFigure("seconds", *times, ",.2f")
+            if is_timed
+            else ComparedFigure("steps", *times),
+            ComparedFigure(f"tokens per {'second' if is_timed else 'step'}", *speed, ",.1f"),
             count("tokens computed", "scheduled_tokens"),
             count("tokens cached", "prefix_cache_hits"),
             ComparedFigure("blocks in use", a.pool_use().used, b.pool_use().used),

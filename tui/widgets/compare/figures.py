@@ -54,14 +54,12 @@ def waste_figure(usage: KVUsage | None, *, is_over: bool = False) -> RaceFigure:
 
 
 def speed_figure(model: DashboardModel, seconds: float) -> RaceFigure:
-    tokens = model.fold.counters.generation_tokens
-    speed = tokens / seconds if seconds else 0.0
+    """seconds: how long it took; unused on a virtual clock, where the steps count"""
+    time = seconds if model.pace.is_timed else model.fold.step
+    speed = model.fold.counters.generation_tokens / time if time else 0.0
     decimals = 0 if speed >= _WHOLE or not speed else 1
-    return RaceFigure(
-        "output tokens per second",
-        "tokens per second",
-        f"{speed:,.{decimals}f}" if seconds else "-",
-    )
+    words = f"tokens per {model.pace.unit}"
+    return RaceFigure(f"output {words}", words, f"{speed:,.{decimals}f}" if time else "-")
 
 
 def wasted(usage: KVUsage | None, header: LogHeader, width: int, *, is_over: bool = False) -> Line:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from textual.binding import Binding
 
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
+from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.widgets.frame.keybar import bound_commands
@@ -50,9 +51,8 @@ class RaceLine(Panel, can_focus=False):
             row.put("Same step: ", "accent*").put(f"{context.transport.view.fold.step:,}", "text*")
         other = "step" if context.same == "second" else "second"
         row.put(f"  {self._key('race.clock')} ", "accent*").put(f"same {other}", "muted")
-        if own_race is not None:
-            row.put(f"   {clean(own_race.sentence)}", "muted")
-        return [row.line()]
+        notes = [] if own_race is None else wrap(clean(own_race.sentence), width - 1)
+        return [row.line(), *(line(width, (f" {note}", "warn")) for note in notes)][:height]
 
     def _key(self, command_id: str) -> str:
         if not self._bound:  # finding them takes a good part of a frame's time

@@ -19,6 +19,7 @@ from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import event as event_target
 from minivllm.tui.state.decisions import sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.pace import Pace
 from minivllm.tui.time.event_owners import EventOwners
 from minivllm.tui.time.event_search import EventCache, EventFilter, EventSearch
 from minivllm.tui.time.transport import State
@@ -179,11 +180,12 @@ class _Columns(NamedTuple):
     width: int
     seq: int
     step: int
+    is_timed: bool
 
     @classmethod
     def of(cls, recording: Recording, width: int) -> "_Columns":
         seq, step = (max(len(str(one)), 5) for one in (len(recording), recording.last_step))
-        return cls(width, seq, step)
+        return cls(width, seq, step, Pace.of(recording.header).is_timed)
 
     @property
     def has_numbers(self) -> bool:
@@ -191,7 +193,7 @@ class _Columns(NamedTuple):
 
     @property
     def has_time(self) -> bool:
-        return self.width >= 90
+        return self.is_timed and self.width >= 90
 
     def heading(self) -> Line:
         row = Row(self.width).put("  ")

@@ -140,10 +140,9 @@ class Header(Panel, can_focus=False):
         label = "blocks " if width >= 100 else ""
         counts = [span for count, word in blocks for span in _count(count, word)]
         yield _opens("blocks", (label, "muted"), *counts)
-        # On the virtual clock, all steps take equally long, so only tokens per step are meaningful.
-        if model.header.clock == "virtual" and (per_step := model.tokens_per_step()) is not None:
+        if not model.pace.is_timed and (per_step := model.tokens_per_step()) is not None:
             yield _opens("scheduler", (f"{per_step:,.1f}", "text*"), (" tok/step", "muted"))
-        elif model.header.clock == "monotonic" and (rate := model.tokens_per_second()) is not None:
+        elif model.pace.is_timed and (rate := model.tokens_per_second()) is not None:
             yield _opens("scheduler", (f"{rate:,.0f}", "text*"), (" tok/s", "muted"))
         if hits is not None:
             yield _opens("blocks", ("hits ", "muted"), (f"{hits:.0%}", "text*"))

@@ -150,7 +150,9 @@ class KeyBar(Footer):
             yield WantedKey("time.live")
         if context.transport.state == "playing":
             yield from map(WantedKey, ("time.faster", "time.slower"))
-        others = ["engine.add", *([] if self.screen.focused else ["look.next_panel"])]
+        can_race = context.transport.view.fold.counters.generation_tokens and not context.lesson
+        others = ["engine.add", *(["race.start"] if can_race else [])]
+        others += [] if self.screen.focused else ["look.next_panel"]
         others += (*_HERE.get(screen, ()), *_STEERED)
         if not context.transport.view.explanations.judged:
             others = [one for one in others if one not in _OF_WORDS]
@@ -167,6 +169,8 @@ class KeyBar(Footer):
             yield WantedKey(
                 "race.clock", "Same step" if context.same == "second" else "Same second"
             )
+            if context.behind is not None:
+                yield WantedKey("look.back", "Back")
         elif self.screen.NAME == "compare" or context.finished is not None:
             yield WantedKey("race.start")
 

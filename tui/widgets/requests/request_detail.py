@@ -19,7 +19,7 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.draft_words import acceptance
 from minivllm.tui.widgets.requests.slot_words import put_text
-from minivllm.tui.widgets.requests.timelines import duration, in_order, state_of
+from minivllm.tui.widgets.requests.timelines import in_order, state_of
 
 _LONGEST_TABLE = 128
 """Maximum number of blocks to list; the newest blocks of the table are listed."""
@@ -140,11 +140,12 @@ def _numbers(model: DashboardModel, record: SequenceRecord) -> list[Span]:
     elif done is not None:
         in_all = plural(done.num_tokens, "token")
         sentences.append((f"{in_all} in all, {record.num_tokens:,} of them output", "text"))
+    pace = model.pace
     times = [
-        (record.time_to_first_token, "to its first token"),
-        (record.time_per_output_token, "per token after that"),
+        (pace.first_token(record), "to its first token"),
+        (pace.later_tokens(record), "per token after that"),
     ]
-    if said := ", ".join(f"{duration(time)} {what}" for time, what in times if time is not None):
+    if said := ", ".join(f"{pace.words(time)} {what}" for time, what in times if time is not None):
         sentences.append((said, "text"))
     drafts = model.drafts.by_seq.get(record.seq_id)
     if drafts is not None:
@@ -165,8 +166,8 @@ def _phases(model: DashboardModel, record: SequenceRecord) -> list[Span]:
             whom = "itself" if newest.victim_of == newest.seq_id else short_name(newest.victim_of)
             words = f"is preempted for {whom} and waits"
         if until.step > start.step:
-            steps, seconds = until.step - start.step, until.t - start.t
-            words += f" for {plural(steps, 'step')}, {duration(seconds)}"
+            words += f" for {plural(until.step - start.step, 'step')}"
+            words += f", {model.pace.words(until.t - start.t)}" if model.pace.is_timed else ""
             words += " so far" if until is model.fold else ""
         style = "bad" if start.phase == "preempted" else "muted"
         sentences.append((_when(model, start) + words, style))
@@ -185,7 +186,8 @@ _WORDS: dict[SequencePhase, str] = {
 
 
 def _when(model: DashboardModel, moment: PhaseStart | SequenceEnd) -> str:
-    return f"step {moment.step:,} ({moment.t - model.header.mono:,.2f} s): "
+    time = model.pace.moment(moment.t).removeprefix(" at ")
+    return f"step {moment.step:,} ({time}): " if time else f"step {moment.step:,}: "
 
 
 def _finished(model: DashboardModel, seq_id: str) -> FinishedSequence | None:

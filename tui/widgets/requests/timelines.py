@@ -68,7 +68,8 @@ class Timelines(Panel):
     HELP_TEXT = (
         "One bar per request, one or more steps per cell or cells per step: ░ waits in the"
         " queue, ▓ prefill, █ decode, and a gap with ▁ while it is preempted. Before the bar:"
-        " its state, the time to its first token and the time between tokens. A sample or beam"
+        " its state, the time to its first token and the time between tokens; in steps on a virtual"
+        " clock, as in lessons. A sample or beam"
         " is indented under its parent; when the parent is pruned, it loses one indentation."
     )
     KEYS = ("engine.tokens", "engine.abort")
@@ -194,17 +195,6 @@ def state_of(record: SequenceRecord) -> tuple[str, str]:
     )
 
 
-def duration(seconds: float | None) -> str:
-    """A duration in at most six characters."""
-    if seconds is None:
-        return ""
-    if 0 < seconds < 0.00995:  # from 9.95 ms on, this would print 10.0ms
-        return f"{seconds * 1000:.1f}ms"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f}ms"
-    return f"{seconds:.1f}s" if seconds < 1000 else f"{seconds / 60:.0f}min"
-
-
 def _facts(
     model: DashboardModel, record: SequenceRecord, name: str, name_width: int, width: int
 ) -> Row:
@@ -213,8 +203,9 @@ def _facts(
     row.put(name, "text", name_width, target).put(" ")
     row.put(state_of(record)[0], state_of(record)[1], 10, target)
     if width >= 56:
-        row.put(f"{duration(record.time_to_first_token):>6} ", "text")
-        row.put(f"{duration(record.time_per_output_token):>6}  ", "text")
+        pace = model.pace
+        row.put(f"{pace.shown(pace.first_token(record)):>6} ", "text")
+        row.put(f"{pace.shown(pace.later_tokens(record)):>6}  ", "text")
     return row
 
 
@@ -226,8 +217,8 @@ def _head(model: DashboardModel, axis: Axis, last: int, part: str, width: int) -
     else:
         row.put(part, "warn", axis.indent)
     scale = f", {axis.steps_per_cell:,} per cell" if axis.steps_per_cell > 1 else ""
-    seconds = model.fold.t - model.header.mono
-    return row.put(f"steps {axis.first:,} to {last:,}{scale}; now {seconds:,.2f} s", "muted").line()
+    now = f"; now{model.pace.moment(model.fold.t)}" if model.pace.is_timed else ""
+    return row.put(f"steps {axis.first:,} to {last:,}{scale}{now}", "muted").line()
 
 
 def _bar(model: DashboardModel, record: SequenceRecord, axis: Axis) -> list[Span]:

@@ -18,8 +18,9 @@ from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.histories import StepRecord
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.pace import duration
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.requests.timelines import Axis, Timelines, duration
+from minivllm.tui.widgets.requests.timelines import Axis, Timelines
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
@@ -172,7 +173,7 @@ class StepCharts(Charts):
 
     def charts(self, model: DashboardModel) -> list[Chart]:
         records, header = model.steps.records, model.header
-        if header.clock == "virtual":
+        if not model.pace.is_timed:
             per = [float(record.num_tokens) for record in records]
             charts = [Chart("output tokens per step", "good", per, _count)]
         else:
@@ -268,6 +269,6 @@ class LatencyCharts(Charts):
         first = [record.first_token_wait for record in records]
         later = [record.token_wait for record in records]
         return [
-            Chart("time to first token", "accent", first, duration),
-            Chart("time between tokens", "good", later, duration),
+            Chart("time to first token", "accent", first, model.pace.words),
+            Chart("time between tokens", "good", later, model.pace.words),
         ]

@@ -68,7 +68,7 @@ def _sums(model: DashboardModel, record: StepRecord, width: int) -> Line:
     row.put(f"{record.decode_tokens:,} decode", "text").put(
         f", {record.prefill_tokens:,} prefill", "text"
     )
-    when = f"  at {record.t - model.header.mono:,.2f} s"
+    when = f" {time}" if (time := model.pace.moment(record.t)) else ""
     return row.put(when if row.room >= len(when) else "", "muted").line()
 
 

@@ -4,9 +4,11 @@ The small bars at the top show all remembered steps. The rows follow the newest 
 is selected: that step stays visible.
 """
 
+from functools import lru_cache
+
 from minivllm.text import short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, Span
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
@@ -36,6 +38,13 @@ class StepHistory(Panel):
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
     NEWEST_LAST = True
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: dict[int, tuple[StepRecord, bytes, Line]] = {}
+        """Step -> its record, the record's shares (old records lose them), and its row."""
+        self._rows_for: tuple[object, ...] = ()
+        """What all rows depend on, beside their records."""
+
     def targets(self) -> list[Target]:
         """All remembered steps, even in hidden rows: the rows scroll with the cursor."""
         return (
@@ -56,7 +65,25 @@ class StepHistory(Panel):
         columns = _Columns(records, shown, width)
         lines = [_overview(records, shown, width)] if overview else []
         lines += [columns.head()] if head else []
-        return [*lines, *(columns.row(model, record) for record in shown)][:height]
+        return [*lines, *self._known_rows(model, columns, shown)][:height]
+
+    def _known_rows(
+        self, model: DashboardModel, columns: "_Columns", shown: list[StepRecord]
+    ) -> list[Line]:
+        """The rows, most of them from the frame before: only letters change in an old row."""
+        letters = model.letters
+        made_for = vars(columns), letters.given, letters.hues, letters.live
+        if self._rows_for != made_for:
+            self._rows_for = tuple(one.copy() for one in made_for)
+            self._rows = {}
+        kept = {}
+        for record in shown:
+            known = self._rows.get(record.step)
+            if known is None or known[0] is not record or known[1] != record.packed_shares:
+                known = record, record.packed_shares, columns.row(model, record)
+            kept[record.step] = known
+        self._rows = kept
+        return [row for *_, row in kept.values()]
 
 
 def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[StepRecord]:
@@ -70,11 +97,17 @@ def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[St
 
 def _overview(records: list[StepRecord], shown: list[StepRecord], width: int) -> Line:
     """All steps as small bars. Steps that also have a row below are bold."""
-    row = Row(width)
-    for record in records[-width:] if width > 0 else ():
-        here = shown[0].step <= record.step <= shown[-1].step
-        row.put(spark(record), "accent*" if here else "faint", target=to_step(record.step))
-    return row.line()
+    first, last = shown[0].step, shown[-1].step
+    return tuple(
+        _small_bar(spark(record), record.step, first <= record.step <= last)
+        for record in (records[-width:] if width > 0 else ())
+    )
+
+
+@lru_cache(1024)
+def _small_bar(sign: str, step: int, is_shown: bool) -> Span:
+    """Cached, because all but one are those of the frame before."""
+    return Row(1).put(sign, "accent*" if is_shown else "faint", target=to_step(step)).line()[0]
 
 
 class _Columns:
