@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from minivllm.clock import Clock
@@ -21,6 +21,8 @@ class Grammars:
         self._tokenizer = tokenizer
         self._clock = clock
         self._compiling: list[StructuredOutputGrammar] = []
+        self._manager: StructuredOutputManager | None = None
+        self._lock = Lock()
 
     def prepare(self, params: StructuredOutputsParams | None) -> StructuredOutputGrammar | None:
         """Check and start to compile the grammar of a request to come; None without one.
@@ -32,7 +34,7 @@ class Grammars:
         """
         if params is None:
             return None
-        grammar = self._manager.prepare(params)
+        grammar = self._get_manager().prepare(params)
         if not grammar.settle():
             self._compiling.append(grammar)
         return grammar
@@ -45,10 +47,14 @@ class Grammars:
                 if grammar.settle():
                     self._compiling.remove(grammar)
 
-    @cached_property
-    def _manager(self) -> StructuredOutputManager:
+    def _get_manager(self) -> StructuredOutputManager:
         from minivllm.structured_output.manager import StructuredOutputManager
 
-        # With a virtual clock, no event may depend on how long compiling takes.
-        in_background = self._clock.name != "virtual"
-        return StructuredOutputManager(self._tokenizer, in_background=in_background)
+        with self._lock:  # two threads may have the first grammar
+            if self._manager is None:
+                # With a virtual clock, no event may depend on how long compiling takes.
+                in_background = self._clock.name != "virtual"
+                self._manager = StructuredOutputManager(
+                    self._tokenizer, in_background=in_background
+                )
+            return self._manager
