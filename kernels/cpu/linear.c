@@ -9,8 +9,9 @@
 
    Quantized weights and half precision keep the checkpoint's bits in memory (linear_formats.h). A
    task decodes a chunk of its panels to float32, in the core's cache, and multiplies all its rows
-   by the chunk. So memory traffic shrinks to the bytes of the checkpoint. Decoding bfloat16 is a
-   shift, so a product does that in its registers.
+   by the chunk. So memory traffic shrinks to the bytes of the checkpoint. A single row is
+   multiplied where its weights are decoded, in the registers. Decoding bfloat16 is a shift, so that
+   is done in the registers for any number of rows.
 
    Each output is summed from the first input to the last, one multiply_add at a time, for any
    number of rows and threads, and for any format. So a row's result is the same in any batch, and
@@ -51,6 +52,7 @@ int64_t linear_is_fast(void) {
    of all panels stays in the core's first cache, with the stored chunk after it. */
 #define CHUNK 32
 #define LINE_BYTES 64 /* of the cache */
+#define CHUNKS_AHEAD 2 /* to prefetch ahead for one row */
 
 INLINE reg broadcast_reg(float x) { return x - (reg){0}; }
 
@@ -173,6 +175,23 @@ static void prefetch_inputs(const struct product *p, const uint8_t *panel, int64
     for (; from < to; from += LINE_BYTES) __builtin_prefetch(panel + from);
 }
 
+/* Multiply the only row by some panels, without storing decoded weights. The panels take turns,
+   because each step of a sum waits for the previous one. */
+static void multiply_in_registers(const struct product *p, const uint8_t *panels,
+                                  int64_t num_panels, float *out) {
+    const struct part *part = &p->part;
+    memset(out, 0, num_panels * LANES * sizeof *out);
+    int64_t chunk_bytes = part->panel_bytes / (p->in_features / CHUNK);
+    for (int64_t k = 0; k < p->in_features; k += CHUNK) {
+        for (int64_t i = 0; i < num_panels; i++) {
+            const uint8_t *panel = panels + i * part->panel_bytes;
+            const uint8_t *ahead = panel + (k / CHUNK + CHUNKS_AHEAD) * chunk_bytes;
+            for (int64_t b = 0; b < chunk_bytes; b += LINE_BYTES) __builtin_prefetch(ahead + b);
+            multiply_one_row(part->format, panel, k, k + CHUNK, p->x + k, out + i * LANES);
+        }
+    }
+}
+
 static void multiply(const void *job, int64_t item) {
     const struct product *p = job;
     const struct part *part = &p->part;
@@ -190,6 +209,10 @@ static void multiply(const void *job, int64_t item) {
                             panels + AHEAD, part->panel_bytes,
                             part->panel_bytes / p->in_features};
         multiply_chunk(p, &all, 0, num_panels, first, end, out);
+        return;
+    }
+    if (p->num_rows == 1 && part->format != BFLOAT16 && p->in_features % CHUNK == 0) {
+        multiply_in_registers(p, panels, num_panels, out);
         return;
     }
     _Alignas(LINE_BYTES) float decoded[MAX_PANELS_A_TASK * CHUNK * LANES];

@@ -133,87 +133,132 @@ INLINE reg high_pairs(words lanes, const int shift, const float zero) {
 #define NIBBLES (GROUP / 2 * LANES) /* bytes of a group of 4 bits */
 #define SMALL_GROUP 16 /* inputs that share a scale in q6_k */
 
-/* Decode inputs from `first` to `end`: to[0] gets input `first`. */
+/* Where decoded weights go. With several rows, they are stored for all of them. With one row, each
+   is multiplied at once, in the register in which it was decoded. */
+struct target {
+    const int is_sum; /* a constant for the compiler */
+    float *to;        /* [num_inputs][LANES], or the sums, [LANES] */
+    const float *x;   /* the row's numbers for the inputs, if `is_sum` */
+};
+
+INLINE reg load_sum(const struct target *target, int r) {
+    return target->is_sum ? load_reg(target->to + r * REG) : (reg){0};
+}
+
+/* Take the weights of input `i`, in register `r` of a panel. */
+INLINE void take(const struct target *target, int64_t i, int r, reg weights, reg *sum) {
+    if (target->is_sum)
+        *sum = multiply_add_reg(target->x[i] - (reg){0}, weights, *sum);
+    else
+        store_reg(target->to + i * LANES + r * REG, weights);
+}
+
+INLINE void store_sum(const struct target *target, int r, reg sum) {
+    if (target->is_sum) store_reg(target->to + r * REG, sum);
+}
+
+/* Decode inputs from `first` to `end`, which the target counts from 0. */
 INLINE void decode_nibbles(const enum format format, const uint8_t *panel, int64_t first,
-                           int64_t end, float *to) {
-    for (int64_t k = first; k < end; k += GROUP, to += GROUP * LANES) EACH_REG(r) {
-        const int64_t group = k / GROUP;
-        const uint8_t *from = panel + r * 2 * REG; /* the register's scales in f16 */
-        reg scale, minimum = {0};
-        if (format == Q4_K) {
-            const int64_t bytes = 2 * LANES + NIBBLES; /* of a group */
-            from += k / SUPER * (4 * LANES + SUPER / GROUP * bytes);
-            const uint8_t *of_group = panel + k / SUPER * (4 * LANES + SUPER / GROUP * bytes) +
-                                      4 * LANES + group % (SUPER / GROUP) * bytes;
-            scale = load_halves(from) * to_floats(load_bytes(of_group + r * REG));
-            minimum = -(load_halves(from + 2 * LANES) *
-                        to_floats(load_bytes(of_group + LANES + r * REG)));
-            from = of_group + 2 * LANES;
-        } else {
-            const int64_t scales = (format == Q4_1 ? 2 : 1) * 2 * LANES;
-            from += group * (scales + NIBBLES);
-            scale = load_halves(from);
-            if (format == Q4_1) minimum = load_halves(from + 2 * LANES);
-            from = panel + group * (scales + NIBBLES) + scales;
-        }
-        for (int word = 0; word < GROUP / 8; word++) {
-            words lanes = load_words(from + word * 4 * LANES + r * 4 * REG);
-            UNROLL for (int i = 0; i < 8; i++) {
-                reg quants = nibbles(lanes, 4 * i, format == Q4_0 ? 8 : 0);
-                store_reg(to + (word * 8 + i) * LANES + r * REG,
-                          format == Q4_0 ? scale * quants
-                                         : multiply_add_reg(scale, quants, minimum));
+                           int64_t end, struct target target) {
+    EACH_REG(r) {
+        reg sum = load_sum(&target, r);
+        for (int64_t k = first; k < end; k += GROUP) {
+            const int64_t group = k / GROUP;
+            const uint8_t *from = panel + r * 2 * REG; /* the register's scales in f16 */
+            reg scale, minimum = {0};
+            if (format == Q4_K) {
+                const int64_t bytes = 2 * LANES + NIBBLES; /* of a group */
+                const int64_t block = k / SUPER * (4 * LANES + SUPER / GROUP * bytes);
+                const uint8_t *of_group =
+                    panel + block + 4 * LANES + group % (SUPER / GROUP) * bytes;
+                from += block;
+                scale = load_halves(from) * to_floats(load_bytes(of_group + r * REG));
+                minimum = -(load_halves(from + 2 * LANES) *
+                            to_floats(load_bytes(of_group + LANES + r * REG)));
+                from = of_group + 2 * LANES;
+            } else {
+                const int64_t scales = (format == Q4_1 ? 2 : 1) * 2 * LANES;
+                from += group * (scales + NIBBLES);
+                scale = load_halves(from);
+                if (format == Q4_1) minimum = load_halves(from + 2 * LANES);
+                from = panel + group * (scales + NIBBLES) + scales;
+            }
+            for (int word = 0; word < GROUP / 8; word++) {
+                words lanes = load_words(from + word * 4 * LANES + r * 4 * REG);
+                UNROLL for (int i = 0; i < 8; i++) {
+                    reg quants = nibbles(lanes, 4 * i, format == Q4_0 ? 8 : 0);
+                    take(&target, k - first + word * 8 + i, r,
+                         format == Q4_0 ? scale * quants
+                                        : multiply_add_reg(scale, quants, minimum),
+                         &sum);
+                }
             }
         }
+        store_sum(&target, r, sum);
     }
 }
 
-INLINE void decode_q6_k(const uint8_t *panel, int64_t first, int64_t end, float *to) {
+INLINE void decode_q6_k(const uint8_t *panel, int64_t first, int64_t end, struct target target) {
     const int64_t bytes = LANES + 3 * 4 * LANES; /* of a group */
-    for (int64_t k = first; k < end; k += SMALL_GROUP, to += SMALL_GROUP * LANES) EACH_REG(r) {
-        const uint8_t *block = panel + k / SUPER * (2 * LANES + SUPER / SMALL_GROUP * bytes);
-        const uint8_t *group = block + 2 * LANES + k % SUPER / SMALL_GROUP * bytes;
-        const uint8_t *quants = group + LANES + r * 4 * REG;
-        reg scale =
-            load_halves(block + r * 2 * REG) * to_floats(load_signed_bytes(group + r * REG));
-        words high = load_words(quants + 2 * 4 * LANES);
-        UNROLL for (int word = 0; word < 2; word++) {
-            words low = load_words(quants + word * 4 * LANES);
-            UNROLL for (int i = 0; i < 8; i++)
-                store_reg(to + (word * 8 + i) * LANES + r * REG,
-                          scale * (nibbles(low, 4 * i, 0) +
-                                   high_pairs(high, 2 * (word * 8 + i), 32)));
+    EACH_REG(r) {
+        reg sum = load_sum(&target, r);
+        for (int64_t k = first; k < end; k += SMALL_GROUP) {
+            const uint8_t *block = panel + k / SUPER * (2 * LANES + SUPER / SMALL_GROUP * bytes);
+            const uint8_t *group = block + 2 * LANES + k % SUPER / SMALL_GROUP * bytes;
+            const uint8_t *quants = group + LANES + r * 4 * REG;
+            reg scale =
+                load_halves(block + r * 2 * REG) * to_floats(load_signed_bytes(group + r * REG));
+            words high = load_words(quants + 2 * 4 * LANES);
+            UNROLL for (int word = 0; word < 2; word++) {
+                words low = load_words(quants + word * 4 * LANES);
+                UNROLL for (int i = 0; i < 8; i++)
+                    take(&target, k - first + word * 8 + i, r,
+                         scale * (nibbles(low, 4 * i, 0) +
+                                  high_pairs(high, 2 * (word * 8 + i), 32)),
+                         &sum);
+            }
         }
+        store_sum(&target, r, sum);
     }
 }
 
-INLINE void decode_q8_0(const uint8_t *panel, int64_t first, int64_t end, float *to) {
-    for (int64_t k = first; k < end; k += GROUP, to += GROUP * LANES) EACH_REG(r) {
-        const uint8_t *block = panel + k / GROUP * (2 * LANES + GROUP * LANES);
-        const uint8_t *quants = block + 2 * LANES + r * REG;
-        reg scale = load_halves(block + r * 2 * REG);
-        UNROLL for (int i = 0; i < GROUP; i++)
-            store_reg(to + i * LANES + r * REG,
-                      scale * to_floats(load_signed_bytes(quants + i * LANES)));
+INLINE void decode_q8_0(const uint8_t *panel, int64_t first, int64_t end, struct target target) {
+    EACH_REG(r) {
+        reg sum = load_sum(&target, r);
+        for (int64_t k = first; k < end; k += GROUP) {
+            const uint8_t *block = panel + k / GROUP * (2 * LANES + GROUP * LANES);
+            const uint8_t *quants = block + 2 * LANES + r * REG;
+            reg scale = load_halves(block + r * 2 * REG);
+            UNROLL for (int i = 0; i < GROUP; i++)
+                take(&target, k - first + i, r,
+                     scale * to_floats(load_signed_bytes(quants + i * LANES)), &sum);
+        }
+        store_sum(&target, r, sum);
     }
 }
 
-INLINE void decode_int8(const uint8_t *panel, int64_t first, int64_t end, float *to) {
+INLINE void decode_int8(const uint8_t *panel, int64_t first, int64_t end, struct target target) {
     const uint8_t *quants = panel + 4 * LANES;
     EACH_REG(r) {
-        reg scale = as_floats(load_words(panel + r * 4 * REG));
+        reg sum = load_sum(&target, r), scale = as_floats(load_words(panel + r * 4 * REG));
         for (int64_t k = first; k < end; k++)
-            store_reg(to + (k - first) * LANES + r * REG,
-                      scale * to_floats(load_signed_bytes(quants + k * LANES + r * REG)));
+            take(&target, k - first, r,
+                 scale * to_floats(load_signed_bytes(quants + k * LANES + r * REG)), &sum);
+        store_sum(&target, r, sum);
     }
 }
 
-INLINE void decode_float16(const uint8_t *panel, int64_t first, int64_t end, float *to) {
-    for (int64_t k = first; k < end; k++, to += LANES)
-        EACH_REG(r) store_reg(to + r * REG, load_halves(panel + k * 2 * LANES + r * 2 * REG));
+INLINE void decode_float16(const uint8_t *panel, int64_t first, int64_t end,
+                           struct target target) {
+    EACH_REG(r) {
+        reg sum = load_sum(&target, r);
+        for (int64_t k = first; k < end; k++)
+            take(&target, k - first, r, load_halves(panel + k * 2 * LANES + r * 2 * REG), &sum);
+        store_sum(&target, r, sum);
+    }
 }
 
-/* The odd number of inputs of a matrix is padded to an even one. */
+/* The odd number of inputs of a matrix is padded to an even one, with weights of zero. */
 INLINE void decode_bfloat16(const uint8_t *panel, int64_t first, int64_t end, float *to) {
     for (int64_t k = first; k < end; k += 2, to += 2 * LANES) EACH_REG(r) {
         words pairs = load_words(panel + k * 2 * LANES + r * 4 * REG);
@@ -222,22 +267,37 @@ INLINE void decode_bfloat16(const uint8_t *panel, int64_t first, int64_t end, fl
     }
 }
 
+/* Returns 0 for a format whose weights need no decoding, or only a shift. */
+INLINE int decode_quants(enum format format, const uint8_t *panel, int64_t first, int64_t end,
+                         struct target target) {
+    switch (format) {
+        case FLOAT16: decode_float16(panel, first, end, target); return 1;
+        case INT8: decode_int8(panel, first, end, target); return 1;
+        case Q8_0: decode_q8_0(panel, first, end, target); return 1;
+        case Q4_0: decode_nibbles(Q4_0, panel, first, end, target); return 1;
+        case Q4_1: decode_nibbles(Q4_1, panel, first, end, target); return 1;
+        case Q4_K: decode_nibbles(Q4_K, panel, first, end, target); return 1;
+        case Q6_K: decode_q6_k(panel, first, end, target); return 1;
+        default: return 0;
+    }
+}
+
 /* Decode the inputs from `first` to `end` of a panel; `first` is a multiple of GROUP.
    to: [end - first][LANES], with room for a whole group after the last one */
 static void decode(enum format format, const uint8_t *panel, int64_t first, int64_t end,
                    float *to) {
-    switch (format) {
-        case BFLOAT16: decode_bfloat16(panel, first, end, to); break;
-        case FLOAT16: decode_float16(panel, first, end, to); break;
-        case INT8: decode_int8(panel, first, end, to); break;
-        case Q8_0: decode_q8_0(panel, first, end, to); break;
-        case Q4_0: decode_nibbles(Q4_0, panel, first, end, to); break;
-        case Q4_1: decode_nibbles(Q4_1, panel, first, end, to); break;
-        case Q4_K: decode_nibbles(Q4_K, panel, first, end, to); break;
-        case Q6_K: decode_q6_k(panel, first, end, to); break;
-        case FLOAT32: memcpy(to, (const float *)panel + first * LANES,
-                             (end - first) * LANES * sizeof *to);
-    }
+    if (decode_quants(format, panel, first, end, (struct target){0, to, 0})) return;
+    if (format == BFLOAT16)
+        decode_bfloat16(panel, first, end, to);
+    else
+        memcpy(to, (const float *)panel + first * LANES, (end - first) * LANES * sizeof *to);
+}
+
+/* Add the products of one row and the inputs from `first` to `end` to the sums of a panel.
+   x: the row's number for input `first`, with room for a whole group; sums: [LANES] */
+static void multiply_one_row(enum format format, const uint8_t *panel, int64_t first, int64_t end,
+                             const float *x, float *sums) {
+    decode_quants(format, panel, first, end, (struct target){1, sums, x});
 }
 
 #endif

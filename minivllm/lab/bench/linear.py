@@ -214,6 +214,6 @@ def _run_formats(args: argparse.Namespace) -> int:
     }
     title = f"All linear layers of {args.model}'s decoder by format, {args.num_threads} threads"
     columns = ["rows", "format", "ms", "GB/s of stored bytes", "speed / float32"]
-    notes = ["The kernel decodes weights to float32 in the core's cache. Ratios are per weight."]
+    notes = ["The kernel decodes weights to float32 while it multiplies. Ratios are per weight."]
     print_report(title, columns, bench.rows_of_table(results), notes, result, args.json)
     return 0
