@@ -42,7 +42,8 @@ def speculative_scheduler(
 def load_draft_model(config: EngineConfig, model: "LoadedModel") -> "LoadedModel":
     """Load the draft model that `config` names; `model` itself if it has the same name.
 
-    With `quantization`, a draft model that is quantized already is loaded as it is. Raises `ConfigError` if its vocabulary is another one.
+    With `quantization`, a draft model that is quantized already is loaded as it is. Raises
+    `ConfigError` if its vocabulary is another one.
     """
     from minivllm.runtime.loader import load_model
 
