@@ -110,9 +110,8 @@ def _exact_inside_the_core(
         engine.add("ada", "Repeat three times: Olga sees the moon", ANSWER, chat=True)
     yield L.say(
         "But the engine computes in float32. Must it not unpack the weights first? Only inside the"
-        " **core**, after memory has sent the stored bytes: in registers, or 12 KB at a time in the"
-        " core's first cache. A bfloat16 is the upper half of a float32, and the lower half is"
-        " zeros. A real weight:",
+        " **core**, after the bytes are read: in registers, or 12 KB at a time in its first cache."
+        " A bfloat16 is the upper half of a float32, and the lower half is zeros. A real weight:",
         figure=bits_figure(matrix[0, 0].item()),
     )
     L.check("every weight here is exactly a bfloat16", bool((matrix == matrix.bfloat16()).all()))
