@@ -270,38 +270,52 @@ INLINE void attend_one_row(const struct step *step, const struct part *part, int
     }
 }
 
-/* Make common head sizes constants, so that the compiler keeps a row of float32 in registers. */
-INLINE void attend_one_row_of(const struct step *step, const struct part *part, int64_t first,
-                              int64_t end, const int num_heads, const int kind) {
-    if (kind == FLOAT32 && step->head_size == 64)
-        attend_one_row(step, part, first, end, 64, num_heads, kind);
-    else if (kind == FLOAT32 && step->head_size == 128)
-        attend_one_row(step, part, first, end, 128, num_heads, kind);
-    else
-        attend_one_row(step, part, first, end, step->head_size, num_heads, kind);
-}
+/* Each case of constants is a function of its own. gcc takes twice as long to compile one function
+   with all of them. */
+typedef void attend_case(const struct step *step, const struct part *part, int64_t first_kv_head,
+                         int64_t end_kv_head);
+#define CASE(name, attend, ...)                                                            \
+    static __attribute__((noinline)) void name(const struct step *step,                    \
+                                               const struct part *part, int64_t first,     \
+                                               int64_t end) {                              \
+        attend(step, part, first, end, __VA_ARGS__);                                       \
+    }
+#define ROW_CASES(name, head_size, kind)                                                   \
+    CASE(name##_1, attend_one_row, head_size, 1, kind)                                     \
+    CASE(name##_2, attend_one_row, head_size, 2, kind)                                     \
+    CASE(name##_3, attend_one_row, head_size, 3, kind)                                     \
+    CASE(name##_4, attend_one_row, head_size, 4, kind)                                     \
+    static attend_case *const name[MAX_HEADS_OF_ROW] = {name##_1, name##_2, name##_3, name##_4};
+#define PAIRS_CASES(name, attend)                                                          \
+    CASE(name##_float32, attend, FLOAT32)                                                  \
+    CASE(name##_bfloat16, attend, BFLOAT16)                                                \
+    CASE(name##_int8, attend, INT8)                                                        \
+    static attend_case *const name[] = {name##_float32, name##_bfloat16, name##_int8};
 
-INLINE void attend_part(const struct step *step, const struct part *part, int64_t first,
-                        int64_t end, const int kind) {
-    if (part->is_decode && step->group <= MAX_HEADS_OF_ROW) {
-        if (step->group == 1) attend_one_row_of(step, part, first, end, 1, kind);
-        if (step->group == 2) attend_one_row_of(step, part, first, end, 2, kind);
-        if (step->group == 3) attend_one_row_of(step, part, first, end, 3, kind);
-        if (step->group == 4) attend_one_row_of(step, part, first, end, 4, kind);
-        return;
-    }
-    for (int64_t kv_head = first; kv_head < end; kv_head++) {
+ROW_CASES(row_float32, step->head_size, FLOAT32)
+ROW_CASES(row_bfloat16, step->head_size, BFLOAT16)
+ROW_CASES(row_int8, step->head_size, INT8)
+static attend_case *const *const row_of_kind[] = {row_float32, row_bfloat16, row_int8};
+/* With a common head size as a constant, the compiler keeps a row of float32 in registers. */
+ROW_CASES(row_float32_of_64, 64, FLOAT32)
+ROW_CASES(row_float32_of_128, 128, FLOAT32)
+PAIRS_CASES(pairs_8, attend_pairs_8)
 #ifdef __AVX512F__
-        if (part->num_pairs > 8) {
-            attend_lanes_16(step, part, kv_head, part->first_pair, part->num_pairs, kind);
-            continue;
-        }
+PAIRS_CASES(pairs_16, attend_pairs_16)
 #endif
-        for (int64_t done = 0; done < part->num_pairs; done += 8) {
-            int64_t left = part->num_pairs - done;
-            attend_lanes_8(step, part, kv_head, part->first_pair + done, left < 8 ? left : 8, kind);
-        }
+
+static attend_case *choose_case(const struct step *step, const struct part *part) {
+    if (part->is_decode && step->group <= MAX_HEADS_OF_ROW) {
+        if (step->kind == FLOAT32 && step->head_size == 64)
+            return row_float32_of_64[step->group - 1];
+        if (step->kind == FLOAT32 && step->head_size == 128)
+            return row_float32_of_128[step->group - 1];
+        return row_of_kind[step->kind][step->group - 1];
     }
+#ifdef __AVX512F__
+    if (part->num_pairs > 8) return pairs_16[step->kind];
+#endif
+    return pairs_8[step->kind];
 }
 
 /* The parts of one level. A task is one part for some of the key heads. */
@@ -315,10 +329,7 @@ static void attend_task(const void *job, int64_t item) {
     const struct level *level = job;
     int64_t kv_head = item % level->tasks_a_part * level->heads_a_task;
     const struct part *part = level->parts + item / level->tasks_a_part;
-    const int64_t end = kv_head + level->heads_a_task;
-    if (level->step->kind == INT8) attend_part(level->step, part, kv_head, end, INT8);
-    if (level->step->kind == BFLOAT16) attend_part(level->step, part, kv_head, end, BFLOAT16);
-    if (level->step->kind == FLOAT32) attend_part(level->step, part, kv_head, end, FLOAT32);
+    choose_case(level->step, part)(level->step, part, kv_head, kv_head + level->heads_a_task);
 }
 
 /* Run all parts of a layer, level by level: parts[level_ends[i - 1]] to parts[level_ends[i] - 1]

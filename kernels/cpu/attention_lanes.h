@@ -9,6 +9,7 @@
 #define JOIN(a, b) JOIN_NAMES(a, b)
 #define lanes JOIN(lanes_, WIDTH)
 #define attend_lanes JOIN(attend_lanes_, WIDTH)
+#define attend_pairs JOIN(attend_pairs_, WIDTH)
 #define multiply_add_lanes JOIN(multiply_add_, WIDTH)
 #define broadcast_lanes JOIN(broadcast_, WIDTH)
 #define EACH_SCORE for (int t = 0; t < TILE; t++) for (int lane = 0; lane < WIDTH; lane++)
@@ -158,10 +159,22 @@ INLINE void attend_lanes(const struct step *step, const struct part *part, int64
     }
 }
 
+/* Attend from all pairs of a part, for key heads [first_kv_head, end_kv_head). */
+INLINE void attend_pairs(const struct step *step, const struct part *part, int64_t first_kv_head,
+                         int64_t end_kv_head, const int kind) {
+    for (int64_t kv_head = first_kv_head; kv_head < end_kv_head; kv_head++)
+        for (int64_t done = 0; done < part->num_pairs; done += WIDTH) {
+            int64_t left = part->num_pairs - done;
+            attend_lanes(step, part, kv_head, part->first_pair + done, left < WIDTH ? left : WIDTH,
+                         kind);
+        }
+}
+
 #undef JOIN_NAMES
 #undef JOIN
 #undef lanes
 #undef attend_lanes
+#undef attend_pairs
 #undef multiply_add_lanes
 #undef broadcast_lanes
 #undef EACH_SCORE

@@ -44,7 +44,7 @@ def run(L: Teacher) -> Script:
         focus="slots",
     )
     yield from _bytes_over_bandwidth(L, unpacked, stored)
-    yield from _exact_in_a_register(L, unpacked, stored, matrix)
+    yield from _exact_inside_the_core(L, unpacked, stored, matrix)
     yield from _a_block(L, matrix)
     yield from _who_gains(L)
     small, large = _room_for_keys(L)
@@ -53,7 +53,7 @@ def run(L: Teacher) -> Script:
     yield from _what_changes(L, large)
     yield L.say(
         "In the code: `minivllm/runtime/quantization/formats.py` has all formats,"
-        " `kernels/cpu/linear_formats.h` unpacks them in registers, `kernels/reference_ops.py` has"
+        " `kernels/cpu/linear_formats.h` unpacks them, `kernels/reference_ops.py` has"
         " `quantize_heads`. In vLLM: `vllm/model_executor/layers/quantization`. The options are"
         " `quantization` and `kv_cache_dtype` in both."
     )
@@ -103,21 +103,21 @@ def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngi
     L.check(f"unpacked to float32, it reads {of_float32:,} bytes", of_float32 >= num_bytes)
 
 
-def _exact_in_a_register(
+def _exact_inside_the_core(
     L: Teacher, unpacked: LessonEngine, stored: LessonEngine, matrix: torch.Tensor
 ) -> Script:
     for engine in (unpacked, stored):
         engine.add("ada", "Repeat three times: Olga sees the moon", ANSWER, chat=True)
     yield L.say(
-        "But the engine computes in float32. Must it not unpack the weights first? Only in a"
-        " **register**, after the bytes have been read: a bfloat16 is the upper half of a float32,"
-        " and the lower half is zeros. A real weight:",
+        "But the engine computes in float32. Must it not unpack the weights first? Only inside the"
+        " **core**, after the bytes are read: in registers, or 12 KB at a time in its first cache."
+        " A bfloat16 is the upper half of a float32, and the lower half is zeros. A real weight:",
         figure=bits_figure(matrix[0, 0].item()),
     )
     L.check("every weight here is exactly a bfloat16", bool((matrix == matrix.bfloat16()).all()))
     yield L.predict(
         f"ada asks for {ANSWER} tokens. One engine unpacked all weights to float32 when it loaded"
-        " them. The other keeps them as they are, and unpacks in registers, in every step. How"
+        " them. The other keeps them as they are, and unpacks inside the core, in every step. How"
         " many of the tokens differ?",
         before=lambda: [engine.run() for engine in (unpacked, stored)],
         answer=lambda: _num_different(unpacked, stored),

@@ -221,7 +221,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                     "minivllm/runtime/quantization/formats.py#WeightFormat",
                     "how a file stores weights, and the plain way to read them",
                 ),
-                ("kernels/cpu/linear_formats.h", "the same, in the registers of the CPU kernel"),
+                ("kernels/cpu/linear_formats.h", "the same, for the CPU kernel"),
                 ("kernels/reference_ops.py#quantize_heads", "int8 keys and values"),
                 ("minivllm/runtime/kv_cache.py#KVCacheSpec", "how many bytes a block takes"),
             ),

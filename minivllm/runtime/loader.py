@@ -4,12 +4,12 @@ All cheap checks (device, architecture, tokenizer, file headers) run before the 
 read, so a mistake is reported after a second, not after a long load.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
-from minivllm.config import EngineConfig, KVCacheDtype
+from minivllm.config import EngineConfig, KVCacheDtype, Quantization
 from minivllm.errors import ConfigError
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import file_bytes, stream_weights
@@ -67,12 +67,18 @@ class LoadedModel:
 
 
 def load_model(
-    config: EngineConfig, progress: Progress = print_progress, on_read: OnRead = uncounted
+    config: EngineConfig,
+    progress: Progress = print_progress,
+    on_read: OnRead = uncounted,
+    *,
+    keep_quantized: bool = False,
 ) -> LoadedModel:
     """Load the model that `config` names.
 
     `progress` reports downloads and conversions, and `on_read` the weights, tensor by tensor.
-    Raises a `ModelError` that says what is wrong with the model, or a `ConfigError`.
+    `quantization` is refused for a checkpoint that is quantized already; with `keep_quantized`,
+    such a checkpoint is loaded as it is. Raises a `ModelError` that says what is wrong with the
+    model, or a `ConfigError`.
     """
     device = _choose_device(config.device)
     dummy = config.load_format == "dummy"
@@ -82,21 +88,23 @@ def load_model(
     dtype = _choose_dtype(config.dtype, model_config, device)
     if config.kv_cache_dtype == "int8_per_token_head":
         progress(INT8_KV_COST)
+    quantization = config.quantization
     if dummy:
         name = f"random, seed {config.seed}"
     else:
         provenance = provenance_of(directory)
-        _refuse_quantized(config, provenance.dtype)
+        quantization = _quantization(config, provenance.dtype, keep_quantized)
         name = str(provenance)
-    if config.quantization is not None:
-        name = f"{config.quantization} of {name}"
+    if quantization is not None:
+        name = f"{quantization} of {name}"
     decoder = Decoder(model_config, dtype, device, config.linear_backend)
     if decoder.dtype != dtype and (sentence := slow_bfloat16(decoder.make_matrix)):
         progress(sentence)
-    weights = (
-        random_weights(model_config, config.seed) if dummy else stream_weights(directory, on_read)
+    decoder.load_weights(
+        _random_weights(config, model_config)
+        if dummy
+        else stream_weights(directory, on_read, quantization)
     )
-    decoder.load_weights(weights if config.quantization is None else _quantize_int8(weights))
     # Some formats of GGUF become float32 while they are read, before the decoder counts bytes.
     stored = decoder.stored_bytes if dummy else min(decoder.stored_bytes, file_bytes(directory))
     if decoder.weight_bytes - stored > _MANY_BYTES:
@@ -119,22 +127,24 @@ def _why_unpacked(config: EngineConfig, decoder: Decoder) -> str:
     return "only linear_backend 'cpu' with dtype 'float32' runs them as they are stored."
 
 
-def _refuse_quantized(config: EngineConfig, dtype: str) -> None:
-    """Raise `ConfigError` if `quantization` is set for a checkpoint that is quantized already."""
-    if config.quantization is not None and dtype not in PLAIN_DTYPES:
-        raise ConfigError(
-            f"The weights of {config.model} are {dtype} already: leave quantization out, or name a"
-            " checkpoint that is not quantized."
-        )
+def _quantization(config: EngineConfig, dtype: str, keep_quantized: bool) -> Quantization | None:
+    """Return how to quantize weights that the checkpoint has in `dtype`; None to keep them."""
+    if config.quantization is None or dtype in PLAIN_DTYPES:
+        return config.quantization
+    if keep_quantized:
+        return None
+    raise ConfigError(
+        f"The weights of {config.model} are {dtype} already: leave quantization out, or name a"
+        " checkpoint that is not quantized."
+    )
 
 
-def _quantize_int8(
-    weights: Iterable[tuple[str, CheckpointWeight]],
+def _random_weights(
+    config: EngineConfig, model_config: ModelConfig
 ) -> Iterator[tuple[str, CheckpointWeight]]:
-    """Quantize matrices row by row; norms and biases stay as they are."""
-    for name, weight in weights:
-        is_matrix = isinstance(weight, torch.Tensor) and weight.dim() == 2
-        yield name, StoredWeight.quantize_int8(weight) if is_matrix else weight
+    for name, weight in random_weights(model_config, config.seed):
+        is_quantized = config.quantization is not None and weight.dim() == 2
+        yield name, StoredWeight.quantize_int8(weight) if is_quantized else weight
 
 
 def _choose_device(asked: str) -> torch.device:

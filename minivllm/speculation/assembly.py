@@ -42,14 +42,16 @@ def speculative_scheduler(
 def load_draft_model(config: EngineConfig, model: "LoadedModel") -> "LoadedModel":
     """Load the draft model that `config` names; `model` itself if it has the same name.
 
-    Raises `ConfigError` if its vocabulary is another one.
+    With `quantization`, a draft model that is quantized already is loaded as it is. Raises
+    `ConfigError` if its vocabulary is another one.
     """
     from minivllm.runtime.loader import load_model
 
     name = config.speculative_config.model
     if name == model.name:
         return model
-    draft = load_model(replace(config, model=name, speculative_config=None))
+    own = replace(config, model=name, speculative_config=None)
+    draft = load_model(own, keep_quantized=True)
     if not draft.tokenizer.has_vocabulary_of(model.tokenizer):
         raise ConfigError(
             f"speculative_config: the draft model {name} has another vocabulary than {model.name},"

@@ -9,9 +9,12 @@ from minivllm.cli import main
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
+from minivllm.lab.bench.throughput.weights_gguf import write_stored_copy
 from minivllm.llm import LLM
 from minivllm.runtime import kv_cache
 from minivllm.runtime.loader import load_model
+from minivllm.runtime.store import house_model
+from minivllm.speculation.assembly import load_draft_model
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4}
 DRAFT = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 4}
@@ -81,6 +84,17 @@ def test_a_draft_model_with_another_vocabulary_is_refused(tiny_random_path) -> N
     )
     with pytest.raises(ConfigError, match="tiny-random has another vocabulary than house"):
         LLMEngine.from_config(config)
+
+
+def test_a_draft_model_that_is_quantized_already_keeps_its_weights(tmp_path) -> None:
+    write_stored_copy(house_model.FOLDER, tmp_path, "q4_1")
+    draft = DRAFT | {"model": str(tmp_path)}
+    config = EngineConfig(
+        model="house", device="cpu", quantization="int8", speculative_config=draft
+    )
+    model = load_model(config)
+    assert model.weights.startswith("int8 of bf16")
+    assert load_draft_model(config, model).weights == "Q4_1 from this directory"
 
 
 def test_the_draft_models_cache_counts_when_memory_is_checked(monkeypatch) -> None:

@@ -8,7 +8,7 @@ Without `_rotary_order`, all shapes would be right, and the generated text wrong
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
@@ -20,7 +20,7 @@ from gguf.quants import dequantize, quant_shape_to_byte_shape
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.gguf_file import GgufHeader, GgufTensor
 from minivllm.runtime.checkpoint.weights import WeightEntry
-from minivllm.runtime.quantization.formats import FORMATS
+from minivllm.runtime.quantization.formats import FORMATS, WeightFormat
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 
 GGUF_NAMES: Mapping[str, str] = MappingProxyType(
@@ -93,18 +93,18 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
             tensor.shape,
             tensor.offset,
             tensor.num_bytes,
-            _decoder_of(header, tensor),
+            partial(_decode, tensor.type),
+            _stored_format(tensor.type, tensor.shape) is not None,
+            _row_order(header, tensor),
         )
         for tensor in header.tensors.values()
     ]
 
 
-def _decoder_of(
-    header: GgufHeader, tensor: GgufTensor
-) -> Callable[[torch.Tensor], CheckpointWeight]:
+def _row_order(header: GgufHeader, tensor: GgufTensor) -> torch.Tensor | None:
     module = tensor.name.split(".")[-2]
     if header.metadata.get("general.architecture") != "llama" or module not in _HEAD_COUNTS:
-        return partial(_decode, tensor)
+        return None
     num_heads = header.metadata.get(f"llama.{_HEAD_COUNTS['attn_q']}")
     if module == "attn_k":
         num_heads = header.metadata.get(f"llama.{_HEAD_COUNTS['attn_k']}", num_heads)
@@ -113,24 +113,24 @@ def _decoder_of(
             f"{header.path} has {num_heads!r:.50} heads for {tensor.name} of {tensor.shape[0]}"
             " rows: download it again."
         )
-    order = _rotary_order(tensor.shape[0], num_heads)
-
-    def decode(raw: torch.Tensor) -> CheckpointWeight:
-        weight = _decode(tensor, raw)
-        return weight.rows(order) if isinstance(weight, StoredWeight) else weight[order]
-
-    return decode
+    return _rotary_order(tensor.shape[0], num_heads)
 
 
-def _decode(tensor: GgufTensor, raw: torch.Tensor) -> CheckpointWeight:
-    """raw: the tensor's bytes, [num_bytes] uint8"""
-    if tensor.type in _PLAIN:
-        return raw.view(_PLAIN[tensor.type]).view(tensor.shape)
-    format_ = FORMATS.get(tensor.type.name.lower())
-    if format_ is not None and len(tensor.shape) == 2:
-        return StoredWeight(format_, raw.view(tensor.shape[0], -1), tensor.shape[1])
-    blocks = raw.numpy().reshape(quant_shape_to_byte_shape(tensor.shape, tensor.type))
-    return torch.from_numpy(dequantize(blocks, tensor.type).reshape(tensor.shape))
+def _stored_format(type_: GGMLQuantizationType, shape: tuple[int, ...]) -> WeightFormat | None:
+    """Return the format in which a matrix keeps its blocks; None if it becomes plain numbers."""
+    return FORMATS.get(type_.name.lower()) if len(shape) == 2 else None
+
+
+def _decode(
+    type_: GGMLQuantizationType, raw: torch.Tensor, shape: tuple[int, ...]
+) -> CheckpointWeight:
+    """raw: [n] uint8, the bytes of a tensor of this shape"""
+    if type_ in _PLAIN:
+        return raw.view(_PLAIN[type_]).view(shape)
+    if (format_ := _stored_format(type_, shape)) is not None:
+        return StoredWeight(format_, raw.view(shape[0], -1), shape[1])
+    blocks = raw.numpy().reshape(quant_shape_to_byte_shape(shape, type_))
+    return torch.from_numpy(dequantize(blocks, type_).reshape(shape))
 
 
 def _rotary_order(num_rows: int, num_heads: int) -> torch.Tensor:

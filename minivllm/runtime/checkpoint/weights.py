@@ -2,7 +2,8 @@
 
 Most loaders map the file into memory, where its pages stay beside the model's copy: the peak is
 twice the size of the weights. Here each tensor gets its own memory, which is freed when the caller
-drops the tensor. So the caller must not collect the tensors in a list.
+drops the tensor. So the caller must not collect the tensors in a list. A matrix that is to be
+quantized is read some rows at a time, and is never whole in the file's dtype.
 
 The C library keeps freed memory in holes that no later tensor fits into, so `trim_heap` returns
 them to the system every 32 MiB.
@@ -12,15 +13,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import torch
 
+from minivllm.config import Quantization
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
-from minivllm.runtime.checkpoint.safetensors_file import TensorEntry, read_entries
+from minivllm.runtime.checkpoint.safetensors_file import read_entries
 from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.runtime.progress import OnRead, uncounted
-from minivllm.runtime.quantization.stored_weight import CheckpointWeight
+from minivllm.runtime.quantization.stored_weight import (
+    CheckpointWeight,
+    StoredWeight,
+    rows_at_once,
+)
 
 _TORCH_DTYPES = {
     "F64": torch.float64,
@@ -41,15 +48,25 @@ class WeightEntry:
     offset: int
     """Bytes from the start of the file."""
     num_bytes: int
-    decode: Callable[[torch.Tensor], CheckpointWeight]
-    """(the bytes: [num_bytes] uint8) -> the weight, which may share their memory"""
+    decode: Callable[[torch.Tensor, tuple[int, ...]], CheckpointWeight]
+    """(bytes: [n] uint8, their shape) -> the weight, or some rows; may share the bytes' memory"""
+    is_quantized: bool = False
+    """Whether `decode` returns a `StoredWeight`."""
+    row_order: torch.Tensor | None = None
+    """Which row of the file is row 0, 1, ... of the weight; None for the order of the file."""
 
 
 def weight_entries(path: Path) -> list[WeightEntry]:
     """Return the weights of one file, in file order; reads only the header."""
     if path.suffix != ".gguf":
         return [
-            WeightEntry(entry.name, entry.shape, entry.offset, entry.num_bytes, _plain(entry))
+            WeightEntry(
+                entry.name,
+                entry.shape,
+                entry.offset,
+                entry.num_bytes,
+                partial(_decode, _TORCH_DTYPES[entry.dtype]),
+            )
             for entry in read_entries(path)
         ]
     # Import the gguf library only for GGUF files.
@@ -66,19 +83,16 @@ def file_bytes(directory: Path) -> int:
     )
 
 
-def _plain(entry: TensorEntry) -> Callable[[torch.Tensor], torch.Tensor]:
-    return partial(_decode, _TORCH_DTYPES[entry.dtype], entry.shape)
-
-
-def _decode(dtype: torch.dtype, shape: tuple[int, ...], raw: torch.Tensor) -> torch.Tensor:
+def _decode(dtype: torch.dtype, raw: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     return raw.view(dtype).view(shape)
 
 
 def stream_weights(
-    directory: Path, on_read: OnRead = uncounted
+    directory: Path, on_read: OnRead = uncounted, quantization: Quantization | None = None
 ) -> Iterator[tuple[str, CheckpointWeight]]:
     """Yield (name, weight) for all weights, in file order, as the files store them.
 
+    With `quantization`, matrices of plain numbers are quantized; norms and biases stay as they are.
     All headers are checked before the first tensor is read. Raises `ModelIntegrityError` or
     `UnsupportedModelError`.
     """
@@ -97,14 +111,7 @@ def stream_weights(
     for path, entries in files:
         with path.open("rb") as file:
             for entry in entries:
-                raw = torch.empty(entry.num_bytes, dtype=torch.uint8)
-                file.seek(entry.offset)
-                if file.readinto(raw.numpy()) != entry.num_bytes:
-                    raise ModelIntegrityError(
-                        f"{path} became shorter while it was read: do not change it during loading."
-                    )
-                yield entry.name, entry.decode(raw)
-                del raw
+                yield entry.name, _read_weight(file, entry, quantization)
                 num_read += entry.num_bytes
                 on_read(num_read, num_bytes)
                 since_trim += entry.num_bytes
@@ -112,3 +119,39 @@ def stream_weights(
                     trim_heap()
                     since_trim = 0
     trim_heap()
+
+
+def _read_weight(
+    file: BinaryIO, entry: WeightEntry, quantization: Quantization | None
+) -> CheckpointWeight:
+    is_matrix = len(entry.shape) == 2 and entry.num_bytes > 0
+    if quantization is not None and is_matrix and not entry.is_quantized:
+        weight = StoredWeight.quantize_rows_int8(_read_rows(file, entry), entry.shape)
+    else:
+        weight = entry.decode(_read(file, entry.offset, entry.num_bytes), entry.shape)
+    if entry.row_order is None:
+        return weight
+    if isinstance(weight, StoredWeight):
+        return weight.rows(entry.row_order)
+    return weight[entry.row_order]
+
+
+def _read_rows(file: BinaryIO, entry: WeightEntry) -> Iterator[torch.Tensor]:
+    """Yield a matrix of plain numbers from the first row to the last, some rows at a time."""
+    num_rows, in_features = entry.shape
+    row_bytes = entry.num_bytes // num_rows
+    at_once = rows_at_once(in_features)
+    for first in range(0, num_rows, at_once):
+        num = min(at_once, num_rows - first)
+        raw = _read(file, entry.offset + first * row_bytes, num * row_bytes)
+        yield entry.decode(raw, (num, in_features))
+
+
+def _read(file: BinaryIO, offset: int, num_bytes: int) -> torch.Tensor:
+    raw = torch.empty(num_bytes, dtype=torch.uint8)
+    file.seek(offset)
+    if file.readinto(raw.numpy()) != num_bytes:
+        raise ModelIntegrityError(
+            f"{file.name} became shorter while it was read: do not change it during loading."
+        )
+    return raw

@@ -5,7 +5,7 @@ can have three formats. Rows are whole numbers of blocks, so rows can be sliced,
 joined without touching a block.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +14,7 @@ from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.quantization.formats import FORMATS, BlockFields, WeightFormat
 
 _LARGEST_INT8 = 127
-_WEIGHTS_AT_ONCE = 1 << 20
+_WEIGHTS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,29 @@ class StoredWeight:
 
     @classmethod
     def quantize_int8(cls, weight: torch.Tensor) -> "StoredWeight":
-        """Quantize each row [in_features] to int8 with one scale, symmetric around zero.
+        """Quantize each row [in_features] to int8 with one scale, symmetric around zero."""
+        return cls.quantize_rows_int8(weight.split(rows_at_once(weight.shape[1])), weight.shape)
 
-        Works on some rows at a time, so it needs little memory beside the two matrices.
+    @classmethod
+    def quantize_rows_int8(
+        cls, pieces: Iterable[torch.Tensor], shape: tuple[int, int]
+    ) -> "StoredWeight":
+        """Like `quantize_int8`, for a matrix of this shape that arrives some rows at a time.
+
+        Needs little memory beside the result and a piece. Each row has its own scale, so the size
+        of the pieces changes no bit.
         """
-        num_rows, in_features = weight.shape
+        num_rows, in_features = shape
         format_ = FORMATS["int8"]
         data = torch.empty(num_rows, format_.bytes_per_row(in_features), dtype=torch.uint8)
-        at_once = max(1, _WEIGHTS_AT_ONCE // in_features)
-        for rows, to in zip(weight.split(at_once), data.split(at_once), strict=True):
-            rows = rows.float()
+        first = 0
+        for piece in pieces:
+            rows = piece.float()
             scales = rows.abs().amax(dim=1, keepdim=True) / _LARGEST_INT8
             quants = torch.where(scales > 0, rows / scales, 0.0).round_().to(torch.int8)
+            to = data[first : first + len(rows)]
             torch.cat((scales.view(torch.uint8), quants.view(torch.uint8)), dim=1, out=to)
+            first += len(rows)
         return cls(format_, data, in_features)
 
     @property
@@ -73,16 +83,17 @@ class StoredWeight:
     def num_bytes(self) -> int:
         return self.data.numel()
 
-    def fields(self) -> BlockFields:
+    def fields(self, name: str = "A matrix") -> BlockFields:
         """Return quants and scales of a quantized format.
 
-        Raises `ModelIntegrityError` for a scale that is infinite or not a number.
+        Raises `ModelIntegrityError` for a scale that is infinite or not a number; `name` is what
+        the error calls the matrix.
         """
         fields = self.format.split(self.data)
         for scales in (fields.scales, fields.minimums):
             if scales is not None and not scales.isfinite().all():
                 raise ModelIntegrityError(
-                    f"A matrix in {self.format.name} has a scale that is not a finite number: the"
+                    f"{name} in {self.format.name} has a scale that is not a finite number: the"
                     " file is damaged, download the model again."
                 )
         return fields
@@ -102,6 +113,11 @@ CheckpointWeight = torch.Tensor | StoredWeight
 """A tensor of plain numbers on the CPU, or a matrix in a format of `FORMATS`."""
 
 
+def rows_at_once(in_features: int) -> int:
+    """Return how many rows of a matrix are converted at once, to use little memory."""
+    return max(1, _WEIGHTS_AT_ONCE // in_features)
+
+
 def plain_weight(
     parts: Sequence[StoredWeight], dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
@@ -114,7 +130,7 @@ def plain_weight(
     in_features = parts[0].in_features
     num_rows = sum(part.num_rows for part in parts)
     weight = torch.empty(num_rows, in_features, dtype=dtype, device=device)
-    at_once = max(1, _WEIGHTS_AT_ONCE // in_features)
+    at_once = rows_at_once(in_features)
     first = 0
     for part in parts:
         for start in range(0, part.num_rows, at_once):

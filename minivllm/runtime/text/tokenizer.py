@@ -284,8 +284,13 @@ def _with_bytes(token: str) -> str:
     return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\ud800" <= c <= "\udfff" else c for c in text)
 
 
+def _settings(part: Any) -> dict[str, Any]:
+    """Return a part of `tokenizer.json`. The whole would take 30 MB for 49,152 tokens."""
+    return {} if part is None else json.loads(part.__getstate__())
+
+
 def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
-    decoder = json.loads(backend.decoder.__getstate__()) if backend.decoder is not None else {}
+    decoder = _settings(backend.decoder)
     if not any(part["type"] == "ByteFallback" for part in decoder.get("decoders", [])):
         return frozenset()
     ids = (backend.token_to_id(f"<0x{byte:02X}>") for byte in range(256))
@@ -298,18 +303,19 @@ def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
     Byte-level tokenizers, the usual kind, do that. Others can drop white space, or turn many
     unknown characters into one token; for these the result is None.
     """
-    state = json.loads(backend.to_str())
-    pre_tokenizer = state["pre_tokenizer"] or {}
+    pre_tokenizer = _settings(backend.pre_tokenizer)
     steps = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
     kinds = {step.get("type") for step in steps}
     # NFC joins up to four characters (Unicode's annex 15); other normalizers have no known bound.
-    shrinks = {None: 1, "NFC": 4}.get((state["normalizer"] or {"type": None})["type"])
+    shrinks = {None: 1, "NFC": 4}.get(_settings(backend.normalizer).get("type"))
     if (
         shrinks is None
         or "ByteLevel" not in kinds
         or not kinds <= {"ByteLevel", "Digits", "Split"}
         or any(step.get("behavior") == "Removed" for step in steps)
-        or any(token["lstrip"] or token["rstrip"] for token in state["added_tokens"])
+        or any(
+            token.lstrip or token.rstrip for token in backend.get_added_tokens_decoder().values()
+        )
     ):
         return None
     vocab = backend.get_vocab(with_added_tokens=True)

@@ -171,11 +171,13 @@ def test_quantizing_a_quantized_checkpoint_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("backend", ["auto", "torch"])
-def test_a_scale_that_is_not_a_number_is_refused_while_loading(backend, tmp_path):
+@pytest.mark.parametrize("name", ["mlp.down_proj", "self_attn.k_proj"])
+def test_a_scale_that_is_not_a_number_is_refused_by_the_name_of_its_tensor(backend, name, tmp_path):
     write_stored_copy(house_model.FOLDER, tmp_path, "q8_0")
     damaged = dict(stream_weights(tmp_path))
-    weight = damaged["model.layers.3.mlp.down_proj.weight"]
+    weight = damaged[f"model.layers.3.{name}.weight"]
     weight.data[7, :2] = torch.tensor([0x00, 0x7E], dtype=torch.uint8)  # NaN in float16
     decoder = Decoder(read_model_config(tmp_path), torch.float32, "cpu", backend)
-    with pytest.raises(ModelIntegrityError, match="not a finite number"):
+    sentence = rf"^Tensor model\.layers\.3\.{name}\.weight in q8_0 has a scale that is not a finite"
+    with pytest.raises(ModelIntegrityError, match=sentence):
         decoder.load_weights(damaged.items())

@@ -10,13 +10,19 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from gguf import GGMLQuantizationType
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.model.gguf_files import HIDDEN, write_gguf
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.checkpoint.safetensors_file import read_entries, write_float32
 from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.quantization import stored_weight
+from minivllm.runtime.quantization.stored_weight import StoredWeight
 
 
 def some_tensors() -> dict[str, torch.Tensor]:
@@ -68,6 +74,44 @@ def test_the_safetensors_library_reads_our_files(tmp_path):
     loaded = safetensors.torch.load_file(tmp_path / "model.safetensors")
     assert all(np.array_equal(loaded[name].numpy(), array) for name, array in arrays.items())
     assert all(tensor.dtype == torch.float32 for tensor in loaded.values())
+
+
+class LargestTensor(TorchDispatchMode):
+    """Records the bytes of the largest tensor that any operation makes."""
+
+    num_bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self.num_bytes = max(self.num_bytes, tensor.untyped_storage().nbytes())
+        return result
+
+
+def test_a_matrix_is_quantized_while_it_is_read_and_never_whole_in_the_files_dtype(tmp_path):
+    tensors = {"w": torch.randn(3000, 512), "norm": torch.randn(512), "empty": torch.empty(5, 0)}
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
+    with LargestTensor() as largest:
+        streamed = dict(stream_weights(tmp_path, quantization="int8"))
+    at_once = StoredWeight.quantize_rows_int8([tensors["w"]], (3000, 512))
+    assert torch.equal(streamed["w"].data, at_once.data)
+    assert torch.equal(streamed["norm"], tensors["norm"]) and streamed["empty"].shape == (5, 0)
+    assert largest.num_bytes == at_once.num_bytes < tensors["w"].nbytes / 3
+
+
+@pytest.mark.parametrize("type_", ["F16", "Q5_0", "Q8_0"])
+def test_int8_of_a_gguf_file_is_int8_of_what_the_file_holds(type_, tmp_path, monkeypatch):
+    """Q8_0 is quantized already. llama.cpp's order of a head's rows is changed after rounding."""
+    monkeypatch.setattr(stored_weight, "_WEIGHTS_AT_ONCE", 7 * HIDDEN)
+    write_gguf(tmp_path / "model.gguf", type_=GGMLQuantizationType[type_])
+    quantized = dict(stream_weights(tmp_path, quantization="int8"))
+    for name, weight in stream_weights(tmp_path):
+        if isinstance(weight, torch.Tensor) and weight.dim() == 2:
+            weight = StoredWeight.quantize_int8(weight)
+        is_stored = isinstance(weight, StoredWeight)
+        found = quantized[name].data if is_stored else quantized[name]
+        assert torch.equal(found, weight.data if is_stored else weight), name
 
 
 # ---- damage ----
