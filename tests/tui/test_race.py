@@ -20,7 +20,8 @@ from support.tui.memory_recording import context_of, transport_of
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from minivllm.configurations import PARTS
+from minivllm.configurations import PARTS, parse_configuration
+from minivllm.errors import ConfigError
 from minivllm.events.kv_usage import KVUsageMeter
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.app import DashboardApp
@@ -129,8 +130,12 @@ def test_in_ascii_and_with_known_block_sizes_the_figures_are_plain(memory_pressu
     assert float(number[1]) == pytest.approx(float(number[2]), abs=0.06)
 
 
-def test_the_dialog_names_every_part_of_a_configuration() -> None:
-    assert [part for part in PARTS if part not in RaceScreen(Entry())._hint] == []
+def test_the_dialog_names_every_part_of_a_configuration_that_can_race() -> None:
+    hint = RaceScreen(Entry())._hint
+    # A race runs no model, so it has none for drafts either.
+    assert [part for part in PARTS if part not in hint] == ["draft_model"]
+    with pytest.raises(ConfigError, match="use minivllm compare"):
+        parse_configuration("static+draft_model")
 
 
 def test_a_side_forgets_the_recording_that_a_race_replaces(memory_pressure, samples) -> None:

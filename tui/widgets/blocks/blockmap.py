@@ -179,7 +179,7 @@ class BlockMap(Panel):
 
 # (numbered, glyphs, gap) from the widest to the densest.
 _SIZES = (
-    (True, 8, 3),
+    *((True, glyphs, 3) for glyphs in (16, 14, 12, 10, 8)),
     (True, 6, 3),
     (True, 5, 3),
     (True, 4, 3),
