@@ -83,7 +83,8 @@ def parse_configuration(name: str, drafts: "SpeculativeConfig | None" = None) ->
         options["speculative_config"] = drafts
     elif drafting == "draft_model":
         raise ConfigError(
-            f"{name!r} does not say which draft model: add --speculative-config"
-            ' \'{"method": "draft_model", "model": NAME, "num_speculative_tokens": 4}\'.'
+            f"{name!r} does not say which draft model: use minivllm compare with"
+            ' --speculative-config \'{"method": "draft_model", "model": NAME,'
+            ' "num_speculative_tokens": 4}\'.'
         )
     return Configuration(name, options)

@@ -28,7 +28,7 @@ def test_a_name_sets_its_own_options_and_no_others():
     [
         ("static+", "the unknown part ''"),
         ("static+buddy", "the unknown part 'buddy': use continuous"),
-        ("draft_model", "does not say which draft model: add --speculative-config"),
+        ("draft_model", "draft model: use minivllm compare with --speculative-config"),
         ("static+continuous", "static and continuous exclude each other"),
     ],
 )

@@ -12,7 +12,7 @@ from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState
-from minivllm.text import short_name
+from minivllm.text import id_ranges, short_name
 from minivllm.tui.draw.lines import Row, target_of, targets_of, text_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
@@ -60,6 +60,9 @@ def test_a_slot_shows_its_prompt_and_its_output_in_one_line(shared_prefix) -> No
     assert rows(Slots(), model, 110, 8)[0].endswith("Why is the sky blue ?")
     narrow = rows(Slots(), model, 78, 4)
     assert len(narrow) == 4 and narrow[2].endswith("smell of their own hive")
+    for row, seq_id in zip(rows(Slots(), model, 116, 4), model.fold.running, strict=True):
+        table = id_ranges(model.fold.sequences[seq_id].block_table)
+        assert f" blocks {table}  " in row
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -20,7 +20,8 @@ from support.tui.memory_recording import context_of, transport_of
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from minivllm.configurations import PARTS
+from minivllm.configurations import PARTS, parse_configuration
+from minivllm.errors import ConfigError
 from minivllm.events.kv_usage import KVUsageMeter
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.app import DashboardApp
@@ -129,8 +130,12 @@ def test_in_ascii_and_with_known_block_sizes_the_figures_are_plain(memory_pressu
     assert float(number[1]) == pytest.approx(float(number[2]), abs=0.06)
 
 
-def test_the_dialog_names_every_part_of_a_configuration() -> None:
-    assert [part for part in PARTS if part not in RaceScreen(Entry())._hint] == []
+def test_the_dialog_names_every_part_of_a_configuration_that_can_race() -> None:
+    hint = RaceScreen(Entry())._hint
+    # A race runs no model, so it has none for drafts either.
+    assert [part for part in PARTS if part not in hint] == ["draft_model"]
+    with pytest.raises(ConfigError, match="use minivllm compare"):
+        parse_configuration("static+draft_model")
 
 
 def test_a_side_forgets_the_recording_that_a_race_replaces(memory_pressure, samples) -> None:
@@ -185,8 +190,7 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
         await settle(pilot)
         seconds = [round(seconds_of(one), 1) for one in (first, second)]
         assert f"A took {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
-        notes = "".join("".join(drawn(app, "race")[1:]).split())
-        assert notes and "".join(app.context.race.sentence.split()).startswith(notes)
+        assert notes_on_screen(app) == app.context.race.sentence
         await pilot.press("escape")
         await settle(pilot)
         assert app.context.transport is own and own.view.fold.step == 9
@@ -197,6 +201,50 @@ def test_r_races_two_configurations_and_esc_returns_to_the_run(
 
     drive(app, script)
     assert list(temporary.iterdir()) == []
+
+
+def notes_on_screen(app: DashboardApp) -> str:
+    return " ".join(" ".join(drawn(app, "race")[1:]).split())
+
+
+def test_the_notes_name_unfinished_requests_and_fit_every_terminal(
+    memory_pressure, temporary: Path, no_footer
+) -> None:
+    run = memory_pressure.run(20)
+    app, head = app_for(run, state="paused"), transport_of(run).view
+    silent = [name for name, one in head.fold.requests.items() if not has_token(head, one.seq_ids)]
+    unfinished = [name for name in head.fold.requests if name not in silent]
+    assert len(unfinished) > 1 and len(silent) > 3  # the screen names or counts them
+
+    async def script(pilot: Pilot) -> None:
+        await start(pilot)
+        await wait_for_the_end(pilot)
+        first, second = app.context.transport, app.context.second
+        notes = app.context.race.sentence
+        assert f"{', '.join(unfinished)}. Left out" in notes
+        assert f"without a token: {len(silent)} requests. No step times" in notes
+        first.to_position(len(first.recording))
+        for columns, rows in ((80, 24), (120, 36), (200, 50)):
+            await pilot.resize_terminal(columns, rows)
+            await settle(pilot)
+            app.draw()
+            await settle(pilot)
+            assert notes_on_screen(app) == notes
+            top = drawn(app, "race")[0]
+            assert "…" not in top and "times as fast" in top.replace("×", " times")
+            assert "same step" in top
+        for side in (first, second):
+            fold = side.view.fold
+            assert fold.counters.generation_tokens == head.fold.counters.generation_tokens
+            assert not fold.requests and fold.counters.finished_requests == len(
+                head.fold.requests
+            ) + head.fold.counters.finished_requests - len(silent)
+
+    drive(app, script)
+
+
+def has_token(model, seq_ids: list[str]) -> bool:
+    return any(model.fold.sequences[one].output_token_ids for one in seq_ids)
 
 
 def seconds_of(transport) -> float:

@@ -26,6 +26,8 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _FEW_BLOCKS = 128
 """Up to this many blocks, the map stays legible above cards in a terminal of 32 rows."""
+_BROAD = 160
+"""Columns from which the panels at the right need less than two fifths of them."""
 
 
 class BlocksScreen(DashboardScreen):
@@ -62,6 +64,7 @@ class BlocksScreen(DashboardScreen):
         super().on_resize(event)
         num_blocks = self.context.transport.view.header.num_blocks
         self.set_class(num_blocks <= _FEW_BLOCKS, "-few-blocks")
+        self.set_class(event.size.width >= _BROAD, "-broad")
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         if event.widget in self._folding:

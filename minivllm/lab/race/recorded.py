@@ -21,9 +21,10 @@ from minivllm.events.recording.recording import Recording
 from minivllm.lab.bench.step.points import StepPoint
 from minivllm.lab.simulate.fit import Fit, fit_step_times
 from minivllm.lab.simulate.step_times import read_step_times
-from minivllm.text import plural
+from minivllm.text import plural, short_name
 
 _ENDS = (ev.RequestFinished, ev.RequestAborted, ev.BeamPruned)
+_MOST_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +101,10 @@ class _Reader:
                 self._keep(event.seq_id)
         fold.apply(event)
 
-    def keep_unfinished(self) -> int:
-        """Keep the tokens so far of requests that have not ended; return how many there are."""
+    def keep_unfinished(self) -> None:
+        """Keep the tokens so far of requests that have not ended."""
         for seq_id in self.fold.sequences:
             self._keep(seq_id)
-        return len(self.fold.requests)
 
     def _keep(self, seq_id: str) -> None:
         sequence = self.fold.sequences[seq_id]
@@ -119,7 +119,7 @@ def read_recorded_run(path: Path) -> RecordedRun:
     reader.note_requests_of_state()
     for event in recording.events(0, len(recording)):
         reader.apply(event)
-    num_unfinished = reader.keep_unfinished()
+    reader.keep_unfinished()
     header, fold = recording.header, reader.fold
     recording.close()
     kept = {name: one for name, one in reader.arrived.items() if reader.outputs.get(name)}
@@ -128,11 +128,10 @@ def read_recorded_run(path: Path) -> RecordedRun:
             "No request of this recording has got a token yet, so there is nothing to race."
         )
     notes = []
-    if num_unfinished:
-        notes.append(f"{plural(num_unfinished, 'request')} had not ended: the tokens so far count.")
-    if missing := len(reader.arrived) - len(kept):
-        verb = "is" if missing == 1 else "are"
-        notes.append(f"{plural(missing, 'request')} without a token {verb} left out.")
+    if unfinished := [name for name in kept if name in fold.requests]:
+        notes.append(f"Unfinished, raced with the tokens so far: {_names(unfinished)}.")
+    if missing := [name for name in reader.arrived if name not in kept]:
+        notes.append(f"Left out, without a token: {_names(missing)}.")
     step_times, seconds = _step_times(reader.points, notes)
     work = [0.0, *accumulate(seconds)]
     began = min(work[one[0]] for one in kept.values())
@@ -150,6 +149,13 @@ def read_recorded_run(path: Path) -> RecordedRun:
     return RecordedRun(header, requests, dict(fold.token_pieces), step_times, notes)
 
 
+def _names(request_ids: list[str]) -> str:
+    """The names of a few requests, or how many there are."""
+    if len(request_ids) > _MOST_NAMES:
+        return plural(len(request_ids), "request")
+    return ", ".join(map(short_name, request_ids))
+
+
 def _step_times(points: list[StepPoint], notes: list[str]) -> tuple[Fit, list[float]]:
     """A fit to the recording's own steps, and the seconds of each step.
 
@@ -163,10 +169,10 @@ def _step_times(points: list[StepPoint], notes: list[str]) -> tuple[Fit, list[fl
         for one in points
     ]
     if not all(point.seconds > 0 for point in points):
-        notes.append(f"The recording has no times of steps; these are of {default.label}.")
+        notes.append(f"No step times are recorded: these are {default.label.split(',')[0]}'s.")
         return fit, expected
     measured = [point.seconds for point in points]
-    notes.append("Tokens and times of steps are the recording's.")
+    notes.append("Tokens and step times are the recording's.")
     try:
         return fit_step_times(points), measured
     except SimulationError:

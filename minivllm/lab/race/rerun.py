@@ -183,7 +183,7 @@ def longest_that_fits(run: RecordedRun, notes: list[str]) -> int:
             f" {header.num_blocks} blocks holds only {room}."
         )
     if header.max_model_len > room:
-        notes.append(f"The longest sequence is {room} tokens here, as much as the blocks hold.")
+        notes.append(f"Longest sequence: {room} tokens, as many as all blocks hold.")
     return min(header.max_model_len, room)
 
 

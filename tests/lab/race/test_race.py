@@ -123,7 +123,7 @@ def test_equal_step_times_are_predicted_equally_long(tmp_path: Path) -> None:
     _, events = ran(run, SIDES[1], tmp_path / "side.jsonl")
     seconds = [event.t_model for event in events if isinstance(event, ev.StepEnd)]
     assert seconds == pytest.approx([SECONDS] * len(seconds), rel=0.01)
-    assert "Tokens and times of steps are the recording's." in run.notes
+    assert "Tokens and step times are the recording's." in run.notes
 
 
 def test_few_steps_scale_the_default_step_times(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_few_steps_scale_the_default_step_times(tmp_path: Path) -> None:
 
 def test_a_recording_on_a_virtual_clock_gets_default_step_times(tmp_path: Path) -> None:
     run = read_recorded_run(write(tmp_path / "log.jsonl", several_requests(), timed=False))
-    assert any("no times of steps" in note and "smollm2" in note for note in run.notes)
+    assert "No step times are recorded: these are smollm2's." in run.notes
     _, events = ran(run, SIDES[1], tmp_path / "side.jsonl")
     assert events[-1].t > 0
 
@@ -181,8 +181,10 @@ def test_requests_that_had_not_ended_keep_the_tokens_so_far(tmp_path: Path) -> N
         engine.step()
     run = read_recorded_run(write(tmp_path / "log.jsonl", engine))
     assert [len(request.outputs[0]) for request in run.requests] == [5]
-    assert "2 requests had not ended: the tokens so far count." in run.notes
-    assert "1 request without a token is left out." in run.notes
+    assert run.notes[:2] == [
+        "Unfinished, raced with the tokens so far: r0.",
+        "Left out, without a token: r1.",
+    ]
 
 
 def test_a_recording_that_begins_in_the_middle_of_a_run_is_raced_from_there(tmp_path: Path) -> None:
@@ -211,7 +213,7 @@ def test_contiguous_memory_that_is_too_small_shortens_the_longest_sequence(tmp_p
     run = read_recorded_run(write(tmp_path / "log.jsonl", engine))
     notes: list[str] = []
     assert longest_that_fits(run, notes) == 40
-    assert notes == ["The longest sequence is 40 tokens here, as much as the blocks hold."]
+    assert notes == ["Longest sequence: 40 tokens, as many as all blocks hold."]
     fold, _ = ran(run, SIDES[0], tmp_path / "side.jsonl")
     assert fold.counters.finished_requests == 1
 

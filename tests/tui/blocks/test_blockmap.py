@@ -115,7 +115,11 @@ def test_every_block_has_a_cell_inside_the_panel_and_is_found_there(
 def test_a_wide_panel_has_rows_of_sixteen_blocks_and_no_empty_half() -> None:
     grid = lay_out(96, 97, 20)  # one side of a race at 200x50
     assert (grid.per_row, grid.numbered, grid.spread) == (16, True, True)
-    assert grid.origin(15)[0] + grid.pitch - grid.gap <= 97
+    assert grid.width(96) <= 97
+    for width in range(100, 240):  # of the map in terminals of up to 400 columns
+        grid = lay_out(96, width, 30)
+        assert 0.75 * width < grid.width(96) <= width, width
+        assert lay_out(8, width, 30).per_row >= 8
 
 
 def test_a_group_of_allocated_but_empty_blocks_looks_empty_and_not_full() -> None:

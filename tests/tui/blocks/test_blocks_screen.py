@@ -1,5 +1,7 @@
 """The Blocks screen in a terminal: folding panels, and selection by keys and mouse."""
 
+import re
+
 import pytest
 import textual.constants
 from support.engine.random_runs import folded
@@ -41,6 +43,23 @@ def first_ids(events: list[ev.Event], count: int) -> str:
 
 def height_of(app: DashboardApp, id: str) -> int:
     return panel(app, f"blocks-{id}").content_size.height
+
+
+def test_a_broad_terminal_has_four_cards_in_a_row_and_no_shorter_tree(
+    shared_prefix, no_footer
+) -> None:
+    app = app_for(shared_prefix.run(40), state="paused")
+
+    async def script(pilot: Pilot) -> None:
+        app.context.transport.to_step(40)
+        await show_screen(pilot, "blocks")
+        head, *_ = drawn(app, "blocks-cards")
+        assert len(re.findall(r"▌ ?\d+ [a-z]", head)) == 4
+        assert not [row for row in drawn(app, "blocks-cards") if "more block" in row]
+        assert "more" not in " ".join(drawn(app, "blocks-tree"))
+        assert drawn(app, "blocks-map")[1].strip() == "", "rows of the map stay apart"
+
+    drive(app, script, (200, 50))
 
 
 @pytest.mark.parametrize("size", SIZES)

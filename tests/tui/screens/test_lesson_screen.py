@@ -30,6 +30,10 @@ def words(app) -> str:
     return " ".join(" ".join(drawn(app, "lesson-text")).split())
 
 
+def keys_of(app) -> set[str]:
+    return {key.description for key in app.screen.query(FooterKey)}
+
+
 async def press(pilot, *keys) -> None:
     """Press each key when the lesson is ready for it."""
     for key in keys:
@@ -83,8 +87,12 @@ def test_a_lesson_is_read_and_answered_to_its_end(size, ascii):
         assert app.model.fold.counters.finished_requests == 1
         assert "Right: yes" in words(app)
         check_that_only(app, "lesson-slots")
+        assert "Go on" in keys_of(app)
         await press(pilot, "space")
         assert "1 of 2" in words(app)
+        await until(pilot, lambda: "Go on" not in keys_of(app))
+        await press(pilot, "b")
+        await until(pilot, lambda: "Go on" in keys_of(app))
         assert not ascii or all("".join(drawn(app, one.id)).isascii() for one in visible(app))
 
     drive(app, script, size)

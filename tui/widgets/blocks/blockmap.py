@@ -33,6 +33,8 @@ from minivllm.tui.widgets.blocks.cells import (
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ROWS_OF_WORDS = 2
+_MOST_OF = 0.8
+"""The share of a panel's width that a row of wide glyphs has to take."""
 
 
 class Grid(NamedTuple):
@@ -62,6 +64,10 @@ class Grid(NamedTuple):
         if between or not 0 <= place < self.per_row or column >= self.pitch - self.gap:
             return None
         return row * self.per_row + place
+
+    def width(self, num_cells: int) -> int:
+        """Columns of the widest row."""
+        return self.origin(min(num_cells, self.per_row) - 1)[0] + self.pitch - self.gap
 
     @property
     def pitch(self) -> int:
@@ -173,7 +179,7 @@ class BlockMap(Panel):
 
 # (numbered, glyphs, gap) from the widest to the densest.
 _SIZES = (
-    (True, 8, 3),
+    *((True, glyphs, 3) for glyphs in (16, 14, 12, 10, 8)),
     (True, 6, 3),
     (True, 5, 3),
     (True, 4, 3),
@@ -201,10 +207,14 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
         # Use wide glyphs only with empty rows in between, and with at least 8 cells per row.
         if rows <= height and (glyphs == 1 or (spread and per_row >= 8)):
             fitting.append(Grid(1, per_row, glyphs, gap, numbered, spread, digits))
+    if fitting and fitting[0].spread:
+        wide = (grid for grid in fitting if grid.numbered and grid.spread)
+        wide = (grid for grid in wide if grid.width(num_blocks) >= _MOST_OF * width)
+        return next(wide, fitting[0])
     if fitting:
         # Rows of 16 with empty rows in between fill a wide panel better than dense rows of 8.
         wide = (grid for grid in fitting if grid.numbered and grid.spread and grid.per_row >= 16)
-        return fitting[0] if fitting[0].spread else next(wide, fitting[0])
+        return next(wide, fitting[0])
     per_row = _round_down((width - label) // 2)
     blocks_per_cell = 2
     while -(-num_blocks // (blocks_per_cell * per_row)) > height:

@@ -1,5 +1,6 @@
 """The text of a sequence, word by word: coloured by confidence, the word in question in reverse."""
 
+from math import ceil
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -15,8 +16,8 @@ from minivllm.tui.state.model import DashboardModel
 _PROMPT_TOKENS = 48
 """How many tokens of the prompt are shown, at most."""
 _BARS = " ▁▂▃▄▅▆▇█"
-_BAR_ROWS, _BAR_WIDTH = 8, 3
-"""The largest size of a bar."""
+_BAR_ROWS, _BAR_WIDTH = 16, 3
+"""The size of a bar of 100 % where there is room."""
 
 
 class _Word(NamedTuple):
@@ -81,7 +82,12 @@ def filmstrip(
     bar_rows = min((height + 1) // len(rows) - 3, _BAR_ROWS)
     lines: list[Line] = []
     for row in rows:
-        parts = zip(*((*one.bar(bar_rows), one.word, one.percent) for one in row), strict=True)
+        # Leave out rows over the tallest bar: unlikely words are not far below what is above them.
+        highest = max(one.likelihood for one in row)
+        empty = bar_rows - ceil(round(8 * bar_rows * highest) / 8)
+        parts = zip(
+            *((*one.bar(bar_rows)[empty:], one.word, one.percent) for one in row), strict=True
+        )
         lines += [tuple(span for part in each for span in part) for each in parts]
         lines.append(())
     return lines[:-1]

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
+from textual.geometry import Size
 
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row, line
+from minivllm.tui.draw.lines import Line, Row, first_that_fits, line
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
@@ -41,18 +42,36 @@ class RaceLine(Panel, can_focus=False):
             row.put(f"{self._key('race.start')} ", "accent*")
             row.put("races two configurations on the requests of this run.", "muted")
             return [row.put("" if race is None else f"  {clean(race.sentence)}", "warn").line()]
-        own_race = race if context.behind is not None else None
-        if own_race is not None and context.transport.at_end:
-            row.put(f"{verdict(own_race)}  ", "text*")
+        notes = [line(width, (f" {note}", "warn")) for note in self._notes(width)]
+        return [self._clock(width), *notes][:height]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 1 + len(self._notes(width))
+
+    def _notes(self, width: int) -> list[str]:
+        race = self.context.race
+        has_notes = race is not None and self.context.behind is not None
+        return wrap(clean(race.sentence), width - 1) if has_notes else []
+
+    def _clock(self, width: int) -> Line:
+        """What both sides have in common; at the end of a race also its result."""
+        context = self.context
         if context.same == "second":
-            row.put("Same second: ", "accent*")
-            row.put(f"{seconds_at(context.transport):,.2f} s", "text*")
+            label, now = "Same second: ", f"{seconds_at(context.transport):,.2f} s"
         else:
-            row.put("Same step: ", "accent*").put(f"{context.transport.view.fold.step:,}", "text*")
+            label, now = "Same step: ", f"{context.transport.view.fold.step:,}"
         other = "step" if context.same == "second" else "second"
-        row.put(f"  {self._key('race.clock')} ", "accent*").put(f"same {other}", "muted")
-        notes = [] if own_race is None else wrap(clean(own_race.sentence), width - 1)
-        return [row.line(), *(line(width, (f" {note}", "warn")) for note in notes)][:height]
+        key = (f"{self._key('race.clock')} ", "accent*"), (f"same {other}", "muted")
+        clock = (label, "accent*"), (f"{now}  ", "text*"), *key
+        if context.race is None or context.behind is None or not context.transport.at_end:
+            return line(width, (" ", "text"), *clock)
+        long, short = verdicts(context.race)
+        return first_that_fits(
+            width,
+            ((f" {long}  ", "text*"), *clock),
+            ((f" {short}  ", "text*"), *clock),
+            ((f" {short}  ", "text*"), *key),
+        )
 
     def _key(self, command_id: str) -> str:
         if not self._bound:  # finding them takes a good part of a frame's time
@@ -60,11 +79,14 @@ class RaceLine(Panel, can_focus=False):
         return self.app.get_key_display(self._bound[command_id])
 
 
-def verdict(race: "RaceRuns") -> str:
+def verdicts(race: "RaceRuns") -> tuple[str, str]:
+    """Who won, in a long and a short sentence."""
     a, b = race.results
+    faster, waste = f"{a.seconds / b.seconds:.1f}", f"A {a.waste:.0%}, B {b.waste:.0%}."
+    took = f"{a.seconds:,.1f} s, B {b.seconds:,.1f} s"
     return (
-        f"A took {a.seconds:,.1f} s, B {b.seconds:,.1f} s, {a.seconds / b.seconds:.1f} times as"
-        f" fast. Wasted on average: A {a.waste:.0%}, B {b.waste:.0%}."
+        f"A took {took}, {faster} times as fast. Wasted on average: {waste}",
+        f"A {took}: {faster}× as fast. Waste {waste}",
     )
 
 

@@ -136,8 +136,11 @@ class KeyBar(Footer):
             return
         if self.screen.maximized is not None:
             yield WantedKey("look.maximize", "Back to all panels")
+        here = _HERE.get(screen, ())
         if screen == "lesson":
-            yield from map(WantedKey, _HERE[screen])
+            lesson = context.lesson
+            here = here[1 if lesson.page.last and lesson.at_newest else 0 :]
+            yield from map(WantedKey, here)
         elif context.lesson is not None:
             yield WantedKey("screen('lesson')")
         yield from self._of_race()
@@ -153,7 +156,7 @@ class KeyBar(Footer):
         can_race = context.transport.view.fold.counters.generation_tokens and not context.lesson
         others = ["engine.add", *(["race.start"] if can_race else [])]
         others += [] if self.screen.focused else ["look.next_panel"]
-        others += (*_HERE.get(screen, ()), *_STEERED)
+        others += (*here, *_STEERED)
         if not context.transport.view.explanations.judged:
             others = [one for one in others if one not in _OF_WORDS]
         yield from map(WantedKey, (one for one in others if context.control or "engine" not in one))

@@ -20,6 +20,8 @@ from minivllm.tui.widgets.requests.slot_words import put_prompt, put_text
 
 _FOR_REFUSED = 100
 """Minimum width to draw the token that a grammar refused; half of it for a row without blocks."""
+_FOR_LABEL = 100
+"""Minimum width for the word "blocks" in a slot of one row."""
 _LONGEST_TABLE = 128
 """Maximum number of blocks of a table to format, so that a frame stays cheap."""
 
@@ -157,8 +159,8 @@ def _slot(
         put_grammar(under, model, seq_id, narrow=width < _FOR_REFUSED // 2)
         put_text(under, model, seq_id, confidence)
         return [row.line(), under.line()]
-    blocks_width = 13 if width < 100 else 22
-    row.put(" ").put(_newest(blocks, blocks_width), "muted", blocks_width).put("  ")
+    label, blocks_width = (" ", 13) if width < _FOR_LABEL else (" blocks ", 18)
+    row.put(label, "muted").put(_newest(blocks, blocks_width), "muted", blocks_width).put("  ")
     put_grammar(row, model, seq_id, narrow=width < _FOR_REFUSED)
     if sequence.text:
         put_text(row, model, seq_id, confidence)
