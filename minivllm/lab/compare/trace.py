@@ -131,4 +131,6 @@ def _trace_of_scenario(scenario: Scenario, tokenizer: ChatTokenizer) -> Trace:
 
 
 def _to_the_end(params: SamplingParams) -> SamplingParams:
-    return replace(params, ignore_eos=True, output_kind=RequestOutputKind.FINAL_ONLY)
+    # A grammar says where an output may end, so it contradicts ignore_eos.
+    ignore_eos = params.structured_outputs is None
+    return replace(params, ignore_eos=ignore_eos, output_kind=RequestOutputKind.FINAL_ONLY)
