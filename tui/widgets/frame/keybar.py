@@ -154,9 +154,8 @@ class KeyBar(Footer):
         if context.transport.state == "playing":
             yield from map(WantedKey, ("time.faster", "time.slower"))
         can_race = context.transport.view.fold.counters.generation_tokens and not context.lesson
-        others = ["engine.add", *(["race.start"] if can_race else [])]
-        others += [] if self.screen.focused else ["look.next_panel"]
-        others += (*here, *_STEERED)
+        others = ["engine.add", *([] if self.screen.focused else ["look.next_panel"]), *here]
+        others += [*(["race.start"] if can_race else []), *_STEERED]
         if not context.transport.view.explanations.judged:
             others = [one for one in others if one not in _OF_WORDS]
         yield from map(WantedKey, (one for one in others if context.control or "engine" not in one))
