@@ -57,7 +57,8 @@ def test_every_panel_of_every_screen_has_its_place_at_every_size(
                     app.draw()
                     await settle(pilot)  # a panel can appear or disappear with the moment
                     check_that_everything_has_its_place(app, size)
-                    assert f"step {app.model.fold.step}" in drawn(app, "header")[0]
+                    step = f"step {app.model.fold.step}"
+                    await until(pilot, lambda step=step: step in drawn(app, "header")[0])
 
     drive(app, script, SIZES[0])
 
