@@ -64,7 +64,8 @@ class Configuration:
 def parse_configuration(name: str, drafts: "SpeculativeConfig | None" = None) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 
-    drafts: what the part of its method, `ngram` or `draft_model`, stands for; `draft_model` needs it
+    drafts: what the part of its method, `ngram` or `draft_model`, stands for; `draft_model` has no
+        default
     """
     options: dict[str, object] = {}
     chosen_by: dict[str, str] = {}

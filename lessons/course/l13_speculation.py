@@ -95,8 +95,8 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
     truth = plain.output_tokens("ada")[len(engine.output_tokens("ada")) :]
     yield L.predict(
         f"After each of the {1 + GUESSES} tokens, a token is drawn. The drafts are"
-        f" {in_words(engine, drafts)} (`·` is a space, `↵` a line break). Without drafts the answer went on with"
-        f" {in_words(engine, truth[: len(drafts)])}. How many drafts are **accepted**?",
+        f" {in_words(engine, drafts)} (`·` is a space, `↵` a line break). Without drafts"
+        f" came {in_words(engine, truth[: len(drafts)])}. How many drafts are **accepted**?",
         before=engine.step,
         answer=lambda: engine.events_of(ev.DraftVerified)[-1].num_accepted,
         unit="draft",
@@ -318,8 +318,8 @@ def _drafts_yield(L: Teacher) -> Script:
         " in a row a request pauses, for longer each time. And drafts come last in the budget."
     )
     yield L.predict(
-        f"{MANY} requests like ada's decode together, under a budget of {BUDGET} tokens. How many drafts"
-        " can the next step verify at most, for all of them?",
+        f"{MANY} requests like ada's decode together, under a budget of {BUDGET} tokens."
+        " How many drafts can the next step verify at most, for all of them?",
         before=engine.step,
         answer=lambda: sum(item.num_tokens - 1 for item in engine.fold.scheduled),
         unit="draft",
@@ -334,7 +334,8 @@ def _drafts_yield(L: Teacher) -> Script:
     before = _drafted(engine)
     engine.add("diary", engine.tokens(DIARY, 40), max_tokens=1)
     yield L.predict(
-        "Now `diary` arrives with a prompt of 40 tokens. How many drafts does the next step verify?",
+        "Now `diary` arrives with a prompt of 40 tokens."
+        " How many drafts does the next step verify?",
         before=engine.step,
         answer=lambda: _drafted(engine) - before,
         unit="draft",

@@ -145,7 +145,7 @@ def _tokens(L: Teacher, vocabulary: list[bytes | None], ends: list[int]) -> Scri
             len(ends): "The text may also go on.",
         },
         otherwise="The text may go on, or end.",
-        because="**End-of-sequence** is allowed only where the text may end, so none ends too soon.",
+        because="**End-of-sequence** is allowed only where the text may end, so none is too early.",
     )
     L.check(
         "after `n`, no end token is allowed",
@@ -161,8 +161,8 @@ def _allowed(
 
 def _the_mask(L: Teacher, free: LessonEngine, formed: LessonEngine, vocab_size: int) -> Script:
     yield L.predict(
-        f"What a grammar says before each token is a **mask**: one bit for each of {vocab_size:,} tokens."
-        " How many bytes is that?",
+        f"What a grammar says before each token is a **mask**: one bit for each"
+        f" of {vocab_size:,} tokens. How many bytes is that?",
         answer=lambda: len(bitmask([], vocab_size)),
         unit="byte",
         why={vocab_size: "That would be a byte for each token; a byte has 8 bits."},

@@ -1,12 +1,23 @@
-"""`Scenario`: requests of a demo, when they arrive, and the options of its engine, as plain data."""
+"""`Scenario`: requests of a demo, when they arrive, and its engine's options, as plain data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from minivllm.sampling_params import SamplingParams
 
 Message = dict[str, str]
 """`{"role": "system" | "user" | "assistant", "content": text}`."""
+
+PROMPT_LOOKUP: Mapping[str, object] = MappingProxyType(
+    {
+        "method": "ngram",
+        "num_speculative_tokens": 4,
+        "prompt_lookup_max": 4,
+        "prompt_lookup_min": 2,
+    }
+)
+"""`speculative_config` of the scenarios with drafts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

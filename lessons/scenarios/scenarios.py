@@ -17,7 +17,7 @@ and `beams`, no prompt may end on a block boundary: then no block would be copie
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from minivllm.lessons.scenarios.scenario import Message, Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP, Message, Scenario, ScenarioRequest
 from minivllm.lessons.scenarios.structured import STRUCTURED
 from minivllm.sampling_params import SamplingParams
 
@@ -308,14 +308,7 @@ SPECULATION = Scenario(
             "max_num_seqs": 4,
             "max_num_batched_tokens": 96,
             "max_model_len": 384,
-            "speculative_config": MappingProxyType(
-                {
-                    "method": "ngram",
-                    "num_speculative_tokens": 4,
-                    "prompt_lookup_max": 4,
-                    "prompt_lookup_min": 2,
-                }
-            ),
+            "speculative_config": PROMPT_LOOKUP,
         }
     ),
     waves=(

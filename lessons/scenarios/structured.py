@@ -7,7 +7,7 @@ finn ask the same question, and only finn's form is one that the model would cho
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from minivllm.lessons.scenarios.scenario import Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP, Scenario, ScenarioRequest
 from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 _WORD: Mapping[str, str] = MappingProxyType({"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"})
@@ -63,14 +63,7 @@ STRUCTURED = Scenario(
             "max_num_batched_tokens": 96,
             "max_model_len": 384,
             # Forced tokens are drafts.
-            "speculative_config": MappingProxyType(
-                {
-                    "method": "ngram",
-                    "num_speculative_tokens": 4,
-                    "prompt_lookup_max": 4,
-                    "prompt_lookup_min": 2,
-                }
-            ),
+            "speculative_config": PROMPT_LOOKUP,
         }
     ),
     waves=(

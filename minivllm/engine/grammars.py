@@ -1,4 +1,4 @@
-"""`Grammars`: checks and compiles the grammars of requests, once a request has one."""
+"""`Grammars`: checks the grammars of requests and has them compiled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Grammars:
-    """Until then, nothing of `minivllm.structured_output` is imported."""
+    """Imports nothing of `minivllm.structured_output` before a request has a grammar."""
 
     def __init__(self, tokenizer: Tokenizer, clock: Clock) -> None:
         self._tokenizer = tokenizer

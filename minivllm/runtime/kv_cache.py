@@ -95,8 +95,9 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
 
         raise ConfigError(
             f"{format_memory(max(num_bytes, 0))} for the KV cache cannot hold even one block of"
-            f" {spec.block_size} tokens ({format_memory(spec.bytes_per_block)}{_drafts(spec)}); raise"
-            " kv_cache_memory_bytes (on CUDA also gpu_memory_utilization) or lower block_size."
+            f" {spec.block_size} tokens ({format_memory(spec.bytes_per_block)}{_drafts(spec)});"
+            " raise kv_cache_memory_bytes (on CUDA also gpu_memory_utilization) or lower"
+            " block_size."
         )
     return num_blocks
 

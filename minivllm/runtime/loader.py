@@ -160,6 +160,6 @@ def _choose_device(asked: str) -> torch.device:
 
 def _choose_dtype(asked: str, model_config: ModelConfig, device: torch.device) -> torch.dtype:
     if asked == "auto":
-        # float32 over stored weights needs no more memory, and can be checked exactly (decision 70).
+        # float32 over stored weights takes no more memory, and can be checked exactly: decision 70.
         asked = "float32" if device.type == "cpu" else model_config.dtype
     return getattr(torch, asked)

@@ -1,4 +1,4 @@
-"""What the dashboard draws of a grammar is what the events say: counts, forced and refused tokens."""
+"""What the dashboard draws of a grammar is what its events say: allowed, forced, refused tokens."""
 
 from concurrent.futures import Future
 

@@ -48,7 +48,7 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "speculation": (
             "speculation.jsonl", "--step", "20", "--screen", "requests", "--choose", "ben",
         ),
-        # A forced token, and the word that the model wanted; then words without a step of their own.
+        # A forced token, and the word that the model wanted; then words without their own step.
         "forced": ("structured.jsonl", "--step", "19", "--screen", "choice", "--choose", "eve"),
         "structured": ("structured.jsonl", "--step", "20", "--size", "120x30"),
         "race": (

@@ -2,7 +2,7 @@
 
 [mat slept]   in brackets, faint       not verified yet
 mat           underlined, bold         accepted: the model said it, too
-mat           underlined, blue         forced: the grammar allowed nothing else, so no step was needed
+mat           underlined, blue         forced: the grammar allowed nothing else, so it took no step
 [slept]       in brackets, struck out  rejected: the model said something else
 """
 

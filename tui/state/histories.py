@@ -56,9 +56,9 @@ class StepRecord(msgspec.Struct, gc=False):
     num_tokens: int = 0
     """Number of output tokens."""
     first_token_wait: float | None = None
-    """Longest time to first token, of the sequences that got their first token, in the unit of `Pace`."""
+    """Longest time to first token, of the sequences that got theirs, in the unit of `Pace`."""
     token_wait: float | None = None
-    """Longest time since its last token, of the sequences that got another, in the unit of `Pace`."""
+    """Longest time between two tokens, of the sequences that got one, in the unit of `Pace`."""
 
     @property
     def shares(self) -> list[Share]:

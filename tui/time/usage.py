@@ -1,9 +1,9 @@
 """The memory usage (`KVUsage`) at any moment of a recording.
 
 It is that of the moment, so that it matches the block map beside it. At the end of a run, when no
-sequence runs any more, it is that of the last step, measured in the middle of it (`kv_usage` gives the
-reason). So the last steps are folded again, from the previous answer or from a keyframe. Folding
-must begin between two steps, or the first plan is incomplete.
+sequence runs any more, it is that of the last step, measured in the middle of it (`kv_usage` gives
+the reason). So the last steps are folded again, from the previous answer or from a keyframe.
+Folding must begin between two steps, or the first plan is incomplete.
 """
 
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter

@@ -13,7 +13,7 @@ BENCHES = {
     "dashboard": "response time of the dashboard, and the cost of watching",
     "sharing": "KV cache memory that samples and beams save by sharing blocks",
     "speculation": "output tokens per second with drafts and without, on texts that repeat or not",
-    "structured": "what masks of a JSON schema cost in a step, and the steps that forced tokens save",
+    "structured": "what masks of a JSON schema cost in a step, and steps that forced tokens save",
     "serve": "a running server under load, as `vllm bench serve` does",
     "kernels": ("attention and cache-write kernels, compared with a device copy and with peers"),
     "memory": "peak memory compared with weights and KV cache",

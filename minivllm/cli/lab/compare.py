@@ -75,7 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--speculative-config",
         type=speculative_config,
         metavar="JSON",
-        help="how the side with the part ngram or draft_model drafts; the part draft_model needs it",
+        help="how the side with the part ngram or draft_model drafts; the part draft_model needs"
+        " it",
     )
     parser.add_argument(
         "--kv-budget",

@@ -18,8 +18,8 @@ class DraftProposed(Event, tag="draft.proposed"):
     token_ids: list[int]
     """The drafts, in order."""
     source: DraftSource
-    """Who proposed: a lookup in the sequence's own tokens, a draft model, or a grammar that leaves no
-    choice.
+    """Who proposed: a lookup in the sequence's own tokens, a draft model, or a grammar that leaves
+    no choice.
     """
     match: int | None = None
     """`ngram`: position of the first token of the earlier occurrence. The drafts followed it."""

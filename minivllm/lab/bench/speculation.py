@@ -25,8 +25,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from minivllm.config import EngineConfig, SpeculativeConfig
-from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
+from minivllm.lab.bench.own_side import OwnSide, add_draft_arguments, median_ratio
 from minivllm.lab.bench.sharing import cut_prompts
 from minivllm.lab.bench.throughput.engine_speed import warm_up
 from minivllm.lab.bench.throughput.peer_process import PeerProcess
@@ -36,14 +36,11 @@ from minivllm.lab.common.environment import describe_environment, set_num_thread
 from minivllm.lab.common.report import (
     add_json_argument,
     add_model_arguments,
-    positive_int,
     print_report,
     progress_bar,
 )
-from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 if TYPE_CHECKING:
-    from minivllm.events.state import Counters
     from minivllm.lab.bench.throughput.peers import BenchEngine
     from minivllm.runtime.loader import LoadedModel
     from minivllm.runtime.text.tokenizer import Tokenizer
@@ -69,34 +66,6 @@ WORKLOADS = (
 )
 
 
-class OwnSide:
-    """One of our engines as a `BenchEngine`."""
-
-    def __init__(self, name: str, config: EngineConfig, model: LoadedModel) -> None:
-        self.name = name
-        self._engine = LLMEngine.from_model(config, model)
-
-    @property
-    def counters(self) -> Counters:
-        return self._engine.inspect().counters
-
-    def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        for number, request in enumerate(requests):
-            params = SamplingParams(
-                temperature=0.0,
-                max_tokens=request.max_tokens,
-                ignore_eos=True,
-                output_kind=RequestOutputKind.FINAL_ONLY,
-            )
-            prompt = {"prompt_token_ids": request.prompt_token_ids}
-            self._engine.add_request(str(number), prompt, params)
-        tokens: dict[str, list[int]] = {}
-        while self._engine.has_unfinished_requests():
-            for output in self._engine.step():
-                tokens[output.request_id] = output.outputs[0].token_ids
-        return [tokens[str(number)] for number in range(len(requests))]
-
-
 @dataclass(frozen=True, slots=True)
 class DraftSpeeds:
     """Output tokens per second of an engine, medians over the rounds."""
@@ -111,7 +80,7 @@ class DraftSpeeds:
         return cls(
             statistics.median(map(_speed, plain)),
             statistics.median(map(_speed, drafted)),
-            _median_ratio(drafted, plain),
+            median_ratio(map(_speed, drafted), map(_speed, plain)),
         )
 
 
@@ -165,7 +134,7 @@ def measure_workload(
     """
     for side in sides:
         warm_up(side, requests)
-    before = sides[1].counters
+    before = sides[1].state.counters
     runs: list[list[TimedRun]] = [[] for _ in sides]
     for _ in range(num_rounds):
         for side, own in zip(sides, runs, strict=True):
@@ -175,7 +144,7 @@ def measure_workload(
     plain, drafted, *theirs = runs
     if any(one.outputs != other.outputs for one, other in zip(plain, drafted, strict=True)):
         raise BenchError("The engine with drafts wrote other tokens than the engine without.")
-    after = sides[1].counters
+    after = sides[1].state.counters
     num_drafts = after.spec_decode_num_draft_tokens - before.spec_decode_num_draft_tokens
     num_right = after.spec_decode_num_accepted_tokens - before.spec_decode_num_accepted_tokens
     num_written = num_rounds * sum(request.max_tokens for request in requests)
@@ -201,20 +170,14 @@ def _beside(
     ]
     return BesideVllm(
         DraftSpeeds.of(their_plain, their_drafted),
-        plain_ratio=_median_ratio(plain, their_plain),
-        drafted_ratio=_median_ratio(drafted, their_drafted),
+        plain_ratio=median_ratio(map(_speed, plain), map(_speed, their_plain)),
+        drafted_ratio=median_ratio(map(_speed, drafted), map(_speed, their_drafted)),
         identical_sequences=sum(ours == theirs for ours, theirs in pairs) / len(pairs),
     )
 
 
 def _speed(run: TimedRun) -> float:
     return sum(map(len, run.outputs)) / run.seconds
-
-
-def _median_ratio(runs: list[TimedRun], others: list[TimedRun]) -> float:
-    return statistics.median(
-        _speed(one) / _speed(other) for one, other in zip(runs, others, strict=True)
-    )
 
 
 def measure(args: argparse.Namespace) -> dict[str, object]:
@@ -287,26 +250,7 @@ def _peer_settings(config: EngineConfig, num_threads: int) -> list[dict[str, obj
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--rounds",
-        type=positive_int,
-        default=5,
-        help="how often each workload runs on each side (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--output-len",
-        type=positive_int,
-        default=120,
-        metavar="N",
-        help="tokens that each request writes (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--num-speculative-tokens",
-        type=positive_int,
-        default=8,
-        metavar="N",
-        help="most drafts of a sequence in one step (default: %(default)s)",
-    )
+    add_draft_arguments(parser, repeated="each workload runs on each side", drafts="drafts")
     add_model_arguments(parser)
     parser.add_argument("--vs", choices=("vllm",), help="also measure this peer, in turns")
     parser.add_argument(

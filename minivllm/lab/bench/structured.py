@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from minivllm.config import EngineConfig, SpeculativeConfig
-from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
+from minivllm.lab.bench.own_side import OwnSide, add_draft_arguments, median_ratio
 from minivllm.lab.bench.sharing import cut_prompts
 from minivllm.lab.bench.throughput.engine_speed import warm_up
 from minivllm.lab.bench.throughput.rounds import TimedRun, time_run
@@ -29,10 +29,9 @@ from minivllm.lab.common.environment import describe_environment, set_num_thread
 from minivllm.lab.common.report import (
     add_json_argument,
     add_model_arguments,
-    positive_int,
     print_report,
 )
-from minivllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+from minivllm.sampling_params import StructuredOutputsParams
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
@@ -59,44 +58,6 @@ NEVER_FOUND = 1000
 """A lookup of so many tokens finds nothing: only forced tokens are drafted."""
 
 
-class FormedSide:
-    """One of our engines as a `BenchEngine`; with a form, all its outputs have it."""
-
-    def __init__(
-        self,
-        name: str,
-        config: EngineConfig,
-        model: LoadedModel,
-        form: StructuredOutputsParams | None,
-    ) -> None:
-        self.name = name
-        self._engine = LLMEngine.from_model(config, model)
-        self._form = form
-
-    @property
-    def steps(self) -> int:
-        return self._engine.inspect().step
-
-    def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        for number, request in enumerate(requests):
-            params = SamplingParams(
-                temperature=0.0,
-                max_tokens=request.max_tokens,
-                ignore_eos=self._form is None,
-                structured_outputs=self._form,
-                output_kind=RequestOutputKind.FINAL_ONLY,
-            )
-            prompt = {"prompt_token_ids": request.prompt_token_ids}
-            self._engine.add_request(str(number), prompt, params)
-        tokens: dict[str, list[int]] = {}
-        while self._engine.has_unfinished_requests():
-            for output in self._engine.step():
-                if output.error is not None:
-                    raise BenchError(f"A request of {self.name} failed: {output.error}")
-                tokens[output.request_id] = output.outputs[0].token_ids
-        return [tokens[str(number)] for number in range(len(requests))]
-
-
 @dataclass(frozen=True, slots=True)
 class StructuredResult:
     num_requests: int
@@ -112,18 +73,18 @@ class StructuredResult:
     """Seconds of a round with masks over those with masks and drafts: above 1 is faster."""
 
 
-def sides_of(config: EngineConfig, model: LoadedModel) -> list[FormedSide]:
+def sides_of(config: EngineConfig, model: LoadedModel) -> list[OwnSide]:
     """Build the engines free, masked and jumped; `config` is that of jumped."""
     plain = replace(config, speculative_config=None)
     return [
-        FormedSide("free", plain, model, None),
-        FormedSide("masked", plain, model, FORM),
-        FormedSide("jumped", config, model, FORM),
+        OwnSide("free", plain, model, None),
+        OwnSide("masked", plain, model, FORM),
+        OwnSide("jumped", config, model, FORM),
     ]
 
 
 def measure_sides(
-    sides: list[FormedSide], requests: list[BenchRequest], num_rounds: int
+    sides: list[OwnSide], requests: list[BenchRequest], num_rounds: int
 ) -> StructuredResult:
     """Run the requests `num_rounds` times on each side, in turns.
 
@@ -131,7 +92,7 @@ def measure_sides(
     """
     for side in sides:
         warm_up(side, requests)
-    before = [side.steps for side in sides]
+    before = [side.state.step for side in sides]
     runs: list[list[TimedRun]] = [[] for _ in sides]
     for _ in range(num_rounds):
         for side, own in zip(sides, runs, strict=True):
@@ -139,7 +100,9 @@ def measure_sides(
     masked, jumped = runs[1:]
     if any(one.outputs != other.outputs for one, other in zip(masked, jumped, strict=True)):
         raise BenchError("The engine with forced drafts wrote other tokens than the one without.")
-    taken = [(side.steps - first) // num_rounds for side, first in zip(sides, before, strict=True)]
+    taken = [
+        (side.state.step - first) // num_rounds for side, first in zip(sides, before, strict=True)
+    ]
     step_ms = [
         [1000 * run.seconds / steps for run in own] for own, steps in zip(runs, taken, strict=True)
     ]
@@ -149,13 +112,9 @@ def measure_sides(
         jumped_steps=taken[2],
         free_step_ms=statistics.median(step_ms[0]),
         masked_step_ms=statistics.median(step_ms[1]),
-        mask_ratio=_median_ratio(step_ms[1], step_ms[0]),
-        jump_ratio=_median_ratio([run.seconds for run in masked], [run.seconds for run in jumped]),
+        mask_ratio=median_ratio(step_ms[1], step_ms[0]),
+        jump_ratio=median_ratio([run.seconds for run in masked], [run.seconds for run in jumped]),
     )
-
-
-def _median_ratio(ours: list[float], theirs: list[float]) -> float:
-    return statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
 
 
 def measure(args: argparse.Namespace) -> dict[str, object]:
@@ -197,26 +156,7 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--rounds",
-        type=positive_int,
-        default=5,
-        help="how often the requests run on each engine (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--output-len",
-        type=positive_int,
-        default=120,
-        metavar="N",
-        help="tokens that each request writes (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--num-speculative-tokens",
-        type=positive_int,
-        default=8,
-        metavar="N",
-        help="most forced tokens of a sequence in one step (default: %(default)s)",
-    )
+    add_draft_arguments(parser, repeated="the requests run on each engine", drafts="forced tokens")
     add_model_arguments(parser)
     add_json_argument(parser)
 

@@ -10,6 +10,7 @@ DIGESTS = "SHA256SUMS"
 
 
 def write_digests(folder: Path, names: Iterable[str]) -> None:
+    """Write `SHA256SUMS` for files of `folder`."""
     lines = [f"{_digest(folder / name)}  {name}\n" for name in names]
     (folder / DIGESTS).write_text("".join(lines), encoding="utf-8")
 

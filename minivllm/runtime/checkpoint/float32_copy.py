@@ -35,6 +35,7 @@ def write_float32_copy(source: Path, target: Path) -> None:
 
 
 def as_float32(weight: CheckpointWeight) -> np.ndarray:
+    """Return the weight's numbers in its shape, as float32."""
     plain = weight.dequantize() if isinstance(weight, StoredWeight) else weight.float()
     return plain.numpy()
 

@@ -1,7 +1,8 @@
 """Apply a request's sampling parameters to its logits, in the order of vLLM V1.
 
 1. `apply_logits_processors`, one row at a time: grammar mask, min-tokens mask, logit bias, then
-   repetition, frequency and presence penalty. It can change the best token, so greedy requests need it too.
+   repetition, frequency and presence penalty. It can change the best token, so greedy requests
+   need it too.
 2. `to_weights`, all rows at once: temperature, min-p, then top-k and top-p. It cannot change the
    best token, so only random sampling needs it.
 

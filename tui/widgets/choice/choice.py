@@ -31,9 +31,9 @@ class Choice(Panel):
         " probability of each word; below 30 % it is underlined. < and > walk to the words"
         " before and after (← and → go through the steps), and a click selects one. Then the"
         " candidates: the model's probability, the one after penalties and temperature, and the"
-        " final one, or the cut that removed the token. The draw is a race: each token has a random number, and"
-        " arrives at this number divided by its final probability. The earliest token wins."
-        " Key N stops before the draw. With a grammar: how many tokens it allows, and struck out,"
+        " final one, or the cut that removed the token. The draw is a race: each token has a"
+        " random number, and arrives at this number divided by its final probability. The earliest"
+        " token wins. Key N stops before the draw. With a grammar: how many tokens it allows, and struck out,"
         " the most likely of those that it refuses."
     )
     KEYS = ("look.word_back", "look.word", "engine.tokens")

@@ -3,8 +3,9 @@
 This module uses the engine's internals, so that the engine needs no code for measurements. Time
 between nested parts counts for the part around them: `layers` gets the time between the decoder's
 modules, and `step` that of the engine's loop. On a CPU, all layers are one call that has no parts
-(`CpuLayers`), so a watched step runs them one operation at a time and takes longer. A method of which the engine keeps a bound copy (the
-runner's `_forward`) cannot be watched; modules can, because they look up their hooks at each call.
+(`CpuLayers`), so a watched step runs them one operation at a time and takes longer. A method of
+which the engine keeps a bound copy (the runner's `_forward`) cannot be watched; modules can,
+because they look up their hooks at each call.
 """
 
 from collections.abc import Iterator

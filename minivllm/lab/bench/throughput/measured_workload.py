@@ -102,7 +102,8 @@ def _own_gguf(model: str) -> Path:
     path = resolve_model(model) / GGUF_FILE
     if not path.is_file():
         raise BenchError(
-            f"--peer-gguf same needs a model from a GGUF file, and {model} is not one: leave it out."
+            f"--peer-gguf same needs a model from a GGUF file, and {model} is not one: leave it"
+            " out."
         )
     return path
 
