@@ -87,7 +87,7 @@ def test_a_lesson_is_read_and_answered_to_its_end(size, ascii):
         assert app.model.fold.counters.finished_requests == 1
         assert "Right: yes" in words(app)
         check_that_only(app, "lesson-slots")
-        assert "Go on" in keys_of(app)
+        await until(pilot, lambda: "Go on" in keys_of(app))
         await press(pilot, "space")
         assert "1 of 2" in words(app)
         await until(pilot, lambda: "Go on" not in keys_of(app))
