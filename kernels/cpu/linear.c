@@ -48,9 +48,10 @@ int64_t linear_is_fast(void) {
 #define MAX_PANELS_A_TASK 6 /* so few that they stay in the core's cache for all tiles of rows */
 #define TILES_A_TASK 16
 #define TURNED_A_TASK 256 /* inputs */
-/* Inputs of a chunk. A multiple of all groups that share a scale, and so few that the decoded chunk
-   of all panels stays in the core's first cache, with the stored chunk after it. */
-#define CHUNK 32
+#define CHUNK 32 /* inputs; a multiple of all groups that share a scale */
+/* Decoded inputs of all panels that are computed side by side. So few that they stay in the core's
+   first cache, and otherwise as many as possible: after them, the sums leave the registers. */
+#define DECODED (MAX_PANELS * CHUNK)
 #define LINE_BYTES 64 /* of the cache */
 #define CHUNKS_AHEAD 2 /* to prefetch ahead for one row */
 
@@ -127,6 +128,10 @@ INLINE void multiply_rows(const float *x, int rows, const struct chunk *chunk, i
     }
 }
 
+INLINE int64_t panels_beside(int64_t rows) {
+    return smaller(ACCUMULATORS / rows, MAX_PANELS);
+}
+
 struct product {
     const float *x;
     float *turned, *out;
@@ -192,6 +197,28 @@ static void multiply_in_registers(const struct product *p, const uint8_t *panels
     }
 }
 
+/* Multiply a task's tiles of rows by panels that are computed side by side. */
+static void multiply_decoded(const struct product *p, const uint8_t *panels, int64_t num_panels,
+                             int64_t first, int64_t end, float *out) {
+    const struct part *part = &p->part;
+    _Alignas(LINE_BYTES) float decoded[DECODED * LANES];
+    const int64_t length = DECODED / num_panels / CHUNK * CHUNK;
+    for (int64_t k = 0; k < p->in_features; k += length) {
+        int64_t end_k = smaller(k + length, p->in_features);
+        for (int64_t i = 0; i < num_panels; i++) {
+            const uint8_t *panel = panels + i * part->panel_bytes;
+            /* With more rows, the multiplications prefetch the next chunk. */
+            if (p->num_rows < PREFETCH_FROM)
+                prefetch_inputs(p, panel, end_k, smaller(end_k + length, p->in_features));
+            decode(part->format, panel, k, end_k, decoded + i * length * LANES);
+        }
+        struct chunk chunk = {0, decoded, length, end_k - k, k == 0,
+                              panels + part->panel_bytes * end_k / p->in_features,
+                              part->panel_bytes, part->panel_bytes / p->in_features};
+        multiply_chunk(p, &chunk, k, num_panels, first, end, out);
+    }
+}
+
 static void multiply(const void *job, int64_t item) {
     const struct product *p = job;
     const struct part *part = &p->part;
@@ -215,20 +242,10 @@ static void multiply(const void *job, int64_t item) {
         multiply_in_registers(p, panels, num_panels, out);
         return;
     }
-    _Alignas(LINE_BYTES) float decoded[MAX_PANELS_A_TASK * CHUNK * LANES];
-    for (int64_t k = 0; k < p->in_features; k += CHUNK) {
-        int64_t end_k = smaller(k + CHUNK, p->in_features);
-        for (int64_t i = 0; i < num_panels; i++) {
-            const uint8_t *panel = panels + i * part->panel_bytes;
-            /* With more rows, the multiplications prefetch the next chunk. */
-            if (p->num_rows < PREFETCH_FROM)
-                prefetch_inputs(p, panel, end_k, smaller(end_k + CHUNK, p->in_features));
-            decode(part->format, panel, k, end_k, decoded + i * CHUNK * LANES);
-        }
-        struct chunk chunk = {0, decoded, CHUNK, end_k - k, k == 0,
-                              panels + part->panel_bytes * end_k / p->in_features,
-                              part->panel_bytes, part->panel_bytes / p->in_features};
-        multiply_chunk(p, &chunk, k, num_panels, first, end, out);
+    for (int64_t i = 0; i < num_panels;) {
+        int64_t side = smaller(num_panels - i, panels_beside(smaller(p->num_rows, TILE)));
+        multiply_decoded(p, panels + i * part->panel_bytes, side, first, end, out + i * LANES);
+        i += side;
     }
 }
 
