@@ -33,12 +33,6 @@ COURSE = (
         ("blockmap", "inspector", "freequeue"),
     ),
     Concept(
-        "the paged attention kernel",
-        "paged-attention",
-        ("paged-attention", "paged-attention-triton"),
-        ("xray", "mass"),
-    ),
-    Concept(
         "static and continuous batching", "batching", ("token-budget",), ("timelines", "waiting")
     ),
     Concept(
@@ -67,22 +61,16 @@ COURSE = (
         ("eventlog", "timelines"),
     ),
     Concept(
-        "the kernel ladder and the memory-bandwidth limit",
-        "kernel-ladder",
-        ("split-kv", "paged-attention-triton"),
-        ("xray",),
+        "weights and KV cache in fewer bits: scales, capacity and bandwidth",
+        "bytes",
+        ("few-bits",),
+        ("blockmap", "timelines", "step_history"),
     ),
     Concept(
         "speculative decoding: drafts, verification, roll-back",
         "speculation",
         ("verify-drafts",),
         ("budget", "blockmap", "step_history"),
-    ),
-    Concept(
-        "weights and KV cache in fewer bits: scales, capacity and bandwidth",
-        "bytes",
-        ("few-bits",),
-        ("blockmap", "timelines", "step_history"),
     ),
     Concept(
         "structured output: automaton, mask, forced tokens",
@@ -95,6 +83,18 @@ COURSE = (
         "way-to-vllm",
         ("block-pool", "token-budget"),
         ("budget", "eventlog"),
+    ),
+    Concept(
+        "the paged attention kernel",
+        "paged-attention",
+        ("paged-attention", "paged-attention-triton"),
+        ("xray", "mass"),
+    ),
+    Concept(
+        "the kernel ladder and the memory-bandwidth limit",
+        "kernel-ladder",
+        ("split-kv", "paged-attention-triton"),
+        ("xray",),
     ),
 )
 

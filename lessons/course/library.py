@@ -35,7 +35,8 @@ def what_comes_next(lesson: Lesson) -> str:
     course = lessons()
     if lesson not in course:
         return ""
-    following = course[lesson.number : lesson.number + 1]
+    at = course.index(lesson)
+    following = course[at + 1 : at + 2]
     parts = [f"Next: `minivllm lesson {one.number}`, {one.title}." for one in following] or [
         "You have finished the course."
     ]

@@ -84,8 +84,8 @@ answers, and pictures of
 """
 
 _PLACES = """
-If you have one hour, take 1, 2, 3, 4 and 8. For scheduling, take 6, 7 and 10; for kernels, 5 and \
-12.
+If you have one hour, take 1, 2, 3, 4 and 8. For scheduling, take 5, 6, 7 and 10; for kernels, 17 \
+and 18.
 
 ## How to run one
 
