@@ -18,6 +18,12 @@ class Concept(NamedTuple):
 
 
 COURSE = (
+    Concept(
+        "what serving is: users, engine, device",
+        "what-serving-is",
+        (),
+        ("slots", "timelines", "waiting", "finished"),
+    ),
     Concept("tokens and the one-by-one loop", "tokens", ("top-p",), ("slots", "finished")),
     Concept(
         "the KV cache: what it saves, how it grows",
@@ -34,6 +40,12 @@ COURSE = (
     ),
     Concept(
         "static and continuous batching", "batching", ("token-budget",), ("timelines", "waiting")
+    ),
+    Concept(
+        "one pass for many lengths: the flattened batch",
+        "one-pass",
+        (),
+        ("flat_batch", "slots"),
     ),
     Concept(
         "token budget, prefill and decode, chunked prefill",
@@ -119,6 +131,7 @@ VIEWS: dict[PanelName, PanelPlace] = {
     "step_history": PanelPlace("Steps", "scheduler"),
     "finished": PanelPlace("Finished", "overview"),
     "choice": PanelPlace("The choice", "choice"),
+    "flat_batch": PanelPlace("Flat batch", "scheduler"),
 }
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 """In the order of their keys, 1 to 7."""

@@ -225,9 +225,9 @@ def _one_who_arrives_later(L: Teacher) -> Script:
     )
     yield L.say(
         "Measure it in real time on your machine: `minivllm compare` runs the same requests"
-        " through these engines. So far we counted all steps as equally long. But the first step"
-        " of a new request processes its whole prompt. What this does to the running requests is"
-        " the next lesson."
+        " through these engines. One question is open: in a step, some sequences have a whole"
+        " prompt to process, and others a single token. How can they share one pass of the model?"
+        " That is the next lesson."
     )
 
 

@@ -206,17 +206,14 @@ def _bottom(lesson: Lesson) -> str:
     write = "\n".join(
         f"- [{one.title}](../exercises/{one.name}.md), {one.minutes} minutes" for one in exercises
     )
+    write = f"## Write it yourself\n\n{write}\n\n" if exercises else ""
     return f"""\
 ## In the source
 
 {_sources(picks.sources)}
 - [`{source}`](../../{source}): this lesson
 
-## Write it yourself
-
-{write}
-
-## Read on
+{write}## Read on
 
 - [The concept in short](../concepts/{picks.concept}.md)
 - [All lessons](index.md)
