@@ -159,7 +159,7 @@ def _a_crowd(L: Teacher) -> Script:
         unit="request",
         why={
             0: f"There are {SLOTS} places and {len(CROWD)} requests.",
-            len(CROWD) - 1: "One request does not block the others: four run together.",
+            len(CROWD) - 1: "One request does not hold up the others: four run together.",
             SLOTS: "Those are running.",
         },
         because=(

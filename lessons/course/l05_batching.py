@@ -118,9 +118,8 @@ def _static_batches(L: Teacher, static: LessonEngine, alone: LessonEngine) -> Sc
     )
     yield L.say(
         f"{static.fold.step} steps instead of {alone.fold.step}: better, but slots were still idle."
-        " A batch is only a list of sequences. Their tokens go through the model as one flat list,"
-        " without padding, and each token attends only to its own sequence. What would you change,"
-        " if that list can be made **anew for every step**?"
+        " But a batch is only a list of sequences (the next lesson shows how they share a pass)."
+        " What would you change, if that list can be made **anew for every step**?"
     )
 
 

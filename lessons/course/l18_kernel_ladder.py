@@ -31,7 +31,7 @@ BATCH = 512
 
 @lesson(
     18, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=30,
-    needs=("paged-attention", "batching"), watches_kernels=True,
+    needs=("paged-attention", "batching"), watches_kernels=True, track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(num_blocks=24, block_size=16, max_num_seqs=2)
