@@ -104,7 +104,8 @@ def test_lessons_are_the_same_with_and_without_triton(without, home):
     told_apart = {"first_page", "recorded"}
     for number, taken in having.items():
         assert taken["recorded"] == ([None] if number in ON_KERNELS else [])
-        for name in taken.keys() - told_apart:
+        # A kernel lesson ends with an exercise in Triton, which is offered only where it can run.
+        for name in taken.keys() - told_apart - ({"end"} if number in ON_KERNELS else set()):
             assert taken[name] == without[number][name], (number, name)
 
 
