@@ -1,101 +1,72 @@
-"""The course in one table: each concept with its lesson, its exercises and its panels.
+"""The course in one table: each concept with its lesson and its panels.
 
-`minivllm.lessons.site` makes the site's lists from this table. An exercise can belong to several
-concepts, but to only one lesson (`Exercise.lesson`).
+`minivllm.lessons.site` makes the site's lists from this table. What a lesson teaches and needs is
+in `concepts.py`.
 """
 
 from typing import NamedTuple
 
+from minivllm.lessons.checker.catalogue import exercises
+from minivllm.lessons.course.library import find_lesson
 from minivllm.tui.lesson import PanelName
 
 
 class Concept(NamedTuple):
     name: str
     lesson: str
-    exercises: tuple[str, ...]
     panels: tuple[PanelName, ...]
     """Panels that its lesson highlights. The dashboard shows them for any run."""
 
+    @property
+    def exercises(self) -> tuple[str, ...]:
+        """The names of its lesson's exercises."""
+        number = find_lesson(self.lesson).number
+        return tuple(one.name for one in exercises() if one.lesson == number)
+
 
 COURSE = (
-    Concept("tokens and the one-by-one loop", "tokens", ("top-p",), ("slots", "finished")),
     Concept(
-        "the KV cache: what it saves, how it grows",
-        "kv-cache",
-        ("paged-attention",),
-        ("blockmap", "step_history"),
+        "what serving is: users, engine, device",
+        "what-serving-is",
+        ("slots", "timelines", "waiting", "finished"),
     ),
-    Concept("reservation and fragmentation", "naive-serving", ("waste",), ("blockmap", "waiting")),
-    Concept(
-        "blocks and block tables",
-        "block-tables",
-        ("block-pool", "block-table", "slot-mapping"),
-        ("blockmap", "inspector", "freequeue"),
-    ),
-    Concept(
-        "the paged attention kernel",
-        "paged-attention",
-        ("paged-attention", "paged-attention-triton"),
-        ("xray", "mass"),
-    ),
-    Concept(
-        "static and continuous batching", "batching", ("token-budget",), ("timelines", "waiting")
-    ),
+    Concept("tokens and the one-by-one loop", "tokens", ("slots", "finished")),
+    Concept("the KV cache: what it saves, how it grows", "kv-cache", ("blockmap", "step_history")),
+    Concept("reservation and fragmentation", "naive-serving", ("blockmap", "waiting")),
+    Concept("blocks and block tables", "block-tables", ("blockmap", "inspector", "freequeue")),
+    Concept("static and continuous batching", "batching", ("timelines", "waiting")),
+    Concept("one pass for many lengths: the flattened batch", "one-pass", ("flat_batch", "slots")),
     Concept(
         "token budget, prefill and decode, chunked prefill",
         "token-budget",
-        ("token-budget", "chunked-prefill"),
         ("budget", "step_history"),
     ),
     Concept(
         "prefix sharing: hash chain, free is not evicted, LRU",
         "prefix-sharing",
-        ("hash-chain", "lru"),
         ("prefix_tree", "freequeue"),
     ),
     Concept(
-        "copy-on-write: parallel samples and beams",
-        "copy-on-write",
-        ("copy-on-write", "top-p"),
-        ("blockmap", "inspector"),
+        "copy-on-write: parallel samples and beams", "copy-on-write", ("blockmap", "inspector")
     ),
-    Concept("preemption and tail latency", "preemption", ("preemption",), ("timelines", "waiting")),
+    Concept("preemption and tail latency", "preemption", ("timelines", "waiting")),
+    Concept("serving: from a curl to events and metrics", "serving", ("eventlog", "timelines")),
     Concept(
-        "serving: from a curl to events and metrics",
-        "serving",
-        ("stop-strings",),
-        ("eventlog", "timelines"),
-    ),
-    Concept(
-        "the kernel ladder and the memory-bandwidth limit",
-        "kernel-ladder",
-        ("split-kv", "paged-attention-triton"),
-        ("xray",),
+        "weights and KV cache in fewer bits: scales, capacity and bandwidth",
+        "bytes",
+        ("blockmap", "timelines", "step_history"),
     ),
     Concept(
         "speculative decoding: drafts, verification, roll-back",
         "speculation",
-        ("verify-drafts",),
         ("budget", "blockmap", "step_history"),
     ),
     Concept(
-        "weights and KV cache in fewer bits: scales, capacity and bandwidth",
-        "bytes",
-        ("few-bits",),
-        ("blockmap", "timelines", "step_history"),
+        "structured output: automaton, mask, forced tokens", "grammar", ("choice", "step_history")
     ),
-    Concept(
-        "structured output: automaton, mask, forced tokens",
-        "grammar",
-        ("token-mask",),
-        ("choice", "step_history"),
-    ),
-    Concept(
-        "the way to vLLM: the same names",
-        "way-to-vllm",
-        ("block-pool", "token-budget"),
-        ("budget", "eventlog"),
-    ),
+    Concept("the way to vLLM: the same names", "way-to-vllm", ("budget", "eventlog")),
+    Concept("the paged attention kernel", "paged-attention", ("xray", "mass")),
+    Concept("the kernel ladder and the memory-bandwidth limit", "kernel-ladder", ("xray",)),
 )
 
 
@@ -119,6 +90,7 @@ VIEWS: dict[PanelName, PanelPlace] = {
     "step_history": PanelPlace("Steps", "scheduler"),
     "finished": PanelPlace("Finished", "overview"),
     "choice": PanelPlace("The choice", "choice"),
+    "flat_batch": PanelPlace("Flat batch", "scheduler"),
 }
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
 """In the order of their keys, 1 to 7."""

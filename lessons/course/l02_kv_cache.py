@@ -182,15 +182,16 @@ def _growing_and_freed(L: Teacher, engine: LessonEngine) -> Script:
         because="The cache grows with the text, and the final length is not known in advance.",
     )
     yield L.predict(
-        f"The cache is allocated in **blocks**, here of {engine.block_size} tokens. After the next"
-        " step bob's answer is complete. How many blocks will be in use then?",
+        "After the next step bob's answer is complete. For how many tokens will the cache keep"
+        " keys and values for him then?",
         before=engine.run,
-        answer=lambda: engine.num_used,
-        unit="block",
+        answer=lambda: engine.num_used * engine.block_size,
+        unit="token",
         why={
-            PROMPT // 4 + 2: ("The request has ended, so its keys and values are no longer needed.")
+            PROMPT + WANTED: "The request has ended, so its keys and values are not needed.",
+            PROMPT + WANTED - 1: "The request has ended, so its keys and values are not needed.",
         },
-        otherwise="When a request ends, its blocks are freed.",
+        otherwise="When a request ends, its memory is freed.",
         because=(
             "The next lesson shows how servers allocated this memory before paging, and how much"
             " they wasted."

@@ -32,35 +32,35 @@ def run(L: Teacher) -> Script:
     naive = L.engine("contiguous reservations", kv_cache_allocator="contiguous", **MEMORY)
     _ask(naive, "ada")
     slots = naive.num_blocks * naive.block_size
-    reserved = LIMIT // naive.block_size
 
     yield L.say(
         "Before 2023 a server gave each request one **contiguous** range of memory, like a"
         " tensor. The length of an answer is not known in advance, so the range had to fit the"
-        f" longest one allowed. Here: {slots} slots for one token each, in blocks of"
-        f" {naive.block_size}. A request may have at most {LIMIT} tokens.",
+        f" longest one allowed. Here: {slots} **slots** for one token each; the panel"
+        f" draws them in blocks of {naive.block_size} (lesson 4). A request may have at most"
+        f" {LIMIT} tokens.",
         focus="blockmap",
     )
     yield L.predict(
-        f"`ada` has a prompt of {PROMPT} tokens and will write {WANTED}. How many blocks does she"
+        f"`ada` has a prompt of {PROMPT} tokens and will write {WANTED}. How many slots does she"
         " get in the first step?",
         before=naive.step,
-        answer=lambda: len(naive.table("ada")),
-        unit="block",
+        answer=lambda: len(naive.table("ada")) * naive.block_size,
+        unit="slot",
         why={
-            2: (
+            PROMPT: (
                 "Her prompt would fit. But her answer must follow directly behind it, and another"
                 " request may hold that memory by then."
             ),
-            3: (
+            PROMPT + WANTED: (
                 f"The server does not know that she will stop after {WANTED} tokens, so it reserves"
                 " for the longest answer."
             ),
-            LIMIT: "That is the number of tokens; a block holds 4.",
         },
-        because=f"All {LIMIT} tokens are reserved at once, however many she needs.",
+        otherwise=f"It reserves for the longest request that it allows, {LIMIT} tokens.",
+        because="All of them are reserved at once, however many she needs.",
     )
-    L.check("ada's blocks are adjacent", _are_neighbours(naive.table("ada")))
+    L.check("ada's slots are adjacent", _are_neighbours(naive.table("ada")))
     yield L.predict(
         "The first step is over. What percentage of ada's slots holds a token now?",
         answer=lambda: 100 * naive.usage[-1].used / naive.usage[-1].allocated,
@@ -90,16 +90,17 @@ def run(L: Teacher) -> Script:
         unit="request",
         why={
             len(NAMES): "Their tokens would fit, but their reservations do not.",
-            3: f"A third would need {reserved} adjacent free blocks, and fewer are left.",
-            1: f"Two reservations of {reserved} blocks fit into {naive.num_blocks}.",
+            3: f"A third would need {LIMIT} adjacent free slots, and fewer are left.",
+            1: f"Two reservations of {LIMIT} slots fit into {slots}.",
         },
         because=lambda: (
-            f"cleo needs {reserved} adjacent blocks, and only {naive.num_free} are free."
+            f"cleo needs {LIMIT} adjacent slots, and only"
+            f" {naive.num_free * naive.block_size} are free."
         ),
     )
     reason = naive.events_of(ev.RequestDeferred)[-1]
     L.check(
-        "the scheduler's reason is that no run of free blocks is long enough",
+        "the scheduler's reason is that no run of free slots is long enough",
         reason.reason == "no_contiguous_run",
     )
     now = naive.usage[-1]
@@ -129,26 +130,26 @@ def run(L: Teacher) -> Script:
             " three requests wait for it."
         ),
     )
-    paged = L.engine("paged blocks", **MEMORY)
+    paged = L.engine("paging", **MEMORY)
     for name in NAMES:
         _ask(paged, name)
     yield L.predict(
-        "Now the same five requests and the same memory, but the engine allocates blocks one by"
-        " one, anywhere, and only when a token needs one. How many requests run at once after the"
-        " first step?",
+        "Now the same five requests and the same memory, but the engine allocates small pieces"
+        f" of {paged.block_size} slots, anywhere, and only when a token needs one: **paging**. How"
+        " many requests run at once after the first step?",
         before=paged.step,
         answer=lambda: len(paged.fold.running),
         focus="slots",
         unit="request",
         why={
             2: (
-                "Nothing is reserved any more: each request holds only the blocks of its own"
+                "Nothing is reserved any more: each request holds only the pieces for its own"
                 " tokens."
             )
         },
-        otherwise="Each prompt needs 2 blocks, and there are 20.",
+        otherwise="Each prompt needs 2 pieces, and there are 20.",
         because=lambda: (
-            f"{paged.num_used} blocks are in use, and {paged.num_free} are free for later tokens."
+            f"{paged.num_used} pieces are in use, and {paged.num_free} are free for later tokens."
         ),
     )
     naive.run()

@@ -168,8 +168,8 @@ def run(L: Teacher) -> Script:
             "other answers": "Where a token is stored does not change what is computed.",
         },
         because=(
-            "The tables grow, and the kernel must look up every token; vLLM's default is 16. The"
-            " next lesson shows how a kernel reads through a table."
+            "The tables grow, and the kernel must look up every token; vLLM's default is 16."
+            " Lesson 17 shows how a kernel reads through a table."
         ),
     )
 

@@ -18,7 +18,7 @@ ROOM = 64
     "The token budget, prefill and decode, chunked prefill",
     minutes=9,
     pages=21,
-    needs=("batching",),
+    needs=("one-pass",),
 )
 def run(L: Teacher) -> Script:
     engine = _engine(L, "chunked prefill", BUDGET)

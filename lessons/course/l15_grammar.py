@@ -81,7 +81,7 @@ def run(L: Teacher) -> Script:
     yield L.say(
         "Try it: `minivllm demo --scenario structured` asks the same questions with a grammar and"
         " without. Select a request on the Choice screen (key 7) and see what was refused. The"
-        " exercise `token-mask` lets you write the automaton. The last lesson compares all with"
+        " exercise `token-mask` lets you write the automaton. The next lesson compares all with"
         " vLLM."
     )
 
@@ -282,7 +282,7 @@ def _forced_tokens(L: Teacher) -> Script:
     L.show(jumping)
     yield L.predict(
         f"Her answer took {steps} steps, and {num_forced} of its {len(states)} tokens were forced."
-        " With lesson 13's drafts, the forced ones can be drafted without any model. How many steps"
+        " With lesson 14's drafts, the forced ones can be drafted without any model. How many steps"
         " does the answer take then?",
         before=jumping.run,
         answer=lambda: len(set(token_steps(jumping, "cleo"))),

@@ -14,6 +14,8 @@ from minivllm.errors import LessonError
 from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.teacher.script import Lesson
 
+KERNEL_TRACK = "The kernel track, for those who want it: how attention runs on a GPU."
+
 _MODULE = re.compile(r"l(\d\d)_\w+")
 
 
@@ -35,10 +37,13 @@ def what_comes_next(lesson: Lesson) -> str:
     course = lessons()
     if lesson not in course:
         return ""
-    following = course[lesson.number : lesson.number + 1]
-    parts = [f"Next: `minivllm lesson {one.number}`, {one.title}." for one in following] or [
-        "You have finished the course."
-    ]
+    at = course.index(lesson)
+    following = course[at + 1 : at + 2]
+    parts = [f"Next: `minivllm lesson {one.number}`, {one.title}." for one in following]
+    if not following:
+        parts = ["You have finished the course."]
+    elif following[0].track != lesson.track:
+        parts = [f"You have finished the main track. {KERNEL_TRACK} {parts[0]}"]
     own = [one for one in exercises() if one.lesson == lesson.number and not one.obstacle]
     parts += [
         f"Or write part of it yourself: `minivllm exercise start {one.name}`." for one in own[:1]

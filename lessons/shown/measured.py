@@ -1,4 +1,4 @@
-"""Kernel speeds on a GPU for lesson 12, from a file that `tools/gpu_report/tables.py` writes.
+"""Kernel speeds on a GPU for lesson 18, from a file that `tools/gpu_report/tables.py` writes.
 
 The file exists only after a GPU report was made.
 """

@@ -7,7 +7,7 @@
     read back   scale * quant + minimum, at most half a step off
 
 The engine's own versions are fast, and work on tensors: `minivllm/runtime/quantization/formats.py`
-for blocks, `quantize_heads` in `kernels/reference_ops.py` for the KV cache. Lesson 14 draws from
+for blocks, `quantize_heads` in `kernels/reference_ops.py` for the KV cache. Lesson 13 draws from
 this module, and the exercise `few-bits` asks for its functions.
 
 Source: ggml `quantize_row_q4_1_ref`; vLLM `int8_per_token_head`.

@@ -1,4 +1,4 @@
-"""Recorded results of Triton's kernels for lessons 5 and 12, for machines without Triton.
+"""Recorded results of Triton's kernels for lessons 17 and 18, for machines without Triton.
 
 `tools/pictures/record_kernels.py` makes the recording, which fits only the model `house`. The
 traces for the x-ray are in `minivllm.runtime.attention.recorded_xray`.
@@ -28,11 +28,11 @@ NOTICE = (
 class RecordedKernels(msgspec.Struct):
     shape: Shape
     looks: dict[str, Look]
-    """Lesson 12: what each kernel version read, for a decode of this shape."""
+    """Lesson 18: what each kernel version read, for a decode of this shape."""
     num_splits: int
-    """Lesson 12: the number of parts into which the kernel `split` cuts a long context."""
+    """Lesson 18: the number of parts into which the kernel `split` cuts a long context."""
     tokens: list[int]
-    """Lesson 5: the output tokens with the attention backend `triton`."""
+    """Lesson 17: the output tokens with the attention backend `triton`."""
 
 
 def triton_is_here() -> bool:

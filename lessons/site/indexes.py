@@ -15,8 +15,10 @@ from minivllm.lessons.site.picks import PICKS
 
 def lessons_index() -> str:
     """docs/tutorial/index.md."""
-    parts = [_LESSONS]
+    parts = [_LESSONS, _HEAD]
     for one in lessons():
+        if one.track == "kernels" and _KERNELS not in parts:
+            parts += [_KERNELS, _HEAD]
         needs = ", ".join(str(find_lesson(name).number) for name in one.needs) or "nothing"
         parts.append(f"| {link_to(one)} | {one.minutes} | {PICKS[one.name].teaches} | {needs} |\n")
     parts.append(_PLACES)
@@ -78,14 +80,21 @@ explore every picture.
 - **On the pages below**, which were made by running the same lessons: the same text, folded \
 answers, and pictures of
   the moments that matter. You need to install nothing.
+"""
 
+_HEAD = """
 | lesson | minutes | what you learn | after |
 |---|---|---|---|
 """
 
+_KERNELS = """
+**The kernel track** is about the code that a GPU runs. No other lesson needs it, so take it when \
+you like.
+"""
+
 _PLACES = """
-If you have one hour, take 1, 2, 3, 4 and 8. For scheduling, take 6, 7 and 10; for kernels, 5 and \
-12.
+If you have one hour, take 0, 1, 2, 3, 4 and 8. For scheduling, take 5, 6, 7 and 10; for kernels, 17 \
+and 18.
 
 ## How to run one
 
@@ -95,7 +104,8 @@ path.
 <!-- not run: opens the dashboard and waits for guesses; tests/cli/test_lesson.py runs these \
 options -->
 ```sh
-minivllm lesson                       # the list, and your progress
+minivllm lesson                       # go on where you left off, or begin
+minivllm lesson list                  # the list, and your progress
 minivllm lesson 3                     # in the dashboard
 minivllm lesson 3 --plain             # in any terminal, or in a pipe
 minivllm lesson 3 --auto --plain      # the whole lesson at once

@@ -175,6 +175,7 @@ def _misconceptions(question: Predict, truth: Answer) -> list[str]:
 
 def _top(lesson: Lesson) -> str:
     needs = ", ".join(link_to(find_lesson(name)) for name in lesson.needs)
+    track = "This lesson is part of the kernel track. " if lesson.track == "kernels" else ""
     return f"""\
 ---
 description: "Lesson {lesson.number} of minivllm: {lesson.title}"
@@ -182,7 +183,7 @@ description: "Lesson {lesson.number} of minivllm: {lesson.title}"
 
 # {lesson.number}. {lesson.title}
 
-About {lesson.minutes} minutes.{f" Read first: {needs}." if needs else ""}
+{track}About {lesson.minutes} minutes.{f" Read first: {needs}." if needs else ""}
 
 This page was made by running the lesson on the engine. Guess before you open an answer.
 To answer the questions yourself and explore every picture, run it:
@@ -206,17 +207,14 @@ def _bottom(lesson: Lesson) -> str:
     write = "\n".join(
         f"- [{one.title}](../exercises/{one.name}.md), {one.minutes} minutes" for one in exercises
     )
+    write = f"## Write it yourself\n\n{write}\n\n" if exercises else ""
     return f"""\
 ## In the source
 
 {_sources(picks.sources)}
 - [`{source}`](../../{source}): this lesson
 
-## Write it yourself
-
-{write}
-
-## Read on
+{write}## Read on
 
 - [The concept in short](../concepts/{picks.concept}.md)
 - [All lessons](index.md)

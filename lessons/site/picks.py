@@ -23,6 +23,15 @@ class Picks(NamedTuple):
 
 PICKS: Mapping[str, Picks] = MappingProxyType(
     {
+        "what-serving-is": Picks(
+            "Users, one engine, one device; three requests share each pass of the model.",
+            (4, 6, 10, 12),
+            "server",
+            (
+                ("minivllm/server/app.py", "the HTTP side"),
+                ("minivllm/engine/engine.py#LLMEngine", "requests in, steps, answers out"),
+            ),
+        ),
         "tokens": Picks(
             "A tokenizer cuts text into tokens, and each pass of the model writes one more.",
             (4, 6, 9, 11, 15),
@@ -96,6 +105,16 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (
                 ("minivllm/core/scheduler.py#Scheduler.schedule", "makes the batch of one step"),
                 ("minivllm/core/admission.py", "the old ways to form a batch"),
+            ),
+        ),
+        "one-pass": Picks(
+            "How sequences of different length go through the model together, without padding.",
+            (3, 12, 19, 21),
+            "scheduler",
+            (
+                ("minivllm/runtime/input_batch.py#InputBatch.prepare", "makes the flat batch"),
+                ("minivllm/runtime/model/decoder.py", "the layers, on [num_tokens, hidden]"),
+                ("kernels/reference.py", "attention of each sequence, token by token"),
             ),
         ),
         "token-budget": Picks(

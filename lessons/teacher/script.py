@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from minivllm.errors import LessonError
 from minivllm.tui.draw.selection import Target
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 MAX_WORDS = 60
 """Maximum number of words in a chunk, so that a learner can read it beside a picture."""
+
+Track = Literal["main", "kernels"]
+"""Lessons of the track `kernels` can be left out: no lesson of the main track needs them."""
 
 Answer = int | float | str
 """A number, or one of the question's choices."""
@@ -191,6 +194,7 @@ class Lesson:
     watches_kernels: bool
     """Whether the lesson runs Triton's kernels (or shows recordings if Triton is missing)."""
     run: Callable[[Teacher], Script]
+    track: Track = "main"
 
 
 def lesson(
@@ -202,11 +206,12 @@ def lesson(
     pages: int = 0,
     needs: tuple[str, ...] = (),
     watches_kernels: bool = False,
+    track: Track = "main",
 ) -> Callable[[Callable[[Teacher], Script]], Lesson]:
     """Decorator: make a `Lesson` of the generator function `run` in a module `l<number>_....py`."""
 
     def make(run: Callable[[Teacher], Script]) -> Lesson:
-        return Lesson(number, name, title, minutes, pages, needs, watches_kernels, run)
+        return Lesson(number, name, title, minutes, pages, needs, watches_kernels, run, track)
 
     return make
 

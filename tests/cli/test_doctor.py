@@ -121,7 +121,7 @@ def test_a_damaged_torch_is_bad_and_a_missing_triton_is_a_note(monkeypatch):
     assert libraries.check_triton().state == "note"
     monkeypatch.setattr(libraries, "find_spec", lambda name: None)
     finding = libraries.check_triton()
-    assert finding.state == "note" and "lessons 5 and 12 show recordings" in finding.text
+    assert finding.state == "note" and "lessons 17 and 18 show recordings" in finding.text
 
 
 # ---- the machine ----

@@ -24,6 +24,16 @@ def test_without_a_number_the_course_is_listed(capsys):
     assert all(lesson.title in printed for lesson in lessons())
 
 
+def test_in_a_terminal_the_command_goes_on_where_the_user_left_off(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for beginning, left in (("0. What serving is", "\nq\n"), ("Lesson 0: continue at", "\nq\n")):
+        monkeypatch.setattr(sys, "stdin", Keyboard(left))
+        assert main(["lesson", "--plain"]) == 0
+        assert beginning in capsys.readouterr().out
+    assert main(["lesson", "list"]) == 0
+    assert "To continue: minivllm lesson 0." in capsys.readouterr().out
+
+
 def test_the_list_shows_completed_lessons_but_not_printed_ones(capsys, progress, monkeypatch):
     assert main(["lesson", "naive-serving", "--plain", "--auto"]) == 0
     assert "This is the end of" in capsys.readouterr().out
@@ -34,7 +44,7 @@ def test_the_list_shows_completed_lessons_but_not_printed_ones(capsys, progress,
     capsys.readouterr()
     assert main(["lesson"]) == 0
     listed = capsys.readouterr().out
-    assert re.match(r"✓ +1 .* done", listed)
+    assert re.search(r"^✓ +1 .* done$", listed, re.MULTILINE)
     assert "To continue: minivllm lesson 2." in listed
     assert main(["lesson", "--ascii"]) == 0
     assert capsys.readouterr().out.isascii()
@@ -62,7 +72,7 @@ def give(monkeypatch, capsys):
 
 def test_an_interrupted_lesson_continues_with_its_answers(give, capsys):
     assert "continue at page" not in give("\n1\n\nq\n"), "nothing was left yet"
-    assert main(["lesson"]) == 0
+    assert main(["lesson", "list"]) == 0
     assert "To continue: minivllm lesson 4." in capsys.readouterr().out
     again = give("what?\n\nb\nb\n2\nq\n")
     # Any other answer is asked again.

@@ -108,7 +108,8 @@ def test_a_saved_answer_that_is_no_longer_valid_is_skipped(lesson_shelf):
 
 def test_the_end_of_a_lesson_names_the_next_one_and_an_exercise_and_the_last_one_says_so():
     assert "`minivllm lesson 5`" in what_comes_next(find_lesson("4"))
-    assert "`minivllm exercise start block-pool`" in what_comes_next(find_lesson("4"))
+    assert "`minivllm exercise start block-table`" in what_comes_next(find_lesson("4"))
+    assert "finished the main track" in what_comes_next(find_lesson("way-to-vllm"))
     last = what_comes_next(lessons()[-1])
     assert "minivllm lesson" not in last and "finished the course" in last
     assert what_comes_next(small_lesson.run) == ""

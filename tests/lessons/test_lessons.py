@@ -134,10 +134,10 @@ def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_
     versions = [MeasuredKernel(name, 1234.5, 900.0, 0.777, 1333.3) for name in names]
     ladders = [MeasuredLadder(64, 4096, versions), MeasuredLadder(1, 16384, versions)]
     measured = MeasuredKernels("NVIDIA H100 80GB HBM3", "2026-11-22", ladders)
-    monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_kernels", lambda: None)
+    monkeypatch.setattr("minivllm.lessons.course.l18_kernel_ladder.measured_kernels", lambda: None)
     without = play(find_lesson("kernel-ladder"), lesson_shelf)
     monkeypatch.setattr(
-        "minivllm.lessons.course.l12_kernel_ladder.measured_kernels", lambda: measured
+        "minivllm.lessons.course.l18_kernel_ladder.measured_kernels", lambda: measured
     )
     run = play(find_lesson("kernel-ladder"), lesson_shelf)
     (page,) = [page for page in run.pages if "NVIDIA H100 80GB" in page.text]

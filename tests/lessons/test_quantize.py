@@ -1,4 +1,4 @@
-"""The plain Python of lesson 14, against ggml's bytes and the engine's own tensors."""
+"""The plain Python of lesson 13, against ggml's bytes and the engine's own tensors."""
 
 import gguf
 import numpy as np

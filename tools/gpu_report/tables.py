@@ -165,7 +165,7 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
 
 
 def _measured_kernels(kernels: Stage) -> str | None:
-    """The data of lesson 12; None if nothing was measured at the lesson's shapes."""
+    """The data of lesson 18; None if nothing was measured at the lesson's shapes."""
     copy = copy_speed(kernels)
     ladders = {at: kernel_versions(kernels, at) for at in LESSON_AT}
     if not any(ladders.values()):

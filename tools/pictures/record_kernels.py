@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs lessons 5 and 12 with Triton, and stores what their kernels did for use without Triton.
+"""Runs lessons 17 and 18 with Triton, and stores what their kernels did for use without Triton.
 
     tools/pictures/record_kernels.py
         # minivllm/runtime/attention/recorded_xray.json and
@@ -27,7 +27,7 @@ from minivllm.runtime.attention.recorded_xray import RecordedTrace
 ROOT = Path(__file__).resolve().parents[2]
 XRAY = ROOT / "minivllm/runtime/attention/recorded_xray.json"
 KERNELS = ROOT / "lessons/shown/recorded_kernels.json"
-LESSONS = ("5", "12")
+LESSONS = ("paged-attention", "kernel-ladder")
 DIGITS = 5
 
 
@@ -46,7 +46,7 @@ def record() -> tuple[list[RecordedTrace], RecordedKernels]:
     if find_spec("triton") is None:
         raise TritonMissingError("tools/pictures/record_kernels.py")
     from minivllm.kernels.attention.decode_split import choose_num_splits
-    from minivllm.lessons.course.l12_kernel_ladder import CONTEXT, LONG_CONTEXT
+    from minivllm.lessons.course.l18_kernel_ladder import CONTEXT, LONG_CONTEXT
 
     shelf = WatchedShelf()
     for name in LESSONS:

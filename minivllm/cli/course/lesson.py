@@ -1,8 +1,8 @@
 """`minivllm lesson`: a lesson on the real engine, in the dashboard, as text, or as Markdown.
 
-Without a name, the command lists all lessons and the user's progress. Without a terminal, it prints
-the lesson. Lessons use the house model, which comes with minivllm, so that the first page appears
-at once.
+Without a name, the command goes on where the user left off; `minivllm lesson list` lists all
+lessons and the user's progress. Without a terminal, it prints the lesson, or the list. Lessons use
+the house model, which comes with minivllm, so that the first page appears at once.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from minivllm.cli.starting import Built, Starting, nothing_yet
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
 from minivllm.events.recording.whole_file import write_whole
-from minivllm.lessons.course.library import find_lesson, lessons
+from minivllm.lessons.course.library import KERNEL_TRACK, find_lesson, lessons
 from minivllm.lessons.shown.recorded import triton_is_here
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
@@ -25,13 +25,16 @@ from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.lessons.teacher.script import Lesson
 from minivllm.tui.start import Started
 
+LIST = "list"
+"""What to type in place of a lesson for the list of all lessons."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "lesson",
         nargs="?",
         metavar="LESSON",
-        help="number or name of the lesson (default: list all lessons)",
+        help="number or name of the lesson, or `list` (default: go on where you left off)",
     )
     parser.add_argument(
         "--plain", action="store_true", help="print the lesson instead of opening the dashboard"
@@ -55,11 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.lesson is None:
+    answers_itself = args.auto or args.transcript is not None
+    if args.lesson == LIST or (args.lesson is None and (answers_itself or not terminal_attached())):
         _print_list(ascii=args.ascii)
         return 0
-    lesson = find_lesson(args.lesson)
-    answers_itself = args.auto or args.transcript is not None
+    lesson = _following() if args.lesson is None else find_lesson(args.lesson)
+    if args.lesson is None:
+        note(f"Lesson {lesson.number}: {lesson.title}. All lessons: minivllm lesson {LIST}.")
     if args.transcript is not None:
         open(args.transcript, "ab").close()  # fail now if the file cannot be written
     progress, resume = None if answers_itself else Progress(), None
@@ -159,24 +164,19 @@ def _print_list(*, ascii: bool) -> None:
     done = Progress().read().lessons
     width = max(len(lesson.title) for lesson in lessons())
     check = "*" if ascii else "✓"
+    track = "main"
     for lesson in lessons():
+        if lesson.track != track:
+            track = lesson.track
+            print(f"\n{KERNEL_TRACK}")
         entry = done.get(lesson.name)
         mark = check if entry is not None and entry.finished else " "
         print(
             f"{mark} {lesson.number:>2}  {lesson.name:<15}  {lesson.title:<{width}}"
             f" {lesson.minutes:>2} min  {_state(entry)}".rstrip()
         )
-    begun = (
-        lesson
-        for lesson in lessons()
-        if lesson.name in done and done[lesson.name].left_at is not None
-    )
-    fresh = (
-        lesson for lesson in lessons() if lesson.name not in done or not done[lesson.name].finished
-    )
-    following = next(begun, None) or next(fresh, None) or lessons()[0]
     print(
-        f"\n{'To continue' if done else 'To begin'}: minivllm lesson {following.number}. Each"
+        f"\n{'To continue' if done else 'To begin'}: minivllm lesson {_following().number}. Each"
         " lesson runs the real engine and asks for your prediction first."
     )
     if not triton_is_here():
@@ -185,6 +185,17 @@ def _print_list(*, ascii: bool) -> None:
             f"Triton is not installed here, so lessons {numbers} show recordings of their kernels"
             " from another machine."
         )
+
+
+def _following() -> Lesson:
+    """The lesson that was left unfinished, or else the first after those that are finished."""
+    done, course = Progress().read().lessons, lessons()
+    entries = [done.get(lesson.name, LessonProgress()) for lesson in course]
+    begun = [at for at, entry in enumerate(entries) if entry.left_at is not None]
+    fresh = [at for at, entry in enumerate(entries) if not entry.finished]
+    furthest = max((at for at, entry in enumerate(entries) if entry.finished), default=-1)
+    later = [at for at in fresh if at > furthest]
+    return course[[*begun, *later, *fresh, 0][0]]
 
 
 def _state(progress: LessonProgress | None) -> str:

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         things = "1 thing" if num_bad == 1 else f"{num_bad} things"
         print(f"\nMend {things} first (bad), then run minivllm doctor again.")
         return 1
-    print("\nThe course can be done on this machine. Start with: minivllm lesson 1")
+    print("\nThe course can be done on this machine. Start with: minivllm lesson")
     return 0
 
 

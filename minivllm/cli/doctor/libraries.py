@@ -52,14 +52,14 @@ def check_torch() -> Finding:
 def check_triton() -> Finding:
     """Import Triton in the mode that the kernels use: compiled or interpreted."""
     if find_spec("triton") is None:
-        missing = TritonMissingError("The kernel x-ray", "lessons 5 and 12 show recordings")
+        missing = TritonMissingError("The kernel x-ray", "lessons 17 and 18 show recordings")
         return advice("Triton", str(missing).rstrip("."))
     if find_spec("torch") is None:
         return advice("Triton", "needs torch: install that first")
     try:
         mode = import_module("minivllm.kernels.mode")
     except (ImportError, OSError, RuntimeError) as error:
-        return advice("Triton", f"{_first_line(error)} Lessons 5 and 12 show recordings")
+        return advice("Triton", f"{_first_line(error)} Lessons 17 and 18 show recordings")
     how = "its interpreter runs kernels here" if mode.INTERPRETED else "compiles for the GPU"
     return ok("Triton", f"{mode.triton.__version__}, {how}")
 

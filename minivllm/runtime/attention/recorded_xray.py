@@ -1,6 +1,6 @@
 """Recordings of the kernel x-ray, shipped with minivllm for machines without Triton.
 
-`tools/pictures/record_kernels.py` records the decodes of lessons 5 and 12, which give the same
+`tools/pictures/record_kernels.py` records the decodes of lessons 17 and 18, which give the same
 results on every machine. A recording matches a sample if its softmax fits the sample's queries and
 keys. Without a match, the result is the first recording, marked with `of="another"`.
 """

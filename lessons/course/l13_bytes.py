@@ -1,0 +1,400 @@
+"""Lesson 13: the same weights in fewer bytes, and twice the blocks in the same memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minivllm.events import types as ev
+from minivllm.lessons.shown.bits import bits_figure, block_figure, first_matrix
+from minivllm.lessons.shown.quantize import LARGEST_QUANT, dequantize_block, quantize_block
+from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import STORIES
+from minivllm.lessons.teacher.script import Script, Teacher, lesson
+
+if TYPE_CHECKING:
+    import torch
+
+LAPTOP_BYTES_PER_SECOND = 20e9
+BILLION = 10**9
+FLOAT32, BF16 = 4, 2
+"""Bytes of a number."""
+ANSWER = 12
+LONG_PROMPT = 512
+SIZE = 4
+PEOPLE = ("ada", "bob", "cleo")
+PROMPT, WISH = 8, 16
+FEW_BLOCKS, AMPLE = 12, 24
+USERS, CONTEXT = 16, 500
+INT8 = {"kv_cache_dtype": "int8"}
+
+
+@lesson(
+    13, "bytes", "Bytes are time: weights and keys in fewer bits", minutes=13, pages=35,
+    needs=("preemption",),
+)  # fmt: skip
+def run(L: Teacher) -> Script:
+    unpacked = _engine(L, "weights unpacked to float32")
+    stored = _engine(L, "weights as stored", linear_backend="auto")
+    matrix = first_matrix(stored.loaded.name)
+    yield L.say(
+        "The time of a decode is **bytes over bandwidth**: every step reads all weights, for one"
+        " sequence as for many, and the arithmetic waits for them (lesson 18 has the kernels)."
+        " This lesson makes the pass shorter: the same weights in **fewer bytes**.",
+        focus="slots",
+    )
+    yield from _bytes_over_bandwidth(L, unpacked, stored)
+    yield from _exact_inside_the_core(L, unpacked, stored, matrix)
+    yield from _a_block(L, matrix)
+    yield from _who_gains(L)
+    small, large = _room_for_keys(L)
+    yield from _capacity(L, small, large)
+    yield from _bandwidth(L, small, large)
+    yield from _what_changes(L, large)
+    yield L.say(
+        "In the code: `minivllm/runtime/quantization/formats.py` has all formats,"
+        " `kernels/cpu/linear_formats.h` unpacks them, `kernels/reference_ops.py` has"
+        " `quantize_heads`. In vLLM: `vllm/model_executor/layers/quantization`. The options are"
+        " `quantization` and `kv_cache_dtype` in both."
+    )
+    yield L.say(
+        "Try it: `minivllm bench quality` measures what fewer bits cost in quality, and `minivllm"
+        " bench memory` the bytes. The header of the dashboard shows how many bytes a token reads."
+        " The next lesson gets several tokens out of one pass."
+    )
+
+
+def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngine) -> Script:
+    bound = LAPTOP_BYTES_PER_SECOND / (FLOAT32 * BILLION)
+    yield L.predict(
+        "A laptop reads about 20 GB per second from its memory. A model has one billion weights in"
+        f" float32, {FLOAT32} bytes each. How many tokens per second can a single user get, at"
+        " most?",
+        answer=lambda: round(bound),
+        unit="token",
+        tolerance=0.1,
+        why={
+            20: "That would be one byte for each weight.",
+            10: "That would be bfloat16, 2 bytes each.",
+        },
+        otherwise=f"{FLOAT32} GB for each token, and 20 GB per second.",
+        because="With 4-bit weights it would be over 30. That is why people pick small files.",
+    )
+    weights = weights_per_pass(stored.loaded.config)
+    num_bytes, of_float32 = (engine.header.bytes_per_token for engine in (stored, unpacked))
+    yield L.predict(
+        f"The model `{stored.loaded.name}` has {weights:,} weights, and its file stores them in"
+        f" bfloat16, {BF16} bytes each. This engine runs **weights as stored**. How many bytes does"
+        " one decode step of it read?",
+        answer=lambda: num_bytes,
+        unit="byte",
+        tolerance=0.05,
+        why={
+            FLOAT32 * weights: "That is float32, twice as much.",
+            weights: f"Each weight has {BF16} bytes.",
+        },
+        otherwise=f"{weights:,} weights of {BF16} bytes.",
+        because=(
+            "Half of float32, so a decode can be twice as fast."
+            if num_bytes < of_float32
+            else "This processor or the model's file allows no other way than to unpack them."
+        ),
+    )
+    L.check(f"unpacked to float32, it reads {of_float32:,} bytes", of_float32 >= num_bytes)
+
+
+def _exact_inside_the_core(
+    L: Teacher, unpacked: LessonEngine, stored: LessonEngine, matrix: torch.Tensor
+) -> Script:
+    for engine in (unpacked, stored):
+        engine.add("ada", "Repeat three times: Olga sees the moon", ANSWER, chat=True)
+    yield L.say(
+        "But the engine computes in float32. Must it not unpack the weights first? Only inside the"
+        " **core**, after the bytes are read: in registers, or 12 KB at a time in its first cache."
+        " A bfloat16 is the upper half of a float32, and the lower half is zeros. A real weight:",
+        figure=bits_figure(matrix[0, 0].item()),
+    )
+    L.check("every weight here is exactly a bfloat16", bool((matrix == matrix.bfloat16()).all()))
+    yield L.predict(
+        f"ada asks for {ANSWER} tokens. One engine unpacked all weights to float32 when it loaded"
+        " them. The other keeps them as they are, and unpacks inside the core, in every step. How"
+        " many of the tokens differ?",
+        before=lambda: [engine.run() for engine in (unpacked, stored)],
+        answer=lambda: _num_different(unpacked, stored),
+        unit="token",
+        why={
+            ANSWER: "Both engines multiply the same float32 numbers.",
+            1: "Both engines multiply the same float32 numbers.",
+        },
+        otherwise="Both engines multiply the same float32 numbers.",
+        because=(
+            "The rounding happened once, when the file was made. Reading it adds none, in any"
+            " format. So weights as stored cost no quality."
+        ),
+    )
+
+
+def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
+    """Q4_1, with real weights."""
+    from minivllm.runtime.quantization.formats import FORMATS
+
+    q4_1 = FORMATS["q4_1"]
+    weights = matrix[0, : q4_1.block_size].tolist()
+    block = quantize_block(weights)
+    mb = weights_per_pass(L.shown.loaded.config) * q4_1.block_bytes / q4_1.block_size / 1e6
+    step, whole = block.scale, (matrix.max() - matrix.min()).item() / LARGEST_QUANT
+    yield L.say(
+        "Now 4 bits. They can count from 0 to 15, and no further. So a block of"
+        f" {q4_1.block_size} neighbours shares a **scale**, the size of one step, and a minimum."
+        " Each weight is read as `scale * quant + minimum`:",
+        figure=block_figure(weights, block),
+    )
+    yield L.predict(
+        f"This is `Q4_1`. A block of {q4_1.block_size} weights also has its scale and its minimum,"
+        " as float16. How many bytes has a block in all?",
+        answer=lambda: q4_1.block_bytes,
+        unit="byte",
+        why={
+            16: "That is the quants alone. Scale and minimum take 2 bytes each.",
+            18: "There are two float16: the scale and the minimum.",
+            32: "Two quants share a byte.",
+        },
+        because=(
+            f"{8 * q4_1.block_bytes // q4_1.block_size} bits for a weight,"
+            f" {32 * q4_1.block_size / (8 * q4_1.block_bytes):.3g} times fewer than float32. Per"
+            f" step, this model would read {mb:.3g} MB."
+        ),
+    )
+    yield L.predict(
+        f"The weights of this block reach from {block.minimum:.4f} to {max(weights):.4f}, and a"
+        f" step is {step:.4f}. Each weight goes to the nearest step. How far off can a weight be"
+        " at most?",
+        answer=lambda: step / 2,
+        tolerance=0.1,
+        why={
+            round(step, 4): "Between two steps, the nearer one is at most half a step away.",
+            0: "Between two steps there is no value: a weight there must move.",
+        },
+        otherwise="The worst place is the middle between two steps.",
+        because="That is the price of 4 bits, paid once, when the file is made.",
+    )
+    worst = max(map(abs, map(float.__sub__, weights, dequantize_block(block))))
+    L.check(f"the worst of the {len(weights)} is {worst:.4f} off", worst <= step * 0.500001)
+    yield L.predict(
+        f"Why a scale for each block? The weights of the whole matrix reach from"
+        f" {matrix.min():.3f} to {matrix.max():.3f}. If all shared one scale, how many times"
+        " larger would a step be than in this block?",
+        answer=lambda: whole / step,
+        unit="time",
+        tolerance=0.25,
+        why={1: "One large weight anywhere makes the step larger for all."},
+        otherwise=f"Each range has {LARGEST_QUANT} steps: compare the ranges.",
+        because=(
+            "Small blocks round better, but need more bytes for scales. Q4_0, Q4_1, Q8_0 and the K"
+            " formats are different bargains."
+        ),
+    )
+
+
+def _who_gains(L: Teacher) -> Script:
+    balance = H100.operations_per_byte
+    prompt = operations_per_byte(LONG_PROMPT, BF16)
+    slow, same = "hardly faster", "about 3 times faster"
+    yield L.predict(
+        f"A decode in Q4_1 reads 3.2 times fewer bytes than in bfloat16. A prompt of {LONG_PROMPT}"
+        f" tokens does {prompt:.0f} operations for each byte of bfloat16, and an {H100.name} can do"
+        f" {balance:.0f} while it moves one. How much faster is that prompt in Q4_1?",
+        answer=lambda: slow if prompt > balance else same,
+        choices=(slow, same, "6.4 times faster"),
+        why={
+            same: "This step does not wait for bytes, but for arithmetic.",
+            "6.4 times faster": "That is over float32, and for a step that waits for bytes.",
+        },
+        because=(
+            "It is compute-bound. Fewer bytes help steps that wait for memory: decodes of few"
+            " requests. Unpacking uses arithmetic that is idle there."
+        ),
+    )
+
+
+def _room_for_keys(L: Teacher) -> tuple[LessonEngine, LessonEngine]:
+    """Two engines with the same bytes for keys and values: float32, and int8."""
+    probe = _engine(L, "probe")
+    room = {"num_blocks": None, "kv_cache_memory_bytes": FEW_BLOCKS * probe.header.block_bytes}
+    large = _engine(L, "an int8 KV cache", **room, **INT8)
+    small = _engine(L, "a float32 KV cache", **room)
+    for engine in (small, large):
+        _ask(engine)
+    return small, large
+
+
+def _capacity(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
+    config = small.loaded.config
+    heads = 2 * config.num_hidden_layers * config.num_key_value_heads
+    yield L.say(
+        "Keys and values can be stored in fewer bits, too: `kv_cache_dtype='int8'`. A number"
+        " becomes a byte from -127 to 127. There is no minimum, only a float32 **scale**. Each"
+        " token has one for each head, key and value; vLLM calls this `int8_per_token_head`.",
+        focus="blockmap",
+    )
+    yield L.predict(
+        f"In float32, a token takes {small.bytes_per_token:,} bytes here: {heads} heads (keys and"
+        f" values, all layers) of {config.head_size} numbers. How many bytes with int8?",
+        answer=lambda: large.bytes_per_token,
+        unit="byte",
+        why={
+            small.bytes_per_token // 4: f"Do not forget the scales: {heads} of 4 bytes.",
+            small.bytes_per_token // 2: "An int8 has a quarter of the bits of a float32.",
+        },
+        otherwise=f"{heads} heads, each with {config.head_size} bytes and a scale of 4.",
+        because="Larger heads share a scale among more numbers, so the scales weigh less there.",
+    )
+    yield L.predict(
+        f"Both engines have the same bytes for the cache. With float32 there are {small.num_blocks}"
+        " blocks. How many are there with int8?",
+        before=lambda: L.show(large),
+        answer=lambda: large.num_blocks,
+        unit="block",
+        tolerance=0.08,
+        why={
+            4 * small.num_blocks: "Nearly, but the scales need room.",
+            2 * small.num_blocks: "That would be the gain over bfloat16.",
+        },
+        because="That is **capacity**: how much fits. Now see what it is good for.",
+    )
+    small.run()
+    yield L.predict(
+        f"Three requests need more than {small.num_blocks} blocks at their ends, as in lesson 10."
+        f" With float32, the number of preemptions is {_preemptions(small)}. And with int8, in the"
+        " same bytes?",
+        before=large.run,
+        answer=lambda: _preemptions(large),
+        unit="preemption",
+        focus="timelines",
+        why={_preemptions(small): "There are more blocks now than all three need."},
+        because="Nothing was computed twice, and no user saw a pause.",
+    )
+
+
+def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
+    few, many = (_engine(L, f"{count} blocks", num_blocks=count) for count in (AMPLE, 2 * AMPLE))
+    for engine in (few, many):
+        engine.add("ada", engine.tokens(STORIES["ada"], PROMPT), max_tokens=WISH)
+    yield L.predict(
+        "**Bandwidth** is something else: how fast bytes are read. ada is alone. She gets a machine"
+        f" with twice the memory, so {2 * AMPLE} blocks instead of {AMPLE}, but no faster memory."
+        " How many percent faster is her answer?",
+        before=lambda: [engine.run() for engine in (few, many)],
+        answer=lambda: round(100 * (few.fold.step / many.fold.step - 1)),
+        unit="%",
+        focus="step_history",
+        why={
+            100: "The same bytes must be read in each step.",
+            50: "The same bytes must be read in each step.",
+        },
+        otherwise="The same bytes must be read in each step.",
+        because="Capacity decides how many run together. Bandwidth decides how long a step takes.",
+    )
+    weights = BF16 * weights_per_pass(small.loaded.config)
+    wide, narrow = (weights + USERS * CONTEXT * engine.bytes_per_token for engine in (small, large))
+    yield L.predict(
+        f"But int8 keys help bandwidth, too. {USERS} requests have {CONTEXT} tokens each. A step"
+        f" reads {weights / 1e6:.1f} MB of weights once, and the keys and values of all tokens:"
+        f" {(wide - weights) / 1e6:.1f} MB in float32, {(narrow - weights) / 1e6:.1f} MB in int8."
+        " How many times fewer bytes is that in all?",
+        answer=lambda: wide / narrow,
+        unit="time",
+        tolerance=0.1,
+        why={
+            2: "Add the weights to both, then divide.",
+            4: "The weights are read all the same.",
+        },
+        otherwise="Add the weights to both sums, then divide.",
+        because="With many users and long texts, the cache is most of what a step reads.",
+    )
+
+
+def _what_changes(L: Teacher, crowded: LessonEngine) -> Script:
+    exact = _engine(L, "float32 keys", num_blocks=AMPLE)
+    rounded = _engine(L, "int8 keys", num_blocks=AMPLE, **INT8)
+    for engine in (exact, rounded):
+        engine.add("ada", STORIES["ada"], max_tokens=ANSWER, logprobs=0)
+    yield L.predict(
+        f"Do the numbers stay the same? ada gets {ANSWER} tokens with float32 keys and values, and"
+        " again with int8. The engine also reports each token's log-probability. How many of"
+        f" the {ANSWER} log-probabilities are exactly equal?",
+        before=lambda: [engine.run() for engine in (exact, rounded)],
+        answer=lambda: sum(map(float.__eq__, _logprobs(exact), _logprobs(rounded))),
+        unit="number",
+        focus="eventlog",
+        why={
+            ANSWER: (
+                "Stored weights are what the model is. Keys and values are computed in float32, and"
+                " int8 rounds them."
+            )
+        },
+        otherwise="Each key is off by up to half a step, so every score changes a little.",
+        because=lambda: (
+            f"{ANSWER - _num_different(exact, rounded)} of {ANSWER} tokens are the same here. But"
+            " where two tokens are nearly tied, int8 may choose the other one."
+        ),
+    )
+    yield from _one_scale_for_each_token(L)
+
+
+def _one_scale_for_each_token(L: Teacher) -> Script:
+    ample = _engine(L, "int8, ample memory", num_blocks=AMPLE, **INT8)
+    tight = _engine(L, "int8, short of memory", num_blocks=FEW_BLOCKS, **INT8)
+    for engine in (ample, tight):
+        _ask(engine)
+    yield L.predict(
+        f"Last question. The three requests run with int8, once in {AMPLE} blocks, and once in"
+        f" {FEW_BLOCKS}, where one is preempted and its keys are computed again, all in one chunk."
+        " How many of all their tokens differ?",
+        before=lambda: [engine.run() for engine in (ample, tight)],
+        answer=lambda: sum(_num_different(ample, tight, name) for name in PEOPLE),
+        focus="timelines",
+        unit="token",
+        why={
+            1: "A token's scale depends on this token alone, so rounding gives the same again.",
+            WISH: "A token's scale depends on this token alone, so rounding gives the same again.",
+        },
+        otherwise="A token's scale depends on this token alone.",
+        because=(
+            "If tokens shared a scale, a later, larger one would change the numbers before it. So"
+            " int8 may change tokens, but scheduling still never does."
+        ),
+    )
+    L.check("a request was preempted in the tight cache", _preemptions(tight) > 0)
+
+
+def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
+    return L.engine(
+        name,
+        **{
+            "num_blocks": 32,
+            "block_size": SIZE,
+            "max_num_seqs": 3,
+            "max_num_batched_tokens": 64,
+            "enable_prefix_caching": False,
+            **options,
+        },
+    )
+
+
+def _ask(engine: LessonEngine) -> None:
+    for name in PEOPLE:
+        engine.add(name, engine.tokens(STORIES[name], PROMPT), max_tokens=WISH)
+
+
+def _preemptions(engine: LessonEngine) -> int:
+    return len(engine.events_of(ev.RequestPreempted))
+
+
+def _num_different(a: LessonEngine, b: LessonEngine, name: str = "ada") -> int:
+    pairs = zip(a.output_tokens(name), b.output_tokens(name), strict=True)
+    return sum(one != other for one, other in pairs)
+
+
+def _logprobs(engine: LessonEngine) -> list[float]:
+    return [event.logprob for event in engine.events_of(ev.TokenSampled)]

@@ -1,0 +1,224 @@
+"""Lesson 17: how a kernel reads keys and values through a block table, traced in a real decode."""
+
+from minivllm.events import types as ev
+from minivllm.lessons.shown.recorded import NOTICE, recorded, triton_is_here, xray_next_step
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import DIARY
+from minivllm.lessons.teacher.script import Script, Teacher, lesson
+
+SIZE = 16
+PROMPT = 70
+MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefix_caching": False}
+
+
+@lesson(
+    17, "paged-attention", "The paged attention kernel, seen from inside", minutes=10, pages=16,
+    needs=("block-tables",), watches_kernels=True, track="kernels",
+)  # fmt: skip
+def run(L: Teacher) -> Script:
+    engine = L.engine(**MEMORY)
+    # Two earlier requests ended one after the other. So the free queue is no longer in order, and
+    # neither is the next block table.
+    prompt = engine.tokens(DIARY, PROMPT)
+    engine.add("first", prompt[:40], max_tokens=2)
+    engine.add("second", prompt[:20], max_tokens=4)
+    engine.run()
+    engine.add("ada", prompt, max_tokens=8)
+    engine.step()
+    table, config = list(engine.table("ada")), engine.loaded.config
+    is_live = triton_is_here()
+
+    if not is_live:
+        yield L.say(NOTICE, focus="blockmap")
+    yield L.say(
+        f"The prompt of `ada`, {PROMPT} tokens, has been processed. Her next token must look"
+        f" back at every token before it. Their keys and values are in the blocks {table}, out of"
+        " order, because these blocks were free. A **kernel** is a function that runs on the GPU."
+        " How does the attention kernel find them?",
+        focus="blockmap",
+    )
+    L.check("her blocks are not in the order of their numbers", table != sorted(table))
+    traced = "" if is_live else " (recorded on another machine)"
+    yield L.predict(
+        f"We now trace the attention kernel for ada's next token{traced}. In what order does it"
+        " read her blocks?",
+        before=lambda: xray_next_step(L, engine),
+        answer=lambda: _order(engine, table),
+        choices=("in the order of her table", "by block number", "all blocks of the cache"),
+        why={
+            "by block number": (
+                "A block's number is its place in memory. Only the table has the order of the text."
+            ),
+            "all blocks of the cache": (
+                "The other blocks are free or belong to other requests, so the kernel must not"
+                " read them."
+            ),
+        },
+        because=(
+            "For each tile, it first loads the table's entries, then the keys in those blocks."
+            " This extra lookup is the price of paging."
+        ),
+    )
+    trace = engine.events_of(ev.KernelTraced)[-1]
+    programs = trace.programs
+    yield L.predict(
+        "A kernel runs as many **programs** in parallel: copies of one function, each with its own"
+        " part of the work. In this model"
+        f" {config.num_attention_heads} query heads share {config.num_key_value_heads} key/value"
+        " heads. How many programs does this kernel run for ada in one layer?",
+        answer=lambda: len(programs),
+        unit="program",
+        why={
+            config.num_attention_heads: (
+                "Query heads of one group read the same keys. One program serves the whole group,"
+                " so that it loads the keys only once."
+            ),
+            1: "Heads are independent of each other, so they can run in parallel.",
+            config.num_hidden_layers: (
+                "Layers run one after the other, and each launches the kernel again."
+            ),
+        },
+        because=(
+            "One for each key/value head; each serves"
+            f" {config.num_attention_heads // config.num_key_value_heads} query heads."
+        ),
+    )
+    last = trace.num_tokens - (len(table) - 1) * SIZE
+    yield L.predict(
+        f"With the new token, ada has {trace.num_tokens} tokens in the cache: {len(table) - 1}"
+        f" full blocks of {SIZE} and a last block. How many slots of the last block does a program"
+        " read?",
+        answer=lambda: programs[0].tiles[-1].reads[-1].num_slots,
+        unit="slot",
+        why={
+            SIZE: (
+                "The other slots were never written, or hold data of an earlier request: they are"
+                " masked out."
+            )
+        },
+        otherwise="A program reads one slot for each token in the block.",
+        because=(
+            f"{trace.num_tokens} − {len(table) - 1} × {SIZE} = {last}. The slots after them are not"
+            " read."
+        ),
+    )
+    L.check(
+        f"each program reads exactly {trace.num_tokens} slots",
+        all(_num_slots(one) == trace.num_tokens for one in programs),
+    )
+    tiles = programs[0].tiles
+    yield L.predict(
+        f"A program loads keys in **tiles** of {_num_slots_of(tiles[0])}: a fixed number of keys"
+        f" that it loads at once. How many tiles does it need for {trace.num_tokens} tokens?",
+        answer=lambda: len(tiles),
+        unit="tile",
+        why={
+            len(table): "That is the number of blocks. A tile takes several blocks.",
+            1: "The first tile has no room for the last tokens.",
+            trace.num_tokens: "A tile holds many keys, so that they are processed together.",
+        },
+        because=lambda: f"{' + '.join(str(_num_slots_of(tile)) for tile in tiles)} keys.",
+    )
+    L.check(
+        "a program's running maximum never falls from tile to tile",
+        all(map(_maximum_never_falls, programs)),
+    )
+    yield L.say(
+        "Softmax needs the largest score and the sum over **all** keys, but a program sees one"
+        " tile at a time. So it keeps a running maximum and a running sum. When a larger score"
+        " appears, it scales down the sum that it has so far. This is **online softmax**: nothing"
+        " is read twice."
+    )
+    yield L.predict(
+        f"So one new token reads the keys and values of {trace.num_tokens} tokens, in every layer."
+        f" One token takes {engine.bytes_per_token:,} bytes in the cache. How many bytes of the"
+        " cache does this step read?",
+        answer=lambda: trace.num_tokens * engine.bytes_per_token,
+        unit="byte",
+        tolerance=0.05,
+        why={
+            engine.bytes_per_token: (
+                "That is what the new token writes. It reads what all tokens have written."
+            ),
+            trace.num_tokens * engine.bytes_per_token // config.num_hidden_layers: (
+                "That is one layer. Every layer reads its own keys and values."
+            ),
+        },
+        because=(
+            "The kernel computes little with each byte, so the speed of memory limits decoding:"
+            " see lesson 12."
+        ),
+    )
+    engine.engine.record_attention_mass(True)
+    engine.step()
+    mass = engine.events_of(ev.AttentionMass)[-1].mass
+    L.check("the shares of all blocks add up to 1", abs(sum(mass) - 1) < 1e-3)
+    yield L.say(
+        "This is how much of ada's attention went to each of her blocks, averaged over layers and"
+        " heads. Inside each head, these weights (one per token) multiply the values, and the layer"
+        " continues with the sum.",
+        focus="mass",
+    )
+    runs = "another one runs the kernel" if is_live else "another machine ran the kernel"
+    yield L.predict(
+        "The Triton kernel has a **reference implementation** in plain torch. It is slow: it"
+        " first gathers the blocks into one tensor, while the kernel reads them in place. Now one"
+        f" engine runs the reference, and {runs}. Do both write the same tokens?",
+        answer=lambda: _same_tokens(L, is_live),
+        choices=("the same", "nearly the same", "different ones"),
+        focus="slots",
+        why={
+            "nearly the same": (
+                "Sums in a different order can differ in the last digits, but here this does not"
+                " change the choice of a token."
+            ),
+            "different ones": (
+                "Both compute the same formula. Only the place and the order of the reads differ."
+            ),
+        },
+        because=(
+            "Every fast kernel here is tested against a slow reference that is obviously correct."
+        ),
+    )
+
+
+def _order(engine: LessonEngine, table: list[int]) -> str:
+    trace = engine.events_of(ev.KernelTraced)[-1]
+    orders = [
+        [read.block_id for tile in program.tiles for read in tile.reads]
+        for program in trace.programs
+    ]
+    if all(order == table for order in orders):
+        return "in the order of her table"
+    return (
+        "by block number"
+        if all(order == sorted(table) for order in orders)
+        else "all blocks of the cache"
+    )
+
+
+def _num_slots(program: ev.TracedProgram) -> int:
+    return sum(map(_num_slots_of, program.tiles))
+
+
+def _num_slots_of(tile: ev.TracedTile) -> int:
+    return sum(read.num_slots for read in tile.reads)
+
+
+def _maximum_never_falls(program: ev.TracedProgram) -> bool:
+    by_head = zip(*(tile.running_max for tile in program.tiles), strict=True)
+    return all(list(maxima) == sorted(maxima) for maxima in by_head)
+
+
+def _same_tokens(L: Teacher, is_live: bool) -> str:
+    texts = []
+    for backend in ("torch", "triton") if is_live else ("torch",):
+        engine = L.engine(backend, attention_backend=backend, **MEMORY)
+        engine.add("ada", engine.tokens(DIARY, 20), max_tokens=4)
+        engine.run()
+        texts.append(engine.output_tokens("ada"))
+    if not is_live:
+        texts.append(recorded().tokens)
+    if texts[0] == texts[1]:
+        return "the same"
+    return "nearly the same" if texts[0][0] == texts[1][0] else "different ones"

@@ -1,0 +1,333 @@
+"""Lesson 18: what a decode step must read, how fast that can be, and five attention kernels."""
+
+from minivllm.events import types as ev
+from minivllm.lessons.shown.kernel_reads import SPLITS, Look, Shape
+from minivllm.lessons.shown.measured import OPERATIONS_PER_BYTE, in_words, measured_kernels, points
+from minivllm.lessons.shown.recorded import (
+    NOTICE,
+    look_or_recorded,
+    recorded,
+    triton_is_here,
+    xray_next_step,
+)
+from minivllm.lessons.shown.roofline import (
+    H100,
+    Point,
+    operations_per_byte,
+    roofline,
+    weights_per_pass,
+)
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import DIARY
+from minivllm.lessons.teacher.script import Say, Script, Teacher, lesson
+
+BF16 = 2
+"""Bytes of a number in bfloat16."""
+LARGE_MODEL = 8_000_000_000
+CONTEXT = 128
+LONG_CONTEXT = 16_384
+BATCH = 512
+
+
+@lesson(
+    18, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=30,
+    needs=("paged-attention", "batching"), watches_kernels=True, track="kernels",
+)  # fmt: skip
+def run(L: Teacher) -> Script:
+    engine = L.engine(num_blocks=24, block_size=16, max_num_seqs=2)
+    engine.add("ada", engine.tokens(DIARY, 40), max_tokens=12)
+    engine.step(2)
+    is_live = triton_is_here()
+
+    if not is_live:
+        yield L.say(NOTICE, focus="slots")
+    yield from _bytes_of_a_step(L, engine)
+    looks: dict[str, Look] = {}
+    yield from _each_key_once(L, engine, looks, is_live)
+    yield from _more_programs(L, engine, looks, is_live)
+    yield from _one_launch(L, engine, looks)
+    yield L.say(
+        "The rule: the time of a decode is **bytes over bandwidth**, so read each byte only once."
+        " Fewer bytes help: fewer key heads, or weights in 8 or 4 bits (lesson 13). More tokens for"
+        " the same bytes help too: a larger batch, or several guessed tokens checked in one pass"
+        " (speculative decoding, lesson 14)."
+    )
+    measured = measured_kernels()
+    if measured is not None:
+        yield L.say(in_words(measured))
+    yield L.say(
+        "In the code: `kernels/attention/decode_naive.py`, `decode_grouped.py`, `decode_split.py`,"
+        " `decode_static.py`, `unified.py`. On a GPU, `minivllm bench kernels` prints what share"
+        " of the device's own copying speed each version reaches. In vLLM:"
+        " `vllm/v1/attention/ops/triton_unified_attention.py`, and FlashAttention."
+    )
+
+
+def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
+    weights = weights_per_pass(engine.loaded.config)
+    yield L.say(
+        "`ada` is being answered, one token per step. For that one token the model"
+        f" `{engine.loaded.name}` multiplies with **every one of its {weights:,} weights**, and"
+        " each must be read from memory first. Lesson 5 said that a batch pays this only once for"
+        " all its sequences. Now we compute the cost.",
+        focus="slots",
+    )
+    yield L.predict(
+        f"On a GPU a weight takes {BF16} bytes (bfloat16). How many bytes of weights does one step"
+        " of this model read?",
+        answer=lambda: BF16 * weights,
+        unit="byte",
+        tolerance=0.05,
+        why={
+            weights: f"That is the number of weights. Each takes {BF16} bytes.",
+            1: "Every token needs all of them.",
+        },
+        otherwise=f"{weights:,} weights of {BF16} bytes.",
+        because=(
+            f"For a model of {LARGE_MODEL // 10**9} billion weights, it is"
+            f" {BF16 * LARGE_MODEL // 10**9} GB in each step."
+        ),
+    )
+    bound = H100.bytes_per_second / (BF16 * LARGE_MODEL)
+    yield L.predict(
+        f"An {H100.name} moves {H100.bytes_per_second / 1e12:.2f} terabytes per second to and from"
+        f" its memory. A model of {LARGE_MODEL // 10**9} billion weights answers **one** user. How"
+        " many tokens per second are possible at most?",
+        answer=lambda: round(bound),
+        unit="token",
+        tolerance=0.1,
+        why={round(bound * BF16): f"A weight takes {BF16} bytes."},
+        otherwise=(
+            f"{H100.bytes_per_second / 1e12:.2f} TB over {BF16 * LARGE_MODEL / 1e12:.3f} TB per"
+            " token."
+        ),
+        because=(
+            "No kernel can be faster. Decoding is **memory-bandwidth-bound**: the speed of memory"
+            " is the limit, not arithmetic. Lessons 2 and 3 were about its size."
+        ),
+    )
+    balance = H100.operations_per_byte
+    yield L.say(
+        f"How idle is its arithmetic meanwhile? It could do {H100.operations_per_second / 1e12:.0f}"
+        f" trillion operations per second: **{balance:.0f} for each byte that it moves**. With a"
+        f" weight of {BF16} bytes, one token does 2 operations, a multiplication and an addition."
+        f" So its **arithmetic intensity** is {operations_per_byte(1, BF16):.0f} operation per"
+        " byte."
+    )
+    yield L.predict(
+        "Every further sequence in the batch uses weights that have already been read: 2 more"
+        " operations, no more bytes. From how many sequences on is arithmetic the limit, and not"
+        " memory?",
+        answer=lambda: round(balance * BF16 / 2),
+        unit="sequence",
+        tolerance=0.1,
+        why={
+            2: f"That would be 2 operations per byte, of {balance:.0f}.",
+            1: "With one, almost all of its arithmetic is idle.",
+        },
+        otherwise=f"One sequence does 1 operation per byte; {balance:.0f} are possible.",
+        because=(
+            "Until then a larger batch is nearly free. That is why memory for more sequences is"
+            " worth so much. Beyond it a step is **compute-bound**, as a long prefill is."
+        ),
+    )
+    yield _roofline(L, engine)
+    L.check(
+        f"one sequence uses {operations_per_byte(1, BF16) / balance:.1%} of the arithmetic",
+        operations_per_byte(1, BF16) < balance / 100,
+    )
+    per_token = engine.bytes_per_token * BF16 // engine.loaded.dtype.itemsize
+    equal = BF16 * weights // per_token
+    yield L.predict(
+        f"But sequences do not share everything: each reads its own keys and values, {per_token:,}"
+        " bytes per token here (bfloat16). At how many tokens of context is that as much as all"
+        " the weights?",
+        answer=lambda: equal,
+        focus="blockmap",
+        unit="token",
+        tolerance=0.1,
+        why={weights // per_token: f"The weights take {BF16} bytes each."},
+        otherwise=f"{BF16 * weights:,} bytes of weights over {per_token:,} bytes per token.",
+        because=(
+            "That counts all sequences of a batch together: 64 of them reach it with a 64th each."
+            " From then on attention dominates, so its kernel must not read twice."
+        ),
+    )
+
+
+def _roofline(L: Teacher, engine: LessonEngine) -> Say:
+    """This lesson's own two steps, on the bound that the data sheet allows."""
+    prompt, decode = (event.num_tokens for event in engine.events_of(ev.StepScheduled))
+    intensities = {
+        "d": operations_per_byte(decode, BF16),
+        "p": operations_per_byte(prompt, BF16),
+        "b": operations_per_byte(BATCH, BF16),
+    }
+    return L.say(
+        f"The **roofline** of an {H100.name}, computed from its data sheet: no step is above it."
+        f" `d` is ada's decode, `p` the step with her prompt of {prompt} tokens, `b` a batch of"
+        f" {BATCH} decodes. On the slope, memory is the limit; on the flat part, arithmetic.",
+        figure=roofline(
+            H100,
+            [
+                Point(sign, at, min(at * H100.bytes_per_second, H100.operations_per_second))
+                for sign, at in intensities.items()
+            ],
+        ),
+    )
+
+
+def _each_key_once(
+    L: Teacher, engine: LessonEngine, looks: dict[str, Look], is_live: bool
+) -> Script:
+    """Versions 1 and 2. Fills `looks` with what each kernel version read."""
+    config = engine.loaded.config
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    where = "They run here in" if is_live else "They were recorded on another machine, in"
+    yield L.say(
+        f"Now five kernels. Each fixes one weakness of the one before. {where} Triton's"
+        f" interpreter, in this model's shape: {heads} query heads, {kv_heads} key heads. A"
+        " **program** is a piece of a kernel that runs on its own, on one processor of the GPU.",
+        focus="slots",
+    )
+    yield L.predict(
+        f"Version 1, `naive`: one program per query head, {heads} in all. It goes through the"
+        f" {CONTEXT} tokens and loads the key of its head for each. How many keys do all programs"
+        " load together?",
+        before=lambda: looks.update(
+            look_or_recorded(Shape(heads, kv_heads, config.head_size, CONTEXT))
+        ),
+        answer=lambda: looks["naive"].keys_read,
+        unit="key",
+        why={
+            CONTEXT: f"That is one program. There are {heads}.",
+            kv_heads * CONTEXT: (
+                "That many keys exist. But query heads share key heads, and here each program"
+                " loads for itself."
+            ),
+        },
+        because=(
+            f"Each key was loaded {heads / kv_heads:.3g} times, once for each query head that"
+            " shares it."
+        ),
+    )
+    L.check("the result is correct all the same", looks["naive"].right)
+    yield L.predict(
+        "Version 2, `grouped`: one program per **key** head, which serves all query heads of its"
+        " group at once. How many keys are loaded now?",
+        answer=lambda: looks["grouped"].keys_read,
+        unit="key",
+        why={
+            heads * CONTEXT: "That was version 1.",
+            CONTEXT: f"That is one key head. There are {kv_heads}.",
+        },
+        because=(
+            "Each key once, which is the minimum. And several queries times one tile of keys make"
+            " a matrix product, which GPUs are built for."
+        ),
+    )
+    L.check("every key is loaded exactly once", looks["grouped"].keys_read == kv_heads * CONTEXT)
+
+
+def _more_programs(
+    L: Teacher, engine: LessonEngine, looks: dict[str, Look], is_live: bool
+) -> Script:
+    """Version 3."""
+    config = engine.loaded.config
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    yield L.predict(
+        f"Now ada's own next decode with version 2, and with the x-ray on. An {H100.name} has"
+        f" {H100.num_processors} processors. ada is alone: how many of them have work in the"
+        " attention of one layer?",
+        before=lambda: xray_next_step(L, engine),
+        answer=lambda: len(engine.events_of(ev.KernelTraced)[-1].programs),
+        why={
+            H100.num_processors: "There are not that many programs.",
+            heads: "That was version 1: more programs, but each key was loaded several times.",
+            1: "There is one program for each key head.",
+        },
+        because="The other processors are idle, however long the text is.",
+    )
+    splits = _num_splits(kv_heads) if is_live else recorded().num_splits
+    yield L.predict(
+        "Version 3, `split`: the context is cut into parts, each with its own program, and a"
+        f" second kernel merges the results. For {LONG_CONTEXT:,} tokens this engine makes"
+        f" {splits} parts. How many programs read keys?",
+        answer=lambda: splits * kv_heads,
+        unit="program",
+        why={
+            splits: f"That is for one of the {kv_heads} key heads.",
+            kv_heads: "That was version 2.",
+        },
+        because=(
+            "A softmax is a weighted mean, so parts can be computed separately, if each keeps its"
+            " largest score and its sum (lesson 17)."
+        ),
+    )
+    L.check(
+        f"with {SPLITS} parts, {looks['split'].programs} programs loaded"
+        f" {looks['split'].keys_read} keys: no more than before",
+        looks["split"].keys_read == looks["grouped"].keys_read,
+    )
+    L.check("the merged result is correct", looks["split"].right)
+    measured = measured_kernels()
+    if measured is not None:
+        yield L.say(
+            f"Measured on an {H100.name}, with one sequence of {measured.ladders[-1].context:,}"
+            " tokens, under the same roof: `1` is `naive`, `2` `grouped`, `3` `split`. All do"
+            f" {OPERATIONS_PER_BYTE:.0f} operations per byte. A better kernel does not move to the"
+            " right; it comes closer to the roof.",
+            figure=roofline(H100, points(measured)),
+        )
+
+
+def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Script:
+    """Versions 4 and 5."""
+    config = engine.loaded.config
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    yield L.say(
+        "What is left is the time that Python takes. A step launches a few kernels in each layer."
+        " With a small model, Python takes longer to launch one than the GPU takes to run it. A"
+        " **CUDA graph** records all launches and replays them without Python, but always with the"
+        " same grid and the same addresses."
+    )
+    yield L.predict(
+        "Version 4, `static`: a graph made for 4 sequences serves ada alone; the other three rows"
+        " are padding, with length 0. How many keys are loaded?",
+        answer=lambda: looks["static"].keys_read,
+        unit="key",
+        why={
+            4 * kv_heads * CONTEXT: (
+                "A row of length 0 is not read at all: its programs end at once."
+            ),
+            heads * CONTEXT: "That was version 1.",
+        },
+        because="The padding costs programs that do nothing, but no bytes.",
+    )
+    L.check(
+        f"{looks['static'].idle_programs} programs had nothing to do",
+        looks["static"].idle_programs > 0,
+    )
+    yield L.predict(
+        "A step often has both a chunk of a prompt and decodes. So far that takes two kernels,"
+        " one after the other. Version 5, `unified`, treats a decode as a chunk of one token, and"
+        f" every program finds its own sequence. ada alone again, {kv_heads} key heads: how many"
+        " programs read keys?",
+        answer=lambda: looks["unified"].programs,
+        unit="program",
+        why={
+            heads: ("A program serves all query heads of its key head at once, as since version 2.")
+        },
+        because=(
+            "For a decode it does what version 2 does. It gains in mixed steps: chunks and decodes"
+            " share the GPU instead of taking turns."
+        ),
+    )
+    L.check("it loads every key once, too", looks["unified"].keys_read == kv_heads * CONTEXT)
+    L.check("all five versions gave the same attention", all(seen.right for seen in looks.values()))
+
+
+def _num_splits(kv_heads: int) -> int:
+    from minivllm.kernels.attention.decode_split import choose_num_splits
+
+    return choose_num_splits(1, kv_heads, LONG_CONTEXT)

@@ -1,0 +1,95 @@
+"""Nothing in the course is used before it is taught."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from minivllm.lessons.checker.catalogue import exercises
+from minivllm.lessons.course.concepts import EXERCISES, LESSONS, Learned
+from minivllm.lessons.course.library import find_lesson, lessons
+
+COURSE_FOLDER = Path(__file__).resolve().parents[2] / "lessons/course"
+SEE = re.compile(r"\blessons? \d|\bnext lesson\b")
+"""A text that looks ahead says so."""
+
+
+def used_too_early(taught_by: Mapping[str, Learned], written: Mapping[str, Learned]) -> list[str]:
+    """What a lesson needs and no earlier one taught, or an exercise, in its place in the order."""
+    taught: set[str] = set()
+    after: dict[int, set[str]] = {}
+    found = []
+    for lesson in lessons():
+        entry = taught_by[lesson.name]
+        found += [f"{lesson.name}: {need}" for need in entry.needs if need not in taught]
+        taught |= set(entry.teaches)
+        after[lesson.number] = set(taught)
+    practised: set[str] = set()
+    for exercise in exercises():
+        entry, known = written[exercise.name], after.get(exercise.lesson, set()) | practised
+        found += [f"{exercise.name}: {need}" for need in entry.needs if need not in known]
+        practised |= set(entry.teaches)
+    return found
+
+
+def test_every_lesson_and_exercise_has_an_entry_in_the_order_of_the_course():
+    assert list(LESSONS) == [one.name for one in lessons()]
+    assert list(EXERCISES) == [one.name for one in exercises()]
+    assert {one.lesson for one in exercises()} <= {one.number for one in lessons()}
+
+
+def test_nothing_is_needed_before_it_is_taught():
+    assert used_too_early(LESSONS, EXERCISES) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "need"), [("batching", "preempted"), ("block-table", "ref_cnt"), ("lru", "samples")]
+)
+def test_a_need_that_comes_later_is_found(name, need):
+    tampered = [
+        {**table, name: Learned((), (need,))} if name in table else table
+        for table in (LESSONS, EXERCISES)
+    ]
+    assert f"{name}: {need}" in used_too_early(*tampered)
+
+
+def test_no_lesson_of_the_main_track_needs_the_kernel_track():
+    kernels = {one.name for one in lessons() if one.track == "kernels"}
+    terms = {term for name in kernels for term in LESSONS[name].teaches}
+    for one in lessons():
+        if one.track == "main":
+            assert not (set(one.needs) & kernels or set(LESSONS[one.name].needs) & terms)
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_names_what_it_teaches_and_nothing_that_comes_later(name):
+    lesson = find_lesson(name)
+    stem = lesson.run.__module__.rpartition(".")[2]
+    texts = list(texts_of(COURSE_FOLDER / f"{stem}.py"))
+    for term in LESSONS[name].teaches:
+        assert any(mentions(term, text) for text in texts), term
+    later = [one for one in lessons() if one.number > lesson.number]
+    for one in later if lesson.track == "main" else []:
+        for term in LESSONS[one.name].teaches:
+            early = [text for text in texts if mentions(term, text) and not SEE.search(text)]
+            assert not early, f"{term!r}, which is taught in {one.name}: {early[0]}"
+
+
+def mentions(term: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(term)}s?(?!\w)", text, re.IGNORECASE) is not None
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """The texts of a lesson: strings of several words, without docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in node.values}
+            yield "".join(part.value for part in node.values if isinstance(part, ast.Constant))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value
