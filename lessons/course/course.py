@@ -56,7 +56,7 @@ COURSE = (
     Concept(
         "copy-on-write: parallel samples and beams",
         "copy-on-write",
-        ("copy-on-write", "top-p"),
+        ("copy-on-write",),
         ("blockmap", "inspector"),
     ),
     Concept("preemption and tail latency", "preemption", ("preemption",), ("timelines", "waiting")),
@@ -95,6 +95,12 @@ COURSE = (
         "way-to-vllm",
         ("block-pool", "token-budget"),
         ("budget", "eventlog"),
+    ),
+    Concept(
+        "sampling: temperature, cuts, the draw, why this token",
+        "sampling",
+        ("top-p",),
+        ("choice", "finished"),
     ),
 )
 

@@ -256,6 +256,20 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ),
             ),
         ),
+        "sampling": Picks(
+            "Temperature, top-k, top-p, min-p and the draw; why a seed gives the same token again.",
+            (1, 6, 18, 21, 27),
+            "sampling",
+            (
+                (
+                    "minivllm/runtime/sampling/logits_processors.py#to_weights",
+                    "temperature, then the cuts",
+                ),
+                ("minivllm/runtime/sampling/rng.py#exponentials", "a random number per token"),
+                ("minivllm/runtime/sampling/sampler.py#Sampler", "the race"),
+                ("minivllm/runtime/sampling/explanation.py#explain", "why this token"),
+            ),
+        ),
     }
 )
 """By lesson name."""
