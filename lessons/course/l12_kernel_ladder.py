@@ -34,7 +34,7 @@ BATCH = 512
     needs=("paged-attention", "batching"), watches_kernels=True,
 )  # fmt: skip
 def run(L: Teacher) -> Script:
-    engine = L.engine(num_blocks=24, block_size=16, max_num_seqs=2)
+    engine = L.engine("one user", num_blocks=24, block_size=16, max_num_seqs=2)
     engine.add("ada", engine.tokens(DIARY, 40), max_tokens=12)
     engine.step(2)
     is_live = triton_is_here()
@@ -102,8 +102,9 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
             " token."
         ),
         because=(
-            "No kernel can be faster. Decoding is **memory-bandwidth-bound**: the speed of memory"
-            " is the limit, not arithmetic. Lessons 2 and 3 were about its size."
+            "No kernel can be faster. Decoding is **memory-bandwidth-bound**: the limit is the"
+            " speed of memory, its **bandwidth**. How much fits, its **capacity**, was the subject"
+            " of the lessons on the KV cache."
         ),
     )
     balance = H100.operations_per_byte
@@ -164,9 +165,11 @@ def _roofline(L: Teacher, engine: LessonEngine) -> Say:
         "b": operations_per_byte(BATCH, BF16),
     }
     return L.say(
-        f"The **roofline** of an {H100.name}, computed from its data sheet: no step is above it."
-        f" `d` is ada's decode, `p` the step with her prompt of {prompt} tokens, `b` a batch of"
-        f" {BATCH} decodes. On the slope, memory is the limit; on the flat part, arithmetic.",
+        f"The **roofline** of an {H100.name}, from its data sheet. On the slope a step is memory-"
+        "bandwidth-bound: `d`, ada's decode, and `p`, the **prefill** of her"
+        f" {prompt} tokens. On the flat part it is compute-bound: `b`, {BATCH} decodes in a batch,"
+        f" or a prefill of {BATCH} tokens. So prefill is usually compute-bound, and decode"
+        " memory-bound.",
         figure=roofline(
             H100,
             [

@@ -100,7 +100,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "token-budget": Picks(
             "One budget per step for prompts and answers; a long prompt runs in chunks.",
-            (4, 6, 9, 12, 15),
+            (4, 6, 11, 14, 17),
             "scheduler",
             (
                 (
@@ -115,7 +115,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "prefix-sharing": Picks(
             "How the engine finds a prefix that it has seen before; a freed block stays cached.",
-            (3, 6, 10, 14, 18),
+            (3, 6, 10, 14, 20),
             "prefix-cache",
             (
                 ("minivllm/core/block_math.py#hash_block_tokens", "the hash of a block"),
@@ -245,7 +245,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "way-to-vllm": Picks(
             "Which names and options are vLLM's, and what vLLM has in addition.",
-            (6, 11, 14, 22),
+            (8, 13, 16, 24),
             "scheduler",
             (
                 ("minivllm/config.py#EngineConfig", "the options, under vLLM's names"),
