@@ -178,6 +178,7 @@ def run(L: Teacher) -> Script:
         L.engine(f"one request, {name}", kv_cache_allocator=name, **MEMORY)
         for name in ("contiguous", "paged")
     )
+    L.show(paged)
     yield L.predict(
         "And if ada is the only user? She asks one engine that reserves memory and one with paging."
         " How many steps does paging save her?",
@@ -196,7 +197,6 @@ def run(L: Teacher) -> Script:
             " throughput under load."
         ),
     )
-    L.show(paged)
     yield L.say(
         "The same answers from the same memory, in fewer steps. The paper that introduced paging"
         " measured servers that used only 20 to 38% of their KV memory for tokens. The next lesson"
