@@ -39,7 +39,7 @@ def run(L: Teacher) -> Script:
         choices=(RARE, LONG, SYLLABLES),
         why={
             LONG: "A token can be long: `everybody` is one.",
-            SYLLABLES: "The pieces are no syllables. They were learned from text.",
+            SYLLABLES: "The pieces are not syllables: they were learned from text.",
         },
         because=(
             "A tokenizer merges letters that were often together in its training text. A frequent"

@@ -64,7 +64,7 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         "A kernel runs as many **programs** in parallel: copies of one function. Here"
         f" {config.num_attention_heads} query heads share {config.num_key_value_heads} key/value"
-        " heads. No key shall be loaded twice, so query heads that share keys share a program. How"
+        " heads. No key may be loaded twice, so query heads that share keys share a program. How"
         " many programs run for ada in one layer?",
         answer=lambda: len(programs),
         unit="program",

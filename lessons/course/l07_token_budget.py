@@ -96,6 +96,15 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
     engine.run()
     most = max(work_per_step(engine))
     L.check(f"no step held more than {BUDGET} tokens", most <= BUDGET)
+    yield from _budget_and_context(L, engine)
+    yield L.say(
+        "No request had to pause for the long prompt. Before chunked prefill, a prompt had to go"
+        " through whole: `enable_chunked_prefill=False`. Then a step must be able to hold the"
+        " longest prompt, so the budget must be large. Let us watch that."
+    )
+
+
+def _budget_and_context(L: Teacher, engine: LessonEngine) -> Script:
     context = max(_contexts(engine))
     yield L.predict(
         f"In the last step that ada, bob and diary shared, they had {context} tokens together, all"
@@ -111,11 +120,6 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
         },
         otherwise="Each of the three computes its newest token only.",
         because="One for each. `max_num_batched_tokens` does not limit how long contexts are.",
-    )
-    yield L.say(
-        "No request had to pause for the long prompt. Before chunked prefill, a prompt had to go"
-        " through whole: `enable_chunked_prefill=False`. Then a step must be able to hold the"
-        " longest prompt, so the budget must be large. Let us watch that."
     )
 
 

@@ -201,6 +201,24 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
         ),
     )
     engine.run()
+    yield from _no_answers_in_the_cache(L, engine)
+    engine.add("spy", _prompt(engine, " A block is"), max_tokens=2, cache_salt="another company")
+    engine.step()
+    L.check(
+        "spy, with another cache_salt, found nothing of ada's prompt",
+        _found(engine, "spy") == 0,
+    )
+    yield L.say(
+        "A cache leaks through timing: an unusually fast first token reveals that someone sent"
+        " this text before. So a request can have a `cache_salt`. It goes into the hash of the"
+        " first block and, through the chain, into all the others. `spy` sent exactly ada's"
+        " prompt, with another salt.",
+        focus="eventlog",
+    )
+
+
+def _no_answers_in_the_cache(L: Teacher, engine: LessonEngine) -> Script:
+    """finn has just been served."""
     engine.add("gil", engine.tokens(RULES, SHARED), max_tokens=2)
     yield L.predict(
         "`gil` sends exactly finn's request, and finn's answer of 2 tokens was written a moment"
@@ -214,20 +232,7 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
             1: "Each token of an answer is sampled anew.",
         },
         otherwise="Each token of an answer is sampled anew.",
-        because="A prefix cache is no response cache. It saves the prefill, and never a decode.",
-    )
-    engine.add("spy", _prompt(engine, " A block is"), max_tokens=2, cache_salt="another company")
-    engine.step()
-    L.check(
-        "spy, with another cache_salt, found nothing of ada's prompt",
-        _found(engine, "spy") == 0,
-    )
-    yield L.say(
-        "A cache leaks through timing: an unusually fast first token reveals that someone sent"
-        " this text before. So a request can have a `cache_salt`. It goes into the hash of the"
-        " first block and, through the chain, into all the others. `spy` sent exactly ada's"
-        " prompt, with another salt.",
-        focus="eventlog",
+        because="A prefix cache is not a response cache: it saves the prefill, and never a decode.",
     )
 
 

@@ -30,7 +30,7 @@ BATCH = 512
 
 
 @lesson(
-    12, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=30,
+    12, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=32,
     needs=("paged-attention", "batching"), watches_kernels=True,
 )  # fmt: skip
 def run(L: Teacher) -> Script:
@@ -107,7 +107,11 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
             " of the lessons on the KV cache."
         ),
     )
-    balance = H100.operations_per_byte
+    yield from _larger_batches(L, engine)
+
+
+def _larger_batches(L: Teacher, engine: LessonEngine) -> Script:
+    weights, balance = weights_per_pass(engine.loaded.config), H100.operations_per_byte
     yield L.say(
         f"How idle is its arithmetic meanwhile? It could do {H100.operations_per_second / 1e12:.0f}"
         f" trillion operations per second: **{balance:.0f} for each byte that it moves**. With a"
@@ -133,6 +137,25 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
         ),
     )
     yield _roofline(L, engine)
+    yield L.predict(
+        f"And a still larger batch? Take {2 * BATCH:,} decodes in place of {BATCH}, and count only"
+        " the work with the weights. How many times as long does a step take?",
+        answer=lambda: _seconds(2 * BATCH, weights) / _seconds(BATCH, weights),
+        unit="time",
+        tolerance=0.05,
+        why={
+            1: (
+                "A larger batch is nearly free only on the slope. Here arithmetic is the limit, and"
+                " there is twice as much of it."
+            )
+        },
+        otherwise="Both points are on the flat part, where arithmetic is the limit.",
+        because="From the corner of the roofline on, more sequences in a batch only wait longer.",
+    )
+    L.check(
+        "from 64 to 128 decodes, that part of a step takes no longer",
+        _seconds(128, weights) == _seconds(64, weights),
+    )
     L.check(
         f"one sequence uses {operations_per_byte(1, BF16) / balance:.1%} of the arithmetic",
         operations_per_byte(1, BF16) < balance / 100,
@@ -154,6 +177,12 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
             " From then on attention dominates, so its kernel must not read twice."
         ),
     )
+
+
+def _seconds(num_sequences: int, weights: int) -> float:
+    """The shortest time for the work of one decode step with the weights, on the data sheet."""
+    moving = BF16 * weights / H100.bytes_per_second
+    return max(moving, 2 * num_sequences * weights / H100.operations_per_second)
 
 
 def _roofline(L: Teacher, engine: LessonEngine) -> Say:

@@ -31,8 +31,7 @@ SEED = 19
 """With it, neither the most likely token nor the one with the smallest random number wins."""
 DRAWS = 100
 WISH = 12
-TIGHT = 6
-"""Blocks: too few for two answers."""
+TIGHT = 6  # blocks, too few for two answers
 SAMPLES = 3
 OPTIONS = {"num_blocks": 256, "max_num_seqs": 32, "explain_tokens": True}
 
@@ -54,7 +53,7 @@ def run(L: Teacher) -> Script:
         "In the code: `minivllm/runtime/sampling/logits_processors.py` has temperature and the"
         " cuts, `rng.py` beside it the random numbers, and `sampler.py` the race. In vLLM:"
         " `vllm/v1/sample/sampler.py`. The parameters have the same names and the same order."
-        " But a seed gives other tokens there."
+        " But the same seed gives different tokens there."
     )
     yield L.say(
         "Try it: `minivllm demo --explain-tokens`, key 7. The strip at the foot shows how likely"
@@ -249,9 +248,10 @@ def _the_race(L: Teacher, engine: LessonEngine) -> Script:
     most, least = drawn[0], min(drawn, key=lambda one: one.draw)
     winner = word(engine, event.token_id)
     yield L.say(
-        "Now the draw itself. It is a **race**: every token that is left gets a random number, and"
-        " arrives at **number / probability**. The earliest token wins. Likely tokens run faster,"
-        f" so each wins as often as its probability says. `bob`'s draw, with `top_k={TOP_K}`:",
+        "Now the draw itself. It is a **race**: every token that is left gets a random number, its"
+        " distance. Its probability is its speed, so it arrives at **number / probability**. The"
+        " earliest token wins, and each wins as often as its probability says. `bob`'s draw, with"
+        f" `top_k={TOP_K}`:",
         figure=race_figure(engine, event),
     )
     yield L.predict(
@@ -261,8 +261,8 @@ def _the_race(L: Teacher, engine: LessonEngine) -> Script:
         choices=tuple(word(engine, one.token_id) for one in drawn),
         focus="choice",
         why={
-            word(engine, most.token_id): "It runs fastest, but its number, its way, is long.",
-            word(engine, least.token_id): "It has the shortest way, but runs slowly.",
+            word(engine, most.token_id): "It runs fastest, but its distance is large.",
+            word(engine, least.token_id): "It has the shortest distance, but it is slow.",
         },
         otherwise="Divide each random number by the token's probability.",
         because=(
@@ -279,7 +279,7 @@ def _the_same_numbers(L: Teacher, engine: LessonEngine, event: ev.TokenExplained
     same, other = "the same token", "the other token"
     yield L.predict(
         f"The same request, the same seed, but `top_k={FEW}`. `{winner}` is still"
-        f" among the {FEW} that stay, and it now has a higher probability. Who wins?",
+        f" among the {FEW} that stay, and it now has a higher probability. Which wins?",
         before=lambda: _draw(L, engine, "fewer", top_k=FEW),
         answer=lambda: same if explained(engine, "fewer").token_id == event.token_id else other,
         choices=(same, other, "either of the two"),
@@ -338,7 +338,7 @@ def _the_same_in_any_batch(L: Teacher) -> Script:
     L.show(tight, focus="timelines")
     yield L.predict(
         "Next, memory is short. bob is preempted in the middle of his answer, and recomputed. He"
-        " has already used some random numbers. How many tokens differ from his answer alone?",
+        " has already used some random numbers. How many differ from the answer he got alone?",
         before=tight.run,
         answer=lambda: num_different(alone, tight, "bob"),
         unit="token",
@@ -357,7 +357,7 @@ def _samples(L: Teacher) -> Script:
     engine = _engine(L, "three samples each")
     for name in ("cleo", "dan"):
         engine.add(name, TEXT, WISH, n=SAMPLES, temperature=1.0, seed=SEED)
-    sequences = [f"{name}.{i}" for name in ("cleo", "dan") for i in range(SAMPLES)]
+    sequences = [f"{name}.{i}" for i in range(SAMPLES) for name in ("cleo", "dan")]
     yield L.predict(
         f"`cleo` and `dan` send the same prompt with the same seed. Each asks for {SAMPLES} answers"
         f" (`n={SAMPLES}`). How many different texts are there among these {2 * SAMPLES}?",

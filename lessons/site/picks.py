@@ -172,7 +172,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "kernel-ladder": Picks(
             "Why memory limits the speed of a decode, and five kernels, each better than the last.",
-            (1, 18),
+            (1, 20),
             "kernels",
             (
                 (
