@@ -7,6 +7,7 @@ from minivllm.lessons.shown.draws import (
     num_different,
     race_figure,
     ratio,
+    refuse_other_models,
     second_leads,
     shares,
     stays,
@@ -20,19 +21,16 @@ from minivllm.lessons.teacher.script import Script, Teacher, lesson
 TEXT = "The fox saw a small"
 SURE = "One morning Paul went to the river to"
 """A beginning after which one token is nearly certain."""
-ASKED = 20
+ASKED, DRAWS = 20, 100
 TEMPERATURES = (0.5, 1.0, 2.0)
-HOT = 2.0
 BELOW_OR_ABOVE = {"cold": "below 1", "t0": "below 1", "t2": "above 1"}
 """Requests at other temperatures."""
 TOP_K, TOP_P, MIN_P = 5, 0.65, 0.1
 FEW = 2
 SEED = 19
 """With it, neither the most likely token nor the one with the smallest random number wins."""
-DRAWS = 100
-WISH = 12
+WISH, SAMPLES = 12, 3
 TIGHT = 6  # blocks, too few for two answers
-SAMPLES = 3
 OPTIONS = {"num_blocks": 256, "max_num_seqs": 32, "explain_tokens": True}
 
 
@@ -41,7 +39,9 @@ OPTIONS = {"num_blocks": 256, "max_num_seqs": 32, "explain_tokens": True}
     needs=("batching", "copy-on-write", "preemption"),
 )  # fmt: skip
 def run(L: Teacher) -> Script:
-    yield from _greedy(L, _engine(L, "greedy sampling"))
+    greedy = _engine(L, "greedy sampling")
+    refuse_other_models(greedy)
+    yield from _greedy(L, greedy)
     yield from _temperature(L, _engine(L, "a temperature"))
     cuts = _engine(L, "top-k, top-p and min-p")
     yield from _cuts(L, cuts)
@@ -106,7 +106,7 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
         focus="choice",
     )
     yield L.predict(
-        f"Temperature {HOT:g} halves each logit. How many times as likely as `{names[1]}` is"
+        f"Temperature {TEMPERATURES[-1]:g} halves each logit. How many times as likely as `{names[1]}` is"
         f" `{names[0]}` then?",
         answer=lambda: ratio(hot, first.token_id, third.token_id),
         unit="time",

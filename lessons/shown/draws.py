@@ -3,14 +3,25 @@
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 
+from minivllm.errors import LessonError
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.text import visible
 
 
 def word(engine: LessonEngine, token_id: int) -> str:
     """A token's text without the space before it."""
     return visible(engine.fold.token_pieces[token_id].strip())
+
+
+def refuse_other_models(engine: LessonEngine) -> None:
+    """Raise `LessonError` unless it is the house model, whose probabilities the questions need."""
+    if engine.loaded.name != LESSON_MODEL:
+        raise LessonError(
+            f"This lesson's questions are about probabilities of the model {LESSON_MODEL!r}:"
+            " leave --model out."
+        )
 
 
 def explained(engine: LessonEngine, request_id: str) -> ev.TokenExplained:
