@@ -106,8 +106,8 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
         focus="choice",
     )
     yield L.predict(
-        f"Temperature {TEMPERATURES[-1]:g} halves each logit. How many times as likely as `{names[1]}` is"
-        f" `{names[0]}` then?",
+        f"Temperature {TEMPERATURES[-1]:g} halves each logit. How many times as likely is"
+        f" `{names[0]}` as `{names[1]}` then?",
         answer=lambda: ratio(hot, first.token_id, third.token_id),
         unit="time",
         tolerance=0.1,
