@@ -51,6 +51,10 @@ LESSONS: Mapping[str, Learned] = MappingProxyType(
         "preemption": Learned(
             ("preempted", "victim", "tail latency"), ("token budget", "prefix", "free queue")
         ),
+        "sampling": Learned(
+            ("top-k", "top-p", "min-p", "seed"),
+            ("batch", "samples", "preempted"),
+        ),
         "serving": Learned(("TTFT", "ITL", "gauge"), ("preempted", "prefill", "decode")),
         "bytes": Learned(
             ("bandwidth", "scale", "quant", "int8"), ("weights", "KV cache", "preempted", "decode")
@@ -90,7 +94,7 @@ EXERCISES: Mapping[str, Learned] = MappingProxyType(
         "paged-attention": Learned((), ("log-sum-exp", "slot mapping", "flattened")),
         "paged-attention-triton": Learned((), ("online softmax", "tile", "block table")),
         "waste": Learned((), ("internal fragmentation", "ref_cnt", "prefix")),
-        "top-p": Learned((), ("token", "samples")),
+        "top-p": Learned((), ("top-p", "samples")),
         "stop-strings": Learned((), ("token", "TTFT")),
     }
 )

@@ -50,6 +50,9 @@ COURSE = (
         "copy-on-write: parallel samples and beams", "copy-on-write", ("blockmap", "inspector")
     ),
     Concept("preemption and tail latency", "preemption", ("timelines", "waiting")),
+    Concept(
+        "sampling: temperature, cuts, the draw, why this token", "sampling", ("choice", "finished")
+    ),
     Concept("serving: from a curl to events and metrics", "serving", ("eventlog", "timelines")),
     Concept(
         "weights and KV cache in fewer bits: scales, capacity and bandwidth",

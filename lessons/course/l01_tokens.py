@@ -1,17 +1,20 @@
 """Lesson 1: a tokenizer cuts text into tokens, and a model writes one token per step."""
 
 from minivllm.events import types as ev
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 TEXT = "Once there was a dragonfly named Olga"
 WANTED = 8
 SHOWN = 9
-"""The most tokens that a verdict lists."""
+"""The most tokens that a page lists."""
+RARE, LONG, SYLLABLES = "it is a rare word", "it is too long", "tokens are syllables"
 
 
 @lesson(1, "tokens", "Tokens, and the loop that writes one at a time", minutes=7, pages=16)
 def run(L: Teacher) -> Script:
     engine = L.engine(
+        "one token after another",
         num_blocks=32,
         block_size=16,
         max_num_batched_tokens=64,
@@ -29,21 +32,19 @@ def run(L: Teacher) -> Script:
         focus="slots",
     )
     yield L.predict(
-        f"The prompt is `{TEXT}`: {words} words, {characters} characters. How many tokens does"
-        " this model's tokenizer make of it?",
-        answer=lambda: len(pieces),
-        unit="token",
+        f"`{TEXT}` is {words} words, {characters} characters and {len(pieces)} tokens:"
+        f" {_shown(pieces)} `everybody` has as many letters as `dragonfly`, and is one token. Why"
+        " is `dragonfly` cut?",
+        answer=lambda: RARE if _is_one_token(engine, "everybody") else LONG,
+        choices=(RARE, LONG, SYLLABLES),
         why={
-            words: (
-                "A word is often one token, but not always: the pieces were learned from text, not"
-                " taken from a dictionary."
-            ),
-            characters: (
-                "That would be one token per character. A tokenizer merges frequent letter"
-                " sequences, so most tokens cover several characters."
-            ),
+            LONG: "A token can be long: `everybody` is one.",
+            SYLLABLES: "The pieces are not syllables: they were learned from text.",
         },
-        because=lambda: f"The tokens are {_shown(pieces)}",
+        because=(
+            "A tokenizer merges letters that were often together in its training text. A frequent"
+            " word becomes one token; a rare one stays in pieces."
+        ),
     )
     L.check("joined together, the tokens are the text again", "".join(pieces) == TEXT)
     engine.add("ada", TEXT, max_tokens=WANTED)
@@ -156,6 +157,10 @@ def _shown(pieces: list[str]) -> str:
     return " ".join(f"`{piece}`" for piece in pieces[:SHOWN]) + (
         " and so on." if len(pieces) > SHOWN else "."
     )
+
+
+def _is_one_token(engine: LessonEngine, word: str) -> bool:
+    return len(engine.pieces(f" {word}")) == 1
 
 
 def _short(text: str) -> str:

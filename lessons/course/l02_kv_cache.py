@@ -137,9 +137,9 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
         engine.loaded.dtype.itemsize,
     )
     yield L.predict(
-        f"This model has {layers} layers with {heads} key/value heads each. A head has {size}"
-        f" numbers, and a number takes {width} bytes. How many bytes does one token take in the"
-        " cache?",
+        f"Each of the {layers} layers runs attention {heads} times side by side, in **key/value"
+        f" heads**. In each head, a token has a key of {size} numbers and a value of {size}; a"
+        f" number takes {width} bytes. How many bytes does one token take in the cache?",
         answer=lambda: engine.bytes_per_token,
         unit="byte",
         why={

@@ -25,7 +25,7 @@ MEMORY = {
     "naive-serving",
     "Naive serving: reserved, wasted, fragmented",
     minutes=9,
-    pages=17,
+    pages=19,
     needs=("kv-cache",),
 )
 def run(L: Teacher) -> Script:
@@ -175,6 +175,29 @@ def run(L: Teacher) -> Script:
         f"{lost:.0%} of the allocated slots were empty without paging, {kept:.0%} with it",
         kept < lost / 2,
     )
+    single, plain = (
+        L.engine(f"one request, {name}", kv_cache_allocator=name, **MEMORY)
+        for name in ("contiguous", "paged")
+    )
+    L.show(paged)
+    yield L.predict(
+        "And if ada is the only user? She asks one engine that reserves memory and one with paging."
+        " How many steps does paging save her?",
+        before=lambda: [_alone(engine) for engine in (single, plain)],
+        answer=lambda: single.fold.step - plain.fold.step,
+        unit="step",
+        why={
+            naive.fold.step - paged.fold.step: (
+                "That was saved by running more requests together, and she is alone."
+            ),
+            1: "She gets one token per step either way.",
+        },
+        otherwise="She gets one token per step either way.",
+        because=(
+            "Paging makes no request faster. It makes room for more of them, so the gain is"
+            " throughput under load."
+        ),
+    )
     yield L.say(
         "The same answers from the same memory, in fewer steps. The paper that introduced paging"
         " measured servers that used only 20 to 38% of their KV memory for tokens. The next lesson"
@@ -184,6 +207,11 @@ def run(L: Teacher) -> Script:
 
 def _ask(engine: LessonEngine, name: str) -> None:
     engine.add(name, engine.tokens(STORIES[name], PROMPT), max_tokens=WANTED)
+
+
+def _alone(engine: LessonEngine) -> None:
+    _ask(engine, "ada")
+    engine.run()
 
 
 def _are_neighbours(table: list[int]) -> bool:

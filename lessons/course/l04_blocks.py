@@ -12,6 +12,7 @@ WISH = 10
 @lesson(4, "block-tables", "Blocks and block tables", minutes=9, pages=17, needs=("naive-serving",))
 def run(L: Teacher) -> Script:
     engine = L.engine(
+        f"blocks of {SIZE} tokens",
         num_blocks=12,
         block_size=SIZE,
         max_num_batched_tokens=64,

@@ -17,7 +17,7 @@ ROOM = 64
     "token-budget",
     "The token budget, prefill and decode, chunked prefill",
     minutes=9,
-    pages=21,
+    pages=23,
     needs=("one-pass",),
 )
 def run(L: Teacher) -> Script:
@@ -96,10 +96,30 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
     engine.run()
     most = max(work_per_step(engine))
     L.check(f"no step held more than {BUDGET} tokens", most <= BUDGET)
+    yield from _budget_and_context(L, engine)
     yield L.say(
         "No request had to pause for the long prompt. Before chunked prefill, a prompt had to go"
         " through whole: `enable_chunked_prefill=False`. Then a step must be able to hold the"
         " longest prompt, so the budget must be large. Let us watch that."
+    )
+
+
+def _budget_and_context(L: Teacher, engine: LessonEngine) -> Script:
+    context = max(_contexts(engine))
+    yield L.predict(
+        f"In the last step that ada, bob and diary shared, they had {context} tokens together, all"
+        " in the cache but the newest of each. How many tokens of the budget did this step use?",
+        answer=lambda: _work_with_context(engine, context),
+        unit="token",
+        why={
+            context: (
+                "The budget limits the tokens **computed** in a step, and not those that it looks"
+                " back at. The context needs blocks, not budget."
+            ),
+            BUDGET: "Nothing else was there to compute.",
+        },
+        otherwise="Each of the three computes its newest token only.",
+        because="One for each. `max_num_batched_tokens` does not limit how long contexts are.",
     )
 
 
@@ -236,6 +256,26 @@ def _one_rule(L: Teacher, engine: LessonEngine) -> Script:
         " while it runs. Most of the work on a long prompt can be saved if another request has"
         " sent the same text before. That is the next lesson."
     )
+
+
+def _contexts(engine: LessonEngine) -> list[int]:
+    """For each step: how many tokens its decodes can look back at, if three run; otherwise 0."""
+    return [sum(found) if len(found) == 3 else 0 for found in _decodes(engine).values()]
+
+
+def _work_with_context(engine: LessonEngine, context: int) -> int:
+    """How many tokens were computed in the step with this context."""
+    step = next(at for at, found in _decodes(engine).items() if sum(found) == context)
+    return work_per_step(engine)[step - 1]
+
+
+def _decodes(engine: LessonEngine) -> dict[int, list[int]]:
+    """Step -> for each sequence that decoded in it, its number of tokens."""
+    found: dict[int, list[int]] = {}
+    for event in engine.events_of(ev.StepScheduled):
+        if event.kind == "decode":
+            found.setdefault(event.step, []).append(event.num_computed_tokens + event.num_tokens)
+    return found
 
 
 def _engine(L: Teacher, name: str, budget: int, **options: object) -> LessonEngine:

@@ -18,7 +18,7 @@ SHARED_BLOCKS = SHARED // SIZE
     "prefix-sharing",
     "Prefix sharing: the hash chain, freeing and evicting",
     minutes=11,
-    pages=25,
+    pages=27,
     needs=("block-tables",),
 )
 def run(L: Teacher) -> Script:
@@ -201,6 +201,7 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
         ),
     )
     engine.run()
+    yield from _no_answers_in_the_cache(L, engine)
     engine.add("spy", _prompt(engine, " A block is"), max_tokens=2, cache_salt="another company")
     engine.step()
     L.check(
@@ -213,6 +214,25 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
         " first block and, through the chain, into all the others. `spy` sent exactly ada's"
         " prompt, with another salt.",
         focus="eventlog",
+    )
+
+
+def _no_answers_in_the_cache(L: Teacher, engine: LessonEngine) -> Script:
+    """finn has just been served."""
+    engine.add("gil", engine.tokens(RULES, SHARED), max_tokens=2)
+    yield L.predict(
+        "`gil` sends exactly finn's request, and finn's answer of 2 tokens was written a moment"
+        " ago. How many tokens of gil's answer come out of the cache?",
+        before=engine.run,
+        answer=lambda: 2 - len(engine.output_tokens("gil")),
+        focus="finished",
+        unit="token",
+        why={
+            2: "The cache keeps keys and values of tokens. It keeps no answers.",
+            1: "Each token of an answer is sampled anew.",
+        },
+        otherwise="Each token of an answer is sampled anew.",
+        because="A prefix cache is not a response cache: it saves the prefill, and never a decode.",
     )
 
 

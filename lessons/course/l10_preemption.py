@@ -212,15 +212,23 @@ def _fewer_slots_or_blocks(L: Teacher, engine: LessonEngine) -> Script:
     L.check("with two slots no request was preempted", not careful.events_of(ev.RequestPreempted))
     tight = _engine(L, f"{BLOCKS - 2} blocks", BLOCKS - 2)
     yield L.predict(
-        f"And the other way: 3 slots, but {BLOCKS - 2} blocks instead of {BLOCKS}. How many"
-        " preemptions are there now, instead of one?",
+        f"And the other way: 3 slots, but {BLOCKS - 2} blocks instead of {BLOCKS}. One request"
+        f" alone needs {FULL_NEED} in the end. How many preemptions are there?",
         before=tight.run,
-        answer=lambda: tight.fold.counters.num_preemptions,
+        answer=lambda: (
+            "more than one" if tight.fold.counters.num_preemptions > 1 else "one, as before"
+        ),
+        choices=("none", "one, as before", "more than one"),
         focus="step_history",
-        why={1: "With two blocks fewer, one victim is not enough."},
-        otherwise="Fewer blocks mean more victims, and each must wait until all of its tokens fit.",
+        why={
+            "none": f"Three slots are full, and even two requests need {2 * FULL_NEED} blocks.",
+            "one, as before": (
+                f"One victim leaves two requests, which need {2 * FULL_NEED} blocks in the end."
+            ),
+        },
         because=lambda: (
-            f"The longest gap is {max(gap for name in PEOPLE for gap in gaps(tight, name))} steps."
+            f"There are {tight.fold.counters.num_preemptions}, and the longest gap is"
+            f" {max(gap for name in PEOPLE for gap in gaps(tight, name))} steps."
             " If the counter of preemptions rises: fewer slots, shorter limits, or more memory."
         ),
     )

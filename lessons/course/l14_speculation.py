@@ -41,7 +41,7 @@ def run(L: Teacher) -> Script:
         "A decode reads all weights for one token, and the arithmetic is nearly idle (lesson 13)."
         " A prompt is faster, because many of its tokens go through the model together. Could an"
         " answer do that? Each of its tokens depends on the one before, so the next ones are not"
-        " known. But one can **guess** them.",
+        " known. But they can be **guessed**.",
         focus="step_history",
     )
     yield L.say(

@@ -322,8 +322,8 @@ def _rolling_back(L: Teacher, engine: LessonEngine) -> Script:
         },
         otherwise="All that it has read behind the common part.",
         because=(
-            "So nobody has to tell a grammar what was rejected or preempted: before each mask, it"
-            " compares."
+            "So the engine reports neither rejections nor preemptions to the grammar: before each"
+            " mask, it compares."
         ),
     )
 

@@ -11,6 +11,10 @@ from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 ONLY_HERE = ("kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants")
 """Options that vLLM does not have. The others are arguments of its engine or fields of a config."""
+ASKED = ("max_num_seqs", "enable_prefix_caching", "max_num_batched_tokens", "batching")
+GPU, MODEL, ALLOWED = 24, 16, 0.9
+"""Gigabytes of a GPU and of a model of 8 billion weights in bfloat16; and the share to use."""
+CHAT = 300
 SIZE = 16
 MEMORY_BLOCKS = 40
 PROMPT = 100
@@ -18,7 +22,7 @@ COMPUTED, LEFT = 12, 4
 HEADS, GPUS = 8, 4
 
 
-@lesson(16, "way-to-vllm", "The way to vLLM", minutes=10, pages=23, needs=("serving", "grammar"))
+@lesson(16, "way-to-vllm", "The way to vLLM", minutes=10, pages=25, needs=("serving", "grammar"))
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(
@@ -47,21 +51,19 @@ def _the_same_names(L: Teacher) -> Script:
     )
     L.check("every option that is listed as only here exists", set(ONLY_HERE) <= set(names))
     yield L.predict(
-        f"Options first. `EngineConfig` has {len(names)} options. How many of them exist only"
-        " here, not in vLLM?",
-        answer=lambda: len(set(names) & set(ONLY_HERE)),
-        unit="option",
-        tolerance=0.2,
+        f"Options first. `EngineConfig` has {len(names)} options, and {len(ONLY_HERE)} of them are"
+        " not vLLM's. Which of these is one of the"
+        f" {len(ONLY_HERE)}?",
+        answer=lambda: next(name for name in ASKED if name in ONLY_HERE),
+        choices=ASKED,
         why={
-            0: (
-                "We kept the old ways of batching and allocating, for comparison: vLLM has no"
-                " static batching, for example."
-            )
+            "max_num_seqs": "That is the number of batch slots, in vLLM as here.",
+            "enable_prefix_caching": "vLLM has the same prefix cache, and can turn it off.",
+            "max_num_batched_tokens": "That is the token budget, in vLLM as here.",
         },
-        otherwise="Which options did the lessons use only to show the old ways?",
         because=(
-            f"{', '.join(f'`{name}`' for name in ONLY_HERE)}: the old ways, and a self-check. The"
-            " others are vLLM's."
+            f"{', '.join(f'`{name}`' for name in ONLY_HERE)}: the old ways, to compare with, and a"
+            " self-check."
         ),
     )
     from minivllm import LLM, SamplingParams
@@ -83,8 +85,24 @@ def _the_same_names(L: Teacher) -> Script:
 
 def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script:
     yield L.predict(
-        "On a GPU, weights, activations and KV cache share what `gpu_memory_utilization` allows."
-        f" Here the cache gets room for {MEMORY_BLOCKS} and a half blocks of {SIZE} tokens,"
+        f"A GPU has {GPU} GB. The weights of the model take {MODEL} GB, and"
+        f" `gpu_memory_utilization` is {ALLOWED}: the engine may use that share of the GPU. How"
+        " many GB are left for activations and the KV cache?",
+        answer=lambda: ALLOWED * GPU - MODEL,
+        tolerance=0.02,
+        why={
+            ALLOWED * GPU: (
+                "Some articles say that it is the share for the KV cache. It is the share for"
+                " **everything**, and the weights come first."
+            ),
+            GPU - MODEL: f"Only {ALLOWED:.0%} of the {GPU} GB may be used.",
+            ALLOWED * (GPU - MODEL): "It is a share of the whole GPU, not of what is left.",
+        },
+        otherwise=f"{ALLOWED} times {GPU} GB, minus the weights.",
+        because="What is left is cut into blocks when the engine starts.",
+    )
+    yield L.predict(
+        f"Here the cache gets room for {MEMORY_BLOCKS} and a half blocks of {SIZE} tokens,"
         f" {per_block:,} bytes each. 8 users send {PROMPT} tokens each. How many run after the"
         " first step?",
         before=lambda: _eight_come(engine),
@@ -229,7 +247,7 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
         " to CPU memory and to disk. All of it uses blocks with hashes, which you know."
     )
     yield L.say(
-        "**Other models**: over a hundred architectures, weights in FP8 and AWQ, LoRA adapters,"
+        "**Other models**: hundreds of architectures, weights in FP8 and AWQ, LoRA adapters,"
         " images and sound, answers that follow a grammar. **Speed**: compiled models,"
         " FlashAttention, a scheduler that plans the next step while this one runs"
         " (`async_scheduler.py`). None of it changes what a step is."
@@ -238,19 +256,18 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
 
 def _the_same_default(L: Teacher) -> Script:
     yield L.predict(
-        "And what is the same? Start both without options, on the same machine. How many tokens"
-        " does a block hold by default in both?",
-        answer=lambda: EngineConfig().block_size,
-        unit="token",
+        "And what is the same? Start both without options, on the same machine: a block holds"
+        f" {EngineConfig().block_size} tokens in both. How many blocks does a chat of {CHAT:,}"
+        " tokens take in both?",
+        answer=lambda: _blocks_of_a_chat(L),
+        unit="block",
         why={
-            4: "These lessons used 4, so that blocks fill quickly.",
-            1: "Then block tables would be as long as the texts.",
-            256: "Then much of a last block would be empty.",
+            CHAT // EngineConfig().block_size: "The last tokens need a block, too.",
+            CHAT: "A block is not a token.",
+            CHAT // 4: "These lessons used blocks of 4, so that they fill quickly.",
         },
-        otherwise="Large enough for a kernel, small enough to waste little.",
-        because=(
-            "On most GPUs it is vLLM's default as well; some attention kernels need larger blocks."
-        ),
+        otherwise="Divide, and round up.",
+        because="So what you know about a chat's memory here is true there.",
     )
     yield L.say(
         "A first evening with vLLM: run `vllm serve` with a small model, and beside it `minivllm"
@@ -259,6 +276,13 @@ def _the_same_default(L: Teacher) -> Script:
         " `vllm/v1/core/sched/scheduler.py`. You have read it before.",
         focus="step_history",
     )
+
+
+def _blocks_of_a_chat(L: Teacher) -> int:
+    engine = L.engine("the default block size", num_blocks=32, block_size=EngineConfig().block_size)
+    engine.add("chat", engine.tokens(DIARY, PROMPT) * (CHAT // PROMPT), max_tokens=2)
+    engine.step()
+    return len(engine.table("chat"))
 
 
 def _eight_come(engine: LessonEngine) -> None:

@@ -16,7 +16,7 @@ MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefi
     needs=("block-tables",), watches_kernels=True, track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
-    engine = L.engine(**MEMORY)
+    engine = L.engine("blocks out of order", **MEMORY)
     # Two earlier requests ended one after the other. So the free queue is no longer in order, and
     # neither is the next block table.
     prompt = engine.tokens(DIARY, PROMPT)
@@ -62,16 +62,15 @@ def run(L: Teacher) -> Script:
     trace = engine.events_of(ev.KernelTraced)[-1]
     programs = trace.programs
     yield L.predict(
-        "A kernel runs as many **programs** in parallel: copies of one function, each with its own"
-        " part of the work. In this model"
+        "A kernel runs as many **programs** in parallel: copies of one function. Here"
         f" {config.num_attention_heads} query heads share {config.num_key_value_heads} key/value"
-        " heads. How many programs does this kernel run for ada in one layer?",
+        " heads. No key may be loaded twice, so query heads that share keys share a program. How"
+        " many programs run for ada in one layer?",
         answer=lambda: len(programs),
         unit="program",
         why={
             config.num_attention_heads: (
-                "Query heads of one group read the same keys. One program serves the whole group,"
-                " so that it loads the keys only once."
+                "Then each query head of a group would load the same keys again."
             ),
             1: "Heads are independent of each other, so they can run in parallel.",
             config.num_hidden_layers: (

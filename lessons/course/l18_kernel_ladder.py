@@ -30,11 +30,11 @@ BATCH = 512
 
 
 @lesson(
-    18, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=30,
+    18, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=32,
     needs=("paged-attention", "batching"), watches_kernels=True, track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
-    engine = L.engine(num_blocks=24, block_size=16, max_num_seqs=2)
+    engine = L.engine("one user", num_blocks=24, block_size=16, max_num_seqs=2)
     engine.add("ada", engine.tokens(DIARY, 40), max_tokens=12)
     engine.step(2)
     is_live = triton_is_here()
@@ -102,11 +102,16 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
             " token."
         ),
         because=(
-            "No kernel can be faster. Decoding is **memory-bandwidth-bound**: the speed of memory"
-            " is the limit, not arithmetic. Lessons 2 and 3 were about its size."
+            "No kernel can be faster. Decoding is **memory-bandwidth-bound**: the limit is the"
+            " speed of memory, its **bandwidth**. How much fits, its **capacity**, was the subject"
+            " of the lessons on the KV cache."
         ),
     )
-    balance = H100.operations_per_byte
+    yield from _larger_batches(L, engine)
+
+
+def _larger_batches(L: Teacher, engine: LessonEngine) -> Script:
+    weights, balance = weights_per_pass(engine.loaded.config), H100.operations_per_byte
     yield L.say(
         f"How idle is its arithmetic meanwhile? It could do {H100.operations_per_second / 1e12:.0f}"
         f" trillion operations per second: **{balance:.0f} for each byte that it moves**. With a"
@@ -132,6 +137,25 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
         ),
     )
     yield _roofline(L, engine)
+    yield L.predict(
+        f"And a still larger batch? Take {2 * BATCH:,} decodes in place of {BATCH}, and count only"
+        " the work with the weights. How many times as long does a step take?",
+        answer=lambda: _seconds(2 * BATCH, weights) / _seconds(BATCH, weights),
+        unit="time",
+        tolerance=0.05,
+        why={
+            1: (
+                "A larger batch is nearly free only on the slope. Here arithmetic is the limit, and"
+                " there is twice as much of it."
+            )
+        },
+        otherwise="Both points are on the flat part, where arithmetic is the limit.",
+        because="From the corner of the roofline on, more sequences in a batch only wait longer.",
+    )
+    L.check(
+        "from 64 to 128 decodes, that part of a step takes no longer",
+        _seconds(128, weights) == _seconds(64, weights),
+    )
     L.check(
         f"one sequence uses {operations_per_byte(1, BF16) / balance:.1%} of the arithmetic",
         operations_per_byte(1, BF16) < balance / 100,
@@ -155,6 +179,12 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
     )
 
 
+def _seconds(num_sequences: int, weights: int) -> float:
+    """The shortest time for the work of one decode step with the weights, on the data sheet."""
+    moving = BF16 * weights / H100.bytes_per_second
+    return max(moving, 2 * num_sequences * weights / H100.operations_per_second)
+
+
 def _roofline(L: Teacher, engine: LessonEngine) -> Say:
     """This lesson's own two steps, on the bound that the data sheet allows."""
     prompt, decode = (event.num_tokens for event in engine.events_of(ev.StepScheduled))
@@ -164,9 +194,11 @@ def _roofline(L: Teacher, engine: LessonEngine) -> Say:
         "b": operations_per_byte(BATCH, BF16),
     }
     return L.say(
-        f"The **roofline** of an {H100.name}, computed from its data sheet: no step is above it."
-        f" `d` is ada's decode, `p` the step with her prompt of {prompt} tokens, `b` a batch of"
-        f" {BATCH} decodes. On the slope, memory is the limit; on the flat part, arithmetic.",
+        f"The **roofline** of an {H100.name}, from its data sheet. On the slope a step is memory-"
+        "bandwidth-bound: `d`, ada's decode, and `p`, the **prefill** of her"
+        f" {prompt} tokens. On the flat part it is compute-bound: `b`, {BATCH} decodes in a batch,"
+        f" or a prefill of {BATCH} tokens. So prefill is usually compute-bound, and decode"
+        " memory-bound.",
         figure=roofline(
             H100,
             [

@@ -169,7 +169,8 @@ def _misconceptions(question: Predict, truth: Answer) -> list[str]:
         f"- **{to_markdown(question.shown(given))}**: {to_markdown(why)}" for given, why in wrong
     ]
     if question.otherwise:
-        lines.append(f"- **another number**: {to_markdown(question.otherwise)}")
+        other = "another answer" if question.choices else "another number"
+        lines.append(f"- **{other}**: {to_markdown(question.otherwise)}")
     return ["If you expected\n", "\n".join(lines) + "\n"] if lines else []
 
 

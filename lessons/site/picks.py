@@ -119,7 +119,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "token-budget": Picks(
             "One budget per step for prompts and answers; a long prompt runs in chunks.",
-            (4, 6, 9, 12, 15),
+            (4, 6, 11, 14, 17),
             "scheduler",
             (
                 (
@@ -134,7 +134,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "prefix-sharing": Picks(
             "How the engine finds a prefix that it has seen before; a freed block stays cached.",
-            (3, 6, 10, 14, 18),
+            (3, 6, 10, 14, 20),
             "prefix-cache",
             (
                 ("minivllm/core/block_math.py#hash_block_tokens", "the hash of a block"),
@@ -191,7 +191,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "kernel-ladder": Picks(
             "Why memory limits the speed of a decode, and five kernels, each better than the last.",
-            (1, 18),
+            (1, 20),
             "kernels",
             (
                 (
@@ -264,7 +264,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "way-to-vllm": Picks(
             "Which names and options are vLLM's, and what vLLM has in addition.",
-            (6, 11, 14, 22),
+            (8, 13, 16, 24),
             "scheduler",
             (
                 ("minivllm/config.py#EngineConfig", "the options, under vLLM's names"),
@@ -273,6 +273,20 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                     "minivllm/core/scheduler.py#Scheduler.schedule",
                     "the rule that schedules only what is not computed yet",
                 ),
+            ),
+        ),
+        "sampling": Picks(
+            "Temperature, top-k, top-p, min-p and the draw; why a seed gives the same token again.",
+            (1, 6, 18, 21, 27),
+            "sampling",
+            (
+                (
+                    "minivllm/runtime/sampling/logits_processors.py#to_weights",
+                    "temperature, then the cuts",
+                ),
+                ("minivllm/runtime/sampling/rng.py#exponentials", "a random number per token"),
+                ("minivllm/runtime/sampling/sampler.py#Sampler", "the race"),
+                ("minivllm/runtime/sampling/explanation.py#explain", "why this token"),
             ),
         ),
     }
