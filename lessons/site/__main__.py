@@ -14,9 +14,10 @@ from minivllm.lessons.site.exercise_page import exercise_page
 from minivllm.lessons.site.exercise_page import page_name as exercise_file
 from minivllm.lessons.site.indexes import exercises_index, lessons_index
 from minivllm.lessons.site.lesson_page import lesson_page
+from minivllm.lessons.site.teacher_pages import course_page, misconceptions_page
 from minivllm.lessons.teacher.script import Lesson
 
-TUTORIAL, EXERCISES, PICTURES = "tutorial", "exercises", "assets/lessons"
+TUTORIAL, EXERCISES, TEACH, PICTURES = "tutorial", "exercises", "teach", "assets/lessons"
 
 
 def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
@@ -30,8 +31,14 @@ def other_pages() -> dict[str, str]:
     return {
         f"{TUTORIAL}/index.md": lessons_index(),
         f"{EXERCISES}/index.md": exercises_index(),
+        f"{TEACH}/course.md": course_page(),
         **{f"{EXERCISES}/{exercise_file(one)}": exercise_page(one) for one in exercises()},
     }
+
+
+def slow_pages() -> dict[str, str]:
+    """Pages that need every lesson to be played."""
+    return {f"{TEACH}/misconceptions.md": misconceptions_page()}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -59,7 +66,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _write(folder: Path, chosen: list[Lesson], *, all_of_it: bool) -> None:
     written = set()
-    made = (other_pages() if all_of_it else {}, *map(pages_of_lesson, chosen))
+    others = {**other_pages(), **slow_pages()} if all_of_it else {}
+    made = (others, *map(pages_of_lesson, chosen))
     for pages in made:
         for name, content in pages.items():
             path = folder / name

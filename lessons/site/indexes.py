@@ -171,5 +171,5 @@ The solution is the engine's own source, which is in this repository. Whether yo
 up to you. Hints are
 counted, but they cost nothing.
 
-For teachers: [grading a class, and what the limits prevent](../teach.md).
+For teachers: [grading a class, and what the limits prevent](../teach/grading.md).
 """

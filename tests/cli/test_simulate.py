@@ -41,6 +41,23 @@ def test_every_combination_of_listed_options_has_a_row(capsys):
     assert len({one["total_input_tokens"] for one in result["configurations"]}) == 1
 
 
+def test_paging_and_continuous_batching_are_rows_of_one_table_and_each_helps(capsys):
+    both = "--batching static,continuous --kv-cache-allocator contiguous,paged --max-model-len 2048"
+    crowd = "--requests 200 --rate inf --length-distribution lognormal"
+    room = "--num-gpu-blocks-override 576"
+    result, _ = answer(capsys, *both.split(), *crowd.split(), *room.split())
+    rows = {(one["batching"], one["kv_cache_allocator"]): one for one in result["configurations"]}
+    speed = {key: one["output_throughput"] for key, one in rows.items()}
+    neither, each = (
+        speed["static", "contiguous"],
+        (("static", "paged"), ("continuous", "contiguous")),
+    )
+    assert all(1.2 * neither < speed[one] < speed["continuous", "paged"] / 1.2 for one in each)
+    # 576 blocks of 16 tokens hold four reservations of 2,048.
+    assert rows["continuous", "contiguous"]["running_mean"] <= 4
+    assert len({one["total_output_tokens"] for one in rows.values()}) == 1
+
+
 def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path):
     file = tmp_path / "sim.jsonl"
     result, shown = answer(capsys, *SMALL, "--record", str(file))
@@ -75,6 +92,7 @@ def test_a_file_of_arrivals_sets_the_requests_and_their_times(capsys, tmp_path):
         ("--step-times nowhere.json", "nowhere.json cannot be read"),
         ("--arrival poisson --burstiness 0.5", "A Poisson process has a burstiness of 1"),
         ("--record x.jsonl --replicas 1,2", "--record needs a single configuration"),
+        ("--kv-cache-allocator contiguous --enable-prefix-caching", "cannot share blocks"),
         ("--no-enable-chunked-prefill", "one step must hold the longest prompt"),
     ],
 )

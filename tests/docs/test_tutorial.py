@@ -14,13 +14,19 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.checker.holes import find_holes, stub
-from minivllm.lessons.course.library import lessons
+from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.site import lesson_page as module
-from minivllm.lessons.site.__main__ import other_pages
+from minivllm.lessons.site.__main__ import other_pages, slow_pages
 from minivllm.lessons.site.lesson_page import lesson_page
 from minivllm.lessons.site.markdown import to_markdown
 from minivllm.lessons.site.picks import PICKS
 from minivllm.lessons.site.pictures import draw
+from minivllm.lessons.site.teacher_pages import (
+    exercise_misconceptions,
+    lesson_misconceptions,
+    lessons_by_week,
+)
+from minivllm.lessons.teacher.lesson_engine import ModelShelf
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MADE_BY = "made by: python -m minivllm.lessons.site docs"
@@ -60,6 +66,26 @@ def test_the_pictures_of_every_other_lesson_are_those_of_today(lesson):
 @pytest.mark.parametrize("name", other_pages())
 def test_the_lists_and_the_exercises_are_those_of_today(name):
     assert (DOCS / name).read_text(encoding="utf-8") == other_pages()[name], MADE_BY
+
+
+def test_the_course_has_every_lesson_in_one_week_and_no_week_without_a_lesson():
+    weeks = [[one.name for one in taught] for _, taught in lessons_by_week()]
+    assert sorted(name for week in weeks for name in week) == sorted(one.name for one in lessons())
+    assert all(weeks)
+
+
+def test_the_misconceptions_page_has_what_exercises_and_lessons_answer_today():
+    page = (DOCS / "teach/misconceptions.md").read_text(encoding="utf-8")
+    blocks = lesson_misconceptions(find_lesson("block-tables"), ModelShelf())
+    assert "A block is not a token" in blocks and blocks in page, MADE_BY
+    behind = [one.name for one in exercises() if exercise_misconceptions(one) not in page]
+    assert behind == [], MADE_BY
+
+
+@pytest.mark.slow
+def test_the_whole_misconceptions_page_is_that_of_today():
+    for name, text in slow_pages().items():
+        assert (DOCS / name).read_text(encoding="utf-8") == text, MADE_BY
 
 
 def test_no_page_or_picture_remains_of_a_removed_lesson_or_exercise():

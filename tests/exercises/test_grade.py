@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,14 @@ def submissions(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(submissions, tmp_path):
+def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(
+    submissions, tmp_path, capsys
+):
     out = tmp_path / "out"  # created by the command
     options = ["--csv", str(out / "grades.csv"), "--json", str(out / "json"), "--secret", "s"]
     assert main([*GRADE, str(submissions), *options]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(r"Graded 5 students in 1 exercise: 1 of 5 passed, in \d+ s\.", last)
     rows = {row["student"]: row for row in csv.DictReader((out / "grades.csv").open())}
     assert {name: row["status"] for name, row in rows.items()} == {
         "ada": "pass", "ben": "fail", "'=cmd": "fail", "dan": "error", "eve": "error",

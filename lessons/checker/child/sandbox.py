@@ -3,7 +3,7 @@
 The session asks the child case by case and kills it if it misbehaves. The child gets a scratch
 folder, an empty environment and limits (see `worker`); the session measures wall-clock time. With a
 working `bubblewrap`, the child has no network and can write only to its scratch folder (`walls`).
-docs/teach.md lists what the limits do not stop.
+docs/teach/grading.md lists what the limits do not stop.
 
 If the child dies, only the current behaviour fails: the next question starts a new child.
 """

@@ -6,6 +6,7 @@ Other users of a machine can see command lines, so the secret can also be an env
 import argparse
 import json
 import os
+import time
 from itertools import groupby
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def grade_all(args: argparse.Namespace) -> int:
     """Grade all submissions; return 0 if all pass, else 1."""
     from minivllm.lessons.checker import grade as grading
     from minivllm.lessons.checker import grade_formats as formats
-    from minivllm.text import clean
+    from minivllm.text import clean, plural
 
     chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
     for one in chosen:
@@ -61,7 +62,7 @@ def grade_all(args: argparse.Namespace) -> int:
     chosen = [one for one in chosen if not one.obstacle]
     alone = grading.is_one_submission(args.submissions, chosen)
     _make_room_for(args, alone)
-    grades = []
+    grades, began = [], time.monotonic()
     if complaint := walls.notice():
         note(f"minivllm: {complaint}")
     for one in grading.grade(args.submissions, chosen, args.secret):
@@ -76,6 +77,12 @@ def grade_all(args: argparse.Namespace) -> int:
         for student, own in groupby(grades, key=lambda one: one.student):
             path = args.json if alone else args.json / f"{student}.json"
             write_whole(path, json.dumps(formats.as_gradescope(list(own)), indent=1))
+    students = len({one.student for one in grades})
+    note(
+        f"Graded {plural(students, 'student')} in {plural(len(chosen), 'exercise')}:"
+        f" {sum(one.status == 'pass' for one in grades)} of {len(grades)} passed, in"
+        f" {time.monotonic() - began:.0f} s."
+    )
     return 0 if all(one.status == "pass" for one in grades) else 1
 
 

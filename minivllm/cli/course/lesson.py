@@ -47,6 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transcript", metavar="FILE", help="write the whole lesson into FILE, as Markdown"
     )
+    parser.add_argument(
+        "--save-answers",
+        metavar="FILE",
+        help="write your first answers in all lessons into FILE, to hand them in",
+    )
+    parser.add_argument(
+        "--class-answers",
+        metavar="DIR",
+        help="read the files of a class in DIR, and show the answers to each question (of LESSON)",
+    )
     parser.add_argument("--from", dest="first", type=int, metavar="N", help="begin at page N")
     parser.add_argument(
         "--model",
@@ -58,6 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.save_answers is not None or args.class_answers is not None:
+        return _answers(args)
     answers_itself = args.auto or args.transcript is not None
     if args.lesson == LIST or (args.lesson is None and (answers_itself or not terminal_attached())):
         _print_list(ascii=args.ascii)
@@ -98,6 +110,19 @@ def run(args: argparse.Namespace) -> int:
     finally:
         player.close()
     return 0
+
+
+def _answers(args: argparse.Namespace) -> int:
+    from minivllm.cli.course import class_answers
+
+    if args.save_answers is None:
+        return class_answers.show_class(args.class_answers, args.lesson, ascii=args.ascii)
+    if args.lesson is not None or args.class_answers is not None:
+        raise LessonError(
+            "--save-answers writes the answers of all lessons into one file: leave out LESSON and"
+            " --class-answers."
+        )
+    return class_answers.save(args.save_answers)
 
 
 def _say_what_is_recorded(lesson: Lesson, model: str) -> None:

@@ -15,7 +15,7 @@ from typing import get_args
 
 from minivllm.cli.options import ENGINE_HELP, speculative_config
 from minivllm.cli.recording import recording
-from minivllm.config import SchedulingPolicy
+from minivllm.config import Batching, KVCacheAllocator, SchedulingPolicy
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import add_json_argument, positive_int, request_rate
@@ -138,6 +138,12 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
     )
     policies = one_of(get_args(SchedulingPolicy))
     add("--scheduling-policy", policies, "fcfs", ENGINE_HELP["scheduling_policy"])
+    for name, known, default in (
+        ("batching", Batching, "continuous"),
+        ("kv_cache_allocator", KVCacheAllocator, "paged"),
+    ):
+        flag = f"--{name.replace('_', '-')}"
+        add(flag, one_of(get_args(known)), default, ENGINE_HELP[name])
     add("--max-num-batched-tokens", positive_int, 512, ENGINE_HELP["max_num_batched_tokens"])
     add("--max-num-seqs", positive_int, 16, ENGINE_HELP["max_num_seqs"])
     # This many blocks of SmolLM2-135M in float32 fit into 1 GiB, the engine's default on a CPU.
@@ -163,10 +169,10 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
         metavar="X",
         help=f"probability that a draft is right if those before it are{_MANY}",
     )
-    for name in ("enable_prefix_caching", "enable_chunked_prefill"):
+    for name, default in (("enable_prefix_caching", None), ("enable_chunked_prefill", True)):
         flag = f"--{name.replace('_', '-')}"
         group.add_argument(
-            flag, action=argparse.BooleanOptionalAction, default=True, help=ENGINE_HELP[name]
+            flag, action=argparse.BooleanOptionalAction, default=default, help=ENGINE_HELP[name]
         )
 
 

@@ -24,6 +24,8 @@ VARIED: Mapping[str, str] = MappingProxyType(
         "router": "router",
         "rate": "requests/s",
         "scheduling_policy": "policy",
+        "batching": "batching",
+        "kv_cache_allocator": "memory",
         "max_num_batched_tokens": "budget",
         "max_num_seqs": "slots",
         "num_gpu_blocks_override": "blocks",
@@ -84,13 +86,16 @@ def _variant(values: dict[str, object], common: Mapping[str, object], seed: int)
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     """Estimate the requests per second that keep the replicas busy for 80 % of the time, the
     default rate. The estimate assumes prompts and outputs of average length, full batches and no
-    cache hits.
+    cache hits. Static batches are never that full, so for them the rate is too high.
     """
     config = setup.config
     prompt = sum(one.prompt_tokens for one in crowd) / len(crowd)
     output = sum(one.output_tokens for one in crowd) / len(crowd)
-    room = config.num_gpu_blocks_override * config.block_size / (prompt + output)
-    slots = max(1, min(config.max_num_seqs, int(room), config.max_num_batched_tokens))
+    paged = config.kv_cache_allocator == "paged"
+    each = prompt + output if paged else config.max_model_len
+    room = config.num_gpu_blocks_override * config.block_size / each
+    seqs = 1 if config.batching == "sequential" else config.max_num_seqs
+    slots = max(1, min(seqs, int(room), config.max_num_batched_tokens))
     model = fit.model(config.max_num_batched_tokens)
     step = model.seconds(slots, slots, int(slots * (prompt + output / 2)))
     # Decodes come first; prompts get the rest of the budget.

@@ -58,6 +58,7 @@ _COLUMNS = (
     ("p99", "p99_ttft_ms", "{:,.0f}"),
     ("ITL p99", "p99_itl_ms", "{:,.0f}"),
     ("KV", "kv_use_mean", "{:.0%}"),
+    ("at once", "running_mean", "{:.1f}"),
     ("hits", "prefix_hit_rate", "{:.0%}"),
     ("preempted", "preemptions", "{:,}"),
     ("imbalance", "replica_imbalance", "{:.2f}"),

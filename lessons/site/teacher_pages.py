@@ -1,0 +1,161 @@
+"""Two pages for teachers: the course by week, and what students believe.
+
+A week ends with the lesson that `WEEKS` names, so a new lesson falls into a week by its number. The
+lessons on GPU kernels are the last week, whatever their numbers. The beliefs are those that lessons
+and checks answer: `why` of a question, and the files in `wrong/` of an exercise.
+"""
+
+from typing import NamedTuple
+
+from minivllm.lessons.checker.catalogue import Exercise, exercises
+from minivllm.lessons.checker.diagnosis import read_misconception
+from minivllm.lessons.course.library import find_lesson, lessons
+from minivllm.lessons.site.exercise_page import page_name as exercise_file
+from minivllm.lessons.site.lesson_page import link_to
+from minivllm.lessons.site.markdown import to_markdown
+from minivllm.lessons.site.picks import PICKS
+from minivllm.lessons.teacher.lesson_engine import ModelShelf
+from minivllm.lessons.teacher.questions import questions_of
+from minivllm.lessons.teacher.script import Lesson
+
+
+class Week(NamedTuple):
+    about: str
+    last: str
+    """Name of the last lesson of the week."""
+
+
+WEEKS = (
+    Week("Tokens, the KV cache, and what reserving memory costs", "naive-serving"),
+    Week("Blocks, and batches that change in every step", "batching"),
+    Week("One pass for many lengths, and one token budget for each step", "token-budget"),
+    Week("Prefix sharing, and copies when sharers write", "copy-on-write"),
+    Week("Too little memory, and serving", "serving"),
+    Week("Fewer bytes, more tokens for each step, grammar, and vLLM's source", "way-to-vllm"),
+)
+KERNELS = "Attention as a GPU kernel (optional; needs no GPU)"
+
+
+def lessons_by_week() -> list[tuple[str, list[Lesson]]]:
+    weeks: list[tuple[str, list[Lesson]]] = []
+    rest = [one for one in lessons() if not one.watches_kernels]
+    for week in WEEKS:
+        last = find_lesson(week.last).number
+        weeks.append((week.about, [one for one in rest if one.number <= last]))
+        rest = [one for one in rest if one.number > last]
+    kernels = [one for one in lessons() if one.watches_kernels]
+    return [*weeks, (KERNELS, [*rest, *kernels])]
+
+
+def course_page() -> str:
+    """docs/teach/course.md."""
+    parts = [_COURSE]
+    for number, (about, taught) in enumerate(lessons_by_week(), 1):
+        minutes = sum(one.minutes for one in taught)
+        own = [one for lesson in taught for one in _exercises_of(lesson)]
+        write = ", ".join(
+            f"[{one.name}](../exercises/{exercise_file(one)}) ({one.minutes})" for one in own
+        )
+        read = ", ".join(_numbered(lesson) for lesson in taught)
+        parts.append(f"| {number} | {about} | {read} ({minutes} min) | {write or 'none'} |\n")
+    parts.append(_GOALS)
+    for one in lessons():
+        needs = ", ".join(_numbered(find_lesson(name)) for name in one.needs) or "nothing"
+        own = ", ".join(exercise.name for exercise in _exercises_of(one)) or "none"
+        goal = PICKS[one.name].teaches
+        parts.append(
+            f"| {link_to(one, '../tutorial/')} | {goal} | {needs} | {one.minutes} | {own} |\n"
+        )
+    return "".join(parts)
+
+
+def _numbered(lesson: Lesson) -> str:
+    return f"[{lesson.number}](../tutorial/{lesson.number:02}-{lesson.name}.md)"
+
+
+def _exercises_of(lesson: Lesson) -> list[Exercise]:
+    return [one for one in exercises() if one.lesson == lesson.number]
+
+
+def misconceptions_page() -> str:
+    """docs/teach/misconceptions.md. Plays every lesson, which takes a minute or two."""
+    shelf = ModelShelf()
+    asked = [lesson_misconceptions(lesson, shelf) for lesson in lessons()]
+    found = [exercise_misconceptions(exercise) for exercise in exercises()]
+    return "\n".join([_BELIEFS, *asked, _WRONG, *found])
+
+
+def lesson_misconceptions(lesson: Lesson, shelf: ModelShelf) -> str:
+    parts = [f"### {link_to(lesson, '../tutorial/')}\n"]
+    for question in questions_of(lesson, shelf):
+        if not question.wrong_answers:
+            continue
+        parts.append(f"**{question.number}.** {to_markdown(question.asked.question)}\n")
+        rows = [f"- {to_markdown(question.right_answer)}: right"]
+        rows += [
+            f"- *{to_markdown(given)}*: {to_markdown(why)}" for given, why in question.wrong_answers
+        ]
+        parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def exercise_misconceptions(exercise: Exercise) -> str:
+    link = f"../exercises/{exercise_file(exercise)}"
+    rows = "".join(
+        f"- {to_markdown(one.sentence)} *{to_markdown(one.hint)}*\n"
+        for one in map(read_misconception, exercise.wrong_files)
+    )
+    return f"### [{exercise.title}]({link})\n\n{rows}"
+
+
+_COURSE = """\
+---
+description: A course of seven weeks, with goals and prerequisites for each lesson
+---
+
+# A course of seven weeks
+
+Students need Python (functions, classes, generators) and must have seen once what a transformer \
+is: tokens in, attention over earlier tokens, a distribution over the next token out. Torch is \
+needed only in a few exercises, a GPU in none.
+
+A week is one meeting of about 90 minutes with the lessons, in pairs, and the exercises as \
+homework. Minutes are estimates. For the first meeting, take [the three-hour lab](lab-3h.md) if \
+you have that long: it covers weeks 1 to 3 in short form.
+
+| week | about | lessons | exercises (minutes) |
+|---|---|---|---|
+"""
+_GOALS = """
+Give everybody the core exercises of a week, and the others to students who want more: the [list \
+of exercises](../exercises/index.md) has them in order. [Grading](grading.md) takes one command.
+
+## Goals and prerequisites
+
+After a lesson, a student can explain what the second column says, and can predict it on the engine.
+
+| lesson | goal | after | minutes | exercises |
+|---|---|---|---|---|
+"""
+_BELIEFS = """\
+---
+description: Wrong answers that students give, and the sentence that corrects each
+---
+
+# What students believe
+
+Every question of a lesson expects some wrong answers, and has a sentence for each. Every exercise \
+has a folder of wrong solutions, and names a student's mistake when the code behaves like one of \
+them. This page lists both. Read the part of your next meeting before it: these are the answers \
+that you will hear. [First answers of your class](grading.md#the-first-answers-of-a-class) shows \
+how many students gave which.
+
+It contains all answers, so do not hand it out.
+
+## In lessons
+"""
+_WRONG = """\
+## In exercises
+
+What the student believes, and *the hint that the check gives*.
+"""
