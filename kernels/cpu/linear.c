@@ -13,6 +13,8 @@
    multiplied where its weights are decoded, in the registers. Decoding bfloat16 is a shift, so that
    is done in the registers for any number of rows.
 
+   linear_rounded multiplies bfloat16 by bfloat16, on some processors in pairs (linear_pairs.h).
+
    Each output is summed from the first input to the last, one multiply_add at a time, for any
    number of rows and threads, and for any format. So a row's result is the same in any batch, and
    with stored weights as with their float32 values, bit for bit. */

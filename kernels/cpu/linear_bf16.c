@@ -159,7 +159,8 @@ static void multiply_tiles(const void *job, int64_t item) {
 static void multiply_with_amx(struct product p, int64_t num_threads) {
     int64_t num_tiles = divide_up(p.num_rows, TILE), num_panels = p.part.num_panels,
             num_weights = p.in_features * num_panels * LANES;
-    int is_long = num_weights >= LONG_FROM_WEIGHTS || p.num_rows * num_weights >= LONG_FROM_PRODUCTS;
+    int is_long =
+        num_weights >= LONG_FROM_WEIGHTS || p.num_rows * num_weights >= LONG_FROM_PRODUCTS;
     p.num_blocks = divide_up(p.in_features, INPUTS);
     p.panels_a_task =
         divide_up(num_panels, num_threads * divide_up(num_panels, num_threads * MAX_PANELS_A_TASK));

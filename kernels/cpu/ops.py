@@ -115,7 +115,8 @@ class CpuOps:
         workspace = x.new_empty(workspace_size(num_rows, in_features))
         self._library.linear_bf16(
             x.data_ptr(), matrix.parts.data_ptr(), workspace.data_ptr(), output.data_ptr(),
-            len(matrix.parts), num_rows, in_features, matrix.padded_out_features, torch.get_num_threads(),
+            len(matrix.parts), num_rows, in_features, matrix.padded_out_features,
+            torch.get_num_threads(),
         )  # fmt: skip
         if matrix.out_features == matrix.padded_out_features:
             return output
