@@ -70,18 +70,9 @@ INLINE vec load_numbers(const char *row, int64_t i, const int kind) {
 TRANSPOSE(transpose_bytes, bytes_16)
 TRANSPOSE(transpose_shorts, shorts_16)
 
-INLINE int32_t bits_of(float x) {
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 static inline void store_bfloat16(const float *from, char *to, int64_t size) {
     for (int64_t i = 0; i < size; i++) {
-        uint32_t bits = (uint32_t)bits_of(from[i]);
-        /* Round to the nearest, and to even in the middle. A NaN must not become infinite. */
-        uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-        uint16_t stored = from[i] != from[i] ? 0x7fc0 : (uint16_t)rounded;
+        uint16_t stored = nearest_bf16(from[i]) >> 16;
         memcpy(to + i * sizeof stored, &stored, sizeof stored);
     }
 }
@@ -91,7 +82,7 @@ static inline float store_int8(const float *from, char *to, int64_t size) {
     /* Without the sign, the bits of floats sort like the numbers, and NaN comes last. */
     int32_t largest = 0;
     for (int64_t i = 0; i < size; i++) {
-        int32_t bits = bits_of(from[i]) & 0x7fffffff;
+        int32_t bits = (int32_t)(bits_of(from[i]) & 0x7fffffff);
         largest = bits > largest ? bits : largest;
     }
     float scale;

@@ -1,9 +1,9 @@
-/* All layers of a decoder in one call, in float32.
+/* All layers of a decoder in one call.
 
    A layer takes nine operations. With one row, most of them take a few microseconds, about as long
    as their call from Python. Here C calls the same functions in the same order, so every result has
    the same bits. The loop of decoder.py is easier to read, and it also runs what this file cannot:
-   biases, norms of single heads, products in bfloat16, other attention. */
+   biases, norms of single heads, other attention. */
 
 #include "linear.h"
 #include "operations.h"
@@ -23,6 +23,7 @@ struct layer {
 struct shape {
     int64_t num_layers, hidden_size, intermediate_size, num_heads, num_kv_heads, head_size,
         block_size, kind;
+    int64_t rounds; /* whether products are in bfloat16 */
 };
 
 /* Where a step keeps its rows between two operations. */
@@ -31,7 +32,7 @@ struct space {
     float *wide;   /* queries, keys and values; gates and ups */
     float *narrow; /* attended heads; gated ups */
     float *out;    /* [num_rows, hidden_size]: the result of a block, not yet added to `hidden` */
-    float *turned; /* of the size of the largest input of a product */
+    float *turned; /* as large as the largest input of a product (linear.h) */
 };
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -50,7 +51,7 @@ static struct space cut_workspace(float *workspace, const struct shape *s, int64
 
 /* hidden: [num_rows, hidden_size], becomes the hidden states before the last norm
    cos, sin, slots: as in rotary_and_cache; block_tables to total: as in attend
-   workspace: [num_rows, 2 * hidden_size + wide + narrow + larger(hidden_size, narrow)] */
+   workspace: [num_rows, 2 * hidden_size + wide + narrow], and what the largest product needs */
 void run_layers(const struct layer *layers, const struct shape *s, float eps, float scale,
                 float *hidden, const float *cos, const float *sin, const int64_t *slots,
                 const int64_t *block_tables, const int64_t *rows, const void *parts,
@@ -58,10 +59,11 @@ void run_layers(const struct layer *layers, const struct shape *s, float eps, fl
                 float *workspace, int64_t num_rows, int64_t num_threads) {
     const int64_t stride = layers->qkv.out_stride, size = s->hidden_size;
     const int64_t key = s->num_heads * s->head_size, value = key + s->num_kv_heads * s->head_size;
+    multiply_by_matrix *multiply = s->rounds ? linear_bf16 : linear;
     struct space at = cut_workspace(workspace, s, stride, num_rows);
-#define MULTIPLY(x, matrix, out)                                                               \
-    linear(x, (matrix).parts, num_rows == 1 ? (x) : at.turned, out, (matrix).num_parts, num_rows, \
-           (matrix).in_features, (matrix).out_stride, num_threads)
+#define MULTIPLY(x, matrix, out)                                                            \
+    multiply(x, (matrix).parts, at.turned, out, (matrix).num_parts, num_rows,              \
+             (matrix).in_features, (matrix).out_stride, num_threads)
     for (int64_t i = 0; i < s->num_layers; i++) {
         const struct layer *layer = layers + i;
         add_rms_norm(i ? at.out : 0, hidden, layer->input_norm, at.normed, num_rows, size, eps,

@@ -43,7 +43,7 @@ _SIGNATURES = {
     "silu_and_mul": (*[_POINTER] * 2, *[_INT] * 3),
     "rows_of_packed": (*[_POINTER] * 3, *[_INT] * 4),
     "linear": (*[_POINTER] * 4, *[_INT] * 5),
-    "linear_bf16": (*[_POINTER] * 4, *[_INT] * 4),
+    "linear_bf16": (*[_POINTER] * 4, *[_INT] * 5),
     "run_layers": (
         *[_POINTER] * 2,
         *[_FLOAT] * 2,
@@ -83,7 +83,7 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
     for name, signature in _SIGNATURES.items():
         function = getattr(library, name)
         function.argtypes, function.restype = signature, None
-    library.linear_is_fast.restype = library.bf16_uses_amx.restype = _INT
+    library.linear_is_fast.restype = library.bf16_way.restype = _INT
     return library
 
 

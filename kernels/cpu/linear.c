@@ -13,12 +13,15 @@
    multiplied where its weights are decoded, in the registers. Decoding bfloat16 is a shift, so that
    is done in the registers for any number of rows.
 
+   linear_rounded multiplies bfloat16 by bfloat16, on some processors in pairs (linear_pairs.h).
+
    Each output is summed from the first input to the last, one multiply_add at a time, for any
    number of rows and threads, and for any format. So a row's result is the same in any batch, and
    with stored weights as with their float32 values, bit for bit. */
 
 #include "linear.h"
 #include "linear_formats.h"
+#include "linear_pairs.h"
 #include "threads.h"
 
 /* Whether the compiler used the instructions that make these kernels faster than oneDNN's: vectors,
@@ -57,9 +60,15 @@ int64_t linear_is_fast(void) {
 
 INLINE reg broadcast_reg(float x) { return x - (reg){0}; }
 
+/* How the weights of a chunk are stored, and what is multiplied.
+   FLOATS: float32
+   HALVES: bfloat16 in pairs of inputs, an even number of them; multiplied as float32
+   PAIRS:  the same, times rounded inputs in pairs, by VDPBF16PS */
+enum way { FLOATS, HALVES, PAIRS };
+
 /* The next inputs of some panels. */
 struct chunk {
-    int is_bfloat16;     /* an even number of inputs, in pairs; otherwise float32 */
+    enum way way;
     const void *weights;
     int64_t stride; /* inputs from the start of one panel to the start of the next */
     int64_t num_inputs;
@@ -70,12 +79,12 @@ struct chunk {
     int64_t panel_bytes, input_bytes;
 };
 
-/* `rows` rows by `panels` panels, from panel `first` of the chunk, `inputs` inputs at once: two for
-   bfloat16, else one.
-   x: [num_inputs][rows]; out: the first row's first output */
+/* `rows` rows by `panels` panels, from panel `first` of the chunk.
+   x: [num_inputs][rows], or [num_inputs / 2][rows] pairs; out: the first row's first output */
 INLINE void multiply_tile(const float *x, const int rows, const struct chunk *chunk, int64_t first,
-                          const int panels, const int inputs, float *out, int64_t out_stride) {
+                          const int panels, const enum way way, float *out, int64_t out_stride) {
     const int64_t stride = chunk->stride, num_inputs = chunk->num_inputs;
+    const int inputs = way == FLOATS ? 1 : 2; /* at once */
     const int bytes = sizeof(float) / inputs; /* of a weight */
     const uint8_t *w = (const uint8_t *)chunk->weights + first * stride * LANES * bytes;
     const uint8_t *ahead = chunk->ahead + first * chunk->panel_bytes;
@@ -90,7 +99,11 @@ INLINE void multiply_tile(const float *x, const int rows, const struct chunk *ch
             if (rows >= PREFETCH_FROM) __builtin_prefetch(ahead + p * chunk->panel_bytes);
             EACH_REG(r) loaded[p * REGS + r] = load_words(from + r * sizeof(reg));
         }
-        UNROLL for (int input = 0; input < inputs; input++) {
+        UNROLL for (int i = 0; way == PAIRS && i < rows; i++)
+            UNROLL for (int j = 0; j < panels; j++)
+                sums[i * panels + j] =
+                    multiply_add_pairs(x + k / 2 * rows + i, loaded[j], sums[i * panels + j]);
+        UNROLL for (int input = 0; way != PAIRS && input < inputs; input++) {
             UNROLL for (int i = 0; i < rows; i++) {
                 reg from_row = broadcast_reg(x[(k + input) * rows + i]);
                 UNROLL for (int j = 0; j < panels * REGS; j++) {
@@ -109,11 +122,11 @@ INLINE void multiply_tile(const float *x, const int rows, const struct chunk *ch
 
 /* Multiply one tile of rows by all `num_panels` panels of a chunk. */
 INLINE void multiply_rows(const float *x, int rows, const struct chunk *chunk, int64_t num_panels,
-                          const int inputs, float *out, int64_t out_stride) {
+                          const enum way way, float *out, int64_t out_stride) {
     int64_t first = 0;
 #define TAKE(rows, panels)                                                                \
     for (; first + panels <= num_panels; first += panels)                                 \
-        multiply_tile(x, rows, chunk, first, panels, inputs, out + first * LANES, out_stride);
+        multiply_tile(x, rows, chunk, first, panels, way, out + first * LANES, out_stride);
 /* Compute as many panels side by side as fit into registers, then the rest one by one. */
 #define ROWS(rows)                                                                        \
     case rows:                                                                            \
@@ -136,7 +149,10 @@ struct product {
     const float *x;
     float *turned, *out;
     int64_t num_rows, in_features, out_stride;
+    int rounds;
     struct part part;
+    enum way way;
+    int64_t turned_size; /* of a row, in words of 32 bits */
     /* num_panel_tasks: per TILES_A_TASK tiles of rows */
     int64_t panels_a_task, num_panel_tasks;
     int64_t num_turn_tasks; /* per tile of rows */
@@ -150,10 +166,22 @@ static int64_t rows_of_tile(const struct product *p, int64_t first) {
 static void turn(const void *job, int64_t item) {
     const struct product *p = job;
     int64_t first = item / p->num_turn_tasks * TILE, rows = rows_of_tile(p, first);
-    int64_t first_k = item % p->num_turn_tasks * TURNED_A_TASK, end = first_k + TURNED_A_TASK;
-    for (int64_t k = first_k; k < end && k < p->in_features; k++) {
-        float *to = p->turned + first * p->in_features + k * rows;
-        for (int64_t r = 0; r < rows; r++) to[r] = p->x[(first + r) * p->in_features + k];
+    int64_t first_k = item % p->num_turn_tasks * TURNED_A_TASK,
+            end = smaller(first_k + TURNED_A_TASK, p->in_features);
+    const float *x = p->x + first * p->in_features;
+    float *tile = p->turned + first * p->turned_size;
+    if (p->way == PAIRS) {
+        for (int64_t k = first_k; k < end; k += 2 * LANES)
+            turn_pairs(x + k, rows, p->in_features, smaller(end - k, 2 * LANES),
+                       tile + k / 2 * rows);
+        return;
+    }
+    for (int64_t k = first_k; k < end; k++) {
+        for (int64_t r = 0; r < rows; r++) {
+            float number = x[r * p->in_features + k];
+            uint32_t bits = p->rounds ? nearest_bf16(number) : bits_of(number);
+            memcpy(tile + k * rows + r, &bits, sizeof bits);
+        }
     }
 }
 
@@ -163,12 +191,17 @@ static void multiply_chunk(const struct product *p, const struct chunk *chunk, i
                            int64_t num_panels, int64_t first, int64_t end, float *out) {
     for (; first < end; first += TILE) {
         int64_t rows = rows_of_tile(p, first);
-        const float *x = p->turned + first * p->in_features + first_k * rows;
+        const float *x = p->turned + first * p->turned_size + first_k * rows;
         float *to = out + first * p->out_stride;
-        if (chunk->is_bfloat16)
-            multiply_rows(x, rows, chunk, num_panels, 2, to, p->out_stride);
-        else
-            multiply_rows(x, rows, chunk, num_panels, 1, to, p->out_stride);
+        switch (chunk->way) {
+            case FLOATS:
+                multiply_rows(x, rows, chunk, num_panels, FLOATS, to, p->out_stride);
+                break;
+            case HALVES:
+                multiply_rows(x, rows, chunk, num_panels, HALVES, to, p->out_stride);
+                break;
+            case PAIRS: multiply_rows(x, rows, chunk, num_panels, PAIRS, to, p->out_stride);
+        }
     }
 }
 
@@ -212,7 +245,7 @@ static void multiply_decoded(const struct product *p, const uint8_t *panels, int
                 prefetch_inputs(p, panel, end_k, smaller(end_k + length, p->in_features));
             decode(part->format, panel, k, end_k, decoded + i * length * LANES);
         }
-        struct chunk chunk = {0, decoded, length, end_k - k, k == 0,
+        struct chunk chunk = {FLOATS, decoded, length, end_k - k, k == 0,
                               panels + part->panel_bytes * end_k / p->in_features,
                               part->panel_bytes, part->panel_bytes / p->in_features};
         multiply_chunk(p, &chunk, k, num_panels, first, end, out);
@@ -228,13 +261,12 @@ static void multiply(const void *job, int64_t item) {
             num_panels = smaller(p->panels_a_task, part->num_panels - first_panel);
     const uint8_t *panels = part->panels + first_panel * part->panel_bytes;
     float *out = p->out + part->first_output + first_panel * LANES;
-    int is_bfloat16 = part->format == BFLOAT16 && p->in_features % 2 == 0;
-    if (part->format == FLOAT32 || is_bfloat16) {
+    if (part->format == FLOAT32 || p->way != FLOATS) {
         /* At the end of a panel, this prefetches the panel after it in memory. If panels are
            computed one by one, that is the next to compute. */
-        struct chunk all = {is_bfloat16, panels, p->in_features, p->in_features, 1,
-                            panels + AHEAD, part->panel_bytes,
-                            part->panel_bytes / p->in_features};
+        int64_t num_inputs = p->way == PAIRS ? 2 * p->turned_size : p->in_features;
+        struct chunk all = {p->way, panels, num_inputs, num_inputs, 1, panels + AHEAD,
+                            part->panel_bytes, part->panel_bytes / p->in_features};
         multiply_chunk(p, &all, 0, num_panels, first, end, out);
         return;
     }
@@ -249,12 +281,14 @@ static void multiply(const void *job, int64_t item) {
     }
 }
 
-/* x: [num_rows, in_features]
-   parts: the matrix, in the order of its outputs; padding of a part is overwritten by the next
-   out: [num_rows, out_stride], with room for the padding of the last part
-   turned: workspace of the size of x, or x itself if x has one row */
-void linear(const float *x, const struct part *parts, float *turned, float *out, int64_t num_parts,
-            int64_t num_rows, int64_t in_features, int64_t out_stride, int64_t num_threads) {
+static enum way way_of(const struct part *part, int64_t in_features, int rounds) {
+    if (rounds && MULTIPLIES_PAIRS) return PAIRS;
+    return part->format == BFLOAT16 && in_features % 2 == 0 ? HALVES : FLOATS;
+}
+
+static void multiply_parts(const float *x, const struct part *parts, float *turned, float *out,
+                           int64_t num_parts, int64_t num_rows, int64_t in_features,
+                           int64_t out_stride, int64_t num_threads, int rounds) {
     int64_t num_tiles = divide_up(num_rows, TILE);
     for (int64_t i = 0; i < num_parts; i++) {
         int64_t num_panels = parts[i].num_panels, num_weights = in_features * num_panels * LANES;
@@ -263,8 +297,10 @@ void linear(const float *x, const struct part *parts, float *turned, float *out,
         /* Use as few rounds as possible; in each round, every thread gets one task. */
         int64_t num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
         int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
+        enum way way = way_of(parts + i, in_features, rounds);
         const struct product product = {
-            x, turned, out, num_rows, in_features, out_stride, parts[i],
+            x, turned, out, num_rows, in_features, out_stride, rounds, parts[i],
+            way, way == PAIRS ? divide_up(in_features, 2) : in_features,
             panels_a_task, divide_up(num_panels, panels_a_task),
             divide_up(in_features, TURNED_A_TASK)};
         if (turned != x && i == 0)
@@ -272,6 +308,21 @@ void linear(const float *x, const struct part *parts, float *turned, float *out,
         share(multiply, &product, divide_up(num_tiles, TILES_A_TASK) * product.num_panel_tasks,
               num_threads, is_long);
     }
+}
+
+void linear(const float *x, const struct part *parts, float *workspace, float *out,
+            int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
+            int64_t num_threads) {
+    /* A single row is in order already. */
+    multiply_parts(x, parts, num_rows == 1 ? (float *)x : workspace, out, num_parts, num_rows,
+                   in_features, out_stride, num_threads, 0);
+}
+
+void linear_rounded(const float *x, const struct part *parts, float *workspace, float *out,
+                    int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
+                    int64_t num_threads) {
+    multiply_parts(x, parts, workspace, out, num_parts, num_rows, in_features, out_stride,
+                   num_threads, 1);
 }
 
 struct lookup {

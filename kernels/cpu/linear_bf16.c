@@ -1,23 +1,22 @@
 /* y = x W^T on a CPU, in bfloat16 with float32 sums.
 
    x is rounded to bfloat16, once for all outputs, and W is stored in bfloat16. A product of two
-   such numbers is exact in float32, so only the sums round. There are two ways:
+   such numbers is exact in float32, so only the sums round. There are three ways:
 
-       AMX         TDPBF16PS multiplies tiles: 16 rows by 32 inputs by 16 outputs
+       AMX         TDPBF16PS multiplies tiles: 16 rows by 32 inputs by 16 outputs; in this file
+       VDPBF16PS   adds two products for each of 16 outputs; linear.c, on AMD's processors
        otherwise   linear.c over the rounded x, one fused multiply-add after another
-
-   AVX-512 has VDPBF16PS, which is not used: on an Intel Xeon without AMX, two fused multiply-adds
-   computed the same 32 products in about two thirds of the time (decision 122).
 
    A panel of weights is [in_features / 2][16 outputs][2 inputs] (linear_formats.h). So 32 inputs of
    a panel are one tile of weights, in one piece. x is laid out in tiles, too.
 
    A tile of sums is computed from the first to the last 32 inputs, and no row of it depends on
    another. A tile always has 16 rows, and the result of rows that do not exist is dropped. So a
-   row's result is the same in any batch, bit for bit. The two ways sum in different orders: results
-   can differ in their last bits between a processor with AMX and one without. */
+   row's result is the same in any batch, bit for bit. The ways sum in different orders, so results
+   can differ in their last bits between processors. */
 
 #include "linear.h"
+#include "linear_pairs.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -29,33 +28,6 @@
 #define MAX_PANELS_A_TASK 6
 #define TILES_A_TASK 16
 
-struct product {
-    const float *x;
-    /* [num_rows, in_features] float32, or for AMX [num_tiles][num_blocks][16 rows][32] bfloat16 */
-    void *rounded;
-    float *out;
-    int64_t num_rows, in_features, out_stride;
-    struct part part;
-    int64_t num_blocks; /* of INPUTS */
-    int64_t panels_a_task, num_panel_tasks;
-};
-
-/* Round to the nearest bfloat16, ties to even. A NaN stays a NaN. */
-INLINE uint32_t nearest_bf16(float number) {
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
-    return number == number ? rounded : 0x7fc00000;
-}
-
-static void round_rows(const void *job, int64_t item) {
-    const struct product *p = job;
-    int64_t first = item * TILE, end = smaller(first + TILE, p->num_rows);
-    uint32_t *to = p->rounded;
-    for (int64_t i = first * p->in_features; i < end * p->in_features; i++)
-        to[i] = nearest_bf16(p->x[i]);
-}
-
 #ifdef __AMX_BF16__
 
 #include <sys/syscall.h>
@@ -63,6 +35,16 @@ static void round_rows(const void *job, int64_t item) {
 
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XFEATURE_XTILEDATA 18
+
+struct product {
+    const float *x;
+    uint16_t *rounded; /* [num_tiles][num_blocks][16 rows][32] */
+    float *out;
+    int64_t num_rows, in_features, out_stride;
+    struct part part;
+    int64_t num_blocks; /* of INPUTS */
+    int64_t panels_a_task, num_panel_tasks;
+};
 
 /* A process must ask Linux for the tiles' memory before its first use of them. */
 static int has_amx(void) {
@@ -76,7 +58,7 @@ static int has_amx(void) {
 static void round_tiles(const void *job, int64_t item) {
     const struct product *p = job;
     int64_t first = item * TILE, rows = smaller(p->num_rows - first, TILE);
-    uint16_t *tiles = (uint16_t *)p->rounded + first * p->num_blocks * INPUTS;
+    uint16_t *tiles = p->rounded + first * p->num_blocks * INPUTS;
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t block = 0; block < p->num_blocks; block++) {
             const float *from = p->x + (first + r) * p->in_features + block * INPUTS;
@@ -159,7 +141,7 @@ static void multiply_tiles(const void *job, int64_t item) {
     for (int i = 0; i < 8; i++) config.bytes[i] = LINE, config.rows[i] = TILE;
     _tile_loadconfig(&config);
     for (; first < end; first += 2 * TILE) {
-        const uint8_t *x = (const uint8_t *)p->rounded + first * p->num_blocks * LINE;
+        const uint8_t *x = (const uint8_t *)(p->rounded + first * p->num_blocks * INPUTS);
         const uint8_t *w = part->panels + first_panel * part->panel_bytes;
         float *out = p->out + first * p->out_stride + first_panel * LANES;
         int64_t rows = end - first;
@@ -174,41 +156,46 @@ static void multiply_tiles(const void *job, int64_t item) {
     _tile_release(); /* otherwise the system saves the tiles at each change of threads */
 }
 
-static void multiply_with_amx(struct product p, int is_long, int64_t num_threads) {
-    int64_t num_tiles = divide_up(p.num_rows, TILE), num_panels = p.part.num_panels;
+static void multiply_with_amx(struct product p, int64_t num_threads) {
+    int64_t num_tiles = divide_up(p.num_rows, TILE), num_panels = p.part.num_panels,
+            num_weights = p.in_features * num_panels * LANES;
+    int is_long =
+        num_weights >= LONG_FROM_WEIGHTS || p.num_rows * num_weights >= LONG_FROM_PRODUCTS;
     p.num_blocks = divide_up(p.in_features, INPUTS);
     p.panels_a_task =
         divide_up(num_panels, num_threads * divide_up(num_panels, num_threads * MAX_PANELS_A_TASK));
     p.num_panel_tasks = divide_up(num_panels, p.panels_a_task);
-    share(round_tiles, &p, num_tiles, num_threads, is_long);
+    if (!p.part.first_output) share(round_tiles, &p, num_tiles, num_threads, is_long);
     share(multiply_tiles, &p, divide_up(num_tiles, TILES_A_TASK) * p.num_panel_tasks, num_threads,
           is_long);
+}
+
+void linear_bf16(const float *x, const struct part *parts, float *workspace, float *out,
+                 int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
+                 int64_t num_threads) {
+    if (!has_amx()) {
+        linear_rounded(x, parts, workspace, out, num_parts, num_rows, in_features, out_stride,
+                       num_threads);
+        return;
+    }
+    for (int64_t i = 0; i < num_parts; i++)
+        multiply_with_amx((struct product){x, (uint16_t *)workspace, out + parts[i].first_output,
+                                           num_rows, in_features, out_stride, parts[i]},
+                          num_threads);
 }
 
 #else
 
 static int has_amx(void) { return 0; }
-static void multiply_with_amx(struct product p, int is_long, int64_t num_threads) {}
+
+void linear_bf16(const float *x, const struct part *parts, float *workspace, float *out,
+                 int64_t num_parts, int64_t num_rows, int64_t in_features, int64_t out_stride,
+                 int64_t num_threads) {
+    linear_rounded(x, parts, workspace, out, num_parts, num_rows, in_features, out_stride,
+                   num_threads);
+}
 
 #endif
 
-/* Whether `linear_bf16` uses AMX. */
-int64_t bf16_uses_amx(void) { return has_amx(); }
-
-/* x: [num_rows, in_features] float32; part: the whole matrix, in bfloat16
-   workspace: twice the size of x, with the number of rows rounded up to a multiple of 16 and the
-       number of inputs to a multiple of 32
-   out: [num_rows, out_stride] float32, with room for the padding of the part */
-void linear_bf16(const float *x, const struct part *part, float *workspace, float *out,
-                 int64_t num_rows, int64_t in_features, int64_t out_stride, int64_t num_threads) {
-    const struct product product = {x, workspace, out, num_rows, in_features, out_stride, *part};
-    int64_t num_weights = in_features * out_stride;
-    int is_long = num_weights >= LONG_FROM_WEIGHTS || num_rows * num_weights >= LONG_FROM_PRODUCTS;
-    if (has_amx()) {
-        multiply_with_amx(product, is_long, num_threads);
-        return;
-    }
-    share(round_rows, &product, divide_up(num_rows, TILE), num_threads, is_long);
-    linear(workspace, part, num_rows == 1 ? workspace : workspace + num_rows * in_features, out, 1,
-           num_rows, in_features, out_stride, num_threads);
-}
+/* What multiplies in `linear_bf16`; BF16_WAYS in ops.py. */
+int64_t bf16_way(void) { return has_amx() ? 2 : MULTIPLIES_PAIRS; }

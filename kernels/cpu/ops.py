@@ -16,6 +16,8 @@ from minivllm.kernels.cpu.packed_matrix import LANES, PackedMatrix
 
 KINDS = (torch.float32, torch.bfloat16, torch.int8)
 """Dtypes of the KV cache, in the order of kv_kinds.h."""
+BF16_WAYS = ("float32", "AVX512-BF16", "AMX")
+"""The results of `bf16_way` in linear_bf16.c."""
 MAX_HEAD_SIZE = 256
 
 
@@ -96,25 +98,25 @@ class CpuOps:
         return output[:, : matrix.out_features]
 
     @property
-    def bf16_uses_amx(self) -> bool:
-        """Whether `linear_bf16` multiplies with AMX. If not, it sums as `linear` does."""
-        return bool(self._library.bf16_uses_amx())
+    def bf16_way(self) -> str:
+        """How `linear_bf16` multiplies: by `AMX`, `AVX512-BF16` or `float32` instructions."""
+        return BF16_WAYS[self._library.bf16_way()]
 
     def linear_bf16(self, x: torch.Tensor, matrix: PackedMatrix) -> torch.Tensor:
         """Round x to bfloat16 and multiply by a bfloat16 matrix, with sums in float32.
 
         A row's result is the same, bit for bit, in any batch.
 
-        x: [num_rows, in_features] float32, contiguous; matrix: of one part in bfloat16
+        x: [num_rows, in_features] float32, contiguous; matrix: all parts in bfloat16
         -> as `linear`
         """
         num_rows, in_features = x.shape
         output = x.new_empty(num_rows, matrix.padded_out_features)
-        # Twice the size of x in whole tiles of AMX: 16 rows by 32 inputs.
-        workspace = x.new_empty(2 * (num_rows + -num_rows % 16) * (in_features + -in_features % 32))
+        workspace = x.new_empty(workspace_size(num_rows, in_features))
         self._library.linear_bf16(
             x.data_ptr(), matrix.parts.data_ptr(), workspace.data_ptr(), output.data_ptr(),
-            num_rows, in_features, matrix.padded_out_features, torch.get_num_threads(),
+            len(matrix.parts), num_rows, in_features, matrix.padded_out_features,
+            torch.get_num_threads(),
         )  # fmt: skip
         if matrix.out_features == matrix.padded_out_features:
             return output
@@ -208,7 +210,8 @@ class CpuOps:
         layers, shape: int64, the structs of layers.c (`CpuLayers`)
         cos_sin, slots: as in `rotary_and_cache`
         work: the tensors of `attend`, from `parts` to `total`
-        workspace: float32, of the size that layers.c requires
+        workspace: float32, [num_rows, 2 * hidden_size + wide + narrow] for the `struct space` of
+            layers.c, and then the `workspace_size` of the largest product
         """
         parts, level_ends, rows, block_tables, largest, total = work
         self._library.run_layers(
@@ -218,6 +221,11 @@ class CpuOps:
             len(level_ends), largest.data_ptr(), total.data_ptr(), workspace.data_ptr(),
             len(hidden), torch.get_num_threads(),
         )  # fmt: skip
+
+
+def workspace_size(num_rows: int, in_features: int) -> int:
+    """Numbers that any product needs for its inputs: whole tiles of AMX, 16 rows by 32 inputs."""
+    return -(-num_rows // 16) * 16 * (-(-in_features // 32) * 32)
 
 
 def why_unsupported(dtype: torch.dtype, head_size: int) -> str | None:

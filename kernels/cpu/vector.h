@@ -78,6 +78,18 @@ INLINE vec multiply_add_16(vec a, vec b, vec c) {
 INLINE half_vec broadcast_8(float x) { return x - (half_vec){0}; }
 INLINE vec broadcast_16(float x) { return x - (vec){0}; }
 
+INLINE uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* The bits of the nearest bfloat16 as a float: to even in the middle, and a NaN stays a NaN. */
+INLINE uint32_t nearest_bf16(float x) {
+    uint32_t bits = bits_of(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    return x == x ? rounded : 0x7fc00000;
+}
+
 /* Return four partial sums, which add up to the sum of all lanes. */
 static inline quarter_vec quarter_of_sum(vec v) {
     half_vec halves[2];

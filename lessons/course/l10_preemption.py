@@ -264,8 +264,8 @@ def _priorities(L: Teacher) -> Script:
     )
     yield L.say(
         "Try it: `minivllm demo --scenario memory-pressure`. You have now seen all the important"
-        " scheduling decisions. Next: what is between the scheduler and a waiting user, starting"
-        " with a `curl` in a terminal."
+        " scheduling decisions. Next: how one token is chosen, and why nothing that the scheduler"
+        " does can change it."
     )
 
 

@@ -19,17 +19,24 @@ from minivllm.runtime.quantization.stored_weight import StoredWeight
 EMULATED_AMX = Path(__file__).parents[1] / "support" / "emulated_amx.h"
 
 
-@pytest.fixture(scope="module", params=["own", pytest.param("amx", marks=pytest.mark.slow)])
+FLAGS = {"AMX": ["-include", str(EMULATED_AMX)], "float32": ["-mno-avx512bf16", "-mno-amx-bf16"]}
+
+
+def build_for(way: str, folder: Path) -> CpuOps:
+    """Build the kernels once more, for one way of `CpuOps.bf16_way`."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CC", shlex.join([*library._compiler(), *FLAGS[way]]))
+        ops = CpuOps(load_cpu_library(folder))
+    assert ops.bf16_way == way
+    return ops
+
+
+@pytest.fixture(scope="module", params=["own", pytest.param("AMX", marks=pytest.mark.slow)])
 def ops(request, tmp_path_factory) -> CpuOps:
-    """This machine's way, and AMX's with its instructions in C (builds the kernels once more)."""
+    """This machine's way, and AMX's with its instructions in C."""
     if request.param == "own":
         return load_cpu_ops()
-    with pytest.MonkeyPatch.context() as patched:
-        compiler = [*library._compiler(), "-include", str(EMULATED_AMX)]
-        patched.setenv("CC", shlex.join(compiler))
-        ops = CpuOps(load_cpu_library(tmp_path_factory.mktemp("kernels")))
-    assert ops.bf16_uses_amx
-    return ops
+    return build_for(request.param, tmp_path_factory.mktemp("kernels"))
 
 
 def packed(weight: torch.Tensor) -> PackedMatrix:
@@ -76,10 +83,11 @@ def test_a_nan_row_spoils_no_other_in_bfloat16(ops):
     assert spoiled[7].isnan().all() and torch.equal(spoiled[others], clean[others])
 
 
-def test_without_amx_a_product_is_the_float32_kernels_over_rounded_inputs():
+@pytest.mark.slow
+def test_without_bf16_instructions_a_product_is_the_float32_kernels_over_rounded_inputs(tmp_path):
     ops = load_cpu_ops()
-    if ops.bf16_uses_amx:
-        pytest.skip("this processor has AMX")
+    if ops.bf16_way != "float32":
+        ops = build_for("float32", tmp_path)
     x, matrix = torch.randn(40, 64), packed(torch.randn(48, 64).bfloat16())
     assert torch.equal(ops.linear_bf16(x, matrix), ops.linear(x.bfloat16().float(), matrix))
 

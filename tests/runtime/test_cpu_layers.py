@@ -17,15 +17,16 @@ from minivllm.runtime.model.decoder import Decoder
 
 __all__ = ["one_thread"]
 
+KINDS = [("float32", "auto"), ("float32", "int8"), ("bfloat16", "auto")]
 ONE_BY_ONE = ["rms_norm", "silu_and_mul", "rotary_and_cache"]
 """All kernels by name: the same operations, but not fused to one call."""
 
 
-@pytest.mark.parametrize("kv_cache_dtype", ["auto", "int8"])
+@pytest.mark.parametrize(("dtype", "kv_cache_dtype"), KINDS)
 @pytest.mark.parametrize("num_threads", [1, 2])
-def test_one_call_gives_the_bits_of_the_kernels_one_by_one(kv_cache_dtype: str, num_threads: int):
+def test_one_call_gives_the_bits_of_the_kernels_one_by_one(dtype, kv_cache_dtype, num_threads):
     peer = make_peer("llama-heads-of-16")
-    decoder = Decoder(config_of(peer), torch.float32, "cpu")
+    decoder = Decoder(config_of(peer), getattr(torch, dtype), "cpu")
     # The products of queries, keys and values are then of parts in two formats.
     decoder.load_weights(
         (name, weight.bfloat16() if "k_proj" in name else weight)

@@ -25,10 +25,10 @@ x = torch.linspace(-2, 2, 64).reshape(2, 32)
 assert torch.allclose(ops.silu_and_mul(x), reference_ops.silu_and_mul(x), atol=1e-5)
 if not ops.linear_is_fast:
     print("no AVX2, so oneDNN multiplies, and weights become float32")
-elif ops.bf16_uses_amx:
-    print("bfloat16 runs on AMX")
+elif ops.bf16_way == "float32":
+    print("no fast bfloat16, so it runs on float32 units")
 else:
-    print("no AMX, so bfloat16 runs on float32 units")
+    print(f"bfloat16 runs on {ops.bf16_way}")
 """
 
 

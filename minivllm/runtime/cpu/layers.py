@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from minivllm.kernels.cpu.ops import KINDS
+from minivllm.kernels.cpu.ops import KINDS, workspace_size
 from minivllm.kernels.cpu.packed_matrix import LANES, PackedMatrix
 from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend, CpuAttentionMetadata
 from minivllm.runtime.cpu.load import load_cpu_ops
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, DecoderLayer
-from minivllm.runtime.model.linear_backend import CpuMatrix
+from minivllm.runtime.model.linear_backend import Bf16CpuMatrix, CpuMatrix
 
 
 class CpuLayers:
@@ -37,15 +37,16 @@ class CpuLayers:
             [
                 len(rows), hidden, gated, config.num_attention_heads, config.num_key_value_heads,
                 config.head_size, spec.block_size, KINDS.index(self._caches[0].dtype),
+                isinstance(decoder.layers[0].mlp.down_proj.matrix, Bf16CpuMatrix),
             ]
         )  # fmt: skip
         qkv = _packed(decoder.layers[0].self_attn.qkv_proj).padded_out_features
         wide, narrow = max(qkv, 2 * gated), max(attended, gated)
-        self._workspace_size = 2 * hidden + wide + narrow + max(hidden, narrow)
+        self._row_size, self._most_inputs = 2 * hidden + wide + narrow, max(hidden, narrow)
 
     @staticmethod
     def supports(decoder: Decoder) -> bool:
-        """Whether layers.c can run the layers: ours in float32, without biases and head norms."""
+        """Whether layers.c can run the layers: our matrices, without biases and head norms."""
         config = decoder.config
         linears = [
             linear
@@ -61,7 +62,9 @@ class CpuLayers:
             not config.qk_norm
             and config.hidden_size % LANES == 0
             and config.intermediate_size % LANES == 0
-            and all(linear.bias is None and type(linear.matrix) is CpuMatrix for linear in linears)
+            and all(
+                linear.bias is None and isinstance(linear.matrix, CpuMatrix) for linear in linears
+            )
         )
 
     def __call__(
@@ -70,7 +73,10 @@ class CpuLayers:
         """Run the decoder: token_ids, positions: [num_tokens] -> [num_tokens, hidden_size]."""
         cos_sin = self._decoder.rotary.cos_sin(positions, torch.float32)
         hidden = self._decoder.embed_tokens(token_ids)
-        workspace = hidden.new_empty(len(hidden) * self._workspace_size)
+        num_rows = len(hidden)
+        workspace = hidden.new_empty(
+            num_rows * self._row_size + workspace_size(num_rows, self._most_inputs)
+        )
         self._ops.run_layers(
             self._layers, self._shape, self._eps, self._scale,
             hidden, cos_sin, metadata.slots, metadata.work, workspace,

@@ -189,10 +189,14 @@ def slow_bfloat16(make_matrix: MakeMatrix) -> str | None:
     make_matrix: the result of `choose_linear_backend` for bfloat16 on a CPU
     """
     is_ours = isinstance(make_matrix, partial) and make_matrix.func is Bf16CpuMatrix
-    if is_ours and load_cpu_ops().bf16_uses_amx:
+    if not is_ours:
+        return "bfloat16 products are computed by torch, which also rounds results."
+    if load_cpu_ops().bf16_way != "float32":
         return None
-    how = "our float32 kernel on rounded inputs" if is_ours else "torch, which also rounds results"
-    return f"Without AMX or its permission, bfloat16 products are computed by {how}."
+    return (
+        "bfloat16 products are computed by our float32 kernel on rounded inputs: faster ones need"
+        " AMX and its permission, or an AMD processor with AVX512-BF16."
+    )
 
 
 def choose_linear_backend(
