@@ -22,7 +22,7 @@ COURSE = (
     Concept(
         "the KV cache: what it saves, how it grows",
         "kv-cache",
-        ("paged-attention",),
+        ("kv-cache", "paged-attention"),
         ("blockmap", "step_history"),
     ),
     Concept("reservation and fragmentation", "naive-serving", ("waste",), ("blockmap", "waiting")),
