@@ -39,7 +39,10 @@ COURSE = (
         ("xray", "mass"),
     ),
     Concept(
-        "static and continuous batching", "batching", ("token-budget",), ("timelines", "waiting")
+        "static and continuous batching",
+        "batching",
+        ("engine-loop", "continuous-batching", "token-budget"),
+        ("timelines", "waiting"),
     ),
     Concept(
         "token budget, prefill and decode, chunked prefill",

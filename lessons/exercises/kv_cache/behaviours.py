@@ -84,8 +84,7 @@ def attends(case: Case) -> Iterator[str]:
     text, cache = case["text"], TinyKVCache()
     cached = text[: case["cached"] % len(text)]
     pairs = [
-        TinyModel(case["seed"], VOCABULARY).key_and_value(*pair[::-1])
-        for pair in enumerate(cached)
+        TinyModel(case["seed"], VOCABULARY).key_and_value(*pair[::-1]) for pair in enumerate(cached)
     ]
     cache.keys, cache.values = [key for key, _ in pairs], [value for _, value in pairs]
     model = _watched_model(case["seed"])

@@ -11,6 +11,4 @@ def next_token(model: TinyModel, token_ids: Seq[int], cache: TinyKVCache) -> int
     num_cached = len(cache)
     cache.extend(model, token_ids)
     query = model.query(token_ids[-1], len(token_ids) - 1)
-    return model.choose(
-        model.attend(query, cache.keys[num_cached:], cache.values[num_cached:])
-    )
+    return model.choose(model.attend(query, cache.keys[num_cached:], cache.values[num_cached:]))
