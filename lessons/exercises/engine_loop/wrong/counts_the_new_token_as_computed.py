@@ -3,7 +3,7 @@
 from minivllm.lessons.shown.small_engine import SmallEngine as RightEngine
 from minivllm.lessons.shown.small_engine import SmallOutput, sample
 
-HINT = "The new token has been sampled, but has it been through the model? It has no key and value yet."
+HINT = "The new token has been sampled. Has it been through the model? It has no key and value yet."
 
 
 class SmallEngine(RightEngine):
