@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from minivllm.errors import ExerciseError, TritonMissingError
 
@@ -31,6 +31,7 @@ class Exercise(NamedTuple):
     """Memory limit of the student's process, in MB; torch needs a few thousand MB."""
     seconds: float = 2.0
     """Processor time limit per case. A case normally needs a hundredth of this time."""
+    level: Literal["core", "standard", "stretch"] = "standard"
 
     @property
     def folder(self) -> Path:

@@ -78,8 +78,14 @@ LESSONS: Mapping[str, Learned] = MappingProxyType(
 
 EXERCISES: Mapping[str, Learned] = MappingProxyType(
     {
+        "kv-cache": Learned((), ("KV cache", "key", "value")),
         "block-table": Learned((), ("block", "block table")),
         "slot-mapping": Learned((), ("slot mapping", "block table")),
+        "engine-loop": Learned((), ("batch", "continuous batching")),
+        "continuous-batching": Learned((), ("static batching", "continuous batching")),
+        "flattened-batch": Learned(
+            (), ("flattened", "positions", "query_start_loc", "slot mapping")
+        ),
         "chunked-prefill": Learned((), ("chunked prefill", "token budget")),
         "lru": Learned((), ("free queue", "evicted", "hash")),
         "block-pool": Learned((), ("ref_cnt", "free queue", "hash", "evicted")),
@@ -87,9 +93,12 @@ EXERCISES: Mapping[str, Learned] = MappingProxyType(
         "copy-on-write": Learned((), ("copy-on-write", "samples", "ref_cnt")),
         "preemption": Learned((), ("preempted", "victim", "token budget")),
         "token-budget": Learned((), ("chunked prefill", "token budget", "preempted", "victim")),
+        "metrics": Learned((), ("TTFT", "ITL")),
+        "roofline": Learned((), ("bandwidth",)),
         "few-bits": Learned((), ("scale", "quant", "int8")),
         "verify-drafts": Learned((), ("draft", "roll-back", "block table")),
         "token-mask": Learned((), ("automaton", "mask", "token")),
+        "triton-warmup": Learned((), ("tile",)),
         "split-kv": Learned(("log-sum-exp",), ("online softmax", "split")),
         "paged-attention": Learned((), ("log-sum-exp", "slot mapping", "flattened")),
         "paged-attention-triton": Learned((), ("online softmax", "tile", "block table")),

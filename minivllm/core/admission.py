@@ -49,13 +49,25 @@ class AdmissionPolicy:
             return Hold("grammar_not_compiled", 0, 0)
         if first.status is RequestStatus.PREEMPTED or first.request.arrival_number in self._let_in:
             return None
+        return self._hold_newcomer(waiting, running, nothing_scheduled, now)
+
+    def _hold_newcomer(
+        self, waiting: RequestQueue, running: list[Sequence], nothing_scheduled: bool, now: float
+    ) -> Hold | None:
+        """Return why the first waiting sequence, of no batch so far, must wait; None if it joins.
+
+        Before it returns None, `_let_in` gets the arrival numbers of the requests that may join
+        from now on: those that wait; with `sequential`, only the first.
+
+        nothing_scheduled: the running sequences got no token in this step
+        """
         if self._batching != "continuous" and running and not nothing_scheduled:
             return Hold("static_batch", len(running), 0)
         if self._batch_delay and len(waiting) < self._batch_size:
             oldest = min(sequence.request.arrival_time for sequence in waiting)
             if now - oldest < self._batch_delay:
                 return Hold("batch_delay", self._batch_size, len(waiting))
-        newcomers = [first] if self._batching == "sequential" else waiting
+        newcomers = [waiting.peek()] if self._batching == "sequential" else waiting
         self._let_in = {sequence.request.arrival_number for sequence in newcomers}
         return None
 

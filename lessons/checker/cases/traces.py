@@ -62,6 +62,9 @@ def describe_trace(case: Trace) -> str:
         f" {case['max_num_seqs']} sequences and {case['max_num_batched_tokens']} tokens a step,"
         f" prefix caching {'on' if case['enable_prefix_caching'] else 'off'}"
     ]
+    if "batching" in case:
+        delay = f", batch delay {case['batch_delay']:g} s" if case.get("batch_delay") else ""
+        lines.append(f"{case['batching']} batching{delay}; a step takes 0.01 s")
     if "wrong_every" in case:
         lines.append(
             f"at most {case['speculative_config']['num_speculative_tokens']} drafts a step; the"

@@ -1,0 +1,158 @@
+"""Checks for continuous-batching: who runs and who waits in each step, and whole event logs.
+
+No delay is a whole number of steps: then rounding would decide whether it is over.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.traces import describe_trace, draw_trace, run_trace
+
+Case = dict[str, Any]
+
+
+def _request(draw: Draw) -> Case:
+    return {
+        "alike": 0,
+        "own": draw.integer(1, 4),
+        "max_tokens": draw.integer(1, 6),
+        "arrives": draw.integer(0, 6),
+        "letter": draw.integer(1, 3),
+    }
+
+
+def _trace(draw: Draw, **options: Any) -> Case:
+    """Enough memory for all, and few slots."""
+    fixed = {"num_blocks": 40, "block_size": 4, "enable_prefix_caching": False}
+    return draw_trace(draw, _request, **fixed, **options, max_num_seqs=draw.integer(1, 3))
+
+
+def _steps(case: Case) -> Iterator[str]:
+    """For each step: who got tokens, and who was held."""
+    yield from describe_trace(case).splitlines()
+    ran: list[str] = []
+    held = "nobody is held"
+    for line in run_trace(case):
+        event = json.loads(line) if line.startswith("{") else {"ev": line}
+        if event["ev"] == "step.scheduled":
+            ran.append(f"{event['seq_id']} ({event['num_tokens']})")
+        elif event["ev"] == "request.deferred":
+            held = f"{event['seq_id']} waits: {event['reason']} {event['need']} {event['free']}"
+        elif event["ev"] == "step.end":
+            yield f"step {event['step']}: {' '.join(ran) or 'nobody'} gets tokens; {held}"
+            ran, held = [], "nobody is held"
+        elif line[:1] != "{":
+            yield line
+
+
+@behaviour(
+    "in a continuous batch, nobody waits beside a free slot",
+    task=1,
+    points=3,
+    hint="Find the step in which a request waits. Was there a slot for it?",
+    cases=lambda draw: _trace(draw, batching="continuous"),
+    examples=40,
+)
+def continuous(case: Case) -> Iterator[str]:
+    yield from _steps(case)
+
+
+@behaviour(
+    "a static batch admits nobody until it has ended, and then all who wait",
+    task=1,
+    points=3,
+    hint="Who was waiting when this batch was formed, and who came later? When did it end?",
+    cases=lambda draw: _trace(draw, batching="static"),
+    examples=60,
+)
+def static(case: Case) -> Iterator[str]:
+    yield from _steps(case)
+
+
+@behaviour(
+    "sequential batches have one request each",
+    task=1,
+    points=2,
+    hint="How many requests may be in `_let_in`?",
+    cases=lambda draw: _trace(draw, batching="sequential"),
+    examples=40,
+)
+def sequential(case: Case) -> Iterator[str]:
+    yield from _steps(case)
+
+
+@behaviour(
+    "a batch delay ends with enough company, or with the time of the oldest",
+    task=1,
+    points=3,
+    hint="How many wait, and for how long has the oldest of them waited? Either can end the delay.",
+    cases=lambda draw: _trace(
+        draw,
+        batching=draw.choice(["continuous", "static", "sequential"]),
+        batch_delay=draw.integer(1, 5) / 100 + 0.005,
+        batch_size=draw.integer(1, 4),
+    ),
+    examples=80,
+)
+def delays(case: Case) -> Iterator[str]:
+    yield from _steps(case)
+
+
+@behaviour(
+    "a batch that cannot advance does not keep others waiting",
+    task=1,
+    points=1,
+    hint="`nothing_scheduled` is true: no running sequence can get a token. Who could help?",
+    cases=lambda draw: {
+        "batching": draw.choice(["static", "sequential", "continuous"]),
+        "running": draw.integer(0, 3),
+        "waiting": draw.integer(1, 3),
+        "nothing_scheduled": draw.boolean(),
+    },
+    examples=40,
+)
+def stands_still(case: Case) -> Iterator[str]:
+    """The scheduler's loop over the queue, once."""
+    from minivllm.core.admission import AdmissionPolicy
+    from minivllm.core.request import Request
+    from minivllm.core.request_queue import FCFSRequestQueue
+    from minivllm.sampling_params import SamplingParams
+
+    numbers = range(case["running"] + case["waiting"])
+    everybody = [
+        Request(f"r{number}", [1], SamplingParams(), arrival_number=number).sequences[0]
+        for number in numbers
+    ]
+    running, waiting = everybody[: case["running"]], FCFSRequestQueue()
+    for sequence in everybody[case["running"] :]:
+        waiting.add(sequence)
+    policy, nothing_scheduled = AdmissionPolicy(case["batching"], 0.0, 4), case["nothing_scheduled"]
+    yield (
+        f"{case['batching']}, {len(running)} run, {len(waiting)} wait,"
+        f" nothing_scheduled={nothing_scheduled}"
+    )
+    while waiting:
+        hold = policy.hold(waiting, running, nothing_scheduled, 0.0)
+        yield f"    {waiting.peek().seq_id}: {'joins' if hold is None else tuple(hold)}"
+        if hold is not None:
+            return
+        running.append(waiting.pop())
+        nothing_scheduled = False
+
+
+@behaviour(
+    "the engine emits the same events in every kind of batching",
+    task=2,
+    points=2,
+    hint="Open it with `minivllm exercise diff` at the first step in which another request joins.",
+    cases=lambda draw: draw_trace(
+        draw, batching=draw.choice(["continuous", "static", "sequential"])
+    ),
+    trace=True,
+    examples=40,
+)
+def serves(case: Case) -> Iterator[str]:
+    yield from run_trace(case)

@@ -1,0 +1,23 @@
+"""A request that was looked at once is let in."""
+
+from minivllm.core import admission as engine
+from minivllm.core.admission import Hold
+from minivllm.core.request import Sequence
+from minivllm.core.request_queue import RequestQueue
+
+HINT = "A request that is held changes nothing. When is `_let_in` set?"
+
+
+class AdmissionPolicy(engine.AdmissionPolicy):
+    def _hold_newcomer(
+        self, waiting: RequestQueue, running: list[Sequence], nothing_scheduled: bool, now: float
+    ) -> Hold | None:
+        if self._batching != "continuous" and running and not nothing_scheduled:
+            return Hold("static_batch", len(running), 0)
+        newcomers = [waiting.peek()] if self._batching == "sequential" else waiting
+        self._let_in = {sequence.request.arrival_number for sequence in newcomers}
+        if self._batch_delay and len(waiting) < self._batch_size:
+            oldest = min(sequence.request.arrival_time for sequence in waiting)
+            if now - oldest < self._batch_delay:
+                return Hold("batch_delay", self._batch_size, len(waiting))
+        return None

@@ -1,0 +1,151 @@
+"""Checks for engine-loop: states to schedule, single steps, and whole runs with late arrivals."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
+
+Case = dict[str, Any]
+
+
+def _request(draw: Draw) -> Case:
+    return {
+        "prompt": draw.list_of(lambda d: d.integer(1, 31), 1, 6),
+        "max_tokens": draw.integer(1, 5),
+        "arrives": draw.integer(1, 9),
+    }
+
+
+def _case(draw: Draw, least: int = 1) -> Case:
+    return {
+        "max_num_seqs": draw.integer(1, 3),
+        "requests": draw.list_of(_request, least, 6),
+        "num_running": draw.integer(0, 3),
+        "num_steps": draw.integer(1, 4),
+    }
+
+
+def _engine(case: Case) -> tuple[Any, list[Any], list[str]]:
+    """An engine, the case's requests, and a list that fills with the batches of the model."""
+    from minivllm.lessons.shown.small_engine import SmallEngine, SmallModel, SmallRequest
+
+    batches: list[str] = []
+
+    class WatchedModel(SmallModel):
+        def execute(self, batch: Any) -> Any:
+            batches.append(_batch(batch))
+            return super().execute(batch)
+
+    requests = [
+        SmallRequest(f"r{number}", one["prompt"], one["max_tokens"])
+        for number, one in enumerate(case["requests"])
+    ]
+    return SmallEngine(WatchedModel(), case["max_num_seqs"]), requests, batches
+
+
+def _batch(batch: Any) -> str:
+    return ", ".join(f"{work.request.name}: {work.num_tokens} tokens" for work in batch)
+
+
+def _names(requests: Any) -> str:
+    return " ".join(request.name for request in requests) or "nobody"
+
+
+@behaviour(
+    "free places go to the oldest waiting requests, and all that run are in the batch",
+    task=1,
+    points=4,
+    hint="Write down who runs and who waits before and after. How many places are free?",
+    cases=_case,
+    examples=100,
+)
+def schedules(case: Case) -> Iterator[str]:
+    """The first requests run already; those before the last have their prompts computed."""
+    engine, requests, _ = _engine(case)
+    num_running = min(case["num_running"], case["max_num_seqs"])
+    engine.running, engine.waiting = requests[:num_running], requests[num_running:]
+    for number, request in enumerate(engine.running):
+        if number < num_running - 1 or case["num_steps"] > 1:
+            request.num_computed_tokens = len(request.prompt)
+            request.output = [7]
+    yield (
+        f"{case['max_num_seqs']} places; {_names(engine.running)} runs,"
+        f" {_names(engine.waiting)} waits"
+    )
+    yield f"    the batch is {_batch(engine.schedule())}"
+    yield f"    afterwards {_names(engine.running)} runs, {_names(engine.waiting)} waits"
+
+
+@behaviour(
+    "each request of the batch gets one token in each step, until it is finished",
+    task=2,
+    points=4,
+    hint=(
+        "Look at the first step that differs. Which tokens went through the model, and which were"
+        " known before?"
+    ),
+    cases=_case,
+    examples=100,
+)
+def steps(case: Case) -> Iterator[str]:
+    engine, requests, batches = _engine(case)
+    engine.waiting = list(requests)
+    yield f"{case['max_num_seqs']} places; {_names(requests)} waits"
+    for number in range(1, case["num_steps"] + 1):
+        batches.clear()
+        outputs = [tuple(one) for one in engine.step()]
+        yield f"step {number}: batch {batches}; outputs {outputs}"
+        states = {one.name: (one.num_computed_tokens, len(one.output)) for one in requests}
+        yield f"    computed tokens and output tokens {states}"
+        yield f"    {_names(engine.running)} runs, {_names(engine.waiting)} waits"
+
+
+@behaviour(
+    "a step without requests calls no model",
+    task=2,
+    points=1,
+    hint="Nobody waits and nobody runs. What may the model not be called with?",
+    cases=lambda draw: {**_case(draw, 0), "requests": []},
+    examples=5,
+)
+def rests(case: Case) -> Iterator[str]:
+    engine, _, batches = _engine(case)
+    yield f"{list(engine.step())}, batches {batches}"
+
+
+def _told(case: Case, arrives: list[int]) -> Iterator[str]:
+    engine, requests, batches = _engine(case)
+    at: dict[int, list[Any]] = {}
+    for request, step in zip(requests, arrives, strict=True):
+        at.setdefault(step, []).append(request)
+    come = {step: [one.name for one in group] for step, group in sorted(at.items())}
+    yield f"{case['max_num_seqs']} places; arrivals by step {come}"
+    outputs = engine.run(at)
+    for number, step in enumerate(outputs, 1):
+        yield f"    step {number}: {[tuple(one) for one in step]}"
+    yield f"    the batches of the model: {batches}"
+    yield f"    in the end {_names(engine.running)} runs, {_names(engine.waiting)} waits"
+
+
+@behaviour(
+    "requests that arrive together are all served",
+    task=3,
+    points=2,
+    hint="When may the loop end? Look at both lists.",
+    cases=_case,
+)
+def runs(case: Case) -> Iterator[str]:
+    yield from _told(case, [1] * len(case["requests"]))
+
+
+@behaviour(
+    "requests that arrive later can be in the very next step",
+    task=3,
+    points=4,
+    hint="Find the first request that starts in another step. When did it arrive?",
+    cases=_case,
+    examples=100,
+)
+def runs_with_arrivals(case: Case) -> Iterator[str]:
+    yield from _told(case, [one["arrives"] for one in case["requests"]])
