@@ -106,7 +106,8 @@ def exercises() -> tuple[Exercise, ...]:
 def _read(entry: dict[str, Any]) -> Exercise:
     if entry.get("level") not in get_args(Level):
         raise ExerciseError(
-            f"The level of {entry['name']} in info.toml must be one of {', '.join(get_args(Level))}."
+            f"The level of {entry['name']} in info.toml must be one of"
+            f" {', '.join(get_args(Level))}."
         )
     return Exercise(**{**entry, "holes": tuple(entry["holes"]), "hints": tuple(entry["hints"])})
 

@@ -43,7 +43,10 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         yield f"  FAIL  {VISIBLE}: {clean(result.visible[0])}{more}"
     else:
         yield f"  ok    {VISIBLE}"
-    yield f"{name}: {result.score} of {result.max_score} checks passed in {result.seconds:.1f} seconds."
+    yield (
+        f"{name}: {result.score} of {result.max_score} checks passed in {result.seconds:.1f}"
+        " seconds."
+    )
     failed = result.first_failure
     if failed is not None:
         yield ""
