@@ -9,18 +9,22 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from minivllm.errors import ExerciseError, TritonMissingError
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
 
+Level = Literal["core", "standard", "stretch"]
+"""core: what all else builds on; stretch: long, or with tools that the course does not teach."""
+
 
 class Exercise(NamedTuple):
     name: str
     title: str
     lesson: int
+    level: Level
     module: str
     holes: tuple[str, ...]
     """The functions and methods of `module` that the student writes."""
@@ -101,6 +105,11 @@ def exercises() -> tuple[Exercise, ...]:
 
 
 def _read(entry: dict[str, Any]) -> Exercise:
+    if entry.get("level") not in get_args(Level):
+        raise ExerciseError(
+            f"The level of {entry['name']} in info.toml must be one of"
+            f" {', '.join(get_args(Level))}."
+        )
     return Exercise(**{**entry, "holes": tuple(entry["holes"]), "hints": tuple(entry["hints"])})
 
 

@@ -18,8 +18,6 @@ from minivllm.lessons.checker.visible import PASSED
 
 PATIENCE = 2.0
 """Seconds to shrink the first failure."""
-VISIBLE_POINTS = 1
-"""Points for all visible tests together: without them, a failed test could get full points."""
 IMPATIENCE = 0.15
 """Each later failure is shrunk for this fraction of `PATIENCE`."""
 
@@ -31,10 +29,6 @@ class BehaviourResult(NamedTuple):
     @property
     def passed(self) -> bool:
         return self.counterexample is None
-
-    @property
-    def score(self) -> int:
-        return self.behaviour.points if self.passed else 0
 
 
 class Result(NamedTuple):
@@ -65,15 +59,17 @@ class Result(NamedTuple):
 
     @property
     def visible_score(self) -> int:
-        return 0 if self.visible or self.could_not_run is not None else VISIBLE_POINTS
+        """1 if all visible tests pass: without it, a failed test could get the full score."""
+        return 0 if self.visible or self.could_not_run is not None else 1
 
     @property
     def score(self) -> int:
-        return sum(outcome.score for outcome in self.behaviours) + self.visible_score
+        """How many behaviours pass, and 1 for the visible tests."""
+        return sum(outcome.passed for outcome in self.behaviours) + self.visible_score
 
     @property
     def max_score(self) -> int:
-        return max_score_of([outcome.behaviour for outcome in self.behaviours])
+        return max_score_of(len(self.behaviours))
 
     @property
     def first_failure(self) -> BehaviourResult | None:
@@ -99,8 +95,8 @@ class Result(NamedTuple):
         return 0 if self.passed else 1
 
 
-def max_score_of(behaviours: list[Behaviour]) -> int:
-    return sum(behaviour.points for behaviour in behaviours) + VISIBLE_POINTS
+def max_score_of(num_behaviours: int) -> int:
+    return num_behaviours + 1  # all visible tests together count as one
 
 
 def check(

@@ -82,7 +82,7 @@ def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
 
     seed = seed_for(secret, student.name, exercise.name)
     file = _file_in(student, exercise)
-    most = max_score_of(behaviours_of(exercise.behaviours_module()))
+    most = max_score_of(len(behaviours_of(exercise.behaviours_module())))
     result = (
         None if file is None else check(exercise, Submission(file), seed=seed, patience=PATIENCE)
     )

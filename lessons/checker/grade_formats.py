@@ -10,7 +10,7 @@ from typing import Any
 
 from minivllm import __version__
 from minivllm.events.recording.whole_file import whole_file
-from minivllm.lessons.checker.check import VISIBLE_POINTS, BehaviourResult, Result
+from minivllm.lessons.checker.check import BehaviourResult, Result
 from minivllm.lessons.checker.grade import Grade
 from minivllm.lessons.checker.report import VISIBLE, hint_for, not_loaded, yours_at
 from minivllm.text import clean
@@ -70,8 +70,8 @@ def _tests(grade: Grade) -> list[dict[str, Any]]:
             "number": f"{one.behaviour.task}.{number}",
             "name": f"{grade.exercise.name}: {one.behaviour.name}",
             "status": "passed" if one.passed else "failed",
-            "score": one.score,
-            "max_score": one.behaviour.points,
+            "score": int(one.passed),
+            "max_score": 1,
             "output": "" if one.passed else _message(grade.result, one),
             "tags": [f"task:{one.behaviour.task}", "behaviour"],
             "visibility": "visible",
@@ -87,7 +87,7 @@ def _tests(grade: Grade) -> list[dict[str, Any]]:
         "name": f"{grade.exercise.name}: {VISIBLE}",
         "status": "passed" if grade.result.visible_score else "failed",
         "score": grade.result.visible_score,
-        "max_score": VISIBLE_POINTS,
+        "max_score": 1,
         "output": _visible_message(grade.result),
         "tags": ["visible"],
         "visibility": "visible",

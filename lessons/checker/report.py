@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 
 from minivllm.lessons.checker.cases.traces import describe_trace
-from minivllm.lessons.checker.check import VISIBLE_POINTS, BehaviourResult, Result
+from minivllm.lessons.checker.check import BehaviourResult, Result
 from minivllm.lessons.checker.child.sandbox import Failure
 from minivllm.lessons.checker.search import Counterexample
 from minivllm.text import clean
@@ -37,13 +37,16 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         )
         yield ""
     for one in result.behaviours:
-        yield f"  {'ok  ' if one.passed else 'FAIL'}  {one.behaviour.name} ({one.behaviour.points})"
+        yield f"  {'ok  ' if one.passed else 'FAIL'}  {one.behaviour.name}"
     if result.visible:
         more = f", and {len(result.visible) - 1} more" if len(result.visible) > 1 else ""
-        yield f"  FAIL  {VISIBLE} ({VISIBLE_POINTS}): {clean(result.visible[0])}{more}"
+        yield f"  FAIL  {VISIBLE}: {clean(result.visible[0])}{more}"
     else:
-        yield f"  ok    {VISIBLE} ({VISIBLE_POINTS})"
-    yield f"{name}: {result.score} of {result.max_score} points in {result.seconds:.1f} seconds."
+        yield f"  ok    {VISIBLE}"
+    yield (
+        f"{name}: {result.score} of {result.max_score} checks passed in {result.seconds:.1f}"
+        " seconds."
+    )
     failed = result.first_failure
     if failed is not None:
         yield ""

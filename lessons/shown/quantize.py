@@ -4,7 +4,7 @@
     minimum     -0.6, which is quant 0
     scale       0.1, the size of one step: 15 steps from the smallest to the largest
     quants      the nearest step for each weight, 0 to 15
-    read back   scale * quant + minimum, at most half a step off
+    read back   the value of that step, at most half a step off
 
 The engine's own versions are fast, and work on tensors: `minivllm/runtime/quantization/formats.py`
 for blocks, `quantize_heads` in `kernels/reference_ops.py` for the KV cache. Lesson 13 draws from

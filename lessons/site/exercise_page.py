@@ -8,7 +8,6 @@ from textwrap import dedent
 
 from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.check import VISIBLE_POINTS
 from minivllm.lessons.checker.holes import find_holes
 from minivllm.lessons.course.library import find_lesson
 from minivllm.lessons.site.lesson_page import link_to
@@ -46,7 +45,7 @@ def exercise_page(exercise: Exercise) -> str:
 def _begin(exercise: Exercise) -> str:
     use = ", and the engine runs with your code" if exercise.runs_in_engine else ""
     return f"""\
-About {exercise.minutes} minutes, after lesson \
+Level: {exercise.level}. About {exercise.minutes} minutes, after lesson \
 {link_to(find_lesson(str(exercise.lesson)), "../tutorial/")}. \
 You write a part of
 `{engine_file(exercise)}`{use}.
@@ -90,8 +89,7 @@ def _heads(exercise: Exercise) -> list[str]:
 def _check(exercise: Exercise) -> str:
     behaviours = behaviours_of(exercise.behaviours_module())
     rows = "".join(
-        f"| {one.task} | {to_markdown(one.name)} | {one.examples} | {one.points} |\n"
-        for one in behaviours
+        f"| {one.task} | {to_markdown(one.name)} | {one.examples} |\n" for one in behaviours
     )
     traces = any(one.is_trace for one in behaviours)
     diff = (
@@ -106,9 +104,9 @@ def _check(exercise: Exercise) -> str:
 The check runs random cases on your code and on the engine's own code, and compares the results. \
 It reduces a failing case to the smallest one that still fails.{diff}
 
-| task | what must hold | cases | points |
-|---|---|---|---|
-{rows}| | all tests of `visible_test.py` | | {VISIBLE_POINTS} |
+| task | what must hold | cases |
+|---|---|---|
+{rows}| | all tests of `visible_test.py` | |
 """
 
 
@@ -123,7 +121,7 @@ def _hints(exercise: Exercise) -> str:
             *folds,
             (
                 "To read the third, the steps in words, run `minivllm exercise hint"
-                f" {exercise.name}`. Hints cost no points.\n"
+                f" {exercise.name}`. Hints cost nothing.\n"
             ),
         ]
     )

@@ -35,7 +35,7 @@ def exercises_index() -> str:
         lesson = find_lesson(str(one.lesson))
         parts.append(
             f"| [{one.title}]({exercise_file(one)}) |"
-            f" [{one.lesson}](../tutorial/{lesson_file(lesson)}) | {one.minutes} |"
+            f" [{one.lesson}](../tutorial/{lesson_file(lesson)}) | {one.level} | {one.minutes} |"
             f" {_written(one.symbol)} in `{engine_file(one)}` |\n"
         )
     parts.append(_HOW)
@@ -138,10 +138,13 @@ In an exercise you write part of the engine. Your file is the engine's own file,
 bodies of a few functions. When
 it passes, the engine and the dashboard run on your code.
 
-Begin with any exercise that interests you, after its lesson. None needs a GPU.
+The *core* exercises are about the ideas that all others build on. The *standard* ones go \
+further. The *stretch* ones
+are long, or need knowledge that the lessons do not teach. Take each after its lesson. None needs \
+a GPU.
 
-| exercise | lesson | minutes | what you write |
-|---|---|---|---|
+| exercise | lesson | level | minutes | what you write |
+|---|---|---|---|---|
 """
 _HOW = """
 ## How it goes

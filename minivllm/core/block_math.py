@@ -6,9 +6,9 @@ hold the same keys and values, and one block can serve several sequences.
 
 The slot of a token, with blocks of 4 tokens:
 
-    position      0  1  2  3 | 4  5           position 5 is in entry 5 // 4 = 1
-    block table   [   7      |   2  ]         entry 1 is block 2
-    slot         28 29 30 31 | 8  9           slot 2 * 4 + 5 % 4 = 9
+    position      0  1  2  3 | 4  5
+    block table   [   7      |   2  ]
+    slot         28 29 30 31 | 8  9
 
 Source: vLLM `vllm/v1/core/kv_cache_utils.py` (`hash_block_tokens`). CVE-2025-25183 shows why the
 hash must be strong.
@@ -63,6 +63,7 @@ def slot_mapping(sequence: "Sequence", start: int, num_tokens: int, block_size: 
     A token that is already in the prefix cache gets slot `NOT_WRITTEN`: only its query is needed.
     This is the slow reference implementation; the model runner does the same in numpy.
     """
+    # Position 5 with blocks of 4: entry 5 // 4 = 1 of the table is block 2, slot 2 * 4 + 5 % 4 = 9.
     return [
         (
             NOT_WRITTEN

@@ -10,8 +10,8 @@ slots are *allocated*: their block has an owner.
               blocks are free too. Only with contiguous memory
     free      all other slots
 
-Waste, as in the PagedAttention paper, is (reserved + internal) / allocated. If a sequence ends
-before `max_tokens`, the slots that it never writes were counted as reserved.
+Waste, as in the PagedAttention paper, is the share of the allocated slots that is not used. If a
+sequence ends before `max_tokens`, the slots that it never writes were counted as reserved.
 
 A step is measured when its plan is complete, after its last `step.scheduled`. A measurement between
 two steps would look too good: ended sequences are gone, and forks have not copied blocks yet.

@@ -119,9 +119,10 @@ def vocabulary_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
 
 
 def bitmask(token_ids: Collection[int], vocab_size: int) -> bytes:
-    """Return the allowed tokens as bits: token i is bit i % 8 of byte i // 8.
+    """Return the allowed tokens as bits, one for each token of the vocabulary.
 
-    Bit 0 is the lowest one of its byte. There are as many bytes as all tokens need.
+    Tokens 0 to 7 are the first byte, and token 0 is its lowest bit. There are as many bytes as all
+    tokens need.
     """
     mask = bytearray(-(-vocab_size // 8))
     for token_id in token_ids:

@@ -87,7 +87,7 @@ def test_a_failure_in_one_behaviour_costs_no_other(submit, statement, kind, word
     result = check(EXERCISE, submit(only_in_double_frees(statement)))
     assert failed(result) == {DOUBLE_FREES: kind}
     assert result.exit_status == 1
-    # One point for this behaviour, and one for the visible tests, which also run it.
+    # This behaviour, and the visible tests, which also run it.
     assert result.score == result.max_score - 2
     failure = result.first_failure.counterexample.failure
     assert words in (failure.text if failure else "")

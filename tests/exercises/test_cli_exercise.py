@@ -38,7 +38,7 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
     file.write_text(SOURCE)
     assert main(["exercise", "check"]) == 0
     told = capsys.readouterr().out
-    assert "11 of 11 points" in told and "Expected" not in told
+    assert "7 of 7 checks" in told and "Expected" not in told
     assert main(["exercise", "diff"]) == 2
     assert "passes" in capsys.readouterr().err
     assert main(["exercise", "report", "--json"]) == 0
@@ -55,8 +55,8 @@ def test_start_never_overwrites_work_and_reset_keeps_a_copy(file, capsys):
     assert {one.name for one in file.parent.iterdir()} == names
     assert main(["exercise", "list"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "lesson" in line]
-    assert [(line.split()[0], "begun" in line) for line in lines] == [
-        (one.name, one == EXERCISE) for one in exercises()
+    assert [(line.split()[0], line.split()[3], "begun" in line) for line in lines] == [
+        (one.name, one.level, one == EXERCISE) for one in exercises()
     ]
     file.write_text("# my work\n")
     assert main(["exercise", "start", "block-pool"]) == 2

@@ -57,10 +57,10 @@ def test_a_save_is_checked_keys_work_and_the_exit_status_is_the_last_result(watc
     watching.read_until("begun")
     (home / "workspace" / "block-pool" / "block_pool.py").write_text(SOURCE)
     watching.read_until("q quit", times=2)
-    assert "11 of 11 points" in watching.told
+    assert "7 of 7 checks" in watching.told
     watching.press("q")
     assert watching.process.wait(30) == 0
-    assert watching.told.count("points in") == 2
+    assert watching.told.count("checks passed in") == 2
 
 
 def test_a_red_watch_ends_with_status_one_and_keys_during_a_check_are_not_lost(watching):

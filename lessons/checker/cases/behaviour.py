@@ -7,7 +7,7 @@ special-case them. The first different line shows the wrong step.
 
     def operations(draw): ...  # a random case, as plain data
 
-    @behaviour("the last owner frees the block", task=2, points=2, hint="...", cases=operations)
+    @behaviour("the last owner frees the block", task=2, hint="...", cases=operations)
     def owners(case):          # import inside the function: in the child it is the student's code
         from minivllm.core.block_pool import BlockPool
         ...
@@ -34,7 +34,6 @@ class Behaviour(NamedTuple):
     name: str
     task: int
     """Number of the task in the README."""
-    points: int
     hint: str
     """The hint to show on a failure if no known misconception matches."""
     cases: CaseMaker
@@ -62,7 +61,6 @@ def behaviour(
     name: str,
     *,
     task: int,
-    points: int,
     hint: str,
     cases: CaseMaker,
     trace: bool = False,
@@ -71,11 +69,7 @@ def behaviour(
 ) -> Callable[[Observe], Observe]:
 
     def mark(observe: Observe) -> Observe:
-        setattr(
-            observe,
-            MARK,
-            Behaviour(name, task, points, hint, cases, observe, trace, examples, agree),
-        )
+        setattr(observe, MARK, Behaviour(name, task, hint, cases, observe, trace, examples, agree))
         return observe
 
     return mark

@@ -21,7 +21,6 @@ def only(*kinds: str) -> Callable[[Draw], Case]:
 @behaviour(
     "a block that is handed out has one owner",
     task=1,
-    points=1,
     hint="What is the block's ref_cnt right after pop_free_block has given it to its first owner?",
     cases=only("pop"),
 )
@@ -32,7 +31,6 @@ def hands_out(case: Case) -> Iterator[str]:
 @behaviour(
     "a shared block becomes free when its last owner releases it, and not before",
     task=2,
-    points=2,
     hint=(
         "Follow one block with two owners. Which of the two releases may put it into the free"
         " queue?"
@@ -46,7 +44,6 @@ def counts_owners(case: Case) -> Iterator[str]:
 @behaviour(
     "a block without an owner cannot be released",
     task=3,
-    points=1,
     hint=(
         "A second release of the same block would put it into the free queue twice. Check before"
         " you change anything."
@@ -60,7 +57,6 @@ def refuses_double_frees(case: Case) -> Iterator[str]:
 @behaviour(
     "a free block keeps its hash until it is handed out again",
     task=4,
-    points=2,
     hint=(
         "A free block is not evicted. Compare the cached blocks after release with those after the"
         " next pop_free_block."
@@ -75,7 +71,6 @@ def keeps_names(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events for random requests",
     task=5,
-    points=2,
     hint=(
         "Open it with `minivllm exercise diff`: the first event that differs shows which of your"
         " methods ran last."
@@ -90,7 +85,6 @@ def serves(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events when it shares and copies blocks",
     task=5,
-    points=2,
     hint=(
         "Several samples of one request own the same blocks. Look at the counts at the step where"
         " the samples diverge."

@@ -28,7 +28,6 @@ def growths(draw: Draw) -> Case:
 @behaviour(
     "the number of blocks is the number of tokens divided by the block size, rounded up",
     task=1,
-    points=1,
     hint="Try the numbers around a whole block: 3, 4 and 5 tokens in blocks of 4.",
     cases=lambda draw: {
         "block_size": draw.integer(1, 16),
@@ -47,7 +46,6 @@ def counts_blocks(case: Case) -> Iterator[str]:
 @behaviour(
     "a table grows by the missing blocks, and not at all if too few are free",
     task=2,
-    points=3,
     hint="The table already has some entries: start counting there.",
     cases=growths,
 )
@@ -70,7 +68,6 @@ def grows(case: Case) -> Iterator[str]:
 @behaviour(
     "a sequence gives back all of its blocks, from the tail to the head",
     task=3,
-    points=2,
     hint="Look at the order of the free queue after free, and at what is left in the table.",
     cases=growths,
 )
@@ -92,7 +89,6 @@ def gives_back(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events for random requests",
     task=4,
-    points=2,
     hint=(
         "Run `minivllm exercise diff` and look at the block table where the first difference is."
     ),
@@ -106,7 +102,6 @@ def serves(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events for samples that share blocks",
     task=4,
-    points=2,
     hint=(
         "When one of several samples ends, the others keep their blocks. Which entries do you give"
         " back?"

@@ -83,7 +83,6 @@ def _tell_chunk(case: Case) -> Iterator[str]:
 @behaviour(
     "an admitted sequence gets the tokens that it lacks, up to the rest of the step's budget",
     task=1,
-    points=1,
     hint="How many tokens does it lack after the cached ones, and how many has the step left?",
     cases=lambda draw: single_chunk(draw, chunked=True),
 )
@@ -94,7 +93,6 @@ def first_chunk(case: Case) -> Iterator[str]:
 @behaviour(
     "without chunked prefill, a prompt is computed in one step, or waits",
     task=2,
-    points=1,
     hint=(
         "enable_chunked_prefill is off. May a sequence get only a part of the tokens that it lacks?"
     ),
@@ -107,7 +105,6 @@ def whole_prompt(case: Case) -> Iterator[str]:
 @behaviour(
     "each chunk counts its tokens and registers its full blocks, and the last one predicts",
     task=3,
-    points=3,
     hint=(
         "From chunk to chunk, follow num_computed_tokens, the registered blocks and item.sampling."
     ),
@@ -142,7 +139,6 @@ def commits(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events for prompts longer than a step",
     task=4,
-    points=3,
     hint=(
         "Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget"
         " panel."
@@ -160,7 +156,6 @@ def serves(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events without chunked prefill",
     task=4,
-    points=1,
     hint=(
         "No prompt is split here: if it does not fit into the rest of the step, it waits for the"
         " next one."

@@ -51,7 +51,6 @@ def _steps(case: Case) -> Iterator[str]:
 @behaviour(
     "in a continuous batch, nobody waits beside a free slot",
     task=1,
-    points=3,
     hint="Find the step in which a request waits. Was there a slot for it?",
     cases=lambda draw: _trace(draw, batching="continuous"),
     examples=40,
@@ -63,7 +62,6 @@ def continuous(case: Case) -> Iterator[str]:
 @behaviour(
     "a static batch admits nobody until it has ended, and then all who wait",
     task=1,
-    points=3,
     hint="Who was waiting when this batch was formed, and who came later? When did it end?",
     cases=lambda draw: _trace(draw, batching="static"),
     examples=60,
@@ -75,7 +73,6 @@ def static(case: Case) -> Iterator[str]:
 @behaviour(
     "sequential batches have one request each",
     task=1,
-    points=2,
     hint="How many requests may be in `_let_in`?",
     cases=lambda draw: _trace(draw, batching="sequential"),
     examples=40,
@@ -87,7 +84,6 @@ def sequential(case: Case) -> Iterator[str]:
 @behaviour(
     "a batch delay ends with enough company, or with the time of the oldest",
     task=1,
-    points=3,
     hint="How many wait, and for how long has the oldest of them waited? Either can end the delay.",
     cases=lambda draw: _trace(
         draw,
@@ -104,7 +100,6 @@ def delays(case: Case) -> Iterator[str]:
 @behaviour(
     "a batch that cannot advance does not keep others waiting",
     task=1,
-    points=1,
     hint="`nothing_scheduled` is true: no running sequence can get a token. Who could help?",
     cases=lambda draw: {
         "batching": draw.choice(["static", "sequential", "continuous"]),
@@ -146,7 +141,6 @@ def stands_still(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events in every kind of batching",
     task=2,
-    points=2,
     hint="Open it with `minivllm exercise diff` at the first step in which another request joins.",
     cases=lambda draw: draw_trace(
         draw, batching=draw.choice(["continuous", "static", "sequential"])

@@ -137,7 +137,6 @@ def _tell(case: Case) -> Iterator[str]:
 @behaviour(
     "a fork shares every block and copies none",
     task=1,
-    points=2,
     hint=(
         "Right after fork, compare the two tables, the owners of each block and the two hash"
         " chains."
@@ -151,7 +150,6 @@ def forks(case: Case) -> Iterator[str]:
 @behaviour(
     "only a write to a block with another owner needs a copy",
     task=2,
-    points=2,
     hint=(
         "Which position is written next, which block is it in, and how many owners has that block?"
     ),
@@ -169,7 +167,6 @@ def sees_shared_writes(case: Case) -> Iterator[str]:
 @behaviour(
     "the first writers get a copy, and the last one writes in place",
     task=3,
-    points=3,
     hint=(
         "Follow the shared block. How many owners has it before and after each write, and which"
         " tables still contain it?"
@@ -184,7 +181,6 @@ def copies(case: Case) -> Iterator[str]:
 @behaviour(
     "the shared block is released last, after the copy is noted and in the table",
     task=3,
-    points=1,
     hint=(
         "If it is released first and has no other owner, it is free. Which block is popped next,"
         " and what is copied into which?"
@@ -203,7 +199,6 @@ def lets_go_last(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events for requests with several samples",
     task=4,
-    points=2,
     hint=(
         "Open it with `minivllm exercise diff` and look at the owners of the prompt's last block at"
         " the step where the samples diverge."

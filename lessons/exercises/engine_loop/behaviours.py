@@ -55,7 +55,6 @@ def _names(requests: Any) -> str:
 @behaviour(
     "free places go to the oldest waiting requests, and all that run are in the batch",
     task=1,
-    points=4,
     hint="Write down who runs and who waits before and after. How many places are free?",
     cases=_case,
     examples=100,
@@ -80,7 +79,6 @@ def schedules(case: Case) -> Iterator[str]:
 @behaviour(
     "each request of the batch gets one token in each step, until it is finished",
     task=2,
-    points=4,
     hint=(
         "Look at the first step that differs. Which tokens went through the model, and which were"
         " known before?"
@@ -104,7 +102,6 @@ def steps(case: Case) -> Iterator[str]:
 @behaviour(
     "a step without requests calls no model",
     task=2,
-    points=1,
     hint="Nobody waits and nobody runs. What may the model not be called with?",
     cases=lambda draw: {**_case(draw, 0), "requests": []},
     examples=5,
@@ -131,7 +128,6 @@ def _told(case: Case, arrives: list[int]) -> Iterator[str]:
 @behaviour(
     "requests that arrive together are all served",
     task=3,
-    points=2,
     hint="When may the loop end? Look at both lists.",
     cases=_case,
 )
@@ -142,7 +138,6 @@ def runs(case: Case) -> Iterator[str]:
 @behaviour(
     "requests that arrive later can be in the very next step",
     task=3,
-    points=4,
     hint="Find the first request that starts in another step. When did it arrive?",
     cases=_case,
     examples=100,

@@ -38,7 +38,6 @@ def _quantized(case: Case) -> tuple[Any, str]:
 @behaviour(
     "the range of a block has fifteen steps, and each weight the nearest",
     task=1,
-    points=3,
     hint="Which quants do the smallest and the largest weight get? How long is one step then?",
     cases=_weights,
     examples=80,
@@ -54,7 +53,6 @@ def quantizes(case: Case) -> Iterator[str]:
 @behaviour(
     "a block of equal weights comes back as it was",
     task=1,
-    points=1,
     hint="All weights are equal, so the range is 0. What would you divide by?",
     cases=lambda draw: {"weights": [draw.integer(-9, 9) / 4] * draw.integer(1, 32)},
     examples=25,
@@ -68,7 +66,6 @@ def keeps_constants(case: Case) -> Iterator[str]:
 @behaviour(
     "quants are steps above the minimum",
     task=2,
-    points=2,
     hint="What does quant 0 stand for, and what does quant 1?",
     cases=lambda draw: {
         "scale": draw.integer(0, 12) / 8,
@@ -86,7 +83,6 @@ def dequantizes(case: Case) -> Iterator[str]:
 @behaviour(
     "what is read back is at most half a step off",
     task=2,
-    points=1,
     hint="Quantize and read back. Which weight is off by more than half the scale?",
     cases=_weights,
 )
@@ -103,7 +99,6 @@ def is_near(case: Case) -> Iterator[str]:
 @behaviour(
     "a block is twenty bytes, in the order of a GGUF file",
     task=3,
-    points=2,
     hint="Compare byte by byte. Which two quants share byte 4, the first one of the quants?",
     cases=lambda draw: {
         "scale": draw.integer(0, 40) / 16,
@@ -130,7 +125,6 @@ def _head(draw: Draw) -> list[float]:
 @behaviour(
     "the largest absolute value of a head is 127 or -127, and 0.0 is 0",
     task=4,
-    points=3,
     hint="Which number decides the scale, and how many steps is it away from 0?",
     cases=lambda draw: {"numbers": _head(draw)},
     examples=80,
@@ -147,7 +141,6 @@ def quantizes_heads(case: Case) -> Iterator[str]:
 @behaviour(
     "zeros and tiny numbers have the smallest scale",
     task=4,
-    points=1,
     hint="A head of zeros has a largest value of 0. Which scale must it get all the same?",
     cases=lambda draw: {
         "numbers": [step * 1e-6 for step in draw.list_of(lambda d: d.integer(0, 40), 1, 4)]
@@ -172,7 +165,6 @@ def _writes(draw: Draw) -> Case:
 @behaviour(
     "each token is read back with its own scales, whatever else is written",
     task=5,
-    points=3,
     hint=(
         "Find the first slot that is read differently. Was it written in this step? Which scale has"
         " it, and which numbers decided that scale?"

@@ -39,7 +39,6 @@ def alike(draw: Draw) -> Case:
 @behaviour(
     "a full block's hash depends on all tokens up to its end, and on the salt",
     task=1,
-    points=3,
     hint=(
         "Compare the hashes of two blocks with equal tokens at different positions, and of two"
         " customers' first blocks."
@@ -67,7 +66,6 @@ def names(case: Case) -> Iterator[str]:
 @behaviour(
     "a lookup finds the longest cached prefix, and leaves at least one token to compute",
     task=2,
-    points=3,
     hint=(
         "Follow the chain from its first hash. What can still be used after the first missing"
         " block?"
@@ -100,7 +98,6 @@ def finds(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events when requests share prefixes",
     task=4,
-    points=2,
     hint=(
         "Open it with `minivllm exercise diff`. At the first difference, which block does one side"
         " hit and the other not?"
@@ -115,7 +112,6 @@ def shares(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events when prefixes are evicted because blocks are short",
     task=4,
-    points=2,
     hint="A preempted sequence keeps its hashes and looks them up again. What does it find?",
     cases=lambda draw: draw_trace(
         draw, draw_request, num_blocks=draw.integer(5, 7), block_size=2, enable_prefix_caching=True

@@ -42,7 +42,6 @@ def _watched_model(seed: int) -> Any:
 @behaviour(
     "the cache gets each key and value once, at its own position",
     task=1,
-    points=3,
     hint="How many tokens has the cache already? Which position has the first one that is missing?",
     cases=lambda draw: {
         "seed": draw.integer(0, 999),
@@ -68,7 +67,6 @@ def extends(case: Case) -> Iterator[str]:
 @behaviour(
     "the last token attends to the whole text, itself included",
     task=2,
-    points=3,
     hint="How many keys must the last token's query be compared with, and which position has it?",
     cases=lambda draw: {
         "seed": draw.integer(0, 999),
@@ -115,7 +113,6 @@ def _generate(case: Case, name: str) -> Iterator[str]:
 @behaviour(
     "without a cache, the whole text goes through the model for each token",
     task=3,
-    points=2,
     hint="Which tokens go through the model for the second new token, if nothing was kept?",
     cases=_generation,
 )
@@ -126,7 +123,6 @@ def generates_without(case: Case) -> Iterator[str]:
 @behaviour(
     "with a cache, no token goes through the model twice",
     task=4,
-    points=3,
     hint="Find the first step that computes something else. Which tokens are in the cache there?",
     cases=_generation,
 )
@@ -137,7 +133,6 @@ def generates_with(case: Case) -> Iterator[str]:
 @behaviour(
     "the prediction of the work is what happens",
     task=5,
-    points=2,
     hint="Write down the tokens of each step for 2 prompt tokens and 3 new ones, and add them up.",
     cases=lambda draw: {
         "prompt": draw.integer(1, 300),

@@ -55,7 +55,6 @@ def pressed(draw: Draw) -> Case:
 @behaviour(
     "the block at the front is reused next, and popleft of an empty queue raises",
     task=1,
-    points=1,
     hint=(
         "The front is the block after the head sentinel. Which block is there when the queue is"
         " empty?"
@@ -85,7 +84,6 @@ def reuses_the_front(case: Case) -> Iterator[str]:
 @behaviour(
     "a block can join and leave anywhere, and never joins twice",
     task=2,
-    points=3,
     hint=(
         "After each operation, follow the links in both directions. Which link still points to a"
         " block that has left?"
@@ -121,7 +119,6 @@ def keeps_its_links(case: Case) -> Iterator[str]:
 @behaviour(
     "joining and leaving take as many operations in a long queue as in a short one",
     task=2,
-    points=1,
     hint=(
         "Each may look at the block and its two neighbours only. Count the blocks that you look at."
     ),
@@ -170,7 +167,6 @@ def _lines_run(act: Any, arguments: tuple[Any, ...]) -> int:
 @behaviour(
     "cached blocks are reused after uncached ones",
     task=4,
-    points=2,
     hint="Two ends, two kinds of blocks: follow one with a hash and one without through _put_back.",
     cases=lambda draw: operations_of(draw, ("pop", "cache", "release", "touch")),
     examples=100,
@@ -182,7 +178,6 @@ def keeps_what_is_of_use(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine evicts the same blocks at the same steps when blocks are short",
     task=5,
-    points=3,
     hint=(
         "Open it with `minivllm exercise diff` and look at the free queue one step before the first"
         " difference."

@@ -108,7 +108,6 @@ def _tell_layer(case: Case) -> Iterator[str]:
 @behaviour(
     "every token's key and value go into its slot, and nothing else is written",
     task=1,
-    points=2,
     hint=(
         "Which rows are written, and into which slots? In which order are a token's keys and values"
         " in the cache?"
@@ -127,7 +126,6 @@ def writes(case: Case) -> Iterator[str]:
 @behaviour(
     "blocks are read in the order of the table, and padding is set to zero",
     task=2,
-    points=3,
     hint=(
         "The gathered tokens are ordered by sequence, then by block. Where do the keys of a head"
         " begin, and where do its values begin?"
@@ -174,7 +172,6 @@ def reads(case: Case) -> Iterator[str]:
 @behaviour(
     "a decode attends to its own context and nothing else",
     task=3,
-    points=3,
     hint=(
         "A row with NaN has read slots that no sequence has written. A wrong row without NaN has"
         " read another sequence's blocks, or has no mask."
@@ -190,7 +187,6 @@ def decodes(case: Case) -> Iterator[str]:
 @behaviour(
     "attention to shared context is merged into each row's result",
     task=4,
-    points=3,
     hint=(
         "Look at the loop over chunks. Here the span is one sequence, and every row is a query. How"
         " many tokens does the span have, and which arguments does merge take?"

@@ -136,7 +136,6 @@ def _tell(case: Case) -> Iterator[str]:
 @behaviour(
     "a context that fits into one tile gives the right output",
     task=2,
-    points=2,
     hint=(
         "Which program has which sequence and head? Print the shapes: in the interpreter, print"
         " works inside a kernel."
@@ -152,7 +151,6 @@ def one_tile(case: Case) -> Iterator[str]:
 @behaviour(
     "over several tiles, the softmax is that of the whole context",
     task=2,
-    points=3,
     hint="A later tile has a larger score. What must happen to acc, and by which factor?",
     cases=lambda draw: {**batch(draw, least=17, most=64, group=1), "num_kv_heads": 1},
     examples=10,
@@ -166,7 +164,6 @@ def several_tiles(case: Case) -> Iterator[str]:
 @behaviour(
     "query heads share key heads, and heads of any size are loaded",
     task=3,
-    points=2,
     hint=(
         "Which key head does query head 3 use if a group has two? And what is after the last number"
         " of a head?"
@@ -182,7 +179,6 @@ def shared_heads(case: Case) -> Iterator[str]:
 @behaviour(
     "any strides and dtypes work, and only the result is rounded",
     task=1,
-    points=2,
     hint=(
         "The strides of a tensor say where its rows begin; its shape does not. And which dtype do"
         " your sums have?"
@@ -206,7 +202,6 @@ def layouts(case: Case) -> Iterator[str]:
 @behaviour(
     "a program reads only what belongs to it",
     task=3,
-    points=1,
     hint=(
         "A key with weight 0 is still read. Which positions of a tile are real, and which numbers"
         " of a head?"
@@ -231,7 +226,6 @@ def reads(case: Case) -> Iterator[str]:
 @behaviour(
     "a padded row gives zeros",
     task=4,
-    points=1,
     hint="A sequence of length 0 has no scores, and its sum is 0. What is 0 / 0?",
     cases=lambda draw: batch(draw, least=0, most=2, group=2),
     examples=8,

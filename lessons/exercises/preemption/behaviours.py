@@ -112,7 +112,6 @@ def _victims(case: Case) -> Iterator[str]:
 @behaviour(
     "a victim loses its blocks, its slot and its counts, and keeps its tokens",
     task=1,
-    points=3,
     hint=(
         "After the victim has lost its blocks, which of its tokens have keys and values? What must"
         " its counts be?"
@@ -126,7 +125,6 @@ def victims(case: Case) -> Iterator[str]:
 @behaviour(
     "a victim waits at the place that the policy gives it",
     task=2,
-    points=1,
     hint=(
         "Other sequences are already waiting. Which one is next under fcfs, and which under"
         " priority?"
@@ -140,7 +138,6 @@ def queues(case: Case) -> Iterator[str]:
 @behaviour(
     "victims are preempted one after another, until there is enough room",
     task=3,
-    points=3,
     hint=(
         "After each victim: is there enough room now, is any sequence left, and which item must"
         " leave the plan?"
@@ -185,7 +182,6 @@ def _outgrows_memory(draw: Draw) -> Case:
 @behaviour(
     "the engine emits the same events with too little memory, under fcfs",
     task=4,
-    points=2,
     hint=(
         "Open it with `minivllm exercise diff` and follow the victim: its blocks, its place in the"
         " queue, and what it computes again."
@@ -203,7 +199,6 @@ def serves(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events with too little memory, under priority",
     task=4,
-    points=2,
     hint=(
         "Here a victim may already be in this step's plan. Open it with `minivllm exercise diff` at"
         " the step that differs."

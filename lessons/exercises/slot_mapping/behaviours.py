@@ -49,7 +49,6 @@ def _tell(case: Case) -> Iterator[str]:
 @behaviour(
     "a token's slot follows from its position and the block table",
     task=1,
-    points=2,
     hint=(
         "Which entry of the table is position 5 in, with blocks of 4, and how far into that block"
         " is it?"
@@ -63,7 +62,6 @@ def slots(case: Case) -> Iterator[str]:
 @behaviour(
     "cached tokens are not written again",
     task=2,
-    points=2,
     hint=(
         "num_cached_tokens says how many tokens are cached, counted from the first. Each still has"
         " an entry in the list."
@@ -77,7 +75,6 @@ def cached(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events for random requests",
     task=3,
-    points=2,
     hint=(
         "Open it with `minivllm exercise diff`: which block was read at the point where the text"
         " changes?"

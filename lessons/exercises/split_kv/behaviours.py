@@ -67,7 +67,6 @@ def _mask(case: Case, dtype: Any) -> Any:
 @behaviour(
     "the output and the log-sum-exp of a part are right",
     task=1,
-    points=3,
     hint=(
         "Which key head does query head h use, which tokens are in the future, and of which numbers"
         " is the log-sum-exp taken?"
@@ -102,7 +101,6 @@ def _row(draw: Draw) -> list[list[int]]:
 @behaviour(
     "two parts are merged by their weight, in place",
     task=3,
-    points=3,
     hint=(
         "How much weight does the other part have, compared with this one? The output and the"
         " log-sum-exp both become those of the whole."
@@ -144,7 +142,6 @@ def merges(case: Case) -> Iterator[str]:
 @behaviour(
     "any number of parts, in any order, gives the result of the whole",
     task=4,
-    points=3,
     hint="Merge a third part into two. Does the log-sum-exp of the first two include both?",
     cases=lambda draw: {
         **one_part(draw),

@@ -49,7 +49,6 @@ def _fed(case: Case) -> Iterator[str]:
 @behaviour(
     "an automaton knows how much of its stop string the text ends with",
     task=2,
-    points=3,
     hint=(
         "After a character that does not match: what is the longest beginning of the stop string"
         " that the text ends with now?"
@@ -74,7 +73,6 @@ def automaton(case: Case) -> Iterator[str]:
 @behaviour(
     "text is shown as soon as possible, and no part of a stop string is ever shown",
     task=4,
-    points=3,
     hint="Join the pieces in your head. Which end of the text can still become a stop string?",
     cases=pieces,
     examples=150,
@@ -86,7 +84,6 @@ def feeds(case: Case) -> Iterator[str]:
 @behaviour(
     "an ignored stop string is shown as text, and its end may begin the next match",
     task=4,
-    points=2,
     hint=(
         "With may_stop=False nothing stops here. Which characters may belong to a stop string that"
         " a later piece completes?"
@@ -102,7 +99,6 @@ def passes_over(case: Case) -> Iterator[str]:
 @behaviour(
     "a stop string may be part of the output",
     task=4,
-    points=1,
     hint="With the stop string included, what is the last character of the shown text?",
     cases=lambda draw: pieces(draw, include=True),
 )
@@ -113,7 +109,6 @@ def includes(case: Case) -> Iterator[str]:
 @behaviour(
     "the last piece stops the text if it must; otherwise everything is shown",
     task=5,
-    points=1,
     hint=(
         "The answer has max_tokens tokens and no stop string came. What has the reader not seen"
         " yet?"
@@ -148,7 +143,6 @@ def ends(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine's answers stop at the right places",
     task=5,
-    points=2,
     hint=(
         "Compare the visible text after each step with the whole answer. Where does the stop string"
         " begin in it?"

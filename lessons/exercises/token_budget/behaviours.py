@@ -146,7 +146,6 @@ def _tell_running(case: Case) -> Iterator[str]:
 @behaviour(
     "running sequences get the tokens that they lack, in order, while budget is left",
     task=1,
-    points=2,
     hint=(
         "Go through self.running in order. How many tokens does this sequence lack, and how many"
         " are left for it?"
@@ -160,7 +159,6 @@ def gives_out(case: Case) -> Iterator[str]:
 @behaviour(
     "a preempted sequence leaves the plan, and its share returns to the budget",
     task=2,
-    points=3,
     hint=(
         "_make_room may remove sequences from self.running and from the plan. Where are you in the"
         " list afterwards, and how much budget is left?"
@@ -178,7 +176,6 @@ def gives_again(case: Case) -> Iterator[str]:
 @behaviour(
     "no sequence is admitted without budget or slots, and each hold has its reason",
     task=3,
-    points=1,
     hint="Each sample of a request needs a slot, and they are admitted together or not at all.",
     cases=waiting_ones,
 )
@@ -204,7 +201,6 @@ def holds(case: Case) -> Iterator[str]:
 @behaviour(
     "waiting sequences are admitted in order, up to the first that does not fit",
     task=4,
-    points=3,
     hint=(
         "Each admitted sequence costs tokens of the step. The first that is held or does not fit"
         " stops all behind it."
@@ -226,7 +222,6 @@ def admits(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events for random requests",
     task=5,
-    points=3,
     hint=(
         "Open it with `minivllm exercise diff`: the Budget panel shows the tokens of each sequence,"
         " the queue shows why the others wait."
@@ -244,7 +239,6 @@ def serves(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events with too little memory, under priority",
     task=5,
-    points=2,
     hint=(
         "The victim may be before the sequence that needs its blocks, and may already have tokens"
         " in this step's plan."

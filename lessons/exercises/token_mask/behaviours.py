@@ -30,7 +30,6 @@ def _bytes(tokens: list[str | None]) -> list[bytes | None]:
 @behaviour(
     "a text may end where nothing more is needed",
     task=4,
-    points=2,
     hint="Does the empty text fit the pattern? Go through its parts: which of them can be empty?",
     cases=lambda draw: {"pattern": _pattern(draw)},
     examples=80,
@@ -45,7 +44,6 @@ def ends(case: Case) -> Iterator[str]:
 @behaviour(
     "reading a byte leaves what must follow it",
     task=3,
-    points=4,
     hint="Write down what is left after each byte of the text. Where is the first difference?",
     cases=lambda draw: {"pattern": _pattern(draw), "text": draw.text(LETTERS, 1, 5)},
     examples=120,
@@ -75,7 +73,6 @@ def _vocabulary_case(draw: Draw) -> Case:
 @behaviour(
     "a token is allowed if all its bytes can be read",
     task=1,
-    points=3,
     hint="Take the first token that differs, and read its bytes one after the other.",
     cases=_vocabulary_case,
     examples=120,
@@ -93,7 +90,6 @@ def allows(case: Case) -> Iterator[str]:
 @behaviour(
     "end tokens are allowed exactly where the text may end",
     task=1,
-    points=2,
     hint="May this text end? Then each end token is in the list, in the order of the ids.",
     cases=_vocabulary_case,
     examples=100,
@@ -119,7 +115,6 @@ def _mask_case(draw: Draw) -> Case:
 @behaviour(
     "a mask has a bit for each token",
     task=2,
-    points=2,
     hint="Which byte is the token's bit in, and which bit of that byte is it?",
     cases=_mask_case,
     examples=80,

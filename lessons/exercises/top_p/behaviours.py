@@ -62,7 +62,6 @@ def _lines(case: Case) -> Iterator[str]:
 @behaviour(
     "temperature flattens or sharpens, and nothing overflows",
     task=1,
-    points=1,
     hint=(
         "After you subtract the best logit, what is the logit of the best token? When do you"
         " divide?"
@@ -77,7 +76,6 @@ def temperature(case: Case) -> Iterator[str]:
 @behaviour(
     "min-p compares every token with the best one",
     task=2,
-    points=1,
     hint=(
         "The best token has weight 1 here. What is the smallest weight that another token may have?"
     ),
@@ -91,7 +89,6 @@ def min_p(case: Case) -> Iterator[str]:
 @behaviour(
     "the smallest set of best tokens that reaches top_p stays",
     task=3,
-    points=3,
     hint=(
         "For each token: how much mass do the tokens before it have? Is that less than top_p of the"
         " mass?"
@@ -106,7 +103,6 @@ def top_p(case: Case) -> Iterator[str]:
 @behaviour(
     "a set that reaches top_p exactly is large enough",
     task=3,
-    points=1,
     hint="The tokens before this one have exactly top_p of the mass. Is this token still needed?",
     cases=lambda draw: {
         "rows": [
@@ -126,7 +122,6 @@ def reaches_exactly(case: Case) -> Iterator[str]:
 @behaviour(
     "top-k comes first, top-p takes its part of the rest, and ties go to the lower ids",
     task=4,
-    points=3,
     hint="How many tokens stay, which is the last of them, and how many more have the same logit?",
     cases=lambda draw: small(draw, "top_k", "top_p", "min_p"),
     examples=60,
@@ -138,7 +133,6 @@ def top_k(case: Case) -> Iterator[str]:
 @behaviour(
     "in a long vocabulary, the mass is not only that of the head",
     task=3,
-    points=1,
     hint=(
         "The head shows the best 256 tokens. Is the sum of its weights the mass of the whole"
         " vocabulary?"
@@ -170,7 +164,6 @@ def long_vocabulary(case: Case) -> Iterator[str]:
 @behaviour(
     "the sampler draws the same tokens",
     task=5,
-    points=1,
     hint=(
         "The drawn tokens depend only on the weights and the seed. Which drawn token should have no"
         " weight?"

@@ -54,7 +54,6 @@ def _tell_final(case: Case) -> Iterator[str]:
 @behaviour(
     "tokens are final up to the first one that is not the draft",
     task=1,
-    points=3,
     hint=(
         "Write the drafts below the drawn tokens, each below the token that it guessed. Which rows"
         " continued the real text?"
@@ -69,7 +68,6 @@ def accepts(case: Case) -> Iterator[str]:
 @behaviour(
     "an error ends the final tokens, and is none itself",
     task=1,
-    points=1,
     hint="What has a row with a SamplingError instead of a token? And the rows before it?",
     cases=lambda draw: rows_of(draw, may_fail=True),
     examples=100,
@@ -91,7 +89,6 @@ def _item(draw: Draw) -> Case:
 @behaviour(
     "each sequence of a plan gets its own rows",
     task=2,
-    points=2,
     hint="The rows have the order of the plan. Count how many belong to each of its items.",
     cases=lambda draw: {"items": draw.list_of(_item, 1, 4)},
 )
@@ -162,7 +159,6 @@ def _verifications(case: Case) -> Iterator[tuple[Any, Any, list[Any], str]]:
 @behaviour(
     "rejected drafts are not computed any more, and accepted ones stay computed",
     task=3,
-    points=2,
     hint=(
         "The plan counted the last known token and all drafts as computed. How many of these"
         " positions have the right keys and values?"
@@ -180,7 +176,6 @@ def uncounts(case: Case) -> Iterator[str]:
 @behaviour(
     "a block with nothing but rejected drafts is released",
     task=3,
-    points=2,
     hint="Divide the number of computed tokens by the block size. Is the table as long as that?",
     cases=lambda draw: rounds_of(draw, num_blocks=draw.integer(4, 12)),
 )
@@ -210,7 +205,6 @@ def drafted_trace(draw: Draw, element: Any) -> Case:
 @behaviour(
     "the engine emits the same events for random requests with drafts",
     task=4,
-    points=2,
     hint=(
         "Open it with `minivllm exercise diff`: which draft.verified comes before the first"
         " difference, and what was rolled back after it?"
@@ -225,7 +219,6 @@ def serves(case: Case) -> Iterator[str]:
 @behaviour(
     "the engine emits the same events for samples with drafts",
     task=4,
-    points=1,
     hint=(
         "The samples of a prompt share blocks, and each has drafts of its own. Whose rows and"
         " whose blocks did you take?"

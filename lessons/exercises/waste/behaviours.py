@@ -50,7 +50,6 @@ def _measured(case: Case) -> Iterator[Any]:
 @behaviour(
     "waste is the unused part of the allocated slots",
     task=1,
-    points=1,
     hint=(
         "Which slots are allocated, and which of these hold nothing? What if nothing is allocated?"
     ),
@@ -87,7 +86,6 @@ def table(draw: Draw) -> Case:
 @behaviour(
     "the slots of each table entry are split into used, wanted later, and never written",
     task=2,
-    points=3,
     hint=(
         "How many tokens does the sequence hold now, and how many at its end? How many of these are"
         " in each block?"
@@ -138,7 +136,6 @@ def _meter(
 @behaviour(
     "a shared block counts once, with the largest values of its owners",
     task=3,
-    points=2,
     hint="Count each block in use once. What must the sum of the three results be?",
     cases=lambda draw: {
         "block_size": draw.integer(2, 5),
@@ -164,7 +161,6 @@ def tallies(case: Case) -> Iterator[str]:
 @behaviour(
     "used, reserved and internal slots add up to the blocks in use",
     task=3,
-    points=1,
     hint="Look at the first step that differs. Which block is counted twice, or not at all?",
     cases=lambda draw: draw_trace(draw, requests_with_samples),
     examples=40,
@@ -182,7 +178,6 @@ def measures_sharing(case: Case) -> Iterator[str]:
 @behaviour(
     "free blocks that no reservation can use are external waste",
     task=4,
-    points=2,
     hint=(
         "Go through the free runs one by one. How many reservations fit into each, and what is"
         " left?"
@@ -208,7 +203,6 @@ def external(case: Case) -> Iterator[str]:
 @behaviour(
     "an engine with reservations is measured correctly at every step",
     task=4,
-    points=1,
     hint=(
         "Look at the first step that differs. Used, reserved, internal, external and free slots"
         " must add up to all slots."

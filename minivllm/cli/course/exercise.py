@@ -147,8 +147,8 @@ def _list(args: argparse.Namespace) -> int:
         else:
             mark = "begun" if workspace.is_started(exercise) else ""
         print(
-            f"{exercise.name:<24} lesson {exercise.lesson:>2}  {exercise.minutes:>3} min  {mark:<7}"
-            f" {exercise.title}"
+            f"{exercise.name:<24} lesson {exercise.lesson:>2}  {exercise.level:<8}"
+            f" {exercise.minutes:>3} min  {mark:<7} {exercise.title}"
         )
     return 0
 
@@ -175,7 +175,10 @@ def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
     exercise.require_what_it_needs()
     workspace = _workspace(args)
     file = workspace.start(exercise)
-    print(f"{exercise.title} (lesson {exercise.lesson}, about {exercise.minutes} minutes)")
+    print(
+        f"{exercise.title} (lesson {exercise.lesson}, {exercise.level}, about {exercise.minutes}"
+        " minutes)"
+    )
     print(f"Read   {file.with_name('README.md')}")
     print(f"Write  {file}, line {workspace.first_todo(exercise)}: {exercise.symbol}")
     print(f"Check  minivllm exercise check {exercise.name}   (it fails at first, as it should)")

@@ -1,10 +1,8 @@
 """Attention over a part of a context, and merging the results of two parts.
 
 Softmax attention is a weighted mean, so it can be computed part by part. Each part also returns the
-log of its total weight, which is the log-sum-exp of its scores. With the outputs o and log-sum-exps
-l of parts A and B:
-
-    o = o_A + sigmoid(l_B - l_A) * (o_B - o_A)        l = log(exp(l_A) + exp(l_B))
+log of its total weight, which is the log-sum-exp of its scores: the weight with which its output
+counts in the whole.
 
 So attention can read a shared prefix once for many sequences, and many programs can share a long
 context (split-KV). Log-sum-exps must be float32, or the parts of a long context get wrong weights.
@@ -86,6 +84,8 @@ def merge(
     output: [num_tokens, num_heads, head_size]; log_sum_exp: [num_tokens, num_heads]
     other: [num_rows, num_heads, head_size]; other_lse: [num_rows, num_heads]
     """
+    # o = o_A + share * (o_B - o_A): exp(l_B) / (exp(l_A) + exp(l_B)) is the sigmoid of l_B - l_A,
+    # and only this difference is small enough for exp.
     mine = log_sum_exp[rows]
     share = torch.sigmoid(other_lse - mine).unsqueeze(-1)  # of the other part
     # Compute in float32 and round once: rounding the share would add a larger error.
