@@ -27,6 +27,8 @@ class Exercise(NamedTuple):
     minutes: int
     hints: tuple[str, ...]
     """Three hints: a question, where to look, pseudo-code."""
+    level: str = "standard"
+    """core, standard or stretch."""
     memory_mb: int = 512
     """Memory limit of the student's process, in MB; torch needs a few thousand MB."""
     seconds: float = 2.0
@@ -78,7 +80,7 @@ class Exercise(NamedTuple):
     @property
     def obstacle(self) -> str:
         """Why this machine cannot run the exercise (Triton is missing); empty if it can."""
-        if self.module.startswith("minivllm.kernels.") and find_spec("triton") is None:
+        if "minivllm.kernels.mode" in self.source and find_spec("triton") is None:
             return str(TritonMissingError(f"The exercise {self.name}"))
         return ""
 
