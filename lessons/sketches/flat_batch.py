@@ -67,9 +67,7 @@ def flat_token_ids(chunks: Seq[ScheduledChunk]) -> list[int]:
 
 def flat_positions(chunks: Seq[ScheduledChunk]) -> list[int]:
     """Return the position of each row's token in its own sequence."""
-    return [
-        one.num_computed_tokens + number for one in chunks for number in range(one.num_tokens)
-    ]
+    return [one.num_computed_tokens + number for one in chunks for number in range(one.num_tokens)]
 
 
 def query_start_loc(chunks: Seq[ScheduledChunk]) -> list[int]:

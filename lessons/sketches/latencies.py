@@ -13,6 +13,7 @@ Source: vLLM `vllm/v1/metrics/stats.py`, `vllm/benchmarks/serve.py` (TTFT, ITL, 
 import json
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -68,7 +69,7 @@ def inter_token_latencies(request: RequestTimes) -> list[float]:
     return [
         later - earlier
         for times in request.token_times.values()
-        for earlier, later in zip(times, times[1:], strict=False)
+        for earlier, later in pairwise(times)
     ]
 
 

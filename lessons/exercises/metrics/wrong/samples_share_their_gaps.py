@@ -1,4 +1,5 @@
 """The tokens of all samples are one stream."""
+from itertools import pairwise
 
 from minivllm.lessons.sketches.latencies import RequestTimes
 
@@ -7,4 +8,4 @@ HINT = "Two samples get a token at the same time. Is the gap between these two t
 
 def inter_token_latencies(request: RequestTimes) -> list[float]:
     times = sorted(one for times in request.token_times.values() for one in times)
-    return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    return [later - earlier for earlier, later in pairwise(times)]

@@ -10,6 +10,4 @@ _right = right.read_times
 
 
 def read_times(lines: Iterable[str]) -> dict[str, right.RequestTimes]:
-    return {
-        name: one for name, one in _right(lines).items() if any(one.token_times.values())
-    }
+    return {name: one for name, one in _right(lines).items() if any(one.token_times.values())}
