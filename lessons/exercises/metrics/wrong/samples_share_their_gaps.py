@@ -1,4 +1,5 @@
 """The tokens of all samples are one stream."""
+
 from itertools import pairwise
 
 from minivllm.lessons.sketches.latencies import RequestTimes
