@@ -35,11 +35,14 @@ COURSE = (
     Concept(
         "the paged attention kernel",
         "paged-attention",
-        ("paged-attention", "paged-attention-triton"),
+        ("triton-warmup", "paged-attention", "paged-attention-triton"),
         ("xray", "mass"),
     ),
     Concept(
-        "static and continuous batching", "batching", ("token-budget",), ("timelines", "waiting")
+        "static and continuous batching",
+        "batching",
+        ("flattened-batch", "token-budget"),
+        ("timelines", "waiting"),
     ),
     Concept(
         "token budget, prefill and decode, chunked prefill",
@@ -63,7 +66,7 @@ COURSE = (
     Concept(
         "serving: from a curl to events and metrics",
         "serving",
-        ("stop-strings",),
+        ("metrics", "stop-strings"),
         ("eventlog", "timelines"),
     ),
     Concept(
@@ -81,7 +84,7 @@ COURSE = (
     Concept(
         "weights and KV cache in fewer bits: scales, capacity and bandwidth",
         "bytes",
-        ("few-bits",),
+        ("roofline", "few-bits"),
         ("blockmap", "timelines", "step_history"),
     ),
     Concept(

@@ -51,7 +51,7 @@ def _inputs(case: Case) -> tuple[Any, Any, Any, Any]:
 
 
 def _results(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.scale_rows import scale_rows
+    from minivllm.lessons.exercises.triton_warmup.scale_rows import scale_rows
 
     x, factors, out, whole = _inputs(case)
     scale_rows(x, factors, out)
@@ -114,7 +114,7 @@ def strides(case: Case) -> Iterator[str]:
 )
 def reads(case: Case) -> Iterator[str]:
     """The addresses of all loads, for each program."""
-    from minivllm.lessons.sketches.scale_rows import scale_rows
+    from minivllm.lessons.exercises.triton_warmup.scale_rows import scale_rows
 
     x, factors, out, _ = _inputs(case)
     with recorded_loads() as loads:

@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.lessons.sketches.scale_rows import CHUNK, scale_rows_kernel
+from minivllm.lessons.exercises.triton_warmup.scale_rows import CHUNK, scale_rows_kernel
 
 HINT = "A row of 11 columns has one full chunk. Who computes columns 8, 9 and 10?"
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.lessons.sketches.scale_rows import CHUNK, scale_rows_kernel
+from minivllm.lessons.exercises.triton_warmup.scale_rows import CHUNK, scale_rows_kernel
 
 HINT = "A program computes CHUNK columns. How many programs does a row of 11 columns need?"
 

@@ -3,7 +3,7 @@
 import torch
 
 from minivllm.kernels.mode import triton
-from minivllm.lessons.sketches.scale_rows import CHUNK, scale_rows_kernel
+from minivllm.lessons.exercises.triton_warmup.scale_rows import CHUNK, scale_rows_kernel
 
 HINT = "stride(1) leads from a number to its right neighbour. Which leads to the row below?"
 

@@ -3,7 +3,7 @@
 import torch
 
 from minivllm.kernels.mode import triton
-from minivllm.lessons.sketches.scale_rows import CHUNK, scale_rows_kernel
+from minivllm.lessons.exercises.triton_warmup.scale_rows import CHUNK, scale_rows_kernel
 
 HINT = "The kernel compares columns with size. How many columns has a row?"
 
