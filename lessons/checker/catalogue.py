@@ -35,7 +35,6 @@ class Exercise(NamedTuple):
     """Memory limit of the student's process, in MB; torch needs a few thousand MB."""
     seconds: float = 2.0
     """Processor time limit per case. A case normally needs a hundredth of this time."""
-    level: Literal["core", "standard", "stretch"] = "standard"
 
     @property
     def folder(self) -> Path:
@@ -83,7 +82,7 @@ class Exercise(NamedTuple):
     @property
     def obstacle(self) -> str:
         """Why this machine cannot run the exercise (Triton is missing); empty if it can."""
-        if self.module.startswith("minivllm.kernels.") and find_spec("triton") is None:
+        if "minivllm.kernels.mode" in self.source and find_spec("triton") is None:
             return str(TritonMissingError(f"The exercise {self.name}"))
         return ""
 

@@ -20,7 +20,7 @@ def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_
     assert list(dev_check(exercise)) == []
 
 
-WITH_TORCH = ("paged-attention", "paged-attention-triton", "split-kv", "top-p")
+WITH_TORCH = ("paged-attention", "paged-attention-triton", "split-kv", "top-p", "triton-warmup")
 """A process that imports torch costs seconds."""
 
 

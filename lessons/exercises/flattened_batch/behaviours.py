@@ -1,0 +1,155 @@
+"""Checks for flattened-batch: one array after the other, over steps of decodes and chunks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
+
+Case = dict[str, Any]
+
+
+def _chunk(draw: Draw) -> dict[str, int]:
+    return {
+        "computed": draw.choice([0, draw.integer(0, 9)]),
+        "tokens": draw.choice([1, draw.integer(1, 6)]),
+        "left": draw.choice([0, 0, draw.integer(0, 4)]),
+        "shift": draw.integer(0, 9),
+    }
+
+
+def _step(draw: Draw) -> Case:
+    return {"block_size": draw.integer(2, 4), "chunks": draw.list_of(_chunk, 1, 4)}
+
+
+def _chunks(case: Case) -> list[Any]:
+    """The chunks of a step. No two sequences share a block, and tables are not in order."""
+    from minivllm.lessons.sketches.flat_batch import ScheduledChunk
+
+    chunks, free = [], list(range(40))
+    for number, one in enumerate(case["chunks"]):
+        end = one["computed"] + one["tokens"]
+        # Every token of the step is different, and none equals a position or a row.
+        token_ids = [100 * (number + 1) + at for at in range(end + one["left"])]
+        num_blocks = -(-end // case["block_size"])
+        table = [free.pop((3 + 7 * one["shift"]) % len(free)) for _ in range(num_blocks)]
+        chunks.append(ScheduledChunk(token_ids, one["computed"], one["tokens"], table))
+    return chunks
+
+
+def _told(chunks: list[Any]) -> str:
+    return "; ".join(
+        f"{len(one.token_ids)} known tokens, {one.num_computed_tokens} computed,"
+        f" {one.num_tokens} in this step, table {list(one.block_table)}"
+        for one in chunks
+    )
+
+
+@behaviour(
+    "each row has the next token of its sequence",
+    task=1,
+    hint="Where in token_ids does the step begin for this sequence, and where does it end?",
+    cases=_step,
+)
+def token_ids(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.flat_batch import flat_token_ids
+
+    chunks = _chunks(case)
+    known = [one.token_ids for one in chunks]
+    yield f"{_told(chunks)}; known {known}: {list(flat_token_ids(chunks))}"
+
+
+@behaviour(
+    "positions are counted in the sequence, not in the batch",
+    task=2,
+    hint="How many tokens of this sequence come before the row's token in its text?",
+    cases=_step,
+)
+def positions(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.flat_batch import flat_positions
+
+    chunks = _chunks(case)
+    yield f"{_told(chunks)}: positions {list(flat_positions(chunks))}"
+
+
+@behaviour(
+    "the rows of sequence i are between entries i and i + 1",
+    task=3,
+    hint="In which row does the second sequence begin? And where does the last one end?",
+    cases=_step,
+)
+def starts(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.flat_batch import query_start_loc
+
+    chunks = _chunks(case)
+    yield f"{_told(chunks)}: query_start_loc {list(query_start_loc(chunks))}"
+
+
+@behaviour(
+    "a sequence is as long as what was computed before and now",
+    task=4,
+    hint="Count the tokens that have a key and a value after the step.",
+    cases=_step,
+)
+def lengths(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.flat_batch import seq_lens
+
+    chunks = _chunks(case)
+    yield f"{_told(chunks)}: seq_lens {list(seq_lens(chunks))}"
+
+
+@behaviour(
+    "each row is written to the slot of its position",
+    task=5,
+    hint="Take the position of the row. Which entry of the table, and which place in that block?",
+    cases=_step,
+)
+def slots(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.flat_batch import flat_slot_mapping
+
+    chunks, size = _chunks(case), case["block_size"]
+    yield f"blocks of {size}; {_told(chunks)}: slots {list(flat_slot_mapping(chunks, size))}"
+
+
+@behaviour(
+    "a token is sampled where the last known token was computed",
+    task=6,
+    hint="Is the token after this row known already? Then nothing needs to be sampled.",
+    cases=_step,
+)
+def sampling(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.flat_batch import sampling_rows
+
+    chunks = _chunks(case)
+    yield f"{_told(chunks)}: sampling rows {list(sampling_rows(chunks))}"
+
+
+@behaviour(
+    "a row reads its own sequence, up to its own token",
+    task=7,
+    hint="Whose row is it, and at which position? Tokens of earlier steps are in the cache, too.",
+    cases=_step,
+)
+def reads(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.flat_batch import slots_read
+
+    chunks, size = _chunks(case), case["block_size"]
+    yield f"blocks of {size}; {_told(chunks)}"
+    for row in range(sum(one.num_tokens for one in chunks)):
+        yield f"row {row} reads the slots {list(slots_read(chunks, size, row))}"
+
+
+@behaviour(
+    "all arrays of a step belong together",
+    task=7,
+    hint="The parts pass one by one? Then look for a part that keeps or changes its input.",
+    cases=_step,
+    examples=30,
+)
+def arrays(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.flat_batch import flatten
+
+    chunks = _chunks(case)
+    for _ in range(2):  # the second time, nothing may have changed
+        for name, entries in flatten(chunks, case["block_size"])._asdict().items():
+            yield f"{_told(chunks)}: {name} {list(entries)}"

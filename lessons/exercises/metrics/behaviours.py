@@ -1,0 +1,208 @@
+"""Checks for metrics: drawn event logs, single requests, and recordings of the real engine."""
+
+import json
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
+from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
+
+Case = dict[str, Any]
+close = nearly(1e-6)
+
+
+def _numbers(numbers: Any) -> str:
+    """Sorted, because the order is open. Numbers are compared with a tolerance."""
+    return "| " + " ".join(f"{number:.6f}" for number in sorted(numbers))
+
+
+def _request(draw: Draw) -> Case:
+    """A request as milliseconds: its time in the queue, and the waits of each of its samples.
+
+    A wait is the time before a token. A sample may have no tokens.
+    """
+    waits = lambda d: d.list_of(lambda one: one.integer(1, 400), 0, 5)  # noqa: E731
+    return {
+        "arrives": draw.integer(0, 300),
+        "queued": draw.integer(0, 300),
+        "samples": draw.list_of(waits, 1, 3),
+        "ends": draw.choice(["request.finished", "request.aborted", ""]),
+        "preempted_at": draw.integer(1, 4),
+    }
+
+
+def _times(one: Case) -> dict[int, list[float]]:
+    """The token times of each sample, in seconds."""
+    begin = one["arrives"] + one["queued"]
+    return {
+        number: [(begin + ms) / 1000 for ms in accumulate(waits)]
+        for number, waits in enumerate(one["samples"])
+    }
+
+
+def _events(requests: list[Case]) -> list[str]:
+    """The log of these requests, in order of time."""
+    events: list[Case] = []
+    for number, one in enumerate(requests):
+        name = f"r{number}"
+        admitted = (one["arrives"] + one["queued"]) / 1000
+        events.append(_event("request.arrived", one["arrives"] / 1000, f"{name}.0", name))
+        events.append(_event("request.admitted", admitted, f"{name}.0"))
+        for sample, _ in enumerate(one["samples"][1:], 1):
+            fork = _event("request.forked", admitted, f"{name}.{sample}")
+            events.append({**fork, "parent": f"{name}.{sample - 1}"})
+        for sample, times in _times(one).items():
+            seq_id = f"{name}.{sample}"
+            events += [_event("token.sampled", time, seq_id) for time in times]
+            # The gap after this token is long because the sequence is preempted in it.
+            events += [
+                _event("request.preempted", time, seq_id)
+                for time in times[:-1][one["preempted_at"] - 1 :][:1]
+            ]
+            if one["ends"]:
+                events.append(_event(one["ends"], times[-1] if times else admitted, seq_id))
+    events.sort(key=lambda event: event["t"])
+    return [json.dumps({**event, "seq": at, "step": 1}) for at, event in enumerate(events)]
+
+
+def _event(kind: str, t: float, seq_id: str, request_id: str = "") -> Case:
+    event = {"ev": kind, "t": t, "seq_id": seq_id}
+    return {**event, "request_id": request_id} if request_id else event
+
+
+def _given(one: Case) -> Any:
+    from minivllm.lessons.sketches.latencies import RequestTimes
+
+    tokens = {f"r.{number}": times for number, times in _times(one).items()}
+    return RequestTimes(one["arrives"] / 1000, tokens)
+
+
+def _told(one: Any) -> str:
+    return f"arrived {one.arrived}, token times {one.token_times}"
+
+
+@behaviour(
+    "the times of each request and sequence are read from the log",
+    task=1,
+    hint="Find the first request that differs. Which of its events was lost, or is one too many?",
+    cases=lambda draw: {"requests": draw.list_of(_request, 1, 4)},
+)
+def reads(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.latencies import read_times
+
+    lines = _events(case["requests"])
+    yield from lines
+    found = read_times(iter(lines))
+    for name in sorted(found):
+        one = found[name]
+        tokens = {seq_id: list(one.token_times[seq_id]) for seq_id in sorted(one.token_times)}
+        yield f"{name} arrived at {one.arrived}, token times {tokens}"
+
+
+@behaviour(
+    "the time to first token is that of the user",
+    task=2,
+    hint="The user waits from the arrival to the first word. Which times are these?",
+    cases=_request,
+    agree=close,
+)
+def first_tokens(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.latencies import time_to_first_token
+
+    one = _given(case)
+    ttft = time_to_first_token(one)
+    yield f"{_told(one)}: {'None' if ttft is None else _numbers([ttft])}"
+
+
+@behaviour(
+    "a gap is between two neighbouring tokens of one sequence",
+    task=3,
+    hint="How many gaps are between four tokens? And whose tokens are they?",
+    cases=_request,
+    agree=close,
+)
+def gaps(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.latencies import inter_token_latencies
+
+    one = _given(case)
+    yield f"{_told(one)}: gaps {_numbers(inter_token_latencies(one))}"
+
+
+@behaviour(
+    "a percentile is the value at its rank",
+    task=4,
+    hint="Sort the values. How many of them are at or below your result, in percent?",
+    cases=lambda draw: {
+        "values": draw.list_of(lambda d: d.integer(1, 999), 0, 12),
+        "percent": draw.choice([50, 99, 100, 1, 90, 75, 20, 95]),
+    },
+    examples=100,
+    agree=close,
+)
+def percentiles(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.latencies import percentile
+
+    value = percentile(list(case["values"]), case["percent"])
+    told = "None" if value is None else _numbers([value])
+    yield f"p{case['percent']} of {case['values']}: {told}"
+
+
+@behaviour(
+    "throughput is all tokens over all of the time",
+    task=5,
+    hint="When does the time begin, and when does it end? How many tokens were sampled in it?",
+    cases=lambda draw: {"requests": draw.list_of(_request, 0, 3)},
+    agree=close,
+)
+def throughputs(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.latencies import throughput
+
+    requests = [_given(one) for one in case["requests"]]
+    told = " and ".join(map(_told, requests)) or "no requests"
+    yield f"{told}: tokens per second {_numbers([throughput(requests)])}"
+
+
+def _run(draw: Draw) -> Case:
+    """A run of the engine, and how many milliseconds each of its steps took."""
+    trace = draw_trace(draw, requests_with_samples)
+    return {**trace, "steps_ms": draw.list_of(lambda d: d.integer(1, 90), 1, 5)}
+
+
+def _recorded(case: Case) -> Iterator[str]:
+    """The events of the run, with the times of steps that take as long as the case says.
+
+    The virtual clock of the checks has equal steps. What is sampled comes at the end of a step.
+    """
+    case = dict(case)
+    lengths = case.pop("steps_ms")
+    ends = [0]
+    for line in run_trace(case):
+        if not line.startswith("{"):
+            continue  # the run did not end in time
+        event = json.loads(line)
+        step = event["step"]
+        while len(ends) <= step:
+            ends.append(ends[-1] + lengths[len(ends) % len(lengths)])
+        at_end = event["ev"] in ("token.sampled", "request.arrived", "step.end")
+        yield json.dumps({**event, "t": ends[step if at_end else max(step - 1, 0)] / 1000})
+
+
+@behaviour(
+    "recordings of the engine give the right five numbers",
+    task=5,
+    hint=(
+        "Print what read_times returns for the recording. Then check the numbers one by one, from"
+        " left to right."
+    ),
+    cases=_run,
+    examples=25,
+    agree=close,
+)
+def recordings(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.latencies import summarise
+
+    found = summarise(_recorded(case))
+    for name, value in found._asdict().items():
+        yield f"{case}: {name} {'None' if value is None else _numbers([value])}"

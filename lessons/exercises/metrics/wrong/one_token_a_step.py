@@ -1,0 +1,15 @@
+"""Tokens that come at the same time count once."""
+
+from collections.abc import Iterable
+
+from minivllm.lessons.sketches.latencies import RequestTimes
+
+HINT = "A step of a batch gives one token to each sequence. How many tokens are that?"
+
+
+def throughput(requests: Iterable[RequestTimes]) -> float:
+    requests = list(requests)
+    tokens = {t for one in requests for times in one.token_times.values() for t in times}
+    if not tokens:
+        return 0.0
+    return len(tokens) / (max(tokens) - min(one.arrived for one in requests))

@@ -1,0 +1,178 @@
+"""Checks for roofline: small models and machines of any proportions, one quantity after the other.
+
+All sizes are whole numbers or binary fractions, so that no result depends on rounding.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
+from minivllm.lessons.checker.cases.draw import Draw
+
+Case = dict[str, Any]
+close = nearly(1e-6)
+
+
+def _model(draw: Draw) -> Case:
+    kv_heads = draw.integer(1, 3)
+    return {
+        "num_weights": 64 * draw.integer(1, 40),
+        "bytes_per_weight": draw.choice([2, 4, 1, 0.625, 0.5]),
+        "num_layers": draw.integer(1, 4),
+        "num_heads": kv_heads * draw.integer(1, 4),
+        "num_kv_heads": kv_heads,
+        "head_size": draw.integer(1, 8),
+        "bytes_per_number": draw.choice([2, 4, 1]),
+    }
+
+
+def _case(draw: Draw) -> Case:
+    """A model, a machine whose memory is near what the batch needs, and a step."""
+    return {
+        "model": _model(draw),
+        "batch": draw.integer(1, 12),
+        "context": draw.integer(1, 16),
+        "room": draw.choice([draw.integer(0, 14), draw.integer(0, 14), -1]),
+        "spare": draw.integer(0, 20) / 4,
+        "balance": draw.choice([1, 0.25, 4, 16, 64]),
+        "bandwidth": draw.choice([16, 1, 128]),
+    }
+
+
+def _model_of(case: Case) -> Any:
+    from minivllm.lessons.sketches.step_limits import ModelSizes
+
+    return ModelSizes(**case["model"])
+
+
+def _machine_of(case: Case) -> Any:
+    """A machine with room for `room` sequences and a bit more; with -1 not even for the weights.
+
+    What a token takes is written here once more: the student's function may be wrong.
+    """
+    from minivllm.lessons.sketches.step_limits import MachineRates
+
+    model = _model_of(case)
+    numbers = model.num_layers * model.num_kv_heads * model.head_size
+    sequence = 2 * numbers * model.bytes_per_number * case["context"]
+    memory = model.weight_bytes + case["room"] * sequence + min(case["spare"], sequence - 1)
+    return MachineRates(max(memory, 1), case["bandwidth"], case["balance"] * case["bandwidth"])
+
+
+def _work_of(case: Case) -> Any:
+    from minivllm.lessons.sketches.step_limits import StepWork
+
+    return StepWork(case["batch"], case["batch"] * case["context"])
+
+
+@behaviour(
+    "a token takes the bytes of its keys and values in all layers",
+    task=1,
+    hint="What does one layer keep of a token? How many heads, and how many numbers in each?",
+    cases=lambda draw: {"model": _model(draw)},
+)
+def token_bytes(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.step_limits import kv_bytes_per_token
+
+    model = _model_of(case)
+    yield f"{model}: {kv_bytes_per_token(model)} bytes for a token"
+
+
+@behaviour(
+    "what the weights leave is shared by whole sequences",
+    task=2,
+    hint="How many bytes are left after the weights, and how many does one sequence need?",
+    cases=_case,
+)
+def capacity(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.step_limits import num_sequences_that_fit
+
+    model, machine = _model_of(case), _machine_of(case)
+    number = num_sequences_that_fit(model, machine, case["context"])
+    yield f"{model}, {machine}, contexts of {case['context']} tokens: {number} fit"
+
+
+@behaviour(
+    "a decode step computes a token and reads a context for each sequence",
+    task=3,
+    hint="How many new tokens has each sequence, and how many tokens does its query look back at?",
+    cases=lambda draw: {"batch": draw.integer(1, 12), "context": draw.integer(1, 16)},
+    examples=25,
+)
+def decodes(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.step_limits import decode_work
+
+    work = decode_work(**case)
+    yield f"batch {case['batch']}, contexts of {case['context']} tokens: {tuple(work)}"
+
+
+@behaviour(
+    "a step reads the weights once, and keys and values of all its contexts",
+    task=4,
+    hint="What does a step read for one sequence? Which part is read again for the second one?",
+    cases=_case,
+    agree=close,
+)
+def reading(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.step_limits import bytes_read
+
+    model, work = _model_of(case), _work_of(case)
+    yield f"{model}, {work}: bytes | {bytes_read(model, work):.9g}"
+
+
+@behaviour(
+    "each weight is multiplied and added for each token",
+    task=5,
+    hint="How often is a weight used in this step, and how many operations is that each time?",
+    cases=_case,
+    agree=close,
+)
+def computing(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.step_limits import operations
+
+    model, work = _model_of(case), _work_of(case)
+    yield f"{model}, {work}: operations | {operations(model, work):.9g}"
+
+
+@behaviour(
+    "the intensity is operations for each byte",
+    task=6,
+    hint="The name of the axis says it: operations per byte.",
+    cases=_case,
+    agree=close,
+)
+def intensity(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.step_limits import arithmetic_intensity
+
+    model, work = _model_of(case), _work_of(case)
+    yield f"{model}, {work}: operations per byte | {arithmetic_intensity(model, work):.9g}"
+
+
+@behaviour(
+    "a step takes as long as the slower of reading and computing",
+    task=7,
+    hint="Compute both times. When one of them is over, is the step over?",
+    cases=_case,
+    agree=close,
+)
+def times(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.step_limits import shortest_step
+
+    model, machine, work = _model_of(case), _machine_of(case), _work_of(case)
+    yield f"{model}, {machine}, {work}: seconds | {shortest_step(model, machine, work):.9g}"
+
+
+@behaviour(
+    "the limit of each batch is named",
+    task=8,
+    hint="First: does the batch fit? If it does, on which side of the balance is the step?",
+    cases=_case,
+    examples=150,
+)
+def limits(case: Case) -> Iterator[str]:
+    from minivllm.lessons.sketches.step_limits import limit_of
+
+    model, machine, context = _model_of(case), _machine_of(case), case["context"]
+    for batch in range(1, case["batch"] + 1):
+        limit = limit_of(model, machine, batch, context)
+        yield f"{model}, {machine}, batch {batch}, contexts of {context} tokens: {limit}"

@@ -1,0 +1,15 @@
+"""What is after the row is not used."""
+
+from minivllm.kernels.mode import tl, triton
+
+HINT = "The next number after a row may be the first one of another row. Who has written it last?"
+
+
+@triton.jit
+def scale_rows_kernel(x, factors, out, x_stride, out_stride, size, CHUNK: tl.constexpr):
+    row, chunk = tl.program_id(0), tl.program_id(1)
+    columns = chunk * CHUNK + tl.arange(0, CHUNK)
+    is_real = columns < size
+    numbers = tl.load(x + row * x_stride + columns, mask=is_real, other=0.0)
+    factor = tl.load(factors + row)
+    tl.store(out + row * out_stride + columns, numbers * factor)
