@@ -40,6 +40,15 @@ RULES: Mapping[str, str] = MappingProxyType(
 )
 """Each rule's name, as in an answer, and the rule."""
 
+ANSWER_STUB = "".join(
+    [
+        "# The first step that breaks a rule, and the rule's name:\n",
+        'step = 0\nrule = ""\n\n# The rules:\n',
+        *(f"#   {name:<13} {text}\n" for name, text in RULES.items()),
+    ]
+)
+"""The answer file of every exercise, to be filled in."""
+
 
 class Finding(NamedTuple):
     """One test of a rule by one event."""
