@@ -50,16 +50,21 @@ COURSE = (
     Concept(
         "prefix sharing: hash chain, free is not evicted, LRU",
         "prefix-sharing",
-        ("hash-chain", "lru"),
+        ("hash-chain", "lru", "bug-shared-prompt", "bug-same-words", "bug-cold-start"),
         ("prefix_tree", "freequeue"),
     ),
     Concept(
         "copy-on-write: parallel samples and beams",
         "copy-on-write",
-        ("copy-on-write", "top-p"),
+        ("copy-on-write", "top-p", "bug-three-stories"),
         ("blockmap", "inspector"),
     ),
-    Concept("preemption and tail latency", "preemption", ("preemption",), ("timelines", "waiting")),
+    Concept(
+        "preemption and tail latency",
+        "preemption",
+        ("preemption", "bug-last-in-line", "bug-early-word", "bug-back-again"),
+        ("timelines", "waiting"),
+    ),
     Concept(
         "serving: from a curl to events and metrics",
         "serving",

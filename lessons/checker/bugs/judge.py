@@ -80,7 +80,7 @@ def read_answer(file: Path, last_step: int) -> Answer | Failure:
         with file.open("rb") as opened:
             found = tomllib.loads(opened.read(MAX_ANSWER_BYTES).decode())
     except (ValueError, OSError) as error:
-        return _unread(f"it must have two lines, `step = 7` and `rule = \"budget\"` ({error})")
+        return _unread(f'it must have two lines, `step = 7` and `rule = "budget"` ({error})')
     step, rule = found.get("step"), found.get("rule")
     if step == 0 and rule == "":
         return Failure("todo", "TODO: fill in step and rule")
@@ -113,7 +113,9 @@ def comment_on(exercise: Exercise, answer: Answer) -> str:
             f" {here[-1].fact}"
         )
     steps = len({one.step for one in tests})
-    where = f"{steps} other steps of this recording do" if steps else "No step of this recording does"
+    where = (
+        f"{steps} other steps of this recording do" if steps else "No step of this recording does"
+    )
     return f"Nothing in step {answer.step} puts {answer.rule} to the test. {where}."
 
 

@@ -55,9 +55,7 @@ def read_recipe(exercise: Exercise) -> Recipe:
 
 def record(recipe: Recipe, path: Path, *, with_fault: bool = True) -> None:
     """Run the requests of `recipe` and write every event to `path`."""
-    engine = LLMEngine.from_config(
-        EngineConfig(**FIXED, **recipe.options), clock=VirtualClock()
-    )
+    engine = LLMEngine.from_config(EngineConfig(**FIXED, **recipe.options), clock=VirtualClock())
     with LogWriter(path, engine.log_header()) as writer:
         engine.subscribe(writer.write)
         if with_fault:

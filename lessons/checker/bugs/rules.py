@@ -95,9 +95,7 @@ class _RuleWatch:
 
     def _must_be_freed(self, event: ev.Event) -> Iterator[Finding]:
         block_id, self._without_owner = self._without_owner, None
-        if block_id is None or (
-            isinstance(event, ev.BlockFreed) and event.block_id == block_id
-        ):
+        if block_id is None or (isinstance(event, ev.BlockFreed) and event.block_id == block_id):
             return
         fact = f"Block {block_id} has no owner any more, and does not join the free queue."
         yield Finding("last-owner", event.step, False, fact)
