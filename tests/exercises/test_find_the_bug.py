@@ -9,7 +9,7 @@ from minivllm.errors import ExerciseError
 from minivllm.events.recording.reader import LogReader
 from minivllm.lessons.checker.bugs.judge import first_break, judge
 from minivllm.lessons.checker.bugs.record import broken, read_recipe, record
-from minivllm.lessons.checker.bugs.rules import RULES, Finding, check_rules
+from minivllm.lessons.checker.bugs.rules import RULES, RuleTest, check_rules
 from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.checker.dev_check import dev_check
 
@@ -17,7 +17,7 @@ HUNTS = [one for one in exercises() if one.is_hunt]
 ROOT = Path(__file__).parents[2]
 
 
-def _broken_rules(path: Path) -> list[Finding]:
+def _broken_rules(path: Path) -> list[RuleTest]:
     reader = LogReader(path)
     return [one for one in check_rules(reader.header, reader) if not one.kept]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.events.recording.reader import LogReader
-from minivllm.lessons.checker.bugs.rules import RULES, Finding, check_rules
+from minivllm.lessons.checker.bugs.rules import RULES, RuleTest, check_rules
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
 from minivllm.lessons.checker.check import BehaviourResult, Result
@@ -24,18 +24,18 @@ MIN_WRONG = 3
 MAX_ANSWER_BYTES = 10_000
 
 
-class Answer(NamedTuple):
+class HuntAnswer(NamedTuple):
     step: int
     rule: str
 
 
-def first_break(exercise: Exercise) -> Finding | None:
+def first_break(exercise: Exercise) -> RuleTest | None:
     """The first test of a rule that the recording fails; None if it breaks no rule."""
     return next((one for one in _findings(exercise.recording) if not one.kept), None)
 
 
 @cache  # for every submission of a class
-def _findings(recording: Path) -> tuple[Finding, ...]:
+def _findings(recording: Path) -> tuple[RuleTest, ...]:
     reader = LogReader(recording)
     return tuple(check_rules(reader.header, reader))
 
@@ -71,7 +71,7 @@ def judge(exercise: Exercise, file: Path, *, seed: int = 0) -> Result:
     return Result(exercise, file, unread, [], results, fitting, time.monotonic() - begin, seed)
 
 
-def read_answer(file: Path, last_step: int) -> Answer | Failure:
+def read_answer(file: Path, last_step: int) -> HuntAnswer | Failure:
     """Return the answer, or one sentence that says what to change; `todo` if nothing is filled in.
 
     last_step: the number of the recording's last step
@@ -88,16 +88,16 @@ def read_answer(file: Path, last_step: int) -> Answer | Failure:
         return _unread(f"step must be a number from 1 to {last_step}, and is {str(step)[:40]}")
     if rule not in RULES if isinstance(rule, str) else True:
         return _unread(f"rule must be one of {', '.join(RULES)}, and is {str(rule)[:40]!r}")
-    return Answer(step, rule)
+    return HuntAnswer(step, rule)
 
 
 def step_of_answer(exercise: Exercise, file: Path) -> int:
     """The step that the student's answer names; 1 if it names none."""
     answer = read_answer(file, _last_step(exercise))
-    return answer.step if isinstance(answer, Answer) else 1
+    return answer.step if isinstance(answer, HuntAnswer) else 1
 
 
-def comment_on(exercise: Exercise, answer: Answer) -> str:
+def comment_on(exercise: Exercise, answer: HuntAnswer) -> str:
     """What the recording says about a wrong answer, without the right one."""
     tests = [one for one in _findings(exercise.recording) if one.rule == answer.rule]
     here = [one for one in tests if one.step == answer.step]
@@ -139,12 +139,12 @@ def dev_check_hunt(exercise: Exercise) -> Iterator[str]:
             yield f"{exercise.name}: {file.name} has the answer of another wrong file."
 
 
-def _beliefs(exercise: Exercise) -> list[tuple[Answer, Misconception]]:
+def _beliefs(exercise: Exercise) -> list[tuple[HuntAnswer, Misconception]]:
     found = []
     for file in exercise.wrong_files:
         one = tomllib.loads(file.read_text(encoding="utf-8"))
         belief = Misconception(file.stem, one["belief"], one["hint"])
-        found.append((Answer(one["step"], one["rule"]), belief))
+        found.append((HuntAnswer(one["step"], one["rule"]), belief))
     return found
 
 

@@ -1,7 +1,7 @@
 """`check_rules`: reads a recording event by event, and checks the rules that every engine keeps.
 
 It knows events only, and shares no code with the scheduler or the block pool. Before each event is
-applied to a fold, `_CHECKS` names the methods that look at it. A method yields a `Finding` for each
+applied to a fold, `_CHECKS` names the methods that look at it. A method yields a `RuleTest` for each
 rule that the event puts to the test, whether the rule is kept or broken. So a view can also say why
 a step is right.
 
@@ -50,7 +50,7 @@ ANSWER_STUB = "".join(
 """The answer file of every exercise, to be filled in."""
 
 
-class Finding(NamedTuple):
+class RuleTest(NamedTuple):
     """One test of a rule by one event."""
 
     rule: str
@@ -60,7 +60,7 @@ class Finding(NamedTuple):
     """What the event shows, as a sentence."""
 
 
-def check_rules(header: ev.LogHeader, events: Iterable[ev.Event]) -> Iterator[Finding]:
+def check_rules(header: ev.LogHeader, events: Iterable[ev.Event]) -> Iterator[RuleTest]:
     """Yield a finding for each test of a rule, in the order of the events."""
     watch = _RuleWatch(header)
     for event in events:
@@ -83,22 +83,22 @@ class _RuleWatch:
         self._without_owner: int | None = None
         """The block whose last owner has just released it."""
 
-    def look_at(self, event: ev.Event) -> Iterator[Finding]:
+    def look_at(self, event: ev.Event) -> Iterator[RuleTest]:
         yield from self._must_be_freed(event)
         if check := _CHECKS.get(type(event)):
             for rule, kept, fact in check(self, event):
-                yield Finding(rule, event.step, kept, fact)
+                yield RuleTest(rule, event.step, kept, fact)
         self._fold.apply(event)
         if isinstance(event, ev.BlockReleased):
             owners = self._fold.blocks[event.block_id].ref_cnt
             self._without_owner = event.block_id if owners == 0 else None
 
-    def _must_be_freed(self, event: ev.Event) -> Iterator[Finding]:
+    def _must_be_freed(self, event: ev.Event) -> Iterator[RuleTest]:
         block_id, self._without_owner = self._without_owner, None
         if block_id is None or (isinstance(event, ev.BlockFreed) and event.block_id == block_id):
             return
         fact = f"Block {block_id} has no owner any more, and does not join the free queue."
-        yield Finding("last-owner", event.step, False, fact)
+        yield RuleTest("last-owner", event.step, False, fact)
 
     # ---- the plan of a step ----
 

@@ -180,9 +180,8 @@ def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
     print(f"Read   {file.with_name('README.md')}")
     if exercise.is_hunt:
         print(f"Watch  minivllm exercise demo {exercise.name}   (opens the recording)")
-    print(
-        f"Write  {file}, line {workspace.first_todo(exercise)}: {exercise.symbol or 'step and rule'}"
-    )
+    what = exercise.symbol or "step and rule"
+    print(f"Write  {file}, line {workspace.first_todo(exercise)}: {what}")
     print(f"Check  minivllm exercise check {exercise.name}   (it fails at first, as it should)")
     return 0
 
