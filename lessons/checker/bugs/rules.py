@@ -1,9 +1,9 @@
 """`check_rules`: reads a recording event by event, and checks the rules that every engine keeps.
 
 It knows events only, and shares no code with the scheduler or the block pool. Before each event is
-applied to a fold, `_CHECKS` names the methods that look at it. A method yields a `RuleTest` for each
-rule that the event puts to the test, whether the rule is kept or broken. So a view can also say why
-a step is right.
+applied to a fold, `_CHECKS` names the methods that look at it. A method yields a `RuleTest` for
+each rule that the event puts to the test, whether the rule is kept or broken. So a view can also
+say why a step is right.
 
     findings = check_rules(reader.header, reader)
     first = next(one for one in findings if not one.kept)     # which step broke which rule
