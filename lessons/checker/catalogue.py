@@ -9,9 +9,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from minivllm.errors import ExerciseError, TritonMissingError
+
+if TYPE_CHECKING:
+    from minivllm.lessons.checker.cases.behaviour import Behaviour
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
@@ -25,12 +28,13 @@ class Exercise(NamedTuple):
     title: str
     lesson: int
     level: Level
-    module: str
-    holes: tuple[str, ...]
-    """The functions and methods of `module` that the student writes."""
     minutes: int
     hints: tuple[str, ...]
     """Three hints: a question, where to look, pseudo-code."""
+    module: str = ""
+    """Empty for "find the bug", where the student answers a question about a recording."""
+    holes: tuple[str, ...] = ()
+    """The functions and methods of `module` that the student writes."""
     memory_mb: int = 512
     """Memory limit of the student's process, in MB; torch needs a few thousand MB."""
     seconds: float = 2.0
@@ -66,18 +70,29 @@ class Exercise(NamedTuple):
         )
 
     @property
+    def is_hunt(self) -> bool:
+        """Whether the student finds the fault in a recording, and writes no code."""
+        return not self.module
+
+    @property
+    def recording(self) -> Path:
+        return self.folder / "recording.jsonl"
+
+    @property
     def student_file(self) -> str:
         """The name of the student's file; the engine's file has the same name."""
+        if self.is_hunt:
+            return "answer.toml"
         return f"{self.module.rpartition('.')[2]}.py"
 
     @property
     def runs_in_engine(self) -> bool:
         """Whether an engine runs the student's code; a module of the lessons runs by itself."""
-        return not self.module.startswith("minivllm.lessons.")
+        return not self.is_hunt and not self.module.startswith("minivllm.lessons.")
 
     @property
     def wrong_files(self) -> list[Path]:
-        return sorted((self.folder / "wrong").glob("*.py"))
+        return sorted((self.folder / "wrong").glob("*.toml" if self.is_hunt else "*.py"))
 
     @property
     def obstacle(self) -> str:
@@ -89,6 +104,16 @@ class Exercise(NamedTuple):
     def require_what_it_needs(self) -> None:
         if self.obstacle:
             raise ExerciseError(self.obstacle)
+
+    def behaviours(self) -> list["Behaviour"]:
+        """What a submission must get right."""
+        if self.is_hunt:
+            from minivllm.lessons.checker.bugs.judge import behaviours_of_hunt
+
+            return behaviours_of_hunt()
+        from minivllm.lessons.checker.cases.behaviour import behaviours_of
+
+        return behaviours_of(self.behaviours_module())
 
     def behaviours_module(self) -> ModuleType:
         return import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")
@@ -109,7 +134,8 @@ def _read(entry: dict[str, Any]) -> Exercise:
             f"The level of {entry['name']} in info.toml must be one of"
             f" {', '.join(get_args(Level))}."
         )
-    return Exercise(**{**entry, "holes": tuple(entry["holes"]), "hints": tuple(entry["hints"])})
+    holes = tuple(entry.get("holes", ()))
+    return Exercise(**{**entry, "holes": holes, "hints": tuple(entry["hints"])})
 
 
 def find_exercise(name: str) -> Exercise:

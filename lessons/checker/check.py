@@ -108,6 +108,10 @@ def check(
     patience: float = PATIENCE,
 ) -> Result:
     """Run all checks. On a failure, look for the known misconception behind it."""
+    if exercise.is_hunt:
+        from minivllm.lessons.checker.bugs.judge import judge
+
+        return judge(exercise, submission.file, seed=seed)
     wrong = WrongSolutions(exercise) if diagnoses else None
     with wrong or nullcontext():
         return run_behaviours(exercise, submission, seed=seed, patience=patience, wrong=wrong)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from minivllm.lessons.checker.bugs.judge import dev_check_hunt
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
 from minivllm.lessons.checker.check import Result, run_behaviours
 from minivllm.lessons.checker.child.sandbox import Submission
@@ -25,6 +26,9 @@ PATIENCE = 0.3
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
+    if exercise.is_hunt:
+        yield from dev_check_hunt(exercise)
+        return
     yield from _files(exercise)
     with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
         file = Path(folder) / exercise.student_file

@@ -78,11 +78,9 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
-    from minivllm.lessons.checker.cases.behaviour import behaviours_of
-
     seed = seed_for(secret, student.name, exercise.name)
     file = _file_in(student, exercise)
-    most = max_score_of(len(behaviours_of(exercise.behaviours_module())))
+    most = max_score_of(len(exercise.behaviours()))
     result = (
         None if file is None else check(exercise, Submission(file), seed=seed, patience=PATIENCE)
     )

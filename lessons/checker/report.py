@@ -38,6 +38,9 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         yield ""
     for one in result.behaviours:
         yield f"  {'ok  ' if one.passed else 'FAIL'}  {one.behaviour.name}"
+    if result.exercise.is_hunt:
+        yield from _end_of_hunt(result)
+        return
     if result.visible:
         more = f", and {len(result.visible) - 1} more" if len(result.visible) > 1 else ""
         yield f"  FAIL  {VISIBLE}: {clean(result.visible[0])}{more}"
@@ -61,6 +64,23 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         else:
             yield "Passed: your code gives the results of our own."
         yield f"Our own code: {result.exercise.source_file}"
+
+
+def _end_of_hunt(result: Result) -> Iterator[str]:
+    """The rest of the report of a "find the bug" exercise."""
+    name, failed = result.exercise.name, result.first_failure
+    yield "  ok    a step and a rule are given"
+    yield f"{name}: {result.score} of {result.max_score} checks passed."
+    yield ""
+    if failed is None:
+        yield "Passed: this is the first step that breaks a rule."
+    elif not result.is_untouched:
+        yield failed.counterexample.failure.text
+    if result.misconception is not None:
+        yield f"Your answer fits this belief: {result.misconception.sentence}"
+        yield f"Hint: {result.misconception.hint}"
+    if failed is not None:
+        yield f"`minivllm exercise demo {name}` opens the dashboard, `diff` at the step you name."
 
 
 def _failure(failed: BehaviourResult) -> Iterator[str]:

@@ -6,6 +6,7 @@ signature and the docstring. The third hint is only in `minivllm exercise hint`.
 
 from textwrap import dedent
 
+from minivllm.lessons.checker.bugs.rules import RULES
 from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.holes import find_holes
@@ -15,6 +16,9 @@ from minivllm.lessons.site.markdown import boxed, to_markdown
 
 SHOWN_HINTS = ("A question", "Where to look")
 """Titles of the first two hints. The third hint is too close to the solution for the page."""
+
+
+FIRST_CHECK = "red at first; shows the smallest failing case"
 
 
 def page_name(exercise: Exercise) -> str:
@@ -28,15 +32,21 @@ def engine_file(exercise: Exercise) -> str:
 
 def exercise_page(exercise: Exercise) -> str:
     title, _, body = exercise.readme.partition("\n")
-    return "\n".join(
-        [
-            f'---\ndescription: "An exercise of minivllm: {exercise.title}"\n---\n',
-            f"{title}\n",
+    if exercise.is_hunt:
+        parts = [_begin_hunt(exercise), body.strip() + "\n", _rules(), _hints(exercise)]
+    else:
+        parts = [
             _begin(exercise),
             body.strip() + "\n",
             _holes(exercise),
             _check(exercise),
             _hints(exercise),
+        ]
+    return "\n".join(
+        [
+            f'---\ndescription: "An exercise of minivllm: {exercise.title}"\n---\n',
+            f"{title}\n",
+            *parts,
             _run(exercise),
         ]
     )
@@ -59,6 +69,25 @@ minivllm exercise start {exercise.name}
 This makes a folder with `{exercise.student_file}`, this text and a few tests. \
 The text below calls it "this folder".
 """
+
+
+def _begin_hunt(exercise: Exercise) -> str:
+    return f"""\
+About {exercise.minutes} minutes, after lesson \
+{link_to(find_lesson(str(exercise.lesson)), "../tutorial/")}. \
+You find a fault in a recording.
+
+<!-- not run: makes a folder in the reader's home; \
+tests/exercises/test_find_the_bug.py begins and checks such exercises -->
+```sh
+minivllm exercise start {exercise.name}
+```
+"""
+
+
+def _rules() -> str:
+    rows = "".join(f"| `{name}` | {rule} |\n" for name, rule in RULES.items())
+    return f"## The rules\n\n| rule | what it says |\n|---|---|\n{rows}"
 
 
 def _holes(exercise: Exercise) -> str:
@@ -132,14 +161,21 @@ def _run(exercise: Exercise) -> str:
 minivllm exercise diff {exercise.name}      # the dashboard, at the first step that differs
 minivllm exercise demo {exercise.name}      # the dashboard's demo on your code
 """
+    if exercise.is_hunt:
+        in_engine = f"""\
+minivllm exercise diff {exercise.name}      # the dashboard, at the step of your answer
+minivllm exercise demo {exercise.name}      # the dashboard, at the first step
+"""
+    check = "says what it sees in your step" if exercise.is_hunt else FIRST_CHECK
+    shows_engine = exercise.runs_in_engine or exercise.is_hunt
     return f"""\
 ## How to run it
 
 <!-- not run: needs the folder that `start` made; \
 tests/exercises/test_cli_exercise.py begins and checks exercises -->
 ```sh
-minivllm exercise check {exercise.name}     # red at first; shows the smallest failing case
-{in_engine if exercise.runs_in_engine else ""}minivllm exercise next
+minivllm exercise check {exercise.name}     # {check}
+{in_engine if shows_engine else ""}minivllm exercise next
 ```
 
 [All exercises](index.md)

@@ -3,7 +3,7 @@
 Titles and minutes come from the lessons and exercises; all other cells come from `COURSE`.
 """
 
-from minivllm.lessons.checker.catalogue import exercises, find_exercise
+from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.course.course import COURSE, SCREENS, VIEWS, Concept
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.site.exercise_page import engine_file
@@ -36,7 +36,7 @@ def exercises_index() -> str:
         parts.append(
             f"| [{one.title}]({exercise_file(one)}) |"
             f" [{one.lesson}](../tutorial/{lesson_file(lesson)}) | {one.level} | {one.minutes} |"
-            f" {_written(one.symbol)} in `{engine_file(one)}` |\n"
+            f" {_what(one)} |\n"
         )
     parts.append(_HOW)
     return "".join(parts)
@@ -50,6 +50,12 @@ def _lesson(concept: Concept) -> str:
 def _exercises(concept: Concept) -> str:
     found = [find_exercise(name) for name in concept.exercises]
     return ", ".join(f"[{one.name}](../exercises/{exercise_file(one)})" for one in found)
+
+
+def _what(exercise: Exercise) -> str:
+    if exercise.is_hunt:
+        return "the first wrong step of a recording"
+    return f"{_written(exercise.symbol)} in `{engine_file(exercise)}`"
 
 
 def _written(symbols: str) -> str:

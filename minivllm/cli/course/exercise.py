@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--model", default=LESSON_MODEL, help="the model to run (default: %(default)s)"
     )
+    add_dashboard_options(demo)
     diff = add("diff", _diff, "open the dashboard at the first wrong step", named="?")
     diff.add_argument(
         "--seed", type=int, default=0, help="same as for check (default: %(default)s)"
@@ -180,7 +181,10 @@ def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
         " minutes)"
     )
     print(f"Read   {file.with_name('README.md')}")
-    print(f"Write  {file}, line {workspace.first_todo(exercise)}: {exercise.symbol}")
+    if exercise.is_hunt:
+        print(f"Watch  minivllm exercise demo {exercise.name}   (opens the recording)")
+    what = exercise.symbol or "step and rule"
+    print(f"Write  {file}, line {workspace.first_todo(exercise)}: {what}")
     print(f"Check  minivllm exercise check {exercise.name}   (it fails at first, as it should)")
     return 0
 
@@ -274,6 +278,8 @@ def _diff(args: argparse.Namespace) -> int:
     from minivllm.lessons.checker.diff import write_difference
 
     exercise, workspace = _chosen(args), _workspace(args)
+    if exercise.is_hunt:
+        return _watch_recording(args, exercise, at_answer=True)
     result = check(exercise, workspace.submission(exercise), seed=args.seed, diagnoses=False)
     found = write_difference(result, workspace.folder(exercise) / ".diff")
     print(found.sentence)
@@ -303,6 +309,8 @@ def _diff(args: argparse.Namespace) -> int:
 def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
+    if exercise.is_hunt:
+        return _watch_recording(args, exercise, at_answer=False)
     if not exercise.runs_in_engine:
         raise ExerciseError(
             f"No engine runs {exercise.student_file}: `minivllm exercise check {exercise.name}`"
@@ -311,6 +319,25 @@ def _demo(args: argparse.Namespace) -> int:
     file = _workspace(args).submission(exercise).file
     command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", exercise.name, str(file)]
     return subprocess.run([*command, "--model", args.model]).returncode
+
+
+def _watch_recording(args: argparse.Namespace, exercise: Exercise, *, at_answer: bool) -> int:
+    """Open the dashboard on the recording: at its first step, or at the step of the answer."""
+    from minivllm.lessons.checker.bugs.judge import step_of_answer
+
+    file = _workspace(args).submission(exercise).file
+    recording = exercise.recording
+    step = step_of_answer(exercise, file) if at_answer else 1
+    if not terminal_attached():
+        print(f"In a terminal: minivllm replay {recording} --step {step}")
+        return 0
+    from minivllm.tui.sources.replay import ReplaySource
+    from minivllm.tui.state.model import MODELS
+
+    source = ReplaySource(recording, codec=MODELS)
+    app = make_app(args, source, watch=exercise.title, state="paused", first_step=step)
+    run_app(app)
+    return 0
 
 
 def _dev_check(args: argparse.Namespace) -> int:
