@@ -52,7 +52,7 @@ LESSONS: Mapping[str, Learned] = MappingProxyType(
             ("preempted", "victim", "tail latency"), ("token budget", "prefix", "free queue")
         ),
         "sampling": Learned(
-            ("top-k", "top-p", "min-p", "seed"),
+            ("top-k", "top-p", "min-p"),
             ("batch", "samples", "preempted"),
         ),
         "serving": Learned(("TTFT", "ITL", "gauge"), ("preempted", "prefill", "decode")),
