@@ -11,7 +11,7 @@ Source: vLLM `vllm/v1/metrics/stats.py`, `vllm/benchmarks/serve.py` (TTFT, ITL, 
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from collections.abc import Sequence as Seq
 from itertools import pairwise
 from typing import NamedTuple
@@ -86,12 +86,11 @@ def percentile(values: Seq[float], percent: int) -> float | None:
     return sorted(values)[rank - 1]
 
 
-def throughput(requests: Iterable[RequestTimes]) -> float:
+def throughput(requests: Collection[RequestTimes]) -> float:
     """Return the sampled tokens per second, from the first arrival to the last token.
 
     All tokens of all requests count. Returns 0.0 if there are none.
     """
-    requests = list(requests)
     tokens = [t for one in requests for times in one.token_times.values() for t in times]
     if not tokens:
         return 0.0

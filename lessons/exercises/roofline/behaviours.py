@@ -34,7 +34,7 @@ def _case(draw: Draw) -> Case:
         "context": draw.integer(1, 16),
         "room": draw.choice([draw.integer(0, 14), draw.integer(0, 14), -1]),
         "spare": draw.integer(0, 20) / 4,
-        "balance": draw.choice([1, 0.25, 4, 16, 64]),
+        "balance": draw.choice([1, 0.25, 4, 16, 64, 0]),
         "bandwidth": draw.choice([16, 1, 128]),
     }
 
@@ -48,6 +48,7 @@ def _model_of(case: Case) -> Any:
 def _machine_of(case: Case) -> Any:
     """A machine with room for `room` sequences and a bit more; with -1 not even for the weights.
 
+    A balance of 0 stands for that of the largest decode step, which then takes a second either way.
     What a token takes is written here once more: the student's function may be wrong.
     """
     from minivllm.lessons.sketches.step_limits import MachineRates
@@ -56,7 +57,11 @@ def _machine_of(case: Case) -> Any:
     numbers = model.num_layers * model.num_kv_heads * model.head_size
     sequence = 2 * numbers * model.bytes_per_number * case["context"]
     memory = model.weight_bytes + case["room"] * sequence + min(case["spare"], sequence - 1)
-    return MachineRates(max(memory, 1), case["bandwidth"], case["balance"] * case["bandwidth"])
+    bandwidth, arithmetic = case["bandwidth"], case["balance"] * case["bandwidth"]
+    if not arithmetic:
+        bandwidth = model.weight_bytes + case["batch"] * sequence
+        arithmetic = 2 * model.num_weights * case["batch"]
+    return MachineRates(max(memory, 1), bandwidth, arithmetic)
 
 
 def _work_of(case: Case) -> Any:

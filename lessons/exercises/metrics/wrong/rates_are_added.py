@@ -1,6 +1,6 @@
 """The throughput is the sum of the requests' own tokens per second."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from minivllm.lessons.sketches import latencies as right
 
@@ -9,5 +9,5 @@ HINT = "Two users are served one after the other, each with 10 tokens per second
 _right = right.throughput
 
 
-def throughput(requests: Iterable[right.RequestTimes]) -> float:
+def throughput(requests: Collection[right.RequestTimes]) -> float:
     return float(sum(_right([one]) for one in requests))
