@@ -48,24 +48,15 @@ INLINE vec load_numbers(const char *row, int64_t i, const int kind) {
     return load((const float *)row);
 }
 
-/* Transpose sixteen rows of sixteen numbers. Each of four stages interleaves the upper with the
-   lower eight rows, which moves one bit of a number's row to its column. */
-#define TRANSPOSE(name, numbers)                                                            \
-    static __attribute__((noinline, unused)) void name(void *rows) {                        \
-        numbers a[LANES], b[LANES];                                                         \
-        UNROLL for (int i = 0; i < LANES; i++)                                              \
-            memcpy(&a[i], (char *)rows + 2 * LANES * i, sizeof a[i]);                       \
-        UNROLL for (int stage = 0; stage < 4; stage++) {                                    \
-            UNROLL for (int i = 0; i < LANES / 2; i++) {                                    \
-                b[2 * i] = __builtin_shuffle(a[i], a[i + 8], (numbers){                     \
-                    0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});               \
-                b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 8], (numbers){                 \
-                    8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31});         \
-            }                                                                               \
-            UNROLL for (int i = 0; i < LANES; i++) a[i] = b[i];                             \
-        }                                                                                   \
-        UNROLL for (int i = 0; i < LANES; i++)                                              \
-            memcpy((char *)rows + 2 * LANES * i, &a[i], sizeof a[i]);                       \
+/* Transpose sixteen rows of sixteen numbers. */
+#define TRANSPOSE(name, numbers)                                     \
+    static __attribute__((noinline, unused)) void name(void *rows) { \
+        numbers a[LANES];                                            \
+        UNROLL for (int i = 0; i < LANES; i++)                       \
+            memcpy(&a[i], (char *)rows + 2 * LANES * i, sizeof a[i]); \
+        TRANSPOSE_16(a, numbers)                                     \
+        UNROLL for (int i = 0; i < LANES; i++)                       \
+            memcpy((char *)rows + 2 * LANES * i, &a[i], sizeof a[i]); \
     }
 TRANSPOSE(transpose_bytes, bytes_16)
 TRANSPOSE(transpose_shorts, shorts_16)

@@ -120,6 +120,11 @@ INLINE void multiply_tile(const float *x, const int rows, const struct chunk *ch
         store_reg(out + i * out_stride + j * REG, sums[i * panels * REGS + j]);
 }
 
+/* How many panels are computed side by side: their sums must fit into the registers. */
+INLINE int64_t panels_beside(int64_t rows) {
+    return smaller(ACCUMULATORS / rows, MAX_PANELS);
+}
+
 /* Multiply one tile of rows by all `num_panels` panels of a chunk. */
 INLINE void multiply_rows(const float *x, int rows, const struct chunk *chunk, int64_t num_panels,
                           const enum way way, float *out, int64_t out_stride) {
@@ -127,10 +132,10 @@ INLINE void multiply_rows(const float *x, int rows, const struct chunk *chunk, i
 #define TAKE(rows, panels)                                                                \
     for (; first + panels <= num_panels; first += panels)                                 \
         multiply_tile(x, rows, chunk, first, panels, way, out + first * LANES, out_stride);
-/* Compute as many panels side by side as fit into registers, then the rest one by one. */
+/* Compute panels side by side, then the rest one by one. */
 #define ROWS(rows)                                                                        \
     case rows:                                                                            \
-        TAKE(rows, (ACCUMULATORS / rows < MAX_PANELS ? ACCUMULATORS / rows : MAX_PANELS)) \
+        TAKE(rows, panels_beside(rows))                                                   \
         TAKE(rows, 1)                                                                     \
         break;
     switch (rows) {
@@ -139,10 +144,6 @@ INLINE void multiply_rows(const float *x, int rows, const struct chunk *chunk, i
         ROWS(7) ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13) ROWS(14) ROWS(15) ROWS(16)
 #endif
     }
-}
-
-INLINE int64_t panels_beside(int64_t rows) {
-    return smaller(ACCUMULATORS / rows, MAX_PANELS);
 }
 
 struct product {

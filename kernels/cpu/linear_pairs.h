@@ -25,20 +25,6 @@ INLINE reg multiply_add_pairs(const float *x, words weights, reg sum) {
                                  (__m512bh)(bits_of(*x) - (words){0}));
 }
 
-/* Transpose sixteen rows of sixteen words; kv_kinds.h explains the stages. */
-INLINE void transpose_words(words *a) {
-    words b[LANES];
-    UNROLL for (int stage = 0; stage < 4; stage++) {
-        UNROLL for (int i = 0; i < LANES / 2; i++) {
-            b[2 * i] = __builtin_shuffle(a[i], a[i + 8], (words){
-                0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});
-            b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 8], (words){
-                8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31});
-        }
-        UNROLL for (int i = 0; i < LANES; i++) a[i] = b[i];
-    }
-}
-
 /* Round some inputs of up to sixteen rows, and transpose them as pairs.
    num_inputs: at most 32; an odd one is followed by zero
    to: [divide_up(num_inputs, 2)][num_rows] pairs */
@@ -50,7 +36,7 @@ INLINE void turn_pairs(const float *x, int64_t num_rows, int64_t row_stride, int
         pairs[r] = (words)_mm512_cvtne2ps_pbh(
             _mm512_maskz_loadu_ps((__mmask16)(inputs >> LANES), x + LANES),
             _mm512_maskz_loadu_ps((__mmask16)inputs, x));
-    transpose_words(pairs);
+    TRANSPOSE_16(pairs, words)
     const __mmask16 rows = (__mmask16)((1 << num_rows) - 1);
     for (int64_t k = 0; 2 * k < num_inputs; k++)
         _mm512_mask_storeu_ps(to + k * num_rows, rows, (__m512)pairs[k]);

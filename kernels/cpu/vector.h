@@ -90,6 +90,20 @@ INLINE uint32_t nearest_bf16(float x) {
     return x == x ? rounded : 0x7fc00000;
 }
 
+/* Transpose an array of sixteen vectors of sixteen numbers. Each of four stages interleaves the
+   upper with the lower eight rows, which moves one bit of a number's row to its column. */
+#define TRANSPOSE_16(rows, numbers)                                                            \
+    UNROLL for (int stage = 0; stage < 4; stage++) {                                           \
+        numbers interleaved[LANES];                                                            \
+        UNROLL for (int i = 0; i < LANES / 2; i++) {                                           \
+            interleaved[2 * i] = __builtin_shuffle(rows[i], rows[i + 8], (numbers){            \
+                0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});                      \
+            interleaved[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + 8], (numbers){        \
+                8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31});                \
+        }                                                                                      \
+        UNROLL for (int i = 0; i < LANES; i++) rows[i] = interleaved[i];                       \
+    }
+
 /* Return four partial sums, which add up to the sum of all lanes. */
 static inline quarter_vec quarter_of_sum(vec v) {
     half_vec halves[2];
