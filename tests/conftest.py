@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 with contextlib.suppress(ModuleNotFoundError):
     import minivllm.kernels.mode  # noqa: F401
 
+from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.store.model_store import (
     ModelStore,
     resolve_for_transformers,
@@ -52,6 +53,16 @@ def these_tests_keep_their_turns() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "nice", lambda increment: 0)
         yield
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache without models. The compiled kernels stay: building them again takes ten seconds."""
+    kernels = default_cache_root() / "kernels"
+    kernels.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
+    (tmp_path / "kernels").symlink_to(kernels)
+    return tmp_path
 
 
 @pytest.fixture(autouse=True)

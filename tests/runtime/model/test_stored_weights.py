@@ -113,14 +113,13 @@ def test_tokens_over_k_formats_and_over_mixed_ones_are_those_of_float32(formats,
     assert_same_tokens_as_in_float32(weights, house, WIDE)
 
 
-def test_weights_take_the_bytes_that_the_file_stores(house, tmp_path, monkeypatch):
+def test_weights_take_the_bytes_that_the_file_stores(house, own_cache):
     if not isinstance(house.decoder.embed_tokens.matrix, CpuMatrix):
         pytest.skip("only our CPU kernel multiplies by stored weights")
     file_bytes = (house_model.FOLDER / "model.safetensors").stat().st_size
     assert house.weight_bytes == pytest.approx(file_bytes, rel=0.01)
-    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
-    write_gguf(tmp_path / "model.gguf", type_=GGMLQuantizationType.Q4_1)
-    model = load_model(EngineConfig(model=str(tmp_path / "model.gguf"), device="cpu"))
+    write_gguf(own_cache / "model.gguf", type_=GGMLQuantizationType.Q4_1)
+    model = load_model(EngineConfig(model=str(own_cache / "model.gguf"), device="cpu"))
     assert model.weights.startswith("Q4_1 from")
     assert model.weight_bytes == pytest.approx(model.decoder.stored_bytes, rel=0.1)
     table = model.decoder.embed_tokens.matrix.num_bytes
@@ -138,18 +137,17 @@ def test_weights_take_the_bytes_that_the_file_stores(house, tmp_path, monkeypatc
     ],
 )
 def test_weights_that_take_more_memory_than_their_file_are_reported_with_the_reason(
-    kind, options, is_fast, sentence, house, tmp_path, monkeypatch
+    kind, options, is_fast, sentence, house, own_cache, monkeypatch
 ):
     if not isinstance(house.decoder.embed_tokens.matrix, CpuMatrix):
         pytest.skip("only our CPU kernel multiplies by stored weights")
-    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
     monkeypatch.setattr(loader, "_MANY_BYTES", 50_000)
     if not is_fast:
         ops = SimpleNamespace(linear_is_fast=False)
         monkeypatch.setattr(linear_backend, "load_cpu_ops", lambda: ops)
-    write_gguf(tmp_path / "model.gguf", type_=GGMLQuantizationType[kind])
+    write_gguf(own_cache / "model.gguf", type_=GGMLQuantizationType[kind])
     said: list[str] = []
-    config = EngineConfig(model=str(tmp_path / "model.gguf"), device="cpu", **options)
+    config = EngineConfig(model=str(own_cache / "model.gguf"), device="cpu", **options)
     load_model(config, said.append)
     said = [line for line in said if line.startswith("The weights are")]
     assert len(said) == (sentence is not None)
@@ -162,10 +160,9 @@ def test_int8_takes_a_byte_for_each_weight_and_names_what_it_was_made_from(house
     assert model.decoder.stored_bytes < 0.52 * house.decoder.stored_bytes
 
 
-def test_quantizing_a_quantized_checkpoint_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
-    write_gguf(tmp_path / "model.gguf", type_=GGMLQuantizationType.Q4_1)
-    config = EngineConfig(model=str(tmp_path / "model.gguf"), quantization="int8", device="cpu")
+def test_quantizing_a_quantized_checkpoint_is_refused(own_cache):
+    write_gguf(own_cache / "model.gguf", type_=GGMLQuantizationType.Q4_1)
+    config = EngineConfig(model=str(own_cache / "model.gguf"), quantization="int8", device="cpu")
     with pytest.raises(ConfigError, match="are Q4_1 already: leave quantization out"):
         load_model(config)
 

