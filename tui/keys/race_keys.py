@@ -10,7 +10,6 @@ from minivllm.errors import EventLogError
 from minivllm.text import clean
 from minivllm.tui.context import Context
 from minivllm.tui.control import Entry
-from minivllm.tui.screens.dialogs import RaceScreen
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
@@ -36,6 +35,8 @@ class RaceKeys:
             async def start(entry: Entry | None) -> None:
                 if entry is not None:
                     await self.start(entry)
+
+            from minivllm.tui.screens.dialogs import RaceScreen  # late, for the first frame
 
             self._app.push_screen(RaceScreen(Entry() if race is None else race.names), start)
 

@@ -25,9 +25,11 @@ class Overview(DashboardScreen):
     def body(self) -> Iterable[Widget]:
         # Keep references: one more frame can be drawn while the screen is being removed.
         self._summary, self._slots = Summary(id="summary"), Slots(id="slots")
+        # Only `draw` knows whether they are needed, and the first layout comes before it.
         self._summary.add_class("-away")
         self._watch = WatchSentence(self.context.watch, id="watch")
         self._suggestions = Suggestions(id="suggestions")
+        self._suggestions.set_class(not self.context.suggests, "-away")
         yield self._watch
         yield self._suggestions
         yield self._summary

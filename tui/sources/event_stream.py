@@ -79,7 +79,8 @@ class EventStream:
             if self._heard:
                 delay = FIRST_DELAY
             self.trouble = f"{self._name} is not available ({why})"
-            self.status = SourceStatus("lost", f"{self.trouble}: trying again in {delay:g} s.")
+            text = f"{self.trouble}: trying again in {delay:g} s."
+            self.status = SourceStatus("lost", text, retries=True)
             self._closing.wait(delay)
             delay = min(2 * delay, LAST_DELAY)
 

@@ -23,6 +23,8 @@ class SourceStatus(NamedTuple):
     text: str = ""
     replaced: bool = False
     """Only with `ended`: a new engine answers at the address. Reopen the source to show it."""
+    retries: bool = False
+    """Only with `lost`: the source goes on trying to connect."""
 
 
 def indexing(done: int, total: int) -> SourceStatus:

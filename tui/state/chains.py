@@ -188,5 +188,8 @@ class PrefixIndex:
                     )
                 )
 
+    def has_children(self, node: Node) -> bool:
+        return bool(self.children.get(self._names[node.copies[0][-1]]))
+
     def _holders_of(self, name: str) -> list[tuple[str, ...]]:
         return [self.holders.get(block_id, ()) for block_id in self.carriers[name]]

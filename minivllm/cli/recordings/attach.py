@@ -50,12 +50,14 @@ def run(args: argparse.Namespace) -> int:
     if hasattr(os, "nice"):
         # The engine may need every core of this machine: lower the dashboard's priority.
         os.nice(_NICENESS)
-    notice = ""
+    notice, screen = "", "overview"
     while True:
         source = open_source(args.source, follow=True, codec=MODELS)
-        if run_app(make_app(args, source, follows=True, notice=notice)) != NEXT:
+        app = make_app(args, source, follows=True, notice=notice, screen=screen)
+        if run_app(app) != NEXT:
             return 0
         notice = "The server was restarted: this is its new engine, with a new recording."
+        screen = app.current_mode
 
 
 def _attach_to_vllm(args: argparse.Namespace) -> int:

@@ -151,7 +151,8 @@ def serving(
     send_buffer: socket buffer in bytes, for clients that do not read.
     """
     engine = engine or fake_engine()
-    settings = ServerOptions(port=0, **{"drain_timeout": 5.0, "request_timeout": SOON} | options)
+    defaults = {"port": 0, "drain_timeout": 5.0, "request_timeout": SOON}
+    settings = ServerOptions(**defaults | options)
     assembled = assemble(engine, settings, kv_sink)
     service = assembled.service
     bound = bind(settings)

@@ -13,6 +13,7 @@ from minivllm.events import types as ev
 from minivllm.text import short_name
 from minivllm.tui.draw.lines import Line, target_of, text_of
 from minivllm.tui.draw.selection import Selection
+from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cards import BlockCards
 from minivllm.tui.widgets.blocks.cells import CACHED
@@ -193,6 +194,22 @@ def check_the_words(model: DashboardModel, line: Line, first: int, texts: Texts)
         assert before.endswith(drawn.strip("…")) and bool(drawn) == bool(before)
 
 
+def check_the_wrapped_words(model: DashboardModel, lines: list[Line], texts: Texts) -> None:
+    """Check that the rows below a piece of a chain have the words of its blocks, in order."""
+    blocks, pieces = model.fold.blocks, model.fold.token_pieces
+    shown: dict[int, str] = {}
+    for text, style in (span for line in lines for span in line):
+        if style.startswith("text@block"):
+            block_id = int(target_of(style).key)
+            shown[block_id] = shown.get(block_id, "") + "".join(text.split())
+    assert bool(shown) == any(block.hash in texts for block in blocks)
+    for block_id, drawn in shown.items():
+        token_ids = texts[blocks[block_id].hash]
+        whole = "".join("".join(pieces[token_id] for token_id in token_ids).split())
+        assert drawn.removesuffix("…") in whole
+        assert any(re.search(rf"\b{block_id}\b", text_of(line)) for line in lines)
+
+
 def check_the_cards(model: DashboardModel, panel: BlockCards, texts: Texts) -> None:
     """Check that every block with text has one card, with its owners and the text in it."""
     fold, size = model.fold, model.header.block_size
@@ -234,7 +251,10 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree, texts: Texts) -> No
     Blocks without an owner are marked.
     """
     fold = model.fold
-    lines = panel.lines(model, 250, 200)
+    index = PrefixIndex().of(model)
+    num_nodes = sum(1 for _ in index.nodes(index.roots))
+    check_the_wrapped_words(model, panel.lines(model, 60, 200), texts)
+    lines = panel.lines(model, 250, 2 * num_nodes + 1)  # too low for words in rows of their own
     seen: list[int] = []
     above: list[str] = []  # the last hash of each level
     for line in lines[1:]:

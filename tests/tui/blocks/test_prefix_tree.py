@@ -32,7 +32,7 @@ def cache(stage, ask, *chains: str, num_blocks: int = 400) -> DashboardModel:
 
 
 def test_a_common_prefix_is_one_row_and_the_rest_branches_off(shared_prefix) -> None:
-    head, *shown = rows(tree(), folded(shared_prefix.run(26)))
+    head, *shown = rows(tree(), folded(shared_prefix.run(26)), height=8)
     assert missing_from(head, "d", "r3", 6, 7) == []
     expected = [
         "0-5 abcd 6 blocks ● hit  You are a careful assistant",
@@ -54,7 +54,7 @@ def test_the_place_where_prompts_part_is_marked_and_old_recordings_show_it_in_id
         "blue sky and sea and sand and palms x",
     )
     run = stage([ask(f"r{n}", beginning + end, "no") for n, end in enumerate(ends)]).run(1)
-    shown = [row.partition("  ")[2] for row in rows(tree(), folded(run))[3:]]
+    shown = [row.partition("  ")[2] for row in rows(tree(), folded(run), height=8)[3:]]
     assert shown == [
         " nine ten red≠ hat and coat of wool",
         " nine ten red≠ scarf and coat of wool",
@@ -64,12 +64,36 @@ def test_the_place_where_prompts_part_is_marked_and_old_recordings_show_it_in_id
     for event in run.events:
         if type(event) is not ev.TokensNamed:
             model.apply(event)
-    shown = [row.partition("  ")[2] for row in rows(tree(), model)[3:]]
+    shown = [row.partition("  ")[2] for row in rows(tree(), model, height=8)[3:]]
     assert shown == [
         " 10 11 12≠ 13 14 15 16 17",
         " 10 11 12≠ 19 14 15 16 17",
         "≠ 20 21 14 22 14 23 14 24",
     ]
+
+
+def test_spare_rows_show_the_words_of_each_block_and_the_names_of_its_owners(stage, ask) -> None:
+    beginning = "one two three four five six seven eight "
+    asks = [
+        ask(name, f"{beginning}a {what} hat and coat of wool x", "no")
+        for name, what in (("ada", "red"), ("ben", "green"))
+    ]
+    model = folded(stage(asks).run(1))
+    low, high = rows(tree(), model, 40, 7), rows(tree(), model, 40, 20)
+    assert len(low) == 5 and not [row for row in low if "ada" in row]
+    shown = [row.rstrip() for row in high[1:] if "×" not in row]
+    assert shown == [
+        "0 ab ● hit  ada ben",
+        "│ 0 one two three four five six seven",
+        "│ eight",
+        "├─1 a  ada",
+        "│   1 a≠ red hat and coat of wool x",
+        "└─2 b  ben",
+        "    2 a≠ green hat and coat of wool x",
+    ]
+    # As many rows as there are, the last one with an ellipsis.
+    cut = rows(tree(), model, 24, 9)
+    assert len(cut) <= 9 and [row for row in cut if row.endswith("…")]
 
 
 def test_a_lookup_that_missed_is_shown_below_its_last_hit_with_the_reason(stage, ask) -> None:
@@ -78,7 +102,7 @@ def test_a_lookup_that_missed_is_shown_below_its_last_hit_with_the_reason(stage,
         ask("r0", beginning + "a b c d e f g h i", "no"),
         ask("r1", beginning + "p q r s t u v w x", "yes " * 9, arrives=3),
     ]
-    shown = rows(tree(), folded(stage(asks).run(6)))
+    shown = rows(tree(), folded(stage(asks).run(6)), height=4)
     assert missing_from(shown[0], "b", "r1", "step 3", "2 blocks", "entry 2") == []
     assert shown[1] == f"0 1 b ● hit  {beginning.strip()}" and shown[2].strip().startswith(
         "× entry 2"
@@ -95,7 +119,7 @@ def test_the_lookup_of_the_selected_sequence_is_shown_or_else_the_last_one(share
 def test_blocks_that_were_hit_and_reused_since_are_not_marked(shared_prefix) -> None:
     model = folded(shared_prefix.run(26))
     model.ages.blocks[3].born = model.lookups.recent[-1].step + 1
-    assert rows(tree(), model)[1].startswith("0-5 abcd 6 blocks ● 3 hit  ")
+    assert rows(tree(), model, height=8)[1].startswith("0-5 abcd 6 blocks ● 3 hit  ")
     model.fold.blocks[0].hash = None
     assert not any("hit" in row for row in rows(tree(), model)[1:])
 

@@ -2,12 +2,16 @@
 
 import re
 import threading
+from contextlib import ExitStack
 from functools import partial
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 from support.patience import SOON
 from support.server.event_server import Answer, messages, meta, serving, sse
+from support.server.live_server import LiveServer, fake_engine
+from support.server.live_server import serving as live_server
 from support.tui.driven_app import drawn, drive, panel, told, until
 from support.tui.polled_sources import all_events, poll_until
 from textual.pilot import Pilot
@@ -130,6 +134,38 @@ def test_a_dashboard_switches_to_the_new_engine_unless_it_shows_the_past(
             assert app.return_value == "next"
 
 
+def test_a_dashboard_finds_a_real_server_that_was_stopped_and_started_on_its_port() -> None:
+    def say(live: LiveServer, *prompts: str) -> None:
+        with live.http() as http:
+            for prompt in prompts:
+                body = {"model": "fake", "prompt": prompt, "max_tokens": 3}
+                assert http.post("/v1/completions", json=body).status_code == 200
+        live.wait_until_idle()
+
+    async def waits_for_the_next(pilot: Pilot) -> None:
+        servers.close()
+        await until(pilot, lambda: "TRYING AGAIN" in drawn(pilot.app, "header")[0])
+        live = servers.enter_context(live_server(fake_engine(), events=True, port=port))
+        # With more events than the first one, so that their numbers do not tell them apart.
+        say(live, *("a b c d e f g h", "i j k l m n o p") * 2)
+        running.append(live)
+        await until(pilot, lambda: pilot.app._exit)
+
+    running: list[LiveServer] = []
+    with ExitStack() as servers:
+        first = servers.enter_context(live_server(fake_engine(), events=True))
+        port = urlsplit(first.url).port
+        say(first, "a b c")
+        app = DashboardApp(HttpSource(first.url, codec=MODELS), follows=True)
+        drive(app, waits_for_the_next)
+        assert app.return_value == "next"
+        # `minivllm attach` opens the address again.
+        source = HttpSource(first.url)
+        poll_until(source, lambda: source.recording.head.state == running[0].engine.inspect())
+        assert len(source.recording.head.history) == 4
+        source.close()
+
+
 @pytest.mark.parametrize(
     ("answer", "fact"),
     [
@@ -244,7 +280,7 @@ def _goes_on(answers: list[Answer], other: Answer, looks_back: bool):
         await until(pilot, lambda: "last known" in str(slots.border_title))
         words = [style for line in slots._lines for text, style in line if text.strip() == "DECODE"]
         assert words and set(words) == {"muted"}, "what a lost engine ran is not drawn as running"
-        assert "SOURCE LOST" in drawn(app, "header")[0]
+        assert "SOURCE LOST, TRYING AGAIN" in drawn(app, "header")[0]
         assert ["/events is not available (" in one for one in told(app)] == [True], (
             "once is enough"
         )

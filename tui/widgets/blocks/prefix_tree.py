@@ -7,27 +7,28 @@ reused since the lookup are not marked. The words at the end of a row show what 
     0-5 abcd 6 blocks ● hit  You are a helpful assistant
     ├─6 7 a 2 blocks  Answer in one word. ≠ Why is the sky
     └─8 9 b 2 blocks  Answer in one word. ≠ What is a fever
+
+If all pieces fit and rows are left, the words get rows of their own, with each block's number:
+
+    ├─6 7 a 2 blocks  ada
+    │   6 Answer in one word. ≠ Why is the sky blue? 7 Because air scatters
 """
 
 from itertools import islice
 
-from minivllm.text import clean, id_ranges, plural, short_name, tail
+from minivllm.text import id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.block_histories import Lookup
-from minivllm.tui.state.block_words import UNKNOWN_WORDS, cached_tokens, num_shared
 from minivllm.tui.state.chains import Node, PrefixIndex
 from minivllm.tui.state.decisions import miss
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cells import CACHED
+from minivllm.tui.widgets.blocks.prefix_words import PrefixWords
 from minivllm.tui.widgets.frame.panel import Panel
 
 _IDS_SHOWN = 64
 """Maximum number of blocks to format for a node; more would not fit into a row."""
-_LEAST_WORDS = 8
-"""Columns that are left for words, at least; else a row has none."""
-_SIBLINGS_COMPARED = 64
-"""So that a frame stays cheap if hundreds of prompts begin in a different way."""
 
 
 class PrefixTree(Panel):
@@ -37,8 +38,9 @@ class PrefixTree(Panel):
         " blocks (= the same content in other blocks), then the letters of their owners, or"
         " ░ if the section is free but can still be hit. ● marks the blocks that the lookup"
         " of the selected sequence, or else the newest lookup, found; × marks the entry"
-        " where it ended. Then come the first words of the section; ≠ stands before the"
-        " first word in which it differs from all other sections that follow the same block."
+        " where it ended. Then come the first words of the section, in more rows if there is"
+        " room, where each block's number precedes its words. ≠ marks the first word in which"
+        " it differs from all other sections that follow the same block."
     )
     RULE = "minivllm.core.kv_cache_manager:KVCacheManager.get_computed_blocks"
 
@@ -66,48 +68,33 @@ class PrefixTree(Panel):
         if above:
             lines.append(Row(width).put(f"+ {plural(above, 'chain')} above", "faint").line())
         marked, is_root = set(hits), [False] * len(lines)
-        for node in nodes:
+        shows_ids = self.context is not None and self.context.shows_ids
+        words = PrefixWords(model, index, shows_ids=shows_ids)
+        spare = height - len(lines) - len(nodes) - 1  # one row for the entry that was missed
+        is_roomy = spare >= len(nodes)
+        for number, node in enumerate(nodes):
             row = _row(model, node, marked, chosen, width)
-            self._put_words(row, model, index, node)
+            if is_roomy:
+                _put_names(row, model, node)
+            else:
+                words.put(row, node)
             lines.append(row.line())
-            is_root.append(not node.guide)
+            if is_roomy:
+                text = _indented(words, index, node, width, spare // (len(nodes) - number))
+                spare -= len(text)
+                lines += text
             if lookup is not None and lookup.missed is not None and hits and hits[-1] in node:
                 missed = f"× entry {lookup.missed}: {miss(lookup.why)}"
                 lines.append(
                     Row(width).put(_guide(node.under, width), "faint").put(missed, "warn").line()
                 )
-                is_root.append(False)
+            is_root += [not node.guide] + [False] * (len(lines) - len(is_root) - 1)
         below = len(index.roots) - above - sum(is_root[:height])
         if height > 2 and (below > 0 or len(lines) > height):
             below += is_root[height - 1 : height] == [True]
             what = f"+ {plural(below, 'more chain')}" if below else "+ more of this chain"
             lines[height - 1 :] = [Row(width).put(what, "faint").line()]
         return lines[:height]
-
-    def _put_words(self, row: Row, model: DashboardModel, index: PrefixIndex, node: Node) -> None:
-        """Append the words of the node's blocks; each selects its block."""
-        if row.room < _LEAST_WORDS:
-            return
-        row.put("  ")
-        shows_ids = self.context is not None and self.context.shows_ids
-        pieces = {} if shows_ids else model.fold.token_pieces
-        shared = _num_shared(model, index, node)
-        if not any(cached_tokens(model, index, block_id) for block_id in node.copies[0]):
-            row.put(UNKNOWN_WORDS, "faint")
-        for block_id in node.copies[0]:
-            texts = [
-                clean(pieces.get(token_id, f" {token_id}"))
-                for token_id in cached_tokens(model, index, block_id)
-            ]
-            target = block(block_id)
-            if shared is not None and shared < len(texts):
-                both = tail("".join(texts[:shared]), row.room // 3)
-                row.put(both, "muted", target=target).put("≠", "warn*")
-                texts = texts[shared:]
-            row.put("".join(texts), "text", target=target)
-            shared = None  # the prompts part in the first block
-            if not row.room:
-                break
 
     def targets(self) -> list[Target]:
         """One block for each node, even off the screen: the selected block or the node's first."""
@@ -124,17 +111,6 @@ class PrefixTree(Panel):
     def _lookup(self, model: DashboardModel) -> Lookup | None:
         own = None if self.context is None else model.lookups.of(self.context.selection.seq_id)
         return own or (model.lookups.recent[-1] if model.lookups.recent else None)
-
-
-def _num_shared(model: DashboardModel, index: PrefixIndex, node: Node) -> int | None:
-    """How many of the node's first tokens are also the first of a sibling; None without sibling."""
-    state = model.fold.blocks[node.first]
-    siblings = index.children[state.parent][:_SIBLINGS_COMPARED]
-    others = [index.carriers[name][0] for name in siblings if name != state.hash]
-    if not others:
-        return None
-    own = cached_tokens(model, index, node.first)
-    return num_shared(own, (cached_tokens(model, index, other) for other in others))
 
 
 def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
@@ -208,6 +184,14 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
     )
 
 
+def _indented(
+    words: PrefixWords, index: PrefixIndex, node: Node, width: int, height: int
+) -> list[Line]:
+    """The words of a node in at most `height` rows, between the lines of the tree."""
+    under = _guide(node.under + ("│ " if index.has_children(node) else "  "), width)
+    return [((under, "faint"), *line) for line in words.rows(node, width - len(under), height)]
+
+
 def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, width: int) -> Row:
     row = Row(width).put(_guide(node.guide, width), "faint")
     num_hit = sum(len(hits.intersection(blocks)) for blocks in node.copies)
@@ -233,6 +217,14 @@ def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, 
     if node.orphaned:
         row.put(" unreachable, its beginning is evicted", "warn")
     return row
+
+
+def _put_names(row: Row, model: DashboardModel, node: Node) -> None:
+    """Append the names of the holders, in the order of their letters."""
+    row.put(" ")
+    for seq_id in dict.fromkeys(seq_id for holders in node.holders for seq_id in holders):
+        hue = model.hue(model.letter(seq_id) or "?")
+        row.put(" ").put(short_name(seq_id), hue, target=sequence(seq_id))
 
 
 def _guide(guide: str, width: int) -> str:

@@ -65,9 +65,10 @@ class Header(Panel, can_focus=False):
         behind = f", {plural(transport.steps_behind, 'step')} behind" if moves_on else ""
         if status.state == "lost":
             # Show the whole sentence only if the step still fits. A notification shows it anyway.
-            text = clean(status.text)
-            fits = text and cell_len(text) <= width - _ROOM_FOR_FACTS
-            return f" {text if fits else 'SOURCE LOST'} ", "bad*!"
+            words = [clean(status.text), "SOURCE LOST, TRYING AGAIN" if status.retries else ""]
+            room = width - _ROOM_FOR_FACTS
+            text = next((one for one in words if one and cell_len(one) <= room), "SOURCE LOST")
+            return f" {text} ", "bad*!"
         match transport.state:
             case "paused":
                 return f" {self._paused(behind, width)} ", "warn*!"

@@ -21,7 +21,6 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import (
     Line,
@@ -285,6 +284,8 @@ class Panel(Widget, can_focus=True):
         mouse, content = self.app.mouse_position, self.content_region
         offset, is_inside = mouse - content.offset, content.contains_point(mouse)
         if is_inside and (target := self.target_at(*offset)) is not None:
+            from minivllm.tui.answers.why import why  # late, for the first frame needs no answers
+
             selection = Selection()
             selection.choose(target)
             text = f"{why(self._model, selection)}\n\nAs of step {self._model.fold.step:,}."
