@@ -19,4 +19,6 @@ def scale_rows(x, factors, out):
     size = x.shape[1]
     grid = (len(x), (size + CHUNK - 1) // CHUNK)
     kernel = scale_rows_kernel[grid]
-    kernel(x, factors, out, x_stride=x.stride()[0], out_stride=out.stride()[0], size=size, CHUNK=CHUNK)
+    kernel(
+        x, factors, out, x_stride=x.stride()[0], out_stride=out.stride()[0], size=size, CHUNK=CHUNK
+    )
