@@ -43,7 +43,7 @@ class Scheduler:
         first = self.waiting.peek()
         hold = self._hold(first, plan, budget, now)
         if hold is not None:
-            self._defer(first, hold.reason, hold.need, hold.have)
+            self._defer(first, *hold)
             return budget
         item = self._try_to_admit(first, budget)
         if item is None:

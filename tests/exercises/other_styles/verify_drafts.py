@@ -25,7 +25,8 @@ def _final_(rows, drafts):
 
 
 def roll_back(item, num_accepted, manager):
-    end = item.start + item.num_tokens
-    item.sequence.num_computed_tokens = end + num_accepted
-    manager.shrink(item.sequence, end + num_accepted)
+    num_wrong = len(item.draft_token_ids[num_accepted:])
+    end = item.start + item.num_tokens - num_wrong
+    item.sequence.num_computed_tokens = end
+    manager.shrink(item.sequence, end)
     item.num_accepted = num_accepted
