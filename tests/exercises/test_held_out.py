@@ -25,7 +25,15 @@ from minivllm.lessons.checker.diagnosis import WrongSolutions
 from minivllm.lessons.checker.search import Counterexample, cases_of, compare_lines
 
 FOLDER = Path(__file__).parent / "held_out"
-FAST = ("few-bits", "flattened-batch", "engine-loop", "roofline", "stop-strings", "block-pool", "preemption")
+FAST = (
+    "few-bits",
+    "flattened-batch",
+    "engine-loop",
+    "roofline",
+    "stop-strings",
+    "block-pool",
+    "preemption",
+)
 
 
 class HeldOut(NamedTuple):

@@ -3,7 +3,7 @@
 from minivllm.lessons.shown.tiny_attention import TinyKVCache, next_token
 
 
-class TinyKVCache_:
+class TinyKVCache_:  # noqa: N801
     def extend(self, model, token_ids):
         while (position := len(self.keys)) < len(token_ids):
             pair = model.key_and_value(token_ids[position], position)

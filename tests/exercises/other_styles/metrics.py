@@ -20,7 +20,9 @@ def read_times(lines):
 
 
 def time_to_first_token(request):
-    everything = sorted(sum(request.token_times.values(), []))
+    everything = []
+    for times in request.token_times.values():
+        everything = sorted([*everything, *times])
     if not everything:
         return None
     return everything[0] - request.arrived

@@ -5,11 +5,11 @@ from minivllm.structured_output.reference import (
     NOTHING,
     _after,
     _Byte,
-    _either,
     _Either,
+    _either,
     _may_end,
-    _then,
     _Then,
+    _then,
 )
 
 
