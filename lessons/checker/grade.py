@@ -5,7 +5,10 @@ gets different cases, because the seed depends on the teacher's secret and the s
 """
 
 import hashlib
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +19,10 @@ from minivllm.lessons.checker.child.sandbox import Submission
 
 PATIENCE = 0.5
 """Seconds to shrink a failing case: less than in `check`, because a whole class takes longer."""
+
+
+MAX_AT_ONCE = 8
+"""More threads do not help: this process computes the engine's own lines for all of them."""
 
 
 class Grade(NamedTuple):
@@ -72,9 +79,19 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
         raise ExerciseError(
             f"{folder} is empty: give a folder that contains a folder for each student."
         )
-    for student in students:
-        for exercise in exercises:
-            yield grade_one(student, exercise, secret)
+    with ThreadPoolExecutor(_num_at_once(exercises)) as pool:
+        yield from pool.map(lambda one: grade_one(*one, secret), product(students, exercises))
+
+
+def _num_at_once(exercises: list[Exercise]) -> int:
+    """How many submissions to check at the same time.
+
+    A check is mostly a process that waits for another, so threads are enough. Checks with torch
+    take turns: they share its random numbers and the interpreter of Triton, and need much memory.
+    """
+    if any(exercise.memory_mb > Exercise._field_defaults["memory_mb"] for exercise in exercises):
+        return 1
+    return min(os.cpu_count() or 1, MAX_AT_ONCE)
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:

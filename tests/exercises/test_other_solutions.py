@@ -40,6 +40,11 @@ RIGHT = [
 NAMELESS = [
     ("block-table", CEILING, f"max({CEILING}, 1)"),
     ("slot-mapping", POSITION, "position - start < sequence.num_cached_tokens"),
+    (
+        "slot-mapping",
+        POSITION,
+        f"{POSITION} or sequence.block_table[position // block_size].ref_cnt > 1",
+    ),
     ("block-table", CEILING, "num_tokens / self.block_size"),
     (
         "chunked-prefill",

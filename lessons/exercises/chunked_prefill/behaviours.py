@@ -33,6 +33,7 @@ def chunks(draw: Draw) -> Case:
         "output": draw.integer(0, 6),
         "prompt": draw.integer(1, 14),
         "n": draw.integer(1, 2),
+        "beams": draw.boolean(),
         "block_size": draw.integer(2, 4),
         "chunks": [one for part in parts for one in part],
     }
@@ -64,7 +65,10 @@ def _request(case: Case) -> Any:
     from minivllm.core.request import Request
     from minivllm.sampling_params import SamplingParams
 
-    request = Request("ben", list(range(case["prompt"])), SamplingParams(n=case.get("n", 1)))
+    params = SamplingParams(n=case.get("n", 1))
+    if case.get("beams"):
+        params = SamplingParams(beam_width=2, temperature=0)
+    request = Request("ben", list(range(case["prompt"])), params)
     for token_id in range(case["output"]):
         request.sequences[0].append_token(100 + token_id)
     return request
@@ -128,9 +132,10 @@ def commits(case: Case) -> Iterator[str]:
         item = ScheduledSequence(sequence, start, num_tokens)
         scheduler._commit(item)
         names = scheduler.kv_cache_manager.pool.cached_blocks()
+        beams = " with beam search" if case["beams"] else ""
         yield (
             f"tokens {start} to {start + num_tokens - 1} of {sequence.num_prompt_tokens} +"
-            f" {sequence.num_output_tokens}: {sequence.num_computed_tokens} computed, {item.kind},"
+            f" {sequence.num_output_tokens}{beams}: {sequence.num_computed_tokens} computed, {item.kind},"
             f" {len(names)} blocks cached, sampling {[one.seq_id for one in item.sampling]},"
             f" {len(scheduler.running)} running"
         )

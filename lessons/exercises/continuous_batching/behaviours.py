@@ -138,6 +138,57 @@ def stands_still(case: Case) -> Iterator[str]:
         nothing_scheduled = False
 
 
+def _queue(draw: Draw) -> Case:
+    """Who waits, and for how long. All times are quarters of a second: exact as floats."""
+    return {
+        "batching": draw.choice(["continuous", "sequential", "static"]),
+        "policy": draw.choice(["fcfs", "priority"]),
+        "delay": draw.integer(1, 6),
+        "batch_size": draw.integer(2, 5),
+        "ages": draw.list_of(lambda d: d.integer(0, 6), 1, 4),
+        "priorities": [draw.integer(0, 2) for _ in range(4)],
+    }
+
+
+@behaviour(
+    "the oldest ends the delay, wherever it waits in the queue",
+    task=1,
+    hint="With priorities, who waits at the head of the queue, and who has waited longest?",
+    cases=_queue,
+    examples=80,
+)
+def oldest(case: Case) -> Iterator[str]:
+    from minivllm.core.admission import AdmissionPolicy
+    from minivllm.core.request import Request
+    from minivllm.core.request_queue import create_request_queue
+    from minivllm.sampling_params import SamplingParams
+
+    now, waiting = 10.0, create_request_queue(case["policy"])
+    for number, age in enumerate(sorted(case["ages"], reverse=True)):
+        request = Request(
+            f"r{number}",
+            [1],
+            SamplingParams(),
+            priority=case["priorities"][number],
+            arrival_number=number,
+        )
+        request.arrival_time = now - age / 4
+        waiting.add(request.sequences[0])
+        yield f"r{number} has waited {age / 4:g} s, priority {request.priority}"
+    yield (
+        f"{case['policy']}, {case['batching']}, batch_delay {case['delay'] / 4:g} s, batch_size"
+        f" {case['batch_size']}"
+    )
+    policy = AdmissionPolicy(case["batching"], case["delay"] / 4, case["batch_size"])
+    running: list[Any] = []
+    while waiting:
+        hold = policy.hold(waiting, running, not running, now)
+        yield f"    {waiting.peek().seq_id}: {'joins' if hold is None else tuple(hold)}"
+        if hold is not None:
+            return
+        running.append(waiting.pop())
+
+
 @behaviour(
     "the engine emits the same events in every kind of batching",
     task=2,

@@ -21,25 +21,36 @@ def _numbers(numbers: Any) -> str:
 def _request(draw: Draw) -> Case:
     """A request as milliseconds: its time in the queue, and the waits of each of its samples.
 
-    A wait is the time before a token. A sample may have no tokens.
+    A wait is the time before a token: 0 if a step gave several. A sample may have no tokens. Beams
+    are forked later: a sample begins after `forked_after` tokens of the one before it.
     """
-    waits = lambda d: d.list_of(lambda one: one.integer(1, 400), 0, 5)  # noqa: E731
+    waits = lambda d: d.list_of(lambda one: one.integer(0, 400), 0, 5)  # noqa: E731
     return {
         "arrives": draw.integer(0, 300),
-        "queued": draw.integer(0, 300),
+        "queued": draw.integer(1, 300),
         "samples": draw.list_of(waits, 1, 3),
         "ends": draw.choice(["request.finished", "request.aborted", ""]),
         "preempted_at": draw.integer(1, 4),
+        "forked_after": draw.integer(0, 2),
     }
 
 
 def _times(one: Case) -> dict[int, list[float]]:
     """The token times of each sample, in seconds."""
-    begin = one["arrives"] + one["queued"]
-    return {
-        number: [(begin + ms) / 1000 for ms in accumulate(waits)]
-        for number, waits in enumerate(one["samples"])
-    }
+    begin, times = _admitted(one), {}
+    for number, waits in enumerate(one["samples"]):
+        begin = _forked(one, times[number - 1], begin) if number else begin
+        times[number] = [begin + ms / 1000 for ms in accumulate(waits)]
+    return times
+
+
+def _admitted(one: Case) -> float:
+    return (one["arrives"] + one["queued"]) / 1000
+
+
+def _forked(one: Case, parent: list[float], begin: float) -> float:
+    """When a sample begins. parent: the token times of the sample before it, which has `begin`"""
+    return [begin, *parent][: one["forked_after"] + 1][-1]
 
 
 def _events(requests: list[Case]) -> list[str]:
@@ -47,14 +58,17 @@ def _events(requests: list[Case]) -> list[str]:
     events: list[Case] = []
     for number, one in enumerate(requests):
         name = f"r{number}"
-        admitted = (one["arrives"] + one["queued"]) / 1000
+        admitted = _admitted(one)
         events.append(_event("request.arrived", one["arrives"] / 1000, f"{name}.0", name))
         events.append(_event("request.admitted", admitted, f"{name}.0"))
-        for sample, _ in enumerate(one["samples"][1:], 1):
-            fork = _event("request.forked", admitted, f"{name}.{sample}")
-            events.append({**fork, "parent": f"{name}.{sample - 1}"})
+        begin, parent = admitted, []
         for sample, times in _times(one).items():
             seq_id = f"{name}.{sample}"
+            if sample:
+                begin = _forked(one, parent, begin)
+                fork = _event("request.forked", begin, seq_id)
+                events.append({**fork, "parent": f"{name}.{sample - 1}"})
+            parent = times
             events += [_event("token.sampled", time, seq_id) for time in times]
             # The gap after this token is long because the sequence is preempted in it.
             events += [

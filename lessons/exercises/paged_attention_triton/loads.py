@@ -70,7 +70,8 @@ def recorded_loads() -> Iterator[Loads]:
     load = builder.create_masked_load
 
     def create_masked_load(pointers: Any, mask: Any, *rest: Any) -> Any:
-        wanted = np.broadcast_to(mask.data, pointers.data.shape)
+        # A mask that was computed with `&` may hold 0 and 1, which would be indices here.
+        wanted = np.broadcast_to(mask.data, pointers.data.shape).astype(bool)
         loads.addresses.setdefault(builder.grid_idx[:2], set()).update(
             pointers.data[wanted].tolist()
         )
