@@ -52,7 +52,11 @@ def capstone(watch: str, **options: object) -> Scenario:
     """
     shared = [
         _story(name, f"Tell me a story about {what}.", 56, after, system=_SYSTEM)
-        for name, what, after in (("ada", "a dragon", 0), ("ben", "a robot", 2), ("cleo", "a baker", 4))
+        for name, what, after in (
+            ("ada", "a dragon", 0),
+            ("ben", "a robot", 2),
+            ("cleo", "a baker", 4),
+        )
     ]
     return Scenario(
         name="capstone",
@@ -70,10 +74,19 @@ def capstone(watch: str, **options: object) -> Scenario:
                 *shared,
                 _story("dan", "Tell me a story about Dan and Rosa.", 40, 6, n=3),
                 _story("eve", _LONG, 32, 12),
-                _story("finn", "Tell me a story about a wizard.", 56, 20, stop=["basket.", "and Kai was"]),
+                _story(
+                    "finn",
+                    "Tell me a story about a wizard.",
+                    56,
+                    20,
+                    stop=["basket.", "and Kai was"],
+                ),
                 _story("gil", _TWICE, 48, 24, temperature=0.0),
             ),
-            (*_with_patterns(0), _story("kai", "Tell me a story about a dragon.", 32, system=_SYSTEM)),
+            (
+                *_with_patterns(0),
+                _story("kai", "Tell me a story about a dragon.", 32, system=_SYSTEM),
+            ),
         ),
     )
 

@@ -142,14 +142,14 @@ class Progress:
 
         self.change(change)
 
-    def note_check(self, exercise: str, passed: bool, file: str = "") -> None:
-        """Note a check. A passed exercise stays passed. file: see `ExerciseProgress`"""
+    def note_check(self, exercise: str, passed: bool, digest: str = "") -> None:
+        """Note a check. A passed exercise stays passed. digest: of the file, see `ExerciseProgress`"""
 
         def change(file: ProgressFile) -> None:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())
             entry.checks += 1
             entry.passed |= passed
             if passed:
-                entry.passed_file = file
+                entry.passed_file = digest
 
         self.change(change)

@@ -53,9 +53,7 @@ def settings_for(pieces: Sequence[Piece]) -> Settings:
         options["attention_backend"] = "triton:naive"
     if "minivllm.speculation.verify" in modules:
         options["speculative_config"] = dict(PROMPT_LOOKUP)
-    return Settings(
-        _by_module(pieces), options, "minivllm.structured_output.reference" in modules
-    )
+    return Settings(_by_module(pieces), options, "minivllm.structured_output.reference" in modules)
 
 
 def _by_module(pieces: Sequence[Piece]) -> dict[str, list[OwnFile]]:

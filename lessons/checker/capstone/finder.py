@@ -46,9 +46,7 @@ class MergedFinder:
         if code is None:
             return None
         file = str(self._files[fullname])
-        return spec_from_file_location(
-            fullname, file, loader=_MergedLoader(fullname, file, code)
-        )
+        return spec_from_file_location(fullname, file, loader=_MergedLoader(fullname, file, code))
 
 
 def engine_file(module: str) -> Path:

@@ -37,9 +37,7 @@ class PlainMatcher:
         self._states = states
 
     def deep_copy(self) -> PlainMatcher:
-        return PlainMatcher(
-            self._automaton, self._vocabulary, self._eos_token_ids, [*self._states]
-        )
+        return PlainMatcher(self._automaton, self._vocabulary, self._eos_token_ids, [*self._states])
 
     def compute_bitmask(self) -> bytes:
         from minivllm.structured_output.reference import bitmask
@@ -93,9 +91,7 @@ def use_plain_regexes() -> None:
 
     with_llguidance = StructuredOutputManager._compile
 
-    def compile_grammar(
-        manager: StructuredOutputManager, specification: Specification
-    ) -> object:
+    def compile_grammar(manager: StructuredOutputManager, specification: Specification) -> object:
         if specification.kind != "regex":
             return with_llguidance(manager, specification)
         return plain_matcher(specification.text, manager._tokenizer)

@@ -26,13 +26,13 @@ class OwnFile(NamedTuple):
     """A student's file for an exercise."""
 
     exercise: str
-    file: Path
+    file: str
     holes: tuple[str, ...]
 
     def parse(self) -> ast.Module:
         """Raises `ExerciseError` if the file is not Python."""
         try:
-            return ast.parse(self.file.read_bytes())
+            return ast.parse(Path(self.file).read_bytes())
         except (SyntaxError, ValueError) as error:
             raise ExerciseError(f"{self.file} is not Python ({error}).") from error
 
@@ -62,7 +62,7 @@ def merged_code(engine_file: Path, own_files: Sequence[OwnFile]) -> CodeType:
     tree = ast.parse(engine_file.read_bytes())
     chosen = _chosen(tree, own_files)[0]
     tree.body = _merged(tree.body, "", [change for change, _ in chosen.values()])
-    written_in = {path: str(own.file) for path, (_, own) in chosen.items()}
+    written_in = {path: own.file for path, (_, own) in chosen.items()}
     return _with_own_files(compile(tree, str(engine_file), "exec"), written_in)
 
 

@@ -27,7 +27,7 @@ class Piece(NamedTuple):
 
     @property
     def own_file(self) -> OwnFile:
-        return OwnFile(self.exercise.name, self.file, self.exercise.holes)
+        return OwnFile(self.exercise.name, str(self.file), self.exercise.holes)
 
 
 class LeftOut(NamedTuple):
@@ -48,7 +48,7 @@ def collect(
     done: Mapping[str, ExerciseProgress],
     still_passes: Callable[[Exercise, Path], bool],
     *,
-    has_gpu: bool,
+    has_gpu: Callable[[], bool],
 ) -> Collection:
     """Find the pieces of all passed exercises, in the order of the course.
 
@@ -84,13 +84,13 @@ def digest_of(exercise: Exercise, file: Path) -> str:
     return digest.hexdigest()
 
 
-def _cannot_run(exercise: Exercise, has_gpu: bool) -> str:
+def _cannot_run(exercise: Exercise, has_gpu: Callable[[], bool]) -> str:
     """Why no engine of this machine runs the exercise; empty if one does."""
     if not exercise.runs_in_engine or exercise.module.startswith(BESIDE_THE_ENGINE):
-        return "no engine runs it, because it calculates beside one"
+        return "no engine runs such code"
     if exercise.obstacle:
         return exercise.obstacle.rstrip(".")
-    if exercise.module.startswith(ON_A_GPU) and not has_gpu:
+    if exercise.module.startswith(ON_A_GPU) and not has_gpu():
         return (
             "without a GPU its kernel is interpreted, and a step takes seconds:"
             f" `minivllm exercise demo {exercise.name}` runs it alone"

@@ -107,7 +107,7 @@ def _play(options: Mapping[str, Any], lines: list[str]) -> None:
 def describe(error: BaseException, own_files: list[OwnFile]) -> dict[str, str]:
     """The fields of a `Failure`: what happened, and in which of the files."""
     frames = traceback.extract_tb(error.__traceback__)
-    files = {str(own.file) for own in own_files}
+    files = {own.file for own in own_files}
     own = next((frame for frame in reversed(frames) if frame.filename in files), None)
     where = f" in line {own.lineno} of {Path(own.filename).name}, in {own.name}" if own else ""
     file = own.filename if own else ""

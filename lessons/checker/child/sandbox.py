@@ -198,9 +198,7 @@ class Session(Child):
     def __init__(self, exercise: Exercise, submission: Submission) -> None:
         worker = "minivllm.lessons.checker.child.worker"
         file = str(submission.file.resolve())
-        super().__init__(
-            ["-m", worker, exercise.name, file, submission.plugged], exercise.seconds
-        )
+        super().__init__(["-m", worker, exercise.name, file, submission.plugged], exercise.seconds)
 
 
 def _signal_name(number: int) -> str:
