@@ -63,7 +63,7 @@ def capstone(watch: str, **options: object) -> Scenario:
         teaches="Each piece passed its own checks; here they run one engine together.",
         watch=watch,
         options={
-            "num_gpu_blocks_override": 22,
+            "num_gpu_blocks_override": 18,
             "max_num_seqs": 6,
             "max_num_batched_tokens": 64,
             "max_model_len": 384,

@@ -9,8 +9,7 @@ import sys
 
 import msgspec
 
-from minivllm.cli import build_parser
-from minivllm.errors import MinivllmError
+from minivllm.cli import build_parser, status_of
 from minivllm.lessons.checker.capstone.trial import Settings, describe
 from minivllm.text import clean
 
@@ -22,9 +21,7 @@ def run(settings: Settings, watch: str, options: list[str]) -> int:
 
     args = build_parser("demo").parse_args(["demo", *options])
     try:
-        return play(args, capstone(watch, **settings.options))
-    except MinivllmError as error:
-        print(f"minivllm: {error}", file=sys.stderr)
+        return status_of(lambda: play(args, capstone(watch, **settings.options)))
     except Exception as error:
         failure = describe(error, settings.own_files)
         owner = next((one for one in settings.own_files if one.file == failure["file"]), None)
