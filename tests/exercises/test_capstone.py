@@ -149,7 +149,11 @@ def test_pieces_of_every_part_run_together_and_bad_ones_are_named(write, home, c
         write(name)
     write("token-mask")
     write("slot-mapping", "", ("    return [", "    raise ValueError('mine')\n    return ["))
-    write("lru", "", ("            self.free_queue.prepend(block)", "            self.free_queue.append(block)"))
+    write(
+        "lru",
+        "",
+        ("            self.free_queue.prepend(block)", "            self.free_queue.append(block)"),
+    )
     assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
     told = capfd.readouterr()
     assert "10 of 10 requests finished" in told.out
