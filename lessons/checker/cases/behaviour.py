@@ -21,12 +21,16 @@ as floats, pass `agree`.
 import math
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minivllm.lessons.checker.cases.draw import Case, CaseMaker
 
 Observe = Callable[[Case], Iterator[str]]
 Agree = Callable[[str, str], bool]
+Judge = Callable[[Case, list[str], list[str]], str]
+"""(case, the engine's lines, the student's lines) -> what is wrong; empty if nothing is."""
+Tell = Callable[[Case, list[str], list[str]], list[str]]
+"""Like `Judge`, but returns what to report of any result, right or wrong."""
 MARK = "__behaviour__"
 
 
@@ -43,6 +47,11 @@ class Behaviour(NamedTuple):
     examples: int
     agree: Agree | None
     """Decides whether two lines count as equal; None means `==`."""
+    judge: Judge | None = None
+    """Judges the lines where there is no right answer that they could be compared with."""
+    tell: Tell | None = None
+    is_bonus: bool = False
+    """Whether a solution passes without it; it still counts in the score."""
 
     @property
     def key(self) -> str:
@@ -66,10 +75,13 @@ def behaviour(
     trace: bool = False,
     examples: int = 60,
     agree: Agree | None = None,
+    **open_ended: Any,
 ) -> Callable[[Observe], Observe]:
+    """Mark a function. open_ended: `judge`, `tell` and `is_bonus` of a `Behaviour`"""
 
     def mark(observe: Observe) -> Observe:
-        setattr(observe, MARK, Behaviour(name, task, hint, cases, observe, trace, examples, agree))
+        made = Behaviour(name, task, hint, cases, observe, trace, examples, agree, **open_ended)
+        setattr(observe, MARK, made)
         return observe
 
     return mark

@@ -39,7 +39,7 @@ MAX_ANSWER_BYTES = 32 << 20
 
 class Failure(NamedTuple):
     kind: str
-    """One of: raised, todo, time, memory, output, exit, patched, died."""
+    """One of: raised, todo, time, memory, output, exit, patched, died, missed."""
     text: str
     file: str = ""
     """The student's file in which it happened, if several run together."""

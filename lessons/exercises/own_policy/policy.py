@@ -17,9 +17,6 @@ from collections.abc import Iterator
 from minivllm.core.request import Sequence
 from minivllm.core.request_queue import RequestQueue
 
-TOKENS_PER_PLACE = 16
-PLACES_PER_PRIORITY = 8
-
 
 class OwnPolicy(RequestQueue):
     """Keeps the waiting sequences in the order of `key`, the smallest first."""
@@ -28,17 +25,16 @@ class OwnPolicy(RequestQueue):
         self._queue: list[Sequence] = []
 
     @staticmethod
-    def key(sequence: Sequence) -> tuple[float, int]:
+    def key(sequence: Sequence) -> tuple[float, int, int]:
         """Return the place of a waiting sequence in the order, as numbers to compare.
 
         The key is computed when the sequence joins the queue, and must not change while it waits.
-        Two sequences must not have equal keys: end with `sequence.index`, and use
-        `sequence.request.arrival_number` before it.
+        Two sequences must not have equal keys: end with `sequence.request.arrival_number` and
+        `sequence.index`.
         """
         # A long or less urgent request gives way to a number of later ones, and to no more.
         request = sequence.request
-        places = sequence.num_prompt_tokens / TOKENS_PER_PLACE
-        places += request.priority * PLACES_PER_PRIORITY
+        places = sequence.num_prompt_tokens / 10 + request.priority * 26
         return request.arrival_number + places, request.arrival_number, sequence.index
 
     def choose_victim(self, running: list[Sequence]) -> Sequence:
@@ -46,7 +42,11 @@ class OwnPolicy(RequestQueue):
 
         It loses its blocks, waits for its turn again, and computes its tokens again.
         """
-        return max(running, key=self.key)
+        # Nobody waits for a document. Do not stop the same answer again and again.
+        return max(
+            running,
+            key=lambda one: (one.request.priority, -one.num_preemptions, self.key(one)),
+        )
 
     def add(self, sequence: Sequence) -> int:
         position = bisect_right(self._queue, self.key(sequence), key=self.key)
