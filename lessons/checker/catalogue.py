@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
+POLICY_MODULE = "minivllm.lessons.exercises.own_policy.policy"
+"""No part of the engine, but an engine can run with it: it becomes the scheduler's queue."""
 
 Level = Literal["core", "standard", "stretch"]
 """core: what all else builds on; stretch: long, or with tools that the course does not teach."""
@@ -88,7 +90,8 @@ class Exercise(NamedTuple):
     @property
     def runs_in_engine(self) -> bool:
         """Whether an engine runs the student's code; a module of the lessons runs by itself."""
-        return not self.is_hunt and not self.module.startswith("minivllm.lessons.")
+        is_own_module = self.module.startswith("minivllm.lessons.")
+        return not self.is_hunt and (not is_own_module or self.module == POLICY_MODULE)
 
     @property
     def wrong_files(self) -> list[Path]:

@@ -57,8 +57,12 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         yield ""
         yield from _failure(failed)
         yield from _advice(result, failed)
+    levels = [one for one in result.behaviours if one.behaviour.judge is not None]
     if result.passed:
-        if result.exercise.runs_in_engine:
+        if levels:
+            yield f"Passed, with level {sum(one.passed for one in levels)} of {len(levels)}."
+            yield f"See your policy at work with `minivllm exercise demo {name}`."
+        elif result.exercise.runs_in_engine:
             yield (
                 "Passed: the engine and the dashboard run on your code. See it with `minivllm"
                 f" exercise demo {name}`."

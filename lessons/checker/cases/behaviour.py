@@ -21,7 +21,7 @@ as floats, pass `agree`.
 import math
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minivllm.lessons.checker.cases.draw import Case, CaseMaker
 
@@ -45,7 +45,7 @@ class Behaviour(NamedTuple):
     is_trace: bool
     """Whether cases are request traces and lines are events, so that `diff` can show them."""
     examples: int
-    agree: Agree | None
+    agree: Agree | None = None
     """Decides whether two lines count as equal; None means `==`."""
     judge: Judge | None = None
     """Judges the lines where there is no right answer that they could be compared with."""
@@ -75,13 +75,10 @@ def behaviour(
     trace: bool = False,
     examples: int = 60,
     agree: Agree | None = None,
-    **open_ended: Any,
 ) -> Callable[[Observe], Observe]:
-    """Mark a function. open_ended: `judge`, `tell` and `is_bonus` of a `Behaviour`"""
 
     def mark(observe: Observe) -> Observe:
-        made = Behaviour(name, task, hint, cases, observe, trace, examples, agree, **open_ended)
-        setattr(observe, MARK, made)
+        setattr(observe, MARK, Behaviour(name, task, hint, cases, observe, trace, examples, agree))
         return observe
 
     return mark
@@ -114,5 +111,9 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
 
 
 def behaviours_of(module: ModuleType) -> list[Behaviour]:
-    """The behaviours in file order. The order matters: only the first failure is shown in full."""
-    return [getattr(value, MARK) for value in vars(module).values() if hasattr(value, MARK)]
+    """The behaviours in file order. The order matters: only the first failure is shown in full.
+
+    A module can also have `Behaviour` objects, for several questions about the same cases.
+    """
+    values = (getattr(value, MARK, value) for value in vars(module).values())
+    return [value for value in values if isinstance(value, Behaviour)]

@@ -5,11 +5,14 @@ reports when each token of hidden traffic came, and `_level` judges these times 
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from runpy import run_path
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.core.request_queue import RequestQueue
+from minivllm.lessons.checker.cases.behaviour import Behaviour, Judge, behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import (
     build_engine,
@@ -25,14 +28,20 @@ from minivllm.lessons.checker.policy.traffic import draw_traffic
 Case = dict[str, Any]
 MOST_OVERTAKEN = 48
 NUM_TRACES = 3
+Least = Callable[[float], float]
 FAR_BETTER = 1.2
 AS_GOOD_AS_OURS = 0.95
 
 
-def _run(case: Case) -> Iterator[str]:
+def _own_policy() -> type[RequestQueue]:
+    """The class, from a new run of its file, so that no case depends on what ran before it."""
     from minivllm.lessons.exercises.own_policy.policy import OwnPolicy
 
-    yield from run_trace(case, build_engine(case, OwnPolicy()))
+    return run_path(sys.modules[OwnPolicy.__module__].__file__)["OwnPolicy"]
+
+
+def _run(case: Case, policy: type[RequestQueue]) -> Iterator[str]:
+    yield from run_trace(case, build_engine(case, policy()))
 
 
 def _trace(draw: Draw) -> Case:
@@ -49,7 +58,7 @@ def _trace(draw: Draw) -> Case:
 def tokens(case: Case) -> Iterator[str]:
     tokens_of: dict[str, list[int]] = {}
     yield from describe_trace(case).splitlines()
-    for line in _run(case):
+    for line in _run(case, _own_policy()):
         if not line.startswith("{"):
             yield line
         elif (event := json.loads(line))["ev"] == "token.sampled":
@@ -66,10 +75,11 @@ def tokens(case: Case) -> Iterator[str]:
 )
 def repeats(case: Case) -> Iterator[str]:
     yield from describe_trace(case["trace"]).splitlines()
-    first = list(_run(case["trace"]))
-    for _ in _run(case["other"]):
+    policy = _own_policy()
+    first = list(_run(case["trace"], policy))
+    for _ in _run(case["other"], policy):
         pass
-    pairs = enumerate(zip(first, _run(case["trace"]), strict=False), 1)
+    pairs = enumerate(zip(first, _run(case["trace"], policy), strict=False), 1)
     differs = next((number for number, (a, b) in pairs if a != b), None)
     yield f"the first event that differs in a second run: {differs}"
 
@@ -108,7 +118,7 @@ def _stream(draw: Draw) -> Case:
 def overtakes(case: Case) -> Iterator[str]:
     yield f"{len(case['requests'])} requests, one before each step; one is served at a time"
     first_admissions: dict[str, int] = {}
-    for line in _run(case):
+    for line in _run(case, _own_policy()):
         event = json.loads(line) if line.startswith("{") else {"ev": line}
         if event["ev"] == "request.admitted":
             first_admissions[event["seq_id"]] = len(first_admissions)
@@ -131,16 +141,14 @@ def _hidden(draw: Draw) -> Case:
     return {"seeds": [draw.integer(0, 10**6) for _ in range(NUM_TRACES)]}
 
 
-def _serve(case: Case) -> Iterator[str]:
+def serve(case: Case) -> Iterator[str]:
     for seed in case["seeds"]:
         yield from _lines_of_own(seed)
 
 
 @cache  # all levels ask for the same traces
 def _lines_of_own(seed: int) -> list[str]:
-    from minivllm.lessons.exercises.own_policy.policy import OwnPolicy
-
-    return list(play_traffic(draw_traffic(seed), OwnPolicy()))
+    return list(play_traffic(draw_traffic(seed), _own_policy()()))
 
 
 @cache
@@ -172,7 +180,7 @@ def _figures(lines: Sequence[str]) -> list[score.PolicyFigures]:
     return [score.figures_of(served[i * each : (i + 1) * each]) for i in range(NUM_TRACES)]
 
 
-def _level(needed: Callable[[float], float]) -> Callable[[Case, list[str], list[str]], str]:
+def _level(needed: Least) -> Judge:
     """Make a judge. needed: the score that this level needs, from that of our own policy"""
 
     def judge(case: Case, ours: list[str], yours: list[str]) -> str:
@@ -210,39 +218,28 @@ def _table(case: Case, ours: list[str], yours: list[str]) -> list[str]:
     return [*rows, *(f"  {title:<9}  {meaning}" for title, meaning in meanings)]
 
 
-@behaviour(
+def _level_of(name: str, task: int, hint: str, least: Least, **more: Any) -> Behaviour:
+    """A level. All levels have the same hidden traffic."""
+    return Behaviour(name, task, hint, _hidden, serve, False, 1, judge=_level(least), **more)
+
+
+beats_fcfs = _level_of(
     "level 1: on hidden traffic the score is above that of fcfs",
-    task=2,
-    hint="Who should be first when a chat and a long document wait? Who loses least by waiting?",
-    cases=_hidden,
-    examples=1,
-    judge=_level(lambda ours: 1.005),
+    2,
+    "Who should be first when a chat and a long document wait? Who loses least by waiting?",
+    lambda ours: 1.005,
     tell=_table,
 )
-def beats_fcfs(case: Case) -> Iterator[str]:
-    yield from _serve(case)
-
-
-@behaviour(
+far_better = _level_of(
     f"level 2: the score is {FAR_BETTER:g} or more",
-    task=2,
-    hint="Look at the weakest figure. Is it the order of those who wait, or the choice of victims?",
-    cases=_hidden,
-    examples=1,
-    judge=_level(lambda ours: FAR_BETTER),
+    2,
+    "Look at the weakest figure. Is it the order of those who wait, or the choice of victims?",
+    lambda ours: FAR_BETTER,
 )
-def far_better(case: Case) -> Iterator[str]:
-    yield from _serve(case)
-
-
-@behaviour(
+as_good_as_ours = _level_of(
     "level 3, for ambition: the score is about that of our own policy, or better",
-    task=3,
-    hint="How many places is a priority worth, and how many tokens make up for one place?",
-    cases=_hidden,
-    examples=1,
-    judge=_level(lambda ours: AS_GOOD_AS_OURS * ours),
+    3,
+    "How many places is a priority worth, and how many tokens make up for one place?",
+    lambda ours: AS_GOOD_AS_OURS * ours,
     is_bonus=True,
 )
-def as_good_as_ours(case: Case) -> Iterator[str]:
-    yield from _serve(case)

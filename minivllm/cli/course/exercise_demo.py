@@ -7,11 +7,12 @@ scenario that runs the student's code: without preemptions or drafts, some of it
 
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 
 from minivllm.cli import build_parser, status_of
-from minivllm.lessons.checker.catalogue import Exercise, find_exercise
+from minivllm.lessons.checker.catalogue import POLICY_MODULE, Exercise, find_exercise
 from minivllm.lessons.checker.child.plug import plug_in, where_in
 from minivllm.text import clean
 
@@ -23,6 +24,7 @@ OPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "split-kv": ("--attention-backend", "torch"),
         "paged-attention-triton": ("--attention-backend", "triton:naive"),
         "verify-drafts": ("--scenario", "speculation"),
+        "own-policy": ("--scenario", "burst"),
     }
 )
 """Exercise -> the options of `demo` that make its code run. Without a GPU, Triton code is
@@ -53,6 +55,11 @@ def _demo(exercise: Exercise, options: list[str]) -> int:
 
         use_plain_regexes()
         return demo.play(args, capstone.patterns())
+    if exercise.module == POLICY_MODULE:
+        from minivllm.core import assembly
+
+        own_policy = import_module(POLICY_MODULE).OwnPolicy
+        assembly.create_request_queue = lambda policy: own_policy()
     if exercise.name == "stop-strings":
         return demo.play(args, capstone.capstone("finn, whose story ends at a stop string."))
     return demo.run(args)
