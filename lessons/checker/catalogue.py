@@ -88,10 +88,15 @@ class Exercise(NamedTuple):
         return f"{self.module.rpartition('.')[2]}.py"
 
     @property
+    def is_open(self) -> bool:
+        """Whether there is no right answer: a score takes its place."""
+        return self.module == POLICY_MODULE
+
+    @property
     def runs_in_engine(self) -> bool:
         """Whether an engine runs the student's code; a module of the lessons runs by itself."""
         is_own_module = self.module.startswith("minivllm.lessons.")
-        return not self.is_hunt and (not is_own_module or self.module == POLICY_MODULE)
+        return not self.is_hunt and (self.is_open or not is_own_module)
 
     @property
     def wrong_files(self) -> list[Path]:

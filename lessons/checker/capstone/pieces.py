@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.lessons.checker.capstone.merge import OwnFile
-from minivllm.lessons.checker.catalogue import POLICY_MODULE, Exercise
+from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import ExerciseProgress
 
@@ -88,7 +88,7 @@ def _cannot_run(exercise: Exercise, has_gpu: Callable[[], bool]) -> str:
     """Why no engine of this machine runs the exercise; empty if one does."""
     if not exercise.runs_in_engine or exercise.module.startswith(BESIDE_THE_ENGINE):
         return "no engine runs such code"
-    if exercise.module == POLICY_MODULE:
+    if exercise.is_open:
         return (
             "it changes the schedule on purpose, so the trial could not tell it from a fault:"
             f" `minivllm exercise demo {exercise.name}` runs it alone"

@@ -55,7 +55,7 @@ def _demo(exercise: Exercise, options: list[str]) -> int:
 
         use_plain_regexes()
         return demo.play(args, capstone.patterns())
-    if exercise.module == POLICY_MODULE:
+    if exercise.is_open:
         from minivllm.core import assembly
 
         own_policy = import_module(POLICY_MODULE).OwnPolicy
