@@ -10,20 +10,20 @@ from minivllm.cli.course import capstone as command
 from minivllm.lessons.checker.capstone.assemble import assemble
 from minivllm.lessons.checker.capstone.finder import engine_file
 from minivllm.lessons.checker.capstone.merge import OwnFile, clashes, merged_code
-from minivllm.lessons.checker.capstone.pieces import Piece, collect, digest_of
+from minivllm.lessons.checker.capstone.pieces import OwnPiece, collect, digest_of
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.child.sandbox import Failure, Reply
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 
-Write = Callable[..., Piece]
+Write = Callable[..., OwnPiece]
 
 
 @pytest.fixture
 def write(home: Path) -> Write:
     """Write a file that passed: the engine's own with changes, and some lines at its end."""
 
-    def make(name: str, lines: str = "", *changes: tuple[str, str]) -> Piece:
+    def make(name: str, lines: str = "", *changes: tuple[str, str]) -> OwnPiece:
         exercise = find_exercise(name)
         file = home / "workspace" / name / exercise.student_file
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def write(home: Path) -> Write:
             source = source.replace(ours, theirs)
         file.write_text(f"# my own file\n{source}\n{lines}\n")
         Progress().note_check(name, True, digest_of(exercise, file))
-        return Piece(exercise, file)
+        return OwnPiece(exercise, file)
 
     return make
 
@@ -115,8 +115,8 @@ def test_without_a_passed_exercise_the_demo_says_what_to_do(home, capsys):
 # ---- bisection, with trials that are played by a table ----
 
 
-def _trial(bad: dict[str, Reply]) -> Callable[[list[Piece]], Reply]:
-    def play(some: list[Piece]) -> Reply:
+def _trial(bad: dict[str, Reply]) -> Callable[[list[OwnPiece]], Reply]:
+    def play(some: list[OwnPiece]) -> Reply:
         found = [bad[piece.name] for piece in some if piece.name in bad]
         return found[0] if found else Reply(['{"ev":"a","step":1}'], None)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from minivllm.lessons.checker.capstone.finder import engine_file
 from minivllm.lessons.checker.capstone.merge import OwnFile, clashes
-from minivllm.lessons.checker.capstone.pieces import ON_A_GPU, Collection, LeftOut, Piece
+from minivllm.lessons.checker.capstone.pieces import ON_A_GPU, Collection, LeftOut, OwnPiece
 from minivllm.lessons.checker.capstone.trial import SECONDS, Settings
 from minivllm.lessons.checker.child.sandbox import Child, Reply
 from minivllm.lessons.checker.report import engines_at, yours_at
@@ -25,11 +25,11 @@ from minivllm.lessons.checker.search import Counterexample
 from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP
 from minivllm.text import clean
 
-Play = Callable[[Sequence[Piece]], Reply]
+Play = Callable[[Sequence[OwnPiece]], Reply]
 """Runs the scenario with some pieces."""
 
 
-def assemble(pieces: Sequence[Piece], play: Play | None = None) -> Collection:
+def assemble(pieces: Sequence[OwnPiece], play: Play | None = None) -> Collection:
     """Find the pieces that run together as the engine does; say of the others what they change."""
     kept, left_out = _without_clashes(pieces)
     play = play or _player(kept)
@@ -45,7 +45,7 @@ def assemble(pieces: Sequence[Piece], play: Play | None = None) -> Collection:
     return Collection(kept, left_out)
 
 
-def settings_for(pieces: Sequence[Piece]) -> Settings:
+def settings_for(pieces: Sequence[OwnPiece]) -> Settings:
     """The engine that runs these pieces."""
     options: dict[str, Any] = {}
     modules = {piece.exercise.module for piece in pieces}
@@ -56,14 +56,14 @@ def settings_for(pieces: Sequence[Piece]) -> Settings:
     return Settings(_by_module(pieces), options, "minivllm.structured_output.reference" in modules)
 
 
-def _by_module(pieces: Sequence[Piece]) -> dict[str, list[OwnFile]]:
+def _by_module(pieces: Sequence[OwnPiece]) -> dict[str, list[OwnFile]]:
     files: dict[str, list[OwnFile]] = {}
     for piece in pieces:
         files.setdefault(piece.exercise.module, []).append(piece.own_file)
     return files
 
 
-def _without_clashes(pieces: Sequence[Piece]) -> tuple[list[Piece], list[LeftOut]]:
+def _without_clashes(pieces: Sequence[OwnPiece]) -> tuple[list[OwnPiece], list[LeftOut]]:
     dropped: dict[str, LeftOut] = {}
     for module, own_files in _by_module(pieces).items():
         for clash in clashes(engine_file(module), own_files):
@@ -75,11 +75,11 @@ def _without_clashes(pieces: Sequence[Piece]) -> tuple[list[Piece], list[LeftOut
     return [one for one in pieces if one.name not in dropped], list(dropped.values())
 
 
-def _player(pieces: Sequence[Piece]) -> Play:
+def _player(pieces: Sequence[OwnPiece]) -> Play:
     """Every trial has the options of all pieces, so that their events can be compared."""
     settings = settings_for(pieces)
 
-    def play(some: Sequence[Piece]) -> Reply:
+    def play(some: Sequence[OwnPiece]) -> Reply:
         now = Settings(_by_module(some), settings.options, settings.plain_regexes)
         module = "minivllm.lessons.checker.capstone.trial"
         with Child(["-m", module, msgspec.json.encode(now).decode()], SECONDS) as child:
@@ -89,8 +89,8 @@ def _player(pieces: Sequence[Piece]) -> Play:
 
 
 def _culprit(
-    pieces: Sequence[Piece], own: Reply, found: Counterexample, play: Play
-) -> tuple[Piece, Counterexample]:
+    pieces: Sequence[OwnPiece], own: Reply, found: Counterexample, play: Play
+) -> tuple[OwnPiece, Counterexample]:
     """The piece that raises or loops; otherwise the first one with which the run differs."""
     if found.failure is not None and found.failure.file:
         return next(one for one in pieces if str(one.file) == found.failure.file), found

@@ -15,7 +15,7 @@ BESIDE_THE_ENGINE = "minivllm.events."
 ON_A_GPU = "minivllm.kernels."
 
 
-class Piece(NamedTuple):
+class OwnPiece(NamedTuple):
     """A passed exercise, and the student's file."""
 
     exercise: Exercise
@@ -39,7 +39,7 @@ class LeftOut(NamedTuple):
 
 
 class Collection(NamedTuple):
-    pieces: list[Piece]
+    pieces: list[OwnPiece]
     left_out: list[LeftOut]
 
 
@@ -63,7 +63,7 @@ def collect(
         if why := _cannot_run(exercise, has_gpu) or _cannot_use(file):
             found.left_out.append(LeftOut(exercise.name, why))
         elif digest_of(exercise, file) == entry.passed_file or still_passes(exercise, file):
-            found.pieces.append(Piece(exercise, file))
+            found.pieces.append(OwnPiece(exercise, file))
         else:
             why = "its file has changed and no longer passes"
             found.left_out.append(LeftOut(exercise.name, why))

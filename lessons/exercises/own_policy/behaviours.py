@@ -35,9 +35,15 @@ AS_GOOD_AS_OURS = 0.95
 
 def _own_policy() -> type[RequestQueue]:
     """The class, from a new run of its file, so that no case depends on what ran before it."""
-    from minivllm.lessons.exercises.own_policy.policy import OwnPolicy
+    from minivllm.lessons.exercises.own_policy import policy as module
 
-    return run_path(sys.modules[OwnPolicy.__module__].__file__)["OwnPolicy"]
+    own = module.OwnPolicy
+    # A file of wrong/ has replaced the class, and derives its own from the one that was there.
+    module.OwnPolicy = next(one for one in own.__mro__ if one.__module__ == module.__name__)
+    try:
+        return run_path(sys.modules[own.__module__].__file__)["OwnPolicy"]
+    finally:
+        module.OwnPolicy = own
 
 
 def _run(case: Case, policy: type[RequestQueue]) -> Iterator[str]:

@@ -14,7 +14,13 @@ import msgspec
 
 from minivllm.cli.terminal import note
 from minivllm.errors import ExerciseError
-from minivllm.lessons.checker.capstone.pieces import Collection, LeftOut, Piece, collect, digest_of
+from minivllm.lessons.checker.capstone.pieces import (
+    Collection,
+    LeftOut,
+    OwnPiece,
+    collect,
+    digest_of,
+)
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.workspace import Workspace
@@ -45,7 +51,7 @@ def demo_of_all(args: argparse.Namespace, dashboard: list[str]) -> int:
     )
 
 
-def watch_sentence(pieces: list[Piece]) -> str:
+def watch_sentence(pieces: list[OwnPiece]) -> str:
     """What the dashboard shows under its top line."""
     names = [f"your {piece.name} ({piece.exercise.symbol})" for piece in pieces]
     if len(", ".join(names)) > 180:  # there are two lines
