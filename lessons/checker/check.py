@@ -15,7 +15,7 @@ from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.sandbox import Failure, Session, Submission
 from minivllm.lessons.checker.diagnosis import Misconception, WrongSolutions
 from minivllm.lessons.checker.search import Counterexample, cases_of, find_counterexample
-from minivllm.lessons.checker.visible import PASSED
+from minivllm.lessons.checker.visible import PASSED, names_of_tests
 
 PATIENCE = 2.0
 """Seconds to shrink the first failure."""
@@ -177,8 +177,12 @@ def _told(behaviour: Behaviour, session: Session, seed: int) -> list[str]:
 
 
 def _visible(exercise: Exercise, session: Session) -> list[str]:
-    answer = session.ask({"visible": str(exercise.folder / "visible_test.py")})
+    file = exercise.folder / "visible_test.py"
+    answer = session.ask({"visible": str(file)})
     failed = [line for line in answer.lines if not line.endswith(f": {PASSED}")]
-    return (
-        failed if answer.failure is None else [*failed, f"the visible tests: {answer.failure.text}"]
-    )
+    if answer.failure is not None:
+        return [*failed, f"the visible tests: {answer.failure.text}"]
+    if [line.partition(":")[0] for line in answer.lines] != names_of_tests(file):
+        # An answer that the code itself has written can leave tests out.
+        return [*failed, "the visible tests: not every test has a result"]
+    return failed

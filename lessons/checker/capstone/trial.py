@@ -17,7 +17,7 @@ import msgspec
 
 from minivllm.lessons.checker.capstone.finder import install
 from minivllm.lessons.checker.capstone.merge import OwnFile
-from minivllm.lessons.checker.child.limits import TimeIsUpError, take_limits
+from minivllm.lessons.checker.child.limits import TimeIsUpError, limit_forks, take_limits
 
 MEMORY_MB = 6000
 SECONDS = 10.0
@@ -53,6 +53,7 @@ def main(argv: list[str]) -> None:
     settings = msgspec.json.decode(argv[0], type=Settings)
     answers, questions = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
     take_limits(MEMORY_MB)
+    limit_forks()
     signal.setitimer(signal.ITIMER_PROF, 2 * SECONDS)
     lines: list[str] = []
     failure = None

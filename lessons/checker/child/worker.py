@@ -28,7 +28,12 @@ from typing import Any, TextIO
 
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.child import plug
-from minivllm.lessons.checker.child.limits import MAX_FILE_BYTES, TimeIsUpError, take_limits
+from minivllm.lessons.checker.child.limits import (
+    MAX_FILE_BYTES,
+    TimeIsUpError,
+    limit_forks,
+    take_limits,
+)
 
 MAX_LINES = 20_000
 LOADING = 2
@@ -105,11 +110,13 @@ class _Worker:
         self._exercise = exercise
         self._file = file
         self._answers = answers
+        self._pid = os.getpid()
 
     def load(self, is_overlay: bool) -> dict[str, str] | None:
         """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
 
         def load() -> None:
+            limit_forks()
             install = plug.overlay if is_overlay else plug.plug_in
             self._module = install(self._exercise.module, self._file)
             if not is_overlay:  # the visible tests import the module by its file name
@@ -165,10 +172,17 @@ class _Worker:
             sys.stderr.flush()
         except BaseException as error:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            self._end_if_forked()
             return self._failure(error, seconds)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+        self._end_if_forked()
         return None
+
+    def _end_if_forked(self) -> None:
+        """End a process that the student's code has forked, because it would answer, too."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
     def _failure(self, error: BaseException, seconds: float) -> dict[str, str]:
         where = plug.where_in(self._file, error)
