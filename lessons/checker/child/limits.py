@@ -4,41 +4,19 @@ import os
 import resource
 import signal
 import sys
-from contextlib import suppress
-from pathlib import Path
 
 MAX_FILE_BYTES = 1 << 20
 """Limit of a file that the code writes, and of what it prints."""
-MORE_TASKS = 64
-"""Processes and threads that the code may start."""
 MAX_FORKS = 5
 """Processes that one process may start, with those that its ancestors had started before."""
-MAX_TASKS = "MINIVLLM_MAX_TASKS"
-"""Environment variable with the limit for all processes and threads of this user."""
 
 
 class TimeIsUpError(BaseException):
     """A question took more than its limit of processor time."""
 
 
-def max_tasks() -> int | None:
-    """Return the value of `MAX_TASKS` for a new child; None where nobody can count the tasks.
-
-    The system has no limit for one process tree, only one for all tasks of a user. It does not
-    hold for root.
-    """
-    if sys.platform != "linux":
-        return None
-    count = 0
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):  # a process can end meanwhile
-            if entry.name.isdecimal() and entry.stat().st_uid == os.getuid():
-                count += len(list((entry / "task").iterdir()))
-    return count + MORE_TASKS
-
-
 def take_limits(memory_mb: int) -> None:
-    """Limit memory, tasks, files and output; let the timer `ITIMER_PROF` raise `TimeIsUpError`.
+    """Limit memory, files and output; let the timer `ITIMER_PROF` raise `TimeIsUpError`.
 
     What the code prints goes to output.txt in the working directory.
     """
@@ -47,10 +25,6 @@ def take_limits(memory_mb: int) -> None:
     resource.setrlimit(memory, (memory_mb << 20, memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if limit := os.environ.pop(MAX_TASKS, ""):
-        _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-        most = int(limit) if hard == resource.RLIM_INFINITY else min(int(limit), hard)
-        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
     output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child import limits, walls
+from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.child.worker import LOADING
 
 WALL_FACTOR = 6
@@ -82,7 +82,6 @@ class Child:
             return None
         scratch = self._scratch.name
         self._rest = b""
-        tasks = limits.max_tasks()
         self._process = subprocess.Popen(
             [*walls.before(scratch), sys.executable, "-I", "-B", *self._command],
             stdin=subprocess.PIPE,
@@ -95,7 +94,6 @@ class Child:
                 "TMPDIR": scratch,
                 "OMP_NUM_THREADS": "1",
                 "PYTHONHASHSEED": "0",
-                **({} if tasks is None else {limits.MAX_TASKS: str(tasks)}),
             },
             start_new_session=True,
         )
