@@ -141,10 +141,6 @@ def test_each_piece_that_changes_an_event_is_named_and_the_others_run(write):
 
 
 def test_pieces_of_every_part_run_together_and_bad_ones_are_named(write, home, capfd):
-    loops = (
-        "        shared = sequence.block_table",
-        "        while True: pass\n        shared = sequence.block_table",
-    )
     for name in ("block-table", "block-pool", "hash-chain", "preemption", "verify-drafts"):
         write(name)
     write("token-mask")
@@ -159,7 +155,15 @@ def test_pieces_of_every_part_run_together_and_bad_ones_are_named(write, home, c
     assert "10 of 10 requests finished" in told.out
     assert "Without slot-mapping: ValueError in line" in told.err
     assert "Without lru: the engine says step" in told.err
-    del loops
+
+
+@pytest.mark.slow
+def test_a_piece_that_loops_is_ended_and_named(write, capfd):
+    write("block-table")
+    write("continuous-batching", "", ("        return None\n", "        while running: pass\n"))
+    assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
+    told = capfd.readouterr().err
+    assert "Without continuous-batching: it took more than" in told and "in line" in told
 
 
 def test_the_sentence_in_the_dashboard_names_the_pieces(write):
