@@ -160,7 +160,8 @@ def test_pieces_of_every_part_run_together_and_bad_ones_are_named(write, home, c
 @pytest.mark.slow
 def test_a_piece_that_loops_is_ended_and_named(write, capfd):
     write("block-table")
-    write("continuous-batching", "", ("        return None\n", "        while running: pass\n"))
+    begin = "        newcomers = [waiting.peek()]"
+    write("continuous-batching", "", (begin, f"        while running: pass\n{begin}"))
     assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
     told = capfd.readouterr().err
     assert "Without continuous-batching: it took more than" in told and "in line" in told

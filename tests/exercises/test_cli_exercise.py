@@ -101,7 +101,9 @@ def test_the_demo_of_verified_drafts_verifies_drafts_with_the_students_file(home
 def test_the_demo_of_the_token_mask_takes_its_masks_from_the_students_file(home):
     masks = find_exercise("token-mask")
     file = home / masks.student_file
-    lines = "_ours = bitmask\ndef bitmask(*given):\n    print('my mask')\n    return _ours(*given)\n"
+    lines = (
+        "_ours = bitmask\ndef bitmask(*given):\n    print('my mask')\n    return _ours(*given)\n"
+    )
     file.write_text(f"{masks.source}\n{lines}")
     demo = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", masks.name, str(file)]
     told = subprocess.check_output([*demo, "--headless", "--model", "house"], text=True)
