@@ -178,7 +178,7 @@ def _next(args: argparse.Namespace) -> int:
                 )
                 return 0
             return _begin(args, exercise)
-    print("You have passed every exercise.")
+    print("You have passed every exercise: `minivllm exercise demo --all-passed` runs them all.")
     return 0
 
 
