@@ -1,13 +1,15 @@
 """`exercise demo --all-passed`: the pieces of a student run together, and a bad piece is named."""
 
+import subprocess
+import sys
 from collections.abc import Callable
-from pathlib import Path
 
+import msgspec
 import pytest
 
 from minivllm.cli import main
 from minivllm.cli.course import capstone as command
-from minivllm.lessons.checker.capstone.assemble import assemble
+from minivllm.lessons.checker.capstone.assemble import assemble, settings_for
 from minivllm.lessons.checker.capstone.finder import engine_file
 from minivllm.lessons.checker.capstone.merge import OwnFile, clashes, merged_code
 from minivllm.lessons.checker.capstone.pieces import OwnPiece, collect, digest_of
@@ -140,21 +142,42 @@ def test_each_piece_that_changes_an_event_is_named_and_the_others_run(write):
 # ---- the real thing ----
 
 
-def test_pieces_of_every_part_run_together_and_bad_ones_are_named(write, home, capfd):
+RAISES = ("    return [", "    raise ValueError('mine')\n    return [")
+WRONG_END = (
+    "            self.free_queue.prepend(block)",
+    "            self.free_queue.append(block)",
+)
+
+
+def test_pieces_of_every_part_run_together_without_one_that_raises(write, capfd):
     for name in ("block-table", "block-pool", "hash-chain", "preemption", "verify-drafts"):
         write(name)
     write("token-mask")
-    write("slot-mapping", "", ("    return [", "    raise ValueError('mine')\n    return ["))
-    write(
-        "lru",
-        "",
-        ("            self.free_queue.prepend(block)", "            self.free_queue.append(block)"),
-    )
+    write("slot-mapping", "", RAISES)
     assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
     told = capfd.readouterr()
     assert "10 of 10 requests finished" in told.out
     assert "Without slot-mapping: ValueError in line" in told.err
+
+
+@pytest.mark.slow
+def test_a_piece_that_changes_an_event_is_found_among_others(write, capfd):
+    for name in ("block-table", "block-pool", "hash-chain", "preemption"):
+        write(name)
+    write("lru", "", WRONG_END)
+    assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
+    told = capfd.readouterr()
+    assert "10 of 10 requests finished" in told.out
     assert "Without lru: the engine says step" in told.err
+
+
+def test_an_error_in_the_demo_itself_names_the_piece(write):
+    settings = msgspec.json.encode(settings_for([write("slot-mapping", "", RAISES)])).decode()
+    demo = [sys.executable, "-m", "minivllm.cli.course.capstone_demo", settings, "watch"]
+    ran = subprocess.run([*demo, "--headless", "--model", "house"], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "Your slot-mapping stopped the engine: ValueError in line" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.capstone.finder import engine_file
 from minivllm.lessons.checker.capstone.merge import OwnFile, clashes
 from minivllm.lessons.checker.capstone.pieces import ON_A_GPU, Collection, LeftOut, OwnPiece
@@ -30,13 +31,18 @@ Play = Callable[[Sequence[OwnPiece]], Reply]
 
 
 def assemble(pieces: Sequence[OwnPiece], play: Play | None = None) -> Collection:
-    """Find the pieces that run together as the engine does; say of the others what they change."""
+    """Find the pieces that run together as the engine does; say of the others what they change.
+
+    Raises `ExerciseError` if no trial works on this machine.
+    """
     kept, left_out = _without_clashes(pieces)
     play = play or _player(kept)
     with ThreadPoolExecutor(2) as both:
         own, together = both.map(play, [[], kept])
     if own.failure is not None:
-        raise RuntimeError(f"The engine's own code fails in the trial: {own.failure.text}.")
+        raise ExerciseError(
+            f"The trial does not work here, not even with the engine's own code: {own.failure.text}"
+        )
     while kept and (found := _difference(own, together)):
         culprit, found = _culprit(kept, own, found, play)
         kept.remove(culprit)
