@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
+POLICY_MODULE = "minivllm.lessons.exercises.own_policy.policy"
+"""No part of the engine, but an engine can run with it: it becomes the scheduler's queue."""
 
 Level = Literal["core", "standard", "stretch"]
 """core: what all else builds on; stretch: long, or with tools that the course does not teach."""
@@ -86,9 +88,15 @@ class Exercise(NamedTuple):
         return f"{self.module.rpartition('.')[2]}.py"
 
     @property
+    def is_open(self) -> bool:
+        """Whether there is no right answer: a score takes its place."""
+        return self.module == POLICY_MODULE
+
+    @property
     def runs_in_engine(self) -> bool:
         """Whether an engine runs the student's code; a module of the lessons runs by itself."""
-        return not self.is_hunt and not self.module.startswith("minivllm.lessons.")
+        is_own_module = self.module.startswith("minivllm.lessons.")
+        return not self.is_hunt and (self.is_open or not is_own_module)
 
     @property
     def wrong_files(self) -> list[Path]:

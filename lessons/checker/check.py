@@ -5,6 +5,7 @@ the student fixes that failure first.
 """
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +14,8 @@ from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.sandbox import Failure, Session, Submission
 from minivllm.lessons.checker.diagnosis import Misconception, WrongSolutions
-from minivllm.lessons.checker.search import Counterexample, find_counterexample
-from minivllm.lessons.checker.visible import PASSED
+from minivllm.lessons.checker.search import Counterexample, cases_of, find_counterexample
+from minivllm.lessons.checker.visible import PASSED, names_of_tests
 
 PATIENCE = 2.0
 """Seconds to shrink the first failure."""
@@ -25,6 +26,8 @@ IMPATIENCE = 0.15
 class BehaviourResult(NamedTuple):
     behaviour: Behaviour
     counterexample: Counterexample | None
+    told: Sequence[str] = ()
+    """What there is to say about the result, right or wrong."""
 
     @property
     def passed(self) -> bool:
@@ -54,7 +57,7 @@ class Result(NamedTuple):
         return (
             self.could_not_run is None
             and not self.visible
-            and all(outcome.passed for outcome in self.behaviours)
+            and all(one.passed or one.behaviour.is_bonus for one in self.behaviours)
         )
 
     @property
@@ -158,14 +161,28 @@ def _behaviours(
     left = patience
     for behaviour in behaviours:
         found = find_counterexample(behaviour, session, seed=seed, shrink_seconds=left)
-        results.append(BehaviourResult(behaviour, found))
+        results.append(BehaviourResult(behaviour, found, _told(behaviour, session, seed)))
         left = left if found is None else IMPATIENCE * patience
     return results
 
 
+def _told(behaviour: Behaviour, session: Session, seed: int) -> list[str]:
+    if behaviour.tell is None:
+        return []
+    case, expected = next(iter(cases_of(behaviour, seed)))
+    answer = session.ask({"behaviour": behaviour.key, "case": case})
+    # Lines that cannot be read, or too few of them, have failed already.
+    readable = answer.failure is None and len(answer.lines) == len(expected)
+    return behaviour.tell(case, expected, answer.lines) if readable else []
+
+
 def _visible(exercise: Exercise, session: Session) -> list[str]:
-    answer = session.ask({"visible": str(exercise.folder / "visible_test.py")})
+    file = exercise.folder / "visible_test.py"
+    answer = session.ask({"visible": str(file)})
     failed = [line for line in answer.lines if not line.endswith(f": {PASSED}")]
-    return (
-        failed if answer.failure is None else [*failed, f"the visible tests: {answer.failure.text}"]
-    )
+    if answer.failure is not None:
+        return [*failed, f"the visible tests: {answer.failure.text}"]
+    if [line.partition(":")[0] for line in answer.lines] != names_of_tests(file):
+        # An answer that the code itself has written can leave tests out.
+        return [*failed, "the visible tests: not every test has a result"]
+    return failed

@@ -127,7 +127,9 @@ def _words(failure: Failure | None) -> str | None:
     """The failure without line numbers and limits, because these differ between processes."""
     if failure is not None and failure.kind in ("time", "memory"):
         return "endless"  # an endless loop that collects data can hit either limit first
-    if failure is None or failure.kind != "raised":
-        return failure and failure.kind
+    if failure is None or failure.kind == "missed":  # what a judge says of lines without a failure
+        return None
+    if failure.kind != "raised":
+        return failure.kind
     head, marker, rest = failure.text.partition(" in line ")
     return head + (rest.partition(":")[2] if marker else "")

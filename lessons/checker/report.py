@@ -50,13 +50,19 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         f"{name}: {result.score} of {result.max_score} checks passed in {result.seconds:.1f}"
         " seconds."
     )
+    for one in result.behaviours:
+        yield from ["", *map(clean, one.told)] if one.told else ()
     failed = result.first_failure
     if failed is not None:
         yield ""
         yield from _failure(failed)
         yield from _advice(result, failed)
-    elif result.passed:
-        if result.exercise.runs_in_engine:
+    levels = [one for one in result.behaviours if one.behaviour.judge is not None]
+    if result.passed:
+        if levels:
+            yield f"Passed, with level {sum(one.passed for one in levels)} of {len(levels)}."
+            yield f"See your policy at work with `minivllm exercise demo {name}`."
+        elif result.exercise.runs_in_engine:
             yield (
                 "Passed: the engine and the dashboard run on your code. See it with `minivllm"
                 f" exercise demo {name}`."
@@ -86,6 +92,9 @@ def _end_of_hunt(result: Result) -> Iterator[str]:
 def _failure(failed: BehaviourResult) -> Iterator[str]:
     found = failed.counterexample
     yield f"First failure: {failed.behaviour.name}."
+    if found.failure is not None and found.failure.kind == "missed":
+        yield f"  {clean(found.failure.text)}"
+        return
     if failed.behaviour.is_trace:
         yield "The smallest trace that shows it:"
         yield from (f"  {line}" for line in describe_trace(found.case).splitlines())
@@ -118,6 +127,8 @@ def hint_for(result: Result, failed: BehaviourResult) -> str | None:
 
 
 def yours_at(found: Counterexample) -> str:
+    if found.failure is not None and found.failure.kind == "missed":
+        return found.failure.text
     if found.index < len(found.actual):
         return readable_line(found.actual[found.index])
     return found.failure.text if found.failure is not None else "nothing more happens"

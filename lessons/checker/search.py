@@ -24,7 +24,7 @@ from minivllm.lessons.checker.child.sandbox import Failure, Session
 _FULL_SIZE = 6
 _MAX_TRIES = 300
 """Maximum number of cases that hypothesis draws to find a failing case of its own."""
-NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
+NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched", "missed")
 
 
 class Counterexample(NamedTuple):
@@ -136,6 +136,11 @@ def compare_lines(
 ) -> Counterexample | None:
     """Return a counterexample if the lines differ or end early, else None."""
     index = behaviour.first_difference(expected, actual)
+    if behaviour.judge is not None and failure is None:
+        missed = behaviour.judge(case, expected, actual)
+        if not missed:
+            return None
+        return Counterexample(case, expected, actual, index or 0, Failure("missed", missed))
     if index is None and failure is None:
         return None
     return Counterexample(case, expected, actual, len(actual) if index is None else index, failure)

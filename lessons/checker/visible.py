@@ -3,6 +3,7 @@
 Students can also run `pytest visible_test.py` in their workspace.
 """
 
+import ast
 import linecache
 import sys
 import traceback
@@ -22,6 +23,15 @@ def run_visible_tests(file: Path) -> Iterator[str]:
     for name, test in list(vars(module).items()):
         if name.startswith("test_") and callable(test):
             yield f"{name}: {_run(test, file)}"
+
+
+def names_of_tests(file: Path) -> list[str]:
+    """The tests of a file, in their order, without running it."""
+    return [
+        node.name
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
 
 
 def _run(test: object, file: Path) -> str:

@@ -112,6 +112,7 @@ EXERCISES: Mapping[str, Learned] = MappingProxyType(
         "waste": Learned((), ("internal fragmentation", "ref_cnt", "prefix")),
         "top-p": Learned((), ("top-p", "samples")),
         "stop-strings": Learned((), ("token", "TTFT")),
+        "own-policy": Learned((), ("TTFT", "tail latency", "preempted", "victim", "token budget")),
     }
 )
 """By exercise name, in the order of `info.toml`: the main track, kernels, electives."""

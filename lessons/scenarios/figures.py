@@ -109,4 +109,6 @@ _FIGURES: dict[str, Callable[[RunFacts], _Numbers]] = {
     "beams": _beams,
     "speculation": _speculation,
     "structured": _structured,
+    "patterns": _structured,
+    "capstone": _memory_pressure,
 }

@@ -298,6 +298,23 @@ def _prompts(requests: list[RequestFacts]) -> str:
     return f"The prompt of {names}" if len(requests) == 1 else f"The prompts of {names}"
 
 
+def _capstone(facts: RunFacts) -> list[str]:
+    counters = facts.fold.counters
+    return [
+        (
+            f"{counters.prefix_cache_hits:,} of {plural(counters.prefix_cache_queries, 'prompt token')}"
+            f" came from the prefix cache, and samples copied"
+            f" {plural(counters.copied_blocks, 'shared block')} before they wrote."
+        ),
+        (
+            f"{plural(facts.mixed_steps, 'step')} had prompts and answers together, and the pool was"
+            f" too small {_times(counters.num_preemptions)}: preempted sequences computed"
+            f" {plural(facts.recomputed_tokens, 'token')} again."
+        ),
+        _tokens_per_step(counters.generation_tokens, facts.fold.step),
+    ]
+
+
 def _searches(requests: list[RequestFacts]) -> str:
     names = " and ".join(request.name for request in requests)
     return f"The beam search of {names}" if len(requests) == 1 else f"The beam searches of {names}"
@@ -336,4 +353,6 @@ _STORIES: dict[str, Callable[[RunFacts], list[str]]] = {
     "beams": _beams,
     "speculation": _speculation,
     "structured": _structured,
+    "patterns": _structured,
+    "capstone": _capstone,
 }

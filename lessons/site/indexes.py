@@ -168,6 +168,7 @@ minivllm exercise check --watch       # runs again at each save
 minivllm exercise hint block-pool     # the next of three hints
 minivllm exercise diff block-pool     # the dashboard, at the first step that differs
 minivllm exercise demo block-pool     # the dashboard's demo on your code
+minivllm exercise demo --all-passed   # one engine on everything that you have passed
 minivllm exercise next
 ```
 

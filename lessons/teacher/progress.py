@@ -46,6 +46,8 @@ class ExerciseProgress(msgspec.Struct):
     """Number of the last hint that was shown."""
     checks: int = 0
     passed: bool = False
+    passed_file: str = ""
+    """Identifies the file that passed last, so that it need not be checked again."""
 
 
 class ProgressFile(msgspec.Struct):
@@ -140,12 +142,14 @@ class Progress:
 
         self.change(change)
 
-    def note_check(self, exercise: str, passed: bool) -> None:
-        """Note a check. A passed exercise stays passed."""
+    def note_check(self, exercise: str, passed: bool, digest: str = "") -> None:
+        """Note a check. A passed exercise stays passed. digest: of the file, see `ExerciseProgress`"""
 
         def change(file: ProgressFile) -> None:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())
             entry.checks += 1
             entry.passed |= passed
+            if passed:
+                entry.passed_file = digest
 
         self.change(change)

@@ -11,6 +11,7 @@ Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C, 141 the output pip
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from importlib import import_module
 from typing import NamedTuple
@@ -87,8 +88,13 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Seq[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
+    return status_of(lambda: _run(argv))
+
+
+def status_of(run: Callable[[], int]) -> int:
+    """Call `run`, print an expected error as one line, and return the exit status."""
     try:
-        status = _run(argv)
+        status = run()
         # Notice a closed pipe now and not at the interpreter's exit.
         sys.stdout.flush()
     except (ConfigError, InvalidSamplingParamsError) as error:

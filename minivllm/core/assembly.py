@@ -8,7 +8,7 @@ from collections.abc import Callable
 from minivllm.config import EngineConfig
 from minivllm.core.admission import AdmissionPolicy
 from minivllm.core.contiguous import create_kv_cache_manager
-from minivllm.core.request_queue import create_request_queue
+from minivllm.core.request_queue import RequestQueue, create_request_queue
 from minivllm.core.scheduler import Scheduler
 from minivllm.events.bus import EventBus
 
@@ -19,15 +19,17 @@ def create_scheduler(
     max_model_len: int,
     bus: EventBus,
     kind: Callable[..., Scheduler] = Scheduler,
+    waiting: RequestQueue | None = None,
 ) -> Scheduler:
     """Create a scheduler with its own waiting queue and a pool of `num_blocks` blocks.
 
     kind: `Scheduler`, or a subclass with other constructor arguments bound
+    waiting: an empty queue with a policy of its own; None makes one for `scheduling_policy`
     """
     config.check_whole_prompts_fit(max_model_len, config.max_num_batched_tokens)
     return kind(
         create_kv_cache_manager(config, num_blocks, max_model_len, bus),
-        create_request_queue(config.scheduling_policy),
+        create_request_queue(config.scheduling_policy) if waiting is None else waiting,
         AdmissionPolicy(
             config.batching, config.batch_delay, config.batch_size or config.max_num_seqs
         ),

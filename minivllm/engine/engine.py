@@ -40,6 +40,7 @@ from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
+    from minivllm.core.request_queue import RequestQueue
     from minivllm.runtime.loader import LoadedModel
     from minivllm.runtime.text.tokenizer import Tokenizer
     from minivllm.speculation.base import Proposer
@@ -61,6 +62,7 @@ class LLMEngine:
     - `runner`, `tokenizer`: the model with its KV cache, and its tokenizer; both must fit `config`.
     - `clock`: gives the time of every event, in seconds; by default the system's monotonic clock.
     - `proposer`: drafts tokens, if `config` has a `speculative_config` with a draft model.
+    - `waiting`: an empty queue with a policy of its own, in place of `config.scheduling_policy`.
 
     Raises `ConfigError` if chunked prefill is off and the longest prompt does not fit in one step.
     """
@@ -90,6 +92,7 @@ class LLMEngine:
         *,
         clock: Clock | None = None,
         proposer: Proposer | None = None,
+        waiting: RequestQueue | None = None,
     ) -> None:
         clock = clock or MonotonicClock()
         bus = EventBus(clock)
@@ -103,7 +106,9 @@ class LLMEngine:
             from minivllm.speculation.assembly import speculative_scheduler
 
             kind = speculative_scheduler(config.speculative_config, proposer)
-        scheduler = create_scheduler(config, runner.num_blocks, runner.max_model_len, bus, kind)
+        scheduler = create_scheduler(
+            config, runner.num_blocks, runner.max_model_len, bus, kind, waiting
+        )
         self._stepper = Stepper(
             runner,
             scheduler,

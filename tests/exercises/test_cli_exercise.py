@@ -98,6 +98,19 @@ def test_the_demo_of_verified_drafts_verifies_drafts_with_the_students_file(home
     assert re.search(r"[1-9]\d* drafts, 0 of them right", told)
 
 
+def test_the_demo_of_the_token_mask_takes_its_masks_from_the_students_file(home):
+    masks = find_exercise("token-mask")
+    file = home / masks.student_file
+    lines = (
+        "_ours = bitmask\ndef bitmask(*given):\n    print('my mask')\n    return _ours(*given)\n"
+    )
+    file.write_text(f"{masks.source}\n{lines}")
+    demo = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", masks.name, str(file)]
+    told = subprocess.check_output([*demo, "--headless", "--model", "house"], text=True)
+    assert "my mask" in told and "3 of 3 requests finished" in told
+    assert "> The capital of France is Paris." in told and "years old." in told
+
+
 def test_an_exercise_that_no_engine_runs_is_not_said_to_run_in_one(home, capsys):
     assert main(["exercise", "start", "few-bits"]) == 0
     bits = find_exercise("few-bits")

@@ -27,6 +27,10 @@ from minivllm.lessons.checker.cases.draw import Case, CaseMaker
 
 Observe = Callable[[Case], Iterator[str]]
 Agree = Callable[[str, str], bool]
+Judge = Callable[[Case, list[str], list[str]], str]
+"""(case, the engine's lines, the student's lines) -> what is wrong; empty if nothing is."""
+Tell = Callable[[Case, list[str], list[str]], list[str]]
+"""Like `Judge`, but returns what to report of any result, right or wrong."""
 MARK = "__behaviour__"
 
 
@@ -41,8 +45,13 @@ class Behaviour(NamedTuple):
     is_trace: bool
     """Whether cases are request traces and lines are events, so that `diff` can show them."""
     examples: int
-    agree: Agree | None
+    agree: Agree | None = None
     """Decides whether two lines count as equal; None means `==`."""
+    judge: Judge | None = None
+    """Judges the lines where there is no right answer that they could be compared with."""
+    tell: Tell | None = None
+    is_bonus: bool = False
+    """Whether a solution passes without it; it still counts in the score."""
 
     @property
     def key(self) -> str:
@@ -102,5 +111,9 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
 
 
 def behaviours_of(module: ModuleType) -> list[Behaviour]:
-    """The behaviours in file order. The order matters: only the first failure is shown in full."""
-    return [getattr(value, MARK) for value in vars(module).values() if hasattr(value, MARK)]
+    """The behaviours in file order. The order matters: only the first failure is shown in full.
+
+    A module can also have `Behaviour` objects, for several questions about the same cases.
+    """
+    values = (getattr(value, MARK, value) for value in vars(module).values())
+    return [value for value in values if isinstance(value, Behaviour)]

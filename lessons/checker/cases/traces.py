@@ -11,6 +11,7 @@ from typing import Any
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
+from minivllm.core.request_queue import RequestQueue
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidRequestError
 from minivllm.events.recording.lines import encode_event, encode_header
@@ -84,8 +85,11 @@ def _prompt(one: dict[str, Any]) -> list[int]:
     return [*range(1, one["alike"] + 1), *(10 + one["letter"] + i for i in range(one["own"]))]
 
 
-def build_engine(case: Trace) -> LLMEngine:
-    """Build an engine with the toy model that checks all invariants after each step."""
+def build_engine(case: Trace, waiting: RequestQueue | None = None) -> LLMEngine:
+    """Build an engine with the toy model that checks all invariants after each step.
+
+    waiting: a queue with a policy of its own
+    """
     options = {
         name: value
         for name, value in case.items()
@@ -99,6 +103,7 @@ def build_engine(case: Trace) -> LLMEngine:
         ToyTokenizer(),
         clock=VirtualClock(),
         proposer=ToyProposer(case["wrong_every"]) if "wrong_every" in case else None,
+        waiting=waiting,
     )
 
 

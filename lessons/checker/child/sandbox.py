@@ -18,7 +18,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
@@ -39,8 +39,10 @@ MAX_ANSWER_BYTES = 32 << 20
 
 class Failure(NamedTuple):
     kind: str
-    """One of: raised, todo, time, memory, output, exit, patched, died."""
+    """One of: raised, todo, time, memory, output, exit, patched, died, missed."""
     text: str
+    file: str = ""
+    """The student's file in which it happened, if several run together."""
 
 
 class Reply(NamedTuple):
@@ -58,30 +60,30 @@ class Submission(NamedTuple):
     """
 
 
-class Session:
-    def __init__(self, exercise: Exercise, submission: Submission) -> None:
+class Child:
+    """A process with limits: one line of JSON per question, and one line per answer."""
+
+    def __init__(self, command: list[str], seconds: float) -> None:
+        """command: what Python runs; seconds: limit of processor time for a question"""
         if not hasattr(os, "fork"):
             raise ExerciseError(
                 "Exercises need Linux or macOS for their limits; on Windows run them in WSL."
             )
-        self._exercise = exercise
-        self._submission = submission
+        self._command = command
         self._scratch = tempfile.TemporaryDirectory(prefix="minivllm-exercise-")
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
-        self._seconds = exercise.seconds
+        self._usual_seconds = self._seconds = seconds
         self._wall_seconds = WALL_SECONDS
 
     def start(self) -> Failure | None:
         """Start the process unless it runs. Returns a failure if the file cannot be loaded."""
         if self._process is not None:
             return None
-        submission, scratch = self._submission, self._scratch.name
-        command = [sys.executable, "-I", "-B", "-m", "minivllm.lessons.checker.child.worker"]
-        command += [self._exercise.name, str(submission.file.resolve()), submission.plugged]
+        scratch = self._scratch.name
         self._rest = b""
         self._process = subprocess.Popen(
-            [*walls.before(scratch), *command],
+            [*walls.before(scratch), sys.executable, "-I", "-B", *self._command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -95,7 +97,7 @@ class Session:
             },
             start_new_session=True,
         )
-        loaded = self._receive(LOADING * self._exercise.seconds)
+        loaded = self._receive(LOADING * self._usual_seconds)
         if loaded.failure is not None:
             self._end()
         return loaded.failure
@@ -113,7 +115,7 @@ class Session:
             return self._died()
         reply = self._receive(self._seconds)
         if reply.failure is not None and reply.failure.kind == "time":
-            self._seconds, self._wall_seconds = IMPATIENCE * self._exercise.seconds, 0.0
+            self._seconds, self._wall_seconds = IMPATIENCE * self._usual_seconds, 0.0
         if reply.failure is not None and reply.failure.kind not in ("raised", "todo"):
             self._end()  # after a failure, the state of the process cannot be trusted
         return reply
@@ -183,11 +185,20 @@ class Session:
         self._end()
         self._scratch.cleanup()
 
-    def __enter__(self) -> "Session":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+class Session(Child):
+    """Runs one submission."""
+
+    def __init__(self, exercise: Exercise, submission: Submission) -> None:
+        worker = "minivllm.lessons.checker.child.worker"
+        file = str(submission.file.resolve())
+        super().__init__(["-m", worker, exercise.name, file, submission.plugged], exercise.seconds)
 
 
 def _signal_name(number: int) -> str:

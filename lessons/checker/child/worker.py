@@ -16,7 +16,6 @@ import errno
 import json
 import os
 import re
-import resource
 import signal
 import socket
 import sys
@@ -29,15 +28,16 @@ from typing import Any, TextIO
 
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.child import plug
+from minivllm.lessons.checker.child.limits import (
+    MAX_FILE_BYTES,
+    TimeIsUpError,
+    limit_forks,
+    take_limits,
+)
 
 MAX_LINES = 20_000
 LOADING = 2
 """Time limit for imports, as a multiple of the time limit for a case."""
-MAX_FILE_BYTES = 1 << 20
-
-
-class TimeIsUpError(BaseException):
-    """A question took more than its limit of processor time."""
 
 
 def main(argv: list[str]) -> None:
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> None:
     name, file, kind = argv
     answers, questions = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
     exercise = find_exercise(name)
-    _take_limits(exercise)
+    take_limits(exercise.memory_mb)
     if kind == "overlays":
         _answer_in_forks(exercise, questions, answers)
     else:
@@ -56,23 +56,6 @@ def main(argv: list[str]) -> None:
             worker.answer_all(questions)
     # Exit at once: do not wait for threads or run exit handlers of the student's code.
     os._exit(0)
-
-
-def _take_limits(exercise: Exercise) -> None:
-    # On Linux, limit private memory and not the address space, which includes libraries.
-    memory = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
-    resource.setrlimit(memory, (exercise.memory_mb << 20, exercise.memory_mb << 20))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    signal.signal(signal.SIGPROF, _time_is_up)
-
-
-def _time_is_up(*_: object) -> None:
-    raise TimeIsUpError
 
 
 def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> None:
@@ -127,11 +110,13 @@ class _Worker:
         self._exercise = exercise
         self._file = file
         self._answers = answers
+        self._pid = os.getpid()
 
     def load(self, is_overlay: bool) -> dict[str, str] | None:
         """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
 
         def load() -> None:
+            limit_forks()
             install = plug.overlay if is_overlay else plug.plug_in
             self._module = install(self._exercise.module, self._file)
             if not is_overlay:  # the visible tests import the module by its file name
@@ -187,10 +172,17 @@ class _Worker:
             sys.stderr.flush()
         except BaseException as error:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            self._end_if_forked()
             return self._failure(error, seconds)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+        self._end_if_forked()
         return None
+
+    def _end_if_forked(self) -> None:
+        """End a process that the student's code has forked, because it would answer, too."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
     def _failure(self, error: BaseException, seconds: float) -> dict[str, str]:
         where = plug.where_in(self._file, error)

@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from minivllm.cli.course.capstone import demo_of_all
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
+from minivllm.lessons.checker.capstone.pieces import digest_of
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.workspace import Workspace
@@ -49,6 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     demo = add("demo", _demo, "run the dashboard's demo with your code", named="?")
     demo.add_argument(
         "--model", default=LESSON_MODEL, help="the model to run (default: %(default)s)"
+    )
+    demo.add_argument(
+        "--all-passed",
+        action="store_true",
+        help="run all your passed exercises together in one engine",
+    )
+    demo.add_argument(
+        "--headless", action="store_true", help="print plain lines instead of opening the dashboard"
     )
     add_dashboard_options(demo)
     diff = add("diff", _diff, "open the dashboard at the first wrong step", named="?")
@@ -168,7 +178,7 @@ def _next(args: argparse.Namespace) -> int:
                 )
                 return 0
             return _begin(args, exercise)
-    print("You have passed every exercise.")
+    print("You have passed every exercise: `minivllm exercise demo --all-passed` runs them all.")
     return 0
 
 
@@ -257,7 +267,7 @@ def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
     for line in lines_of(result, workspace.first_todo(exercise)):
         print(line)
     try:
-        Progress().note_check(exercise.name, result.passed)
+        Progress().note_check(exercise.name, result.passed, digest_of(exercise, result.file))
     except LessonError as error:  # the progress is not saved, but the check has a result
         print(f"minivllm: {error}", file=sys.stderr)
     return result.exit_status
@@ -307,6 +317,13 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _demo(args: argparse.Namespace) -> int:
+    dashboard = ["--model", args.model]
+    dashboard += [f"--{name}" for name in ("ascii", "light", "headless") if getattr(args, name)]
+    dashboard += ["--keys", args.keys] if args.keys else []
+    if args.all_passed:
+        if args.name:
+            raise ExerciseError("--all-passed runs all exercises: leave out the name of one.")
+        return demo_of_all(args, dashboard)
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     if exercise.is_hunt:
@@ -318,7 +335,7 @@ def _demo(args: argparse.Namespace) -> int:
         )
     file = _workspace(args).submission(exercise).file
     command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", exercise.name, str(file)]
-    return subprocess.run([*command, "--model", args.model]).returncode
+    return subprocess.run([*command, *dashboard]).returncode
 
 
 def _watch_recording(args: argparse.Namespace, exercise: Exercise, *, at_answer: bool) -> int:

@@ -1,44 +1,68 @@
 """Runs `minivllm demo` in a process where a student's module replaces the engine's.
 
 `minivllm exercise demo` starts this file as `python -m minivllm.cli.course.exercise_demo NAME FILE
-[options of demo]`. The module is replaced before the engine is imported. `OPTIONS` make the demo
-run the student's code: an engine with kernels would not run attention written in torch, and an
-engine without drafts verifies none.
+[options of demo]`. The module is replaced before the engine is imported. Each exercise has a
+scenario that runs the student's code: without preemptions or drafts, some of it would never run.
 """
 
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 
-from minivllm.cli import main as minivllm
-from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.cli import build_parser, status_of
+from minivllm.lessons.checker.catalogue import POLICY_MODULE, Exercise, find_exercise
 from minivllm.lessons.checker.child.plug import plug_in, where_in
 from minivllm.text import clean
 
 OPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "minivllm.runtime.attention.torch_backend": ("--attention-backend", "torch"),
-        "minivllm.runtime.attention.partial": ("--attention-backend", "torch"),
-        "minivllm.kernels.attention.decode_naive": ("--attention-backend", "triton:naive"),
-        "minivllm.speculation.verify": ("--scenario", "speculation"),
+        "copy-on-write": ("--scenario", "parallel-sampling"),
+        "preemption": ("--scenario", "memory-pressure"),
+        "paged-attention": ("--attention-backend", "torch"),
+        "split-kv": ("--attention-backend", "torch"),
+        "paged-attention-triton": ("--attention-backend", "triton:naive"),
+        "verify-drafts": ("--scenario", "speculation"),
+        "own-policy": ("--scenario", "burst"),
     }
 )
-"""Student's module -> the options of `demo` that make it run. Without a GPU, Triton code is
+"""Exercise -> the options of `demo` that make its code run. Without a GPU, Triton code is
 interpreted, and a step takes seconds.
 """
 
 
 def run(name: str, file: Path, options: list[str]) -> int:
     try:
-        module = find_exercise(name).module
-        plug_in(module, file)
-        return minivllm(["demo", *OPTIONS.get(module, ()), *options])
+        exercise = find_exercise(name)
+        plug_in(exercise.module, file)
+        return status_of(lambda: _demo(exercise, options))
     except Exception as error:  # raised by the student's code, or by the engine because of it
         what = clean(f"{type(error).__name__}{where_in(file, error)}: {error}")
         print(f"minivllm: The engine cannot run with {file}: {what}", file=sys.stderr)
         print(f"`minivllm exercise check {name}` shows the smallest failing case.", file=sys.stderr)
         return 1
+
+
+def _demo(exercise: Exercise, options: list[str]) -> int:
+    args = build_parser("demo").parse_args(["demo", *OPTIONS.get(exercise.name, ()), *options])
+    # Import after the student's module is there: these import the engine.
+    from minivllm.cli.serving import demo
+    from minivllm.lessons.scenarios import capstone
+
+    if exercise.name == "token-mask":
+        from minivllm.lessons.checker.capstone.matcher import use_plain_regexes
+
+        use_plain_regexes()
+        return demo.play(args, capstone.patterns())
+    if exercise.is_open:
+        from minivllm.core import assembly
+
+        own_policy = import_module(POLICY_MODULE).OwnPolicy
+        assembly.create_request_queue = lambda policy: own_policy()
+    if exercise.name == "stop-strings":
+        return demo.play(args, capstone.capstone("finn, whose story ends at a stop string."))
+    return demo.run(args)
 
 
 if __name__ == "__main__":

@@ -85,9 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    scenario = SCENARIOS[args.scenario]
     if not hasattr(args, "model"):
         args.model = _model_of_this_machine()
+    return play(args, SCENARIOS[args.scenario])
+
+
+def play(args: argparse.Namespace, scenario: Scenario) -> int:
+    """Run any scenario. `args` has the options of the command, and a `model`."""
     is_house = args.model == HOUSE_MODEL
     if is_house:
         scenario = for_the_house_model(scenario)

@@ -1,0 +1,199 @@
+"""`exercise demo --all-passed`: the pieces of a student run together, and a bad piece is named."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from minivllm.cli import main
+from minivllm.cli.course import capstone as command
+from minivllm.lessons.checker.capstone.assemble import assemble, settings_for
+from minivllm.lessons.checker.capstone.finder import engine_file
+from minivllm.lessons.checker.capstone.merge import OwnFile, clashes, merged_code
+from minivllm.lessons.checker.capstone.pieces import OwnPiece, collect, digest_of
+from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.lessons.checker.child.sandbox import Failure, Reply
+from minivllm.lessons.checker.workspace import Workspace
+from minivllm.lessons.teacher.progress import Progress
+
+Write = Callable[..., OwnPiece]
+
+
+@pytest.fixture
+def write(home: Path) -> Write:
+    """Write a file that passed: the engine's own with changes, and some lines at its end."""
+
+    def make(name: str, lines: str = "", *changes: tuple[str, str]) -> OwnPiece:
+        exercise = find_exercise(name)
+        file = home / "workspace" / name / exercise.student_file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        source = exercise.source
+        for ours, theirs in changes:
+            assert source.count(ours) == 1
+            source = source.replace(ours, theirs)
+        file.write_text(f"# my own file\n{source}\n{lines}\n")
+        Progress().note_check(name, True, digest_of(exercise, file))
+        return OwnPiece(exercise, file)
+
+    return make
+
+
+# ---- merging ----
+
+
+def test_files_for_one_module_give_each_its_own_functions_with_their_lines(write):
+    pool, lru = write("block-pool"), write("lru")
+    module: dict[str, object] = {"__name__": "merged"}
+    file = engine_file(pool.exercise.module)
+    exec(merged_code(file, [pool.own_file, lru.own_file]), module)
+    owner_of = {
+        ("BlockPool", "touch"): pool,
+        ("BlockPool", "_put_back"): lru,
+        ("FreeKVCacheBlockQueue", "popleft"): lru,
+        ("BlockPool", "evict"): None,
+    }
+    for (owner, name), piece in owner_of.items():
+        code = getattr(module[owner], name).__code__
+        written = file if piece is None else piece.file
+        assert code.co_filename == str(written)
+        assert f"def {name}(" in written.read_text().splitlines()[code.co_firstlineno - 1]
+
+
+def test_a_helper_comes_with_the_function_that_needs_it(write):
+    helped = ("        block.ref_cnt += 1\n", "        self._count(block)\n")
+    lines = "_STEP = 1\ndef _more(block): block.ref_cnt += _STEP\n"
+    method = (
+        "    def release(self, block: KVCacheBlock)",
+        "    def _count(self, block): _more(block)\n\n    def release(self, block: KVCacheBlock)",
+    )
+    piece = write("block-pool", lines, helped, method)
+    module: dict[str, object] = {"__name__": "merged"}
+    exec(merged_code(engine_file(piece.exercise.module), [piece.own_file]), module)
+    assert module["_more"].__code__.co_filename == str(piece.file)
+    assert module["BlockPool"]._count.__code__.co_filename == str(piece.file)
+
+
+def test_two_definitions_of_one_name_clash_unless_it_is_a_hole_of_one_file(write):
+    one, other = write("block-pool", "def _help(): return 1"), write("lru", "def _help(): return 2")
+    file = engine_file(one.exercise.module)
+    assert [clash.path for clash in clashes(file, [one.own_file, other.own_file])] == ["_help"]
+    copied = write("lru", "", ("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
+    own_files: list[OwnFile] = [copied.own_file, one.own_file]
+    assert clashes(file, own_files) == [] == clashes(file, own_files[::-1])
+    for order in (own_files, own_files[::-1]):
+        module: dict[str, object] = {"__name__": "merged"}
+        exec(merged_code(file, order), module)
+        assert module["BlockPool"].touch.__code__.co_filename == str(one.file)
+
+
+# ---- which pieces ----
+
+
+def test_only_passed_exercises_whose_files_pass_today_become_pieces(write, home):
+    for name in ("lru", "metrics", "slot-mapping", "waste", "block-table"):
+        write(name)
+    (home / "workspace/slot-mapping/block_math.py").write_text("changed")
+    Progress().change(lambda file: file.exercises.pop("block-table"))
+    asked = []
+    found = collect(
+        Workspace(),
+        Progress().read().exercises,
+        lambda exercise, file: bool(asked.append(exercise.name)),
+        has_gpu=lambda: False,
+    )
+    assert [piece.name for piece in found.pieces] == ["lru"]
+    assert asked == ["slot-mapping"]
+    assert {one.name for one in found.left_out} == {"metrics", "slot-mapping", "waste"}
+
+
+def test_without_a_passed_exercise_the_demo_says_what_to_do(home, capsys):
+    assert main(["exercise", "demo", "--all-passed"]) == 2
+    assert "minivllm exercise next" in capsys.readouterr().err
+    assert main(["exercise", "demo", "lru", "--all-passed"]) == 2
+
+
+# ---- bisection, with trials that are played by a table ----
+
+
+def _trial(bad: dict[str, Reply]) -> Callable[[list[OwnPiece]], Reply]:
+    def play(some: list[OwnPiece]) -> Reply:
+        found = [bad[piece.name] for piece in some if piece.name in bad]
+        return found[0] if found else Reply(['{"ev":"a","step":1}'], None)
+
+    return play
+
+
+def test_each_piece_that_changes_an_event_is_named_and_the_others_run(write):
+    names = ["block-table", "slot-mapping", "lru", "block-pool", "hash-chain", "preemption"]
+    pieces = [write(name) for name in names]
+    bad = {
+        "slot-mapping": Reply(['{"ev":"b","step":1}'], None),
+        "preemption": Reply([], Failure("raised", "ValueError", str(pieces[-1].file))),
+    }
+    found = assemble(pieces, _trial(bad))
+    assert [piece.name for piece in found.pieces] == [one for one in names if one not in bad]
+    assert {one.name for one in found.left_out} == set(bad)
+    (why,) = (one.why for one in found.left_out if one.name == "slot-mapping")
+    assert "step 1: a" in why and "step 1: b" in why
+
+
+# ---- the real thing ----
+
+
+RAISES = ("    return [", "    raise ValueError('mine')\n    return [")
+WRONG_END = (
+    "            self.free_queue.prepend(block)",
+    "            self.free_queue.append(block)",
+)
+
+
+def test_pieces_of_every_part_run_together_without_one_that_raises(write, capfd):
+    for name in ("block-table", "block-pool", "hash-chain", "preemption", "verify-drafts"):
+        write(name)
+    write("token-mask")
+    write("slot-mapping", "", RAISES)
+    assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
+    told = capfd.readouterr()
+    assert "10 of 10 requests finished" in told.out
+    assert "Without slot-mapping: ValueError in line" in told.err
+
+
+@pytest.mark.slow
+def test_a_piece_that_changes_an_event_is_found_among_others(write, capfd):
+    for name in ("block-table", "block-pool", "hash-chain", "preemption"):
+        write(name)
+    write("lru", "", WRONG_END)
+    assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
+    told = capfd.readouterr()
+    assert "10 of 10 requests finished" in told.out
+    assert "Without lru: the engine says step" in told.err
+
+
+def test_an_error_in_the_demo_itself_names_the_piece(write):
+    settings = msgspec.json.encode(settings_for([write("slot-mapping", "", RAISES)])).decode()
+    demo = [sys.executable, "-m", "minivllm.cli.course.capstone_demo", settings, "watch"]
+    ran = subprocess.run([*demo, "--headless", "--model", "house"], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "Your slot-mapping stopped the engine: ValueError in line" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.slow
+def test_a_piece_that_loops_is_ended_and_named(write, capfd):
+    write("block-table")
+    begin = "        newcomers = [waiting.peek()]"
+    write("continuous-batching", "", (begin, f"        while running: pass\n{begin}"))
+    assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
+    told = capfd.readouterr().err
+    assert "Without continuous-batching: it took more than" in told and "in line" in told
+
+
+def test_the_sentence_in_the_dashboard_names_the_pieces(write):
+    few = [write("lru"), write("block-table")]
+    assert "your lru (" in command.watch_sentence(few)
+    many = [write(name) for name in ("hash-chain", "copy-on-write", "preemption", "token-budget")]
+    sentence = command.watch_sentence(few + many)
+    assert all(piece.name in sentence for piece in few + many) and len(sentence) < 200
