@@ -30,6 +30,7 @@ def run(L: Teacher) -> Script:
             " bob  ┼─> engine ─> device",
             " cleo ┘   plans     computes",
         ),
+        diagram="serving",
     )
     yield L.say(
         "Try it in three terminals, now or later. `minivllm serve house --events` loads a small"

@@ -2,6 +2,7 @@
 
 from minivllm.events import types as ev
 from minivllm.events.kv_usage import mean
+from minivllm.lessons.shown.drawings import reservation_bar
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -201,7 +202,9 @@ def run(L: Teacher) -> Script:
     yield L.say(
         "The same answers from the same memory, in fewer steps. The paper that introduced paging"
         " measured servers that used only 20 to 38% of their KV memory for tokens. The next lesson"
-        " shows how paging works."
+        " shows how paging works.",
+        figure=reservation_bar(first, 1),
+        diagram="reserved-and-used",
     )
 
 

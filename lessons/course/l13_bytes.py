@@ -148,6 +148,7 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
         f" {q4_1.block_size} neighbours shares a **scale**, the size of one step, and a minimum."
         " Each weight is read as `scale * quant + minimum`:",
         figure=block_figure(weights, block),
+        diagram="quantized-block",
     )
     yield L.predict(
         f"This is `Q4_1`. A block of {q4_1.block_size} weights also has its scale and its minimum,"

@@ -123,6 +123,7 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
         "The step in rows. Each draft is compared with what the row before it drew. A row after a"
         " wrong draft is worthless; the first token that differs is the model's own, and final.",
         figure=drafts_and_drawn(engine, drafts, drawn),
+        diagram="speculation",
     )
     yield from _roll_back(L, engine, computed, accepted)
 
