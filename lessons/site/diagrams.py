@@ -52,7 +52,7 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
             " and half of the memory is free.",
         ),
         "block-table": Diagram(
-            "A block table, and an operating system's page table",
+            "Block table and page table",
             "block-tables",
             "A block table maps the logical blocks of a request to physical blocks anywhere in the"
             " pool, as a page table maps the pages of a process to frames of memory.",

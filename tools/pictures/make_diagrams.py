@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from diagrams import memory
+from diagrams import memory, sharing, speed, steps
 from diagrams.canvas import Canvas
 
 from minivllm.lessons.site.diagrams import DIAGRAMS
@@ -25,9 +25,19 @@ PICTURES = Path(__file__).resolve().parents[2] / "docs/assets/diagrams"
 
 DRAWN: Mapping[str, Callable[[Canvas], None]] = MappingProxyType(
     {
+        "serving": steps.serving,
+        "step-loop": steps.step_loop,
         "kv-cache": memory.kv_cache,
         "reserved-and-used": memory.reserved_and_used,
         "block-table": memory.block_table,
+        "flattened-batch": steps.flattened_batch,
+        "hash-chain": sharing.hash_chain,
+        "copy-on-write": sharing.copy_on_write,
+        "preemption": steps.preemption,
+        "roofline": speed.roofline,
+        "split-and-merge": speed.split_and_merge,
+        "speculation": speed.speculation,
+        "quantized-block": speed.quantized_block,
     }
 )
 """Name of a diagram -> the function that draws it."""

@@ -8,6 +8,7 @@ cells in one frame. Both have the colour of their request, or are dashed if they
 from collections.abc import Sequence as Seq
 from html import escape
 from math import atan2, cos, pi, sin
+from textwrap import wrap
 
 from diagrams.colours import hue_of, style_sheet
 
@@ -15,6 +16,8 @@ WIDTH = 360
 MARGIN = 16
 CELL = 20
 """Height of a cell."""
+CHARACTER = 7.5
+"""Mean width of a character of text, generously."""
 LINE = 19
 """From one line of text to the next."""
 
@@ -43,6 +46,11 @@ class Canvas:
             self.text(x, y, row, style)
             y += LINE
         return y
+
+    def paragraph(self, x: float, y: float, words: str, style: str = "text") -> float:
+        """Write a text in lines up to the right margin. Returns the base line of the next one."""
+        room = int((WIDTH - MARGIN - x) / CHARACTER)
+        return self.lines(x, y, wrap(words, room), style)
 
     def name(self, x: float, y: float, request: str, anchor: str = "") -> None:
         """A request's name, in its colour."""

@@ -29,11 +29,11 @@ def kv_cache(canvas: Canvas) -> None:
         if layer == layers - 1:
             canvas.text(MARGIN + 20, y + 8, "...", "muted strong")
             y += 22
-        canvas.text(MARGIN, y + 15, f"layer {layer}", "text strong")
+        canvas.text(MARGIN, y + 14, f"layer {layer}", "text strong")
         for head in range(heads):
             for kind in ("K", "V"):
                 if kind == "K":
-                    canvas.text(left - 8, y + 26, f"head {head}", "muted", "end")
+                    canvas.text(left - 8, y + 33, f"head {head}", "muted", "end")
                 for token in range(tokens):
                     canvas.cell(left + cell * token, y, cell, "ada", kind)
                 y += CELL
@@ -67,31 +67,24 @@ def reserved_and_used(canvas: Canvas) -> None:
         MARGIN, 56, [f"{crowded.total} slots, reserved for the longest answer:"], "text strong"
     )
     y = _slots(canvas, y - 6, fold, naive.num_blocks, naive.block_size)
-    waiting = [name.partition(".")[0] for name in fold.waiting]
-    y = canvas.lines(
+    waiting = fold.waiting
+    y = canvas.paragraph(
         MARGIN,
         y + 22,
-        [
-            f"{len(fold.running)} run; {', '.join(waiting)} wait.",
-            f"{crowded.used} slots hold a token, {crowded.allocated - crowded.used} are",
-            f"reserved and empty. {crowded.external} are too few for",
-            "a reservation.",
-        ],
-        "text",
+        f"{len(fold.running)} requests run, {len(waiting)} wait. {crowded.used} slots hold a token."
+        f" {crowded.allocated - crowded.used} are reserved and empty, and the {crowded.external}"
+        " dashed ones are too few for a reservation.",
     )
     first = fold_after(paged, 1)
     now = paged.usage[0]
     y = canvas.lines(MARGIN, y + 16, ["The same memory in blocks, on demand:"], "text strong")
     y = _slots(canvas, y - 6, first, paged.num_blocks, paged.block_size)
-    canvas.lines(
+    canvas.paragraph(
         MARGIN,
         y + 22,
-        [
-            f"{len(first.running)} run, none waits. {now.used} slots hold a token,",
-            f"{now.allocated - now.used} of their blocks are empty yet, {now.total - now.allocated}",
-            "are free for any request.",
-        ],
-        "text",
+        f"All {len(first.running)} requests run. {now.used} slots hold a token,"
+        f" {now.allocated - now.used} are the rests of last blocks, and the"
+        f" {now.total - now.allocated} dashed ones are free for any request.",
     )
 
 
@@ -128,11 +121,12 @@ def block_table(canvas: Canvas) -> None:
     canvas.text(MARGIN + 28, 58, "'s text", "text")
     canvas.text(MARGIN, 76, "logical blocks", "muted")
     canvas.text(150, 58, "block table", "text", "middle")
-    canvas.text(266, 58, "pool", "text")
+    canvas.text(244, 58, "pool", "text")
     canvas.text(244, 76, "physical blocks", "muted")
     for entry, block in enumerate(table):
         y = top + entry * step
-        canvas.block(MARGIN, y, 84, "ada", tokens[block], size, str(entry))
+        canvas.text(MARGIN, y + 14.8, str(entry), "muted mono")
+        canvas.block(MARGIN + 14, y, 72, "ada", tokens[block], size)
         canvas.arrow([(102, y + CELL / 2), (124, y + CELL / 2)])
         canvas.cell(128, y, 44, "ada", str(block))
         canvas.arrow(
@@ -141,7 +135,10 @@ def block_table(canvas: Canvas) -> None:
     for block in range(engine.num_blocks):
         y = _pool_y(top, block)
         canvas.text(236, y + 14.8, str(block), "muted mono", "end")
-        canvas.block(244, y, 100, owners.get(block, ""), tokens[block], size)
+        owner = owners.get(block, "")
+        canvas.block(244, y, 72, owner, tokens[block], size)
+        if owner:
+            canvas.name(322, y + 14.8, owner)
     bottom = _pool_y(top, engine.num_blocks)
     position = 3 * size
     slot = table[3] * size + position % size
@@ -154,9 +151,7 @@ def block_table(canvas: Canvas) -> None:
     canvas.lines(
         MARGIN, y, [f"slot {table[3]} × {size} + {position % size} = {slot}"], "text strong"
     )
-    canvas.name(MARGIN, bottom - 20, "ada")
-    canvas.name(MARGIN + 34, bottom - 20, "bob")
-    canvas.text(MARGIN + 66, bottom - 20, "share the pool.", "muted")
+    canvas.lines(MARGIN, bottom - 26, ["free blocks may be", "anywhere, too"], "muted")
     _page_table(canvas, bottom + 26)
 
 
@@ -164,9 +159,9 @@ def _page_table(canvas: Canvas, y: float) -> None:
     """The same with an operating system's words: the numbers are examples."""
     canvas.path([(MARGIN, y - 12), (WIDTH - MARGIN, y - 12)], "dashed")
     canvas.text(MARGIN, y + 12, "The same idea in an operating system", "text strong")
-    canvas.text(MARGIN, y + 34, "a process: pages", "muted")
+    canvas.text(MARGIN, y + 34, "pages", "muted")
     canvas.text(150, y + 34, "page table", "muted", "middle")
-    canvas.text(244, y + 34, "memory: frames", "muted")
+    canvas.text(244, y + 34, "frames", "muted")
     top, frames = y + 44, {0: 2, 1: 0, 2: 3}
     for page, frame in frames.items():
         row = top + page * (CELL + 8)
@@ -179,7 +174,7 @@ def _page_table(canvas: Canvas, y: float) -> None:
     for frame in range(4):
         row = _pool_y(top, frame)
         canvas.text(236, row + 14.8, str(frame), "muted mono", "end")
-        canvas.rect(244, row, 100, CELL, "box" if frame in frames.values() else "empty")
+        canvas.rect(244, row, 72, CELL, "box" if frame in frames.values() else "empty")
 
 
 def _pool_y(top: float, block: int) -> float:
