@@ -11,7 +11,8 @@ from rich.color import Color, blend_rgb
 from minivllm.tui.draw.theme import DARK, LIGHT, Palette
 from minivllm.tui.state.letters import ALPHABET, NUM_HUES
 
-NUM_USED_HUES = 6
+NUM_USED_HUES = 9
+"""0 to 5 are requests' colours; 6 to 8 are for parts that belong to no request."""
 _TINT = 0.24
 """How much of a request's colour its cells have."""
 
@@ -62,6 +63,7 @@ def _rules(*, dark: bool) -> str:
         ".box": f"fill: {look.box}; stroke: {look.rule}",
         ".empty": f"fill: none; stroke: {look.colour('faint')}",
         ".cached": f"fill: {look.box}; stroke: {look.colour('cached')}",
+        ".line.faint": f"stroke: {look.colour('faint')}; stroke-width: 1",
         ".line": f"stroke: {look.colour('muted')}",
         ".head": f"fill: {look.colour('muted')}",
         ".bar": f"fill: {look.colour('muted')}",

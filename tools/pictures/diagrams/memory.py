@@ -5,7 +5,6 @@ from collections import Counter
 from diagrams.canvas import CELL, LINE, MARGIN, WIDTH, Canvas
 from diagrams.colours import hue_of
 from diagrams.scenes import fold_after, scene
-
 from minivllm.events.fold import Fold
 
 INNER = WIDTH - 2 * MARGIN

@@ -36,6 +36,19 @@ def fold_after(engine: LessonEngine, step: int) -> Fold:
     return _folded(engine, (event for event in engine.events if event.step <= step))
 
 
+def fold_before_sampling(engine: LessonEngine, step: int) -> Fold:
+    """The engine's state while the model runs in a step."""
+    return _folded(
+        engine,
+        (
+            event
+            for event in engine.events
+            if event.step < step
+            or (event.step == step and isinstance(event, ev.StepScheduled | ev.BlockAllocated))
+        ),
+    )
+
+
 def fold_before(engine: LessonEngine, kind: type[ev.Event]) -> Fold:
     """The engine's state just before its first event of this kind."""
     end = next(at for at, event in enumerate(engine.events) if type(event) is kind)

@@ -5,11 +5,9 @@ from textwrap import wrap
 from diagrams.canvas import CELL, MARGIN, WIDTH, Canvas
 from diagrams.colours import hue_of
 from diagrams.scenes import fold_before, scene
-
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.lessons.shown.drawings import prompt_hashes
-from minivllm.text import visible
 
 HALF = 156
 """Width of one of two columns."""
@@ -28,9 +26,10 @@ def hash_chain(canvas: Canvas) -> None:
         prompt = engine.fold.requests[name].prompt_token_ids
         shared = engine.fold.blocks[engine.table(name)[0]].ref_cnt > 1
         for block, digest in enumerate(hashes):
-            words = "".join(decode([one]) for one in prompt[block * size : (block + 1) * size])
+            own = prompt[block * size : (block + 1) * size]
+            words = " ".join(decode([one]).strip() for one in own)
             y = top + block * (_BOX + 44)
-            _hashed_block(canvas, x, y, name, block, words.strip(), digest)
+            _hashed_block(canvas, x, y, name, block, words, digest)
             if block:
                 _chain_arrow(canvas, x + HALF / 2, y, hashes[block - 1])
         if not shared:
@@ -59,7 +58,7 @@ def _hashed_block(
 
 
 def _in_two_lines(words: str) -> tuple[str, str]:
-    rows = [*wrap(visible(words).replace("·", " "), 20), ""]
+    rows = [*wrap(words, 19), ""]
     return rows[0], rows[1]
 
 
@@ -106,8 +105,9 @@ def _tables_and_blocks(
         row = y + number * step
         canvas.name(MARGIN, row + 14.8, seq_id)
         x = canvas.cells(66, row, 26, "ada", [str(block) for block in one.block_table])
-        for block in one.block_table[1:]:
-            canvas.arrow([(x + 3, row + CELL / 2), (196, place[block] + CELL / 2)])
+        for entry, block in enumerate(one.block_table):
+            ends = [(x + 3, row + CELL / 2), (196, place[block] + CELL / 2)]
+            canvas.arrow(ends, "" if entry else "dashed faint")
     for block, row in place.items():
         canvas.text(210, row + 14.8, str(block), "muted mono", "end")
         canvas.block(216, row, 64, "ada", tokens[block], size)

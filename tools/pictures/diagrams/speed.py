@@ -4,7 +4,6 @@ from math import exp, log10
 
 from diagrams.canvas import CELL, MARGIN, WIDTH, Canvas
 from diagrams.scenes import scene
-
 from minivllm.events import types as ev
 from minivllm.lessons.course.l18_kernel_ladder import BATCH, BF16
 from minivllm.lessons.shown.bits import first_matrix
@@ -23,7 +22,7 @@ INNER = WIDTH - 2 * MARGIN
 
 # ---- the roofline ----
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 340, 62, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 340, 70, 308
 _X_AXIS, _Y_AXIS = (0.5, 2048), (0.5e12, 2e15)
 
 
@@ -52,11 +51,11 @@ def roofline(canvas: Canvas) -> None:
     canvas.text(_RIGHT, _BOTTOM + 38, "operations per byte read", "muted", "end")
     corner = _at(balance, peak)
     canvas.path([corner, (corner[0], _BOTTOM)], "dashed")
-    canvas.path([_at(_X_AXIS[0], _X_AXIS[0] * H100.bytes_per_second), corner], "l0 thick")
-    canvas.path([corner, _at(_X_AXIS[1], peak)], "l1 thick")
+    canvas.path([_at(_X_AXIS[0], _X_AXIS[0] * H100.bytes_per_second), corner], "l6 thick")
+    canvas.path([corner, _at(_X_AXIS[1], peak)], "l8 thick")
     for label, tokens, dx, dy, anchor in (
         ("1 decode", decode, 12, 5, ""),
-        (f"prefill of {prompt}", prompt, 12, 6, ""),
+        (f"prefill of {prompt}", prompt, -12, -4, "end"),
         (f"{BATCH} decodes, or a prefill of {BATCH}", BATCH, 24, -12, "end"),
     ):
         intensity = operations_per_byte(tokens, BF16)
@@ -65,12 +64,12 @@ def roofline(canvas: Canvas) -> None:
         canvas.text(x + dx, y + dy, label, "text", anchor)
     canvas.text(corner[0] - 6, _BOTTOM - 10, f"balance: {balance:.0f}", "muted", "end")
     y = _BOTTOM + 64
-    canvas.text(MARGIN, y, "slope", "t0 strong")
-    canvas.text(MARGIN + 42, y, "waits for memory: more tokens are", "text")
-    canvas.text(MARGIN + 42, y + 18, "nearly free", "text")
-    canvas.text(MARGIN, y + 40, "flat", "t1 strong")
-    canvas.text(MARGIN + 42, y + 40, "waits for arithmetic: twice the", "text")
-    canvas.text(MARGIN + 42, y + 58, "tokens take twice the time", "text")
+    canvas.text(MARGIN, y, "slope", "t6 strong")
+    canvas.text(MARGIN + 50, y, "waits for memory: more tokens are", "text")
+    canvas.text(MARGIN + 50, y + 18, "nearly free", "text")
+    canvas.text(MARGIN, y + 40, "flat", "t8 strong")
+    canvas.text(MARGIN + 50, y + 40, "waits for arithmetic: twice the", "text")
+    canvas.text(MARGIN + 50, y + 58, "tokens take twice the time", "text")
     canvas.text(MARGIN, y + 82, f"{H100.name}, bfloat16, from its data sheet", "muted")
 
 
@@ -88,7 +87,7 @@ def split_and_merge(canvas: Canvas) -> None:
     for number, scores in enumerate(_SCORES):
         x = MARGIN + number * (width + gap)
         for at, score in enumerate(scores):
-            canvas.rect(x + at * 26, 68, 26, CELL, f"h{number}", 2)
+            canvas.rect(x + at * 26, 68, 26, CELL, "h0", 2)
             canvas.text(x + at * 26 + 13, 82.8, f"{score:g}", "text mono", "middle")
         own = [exp(score - max(scores)) for score in scores]
         first = number * len(scores)
@@ -100,7 +99,7 @@ def split_and_merge(canvas: Canvas) -> None:
         middle = x + width / 2
         canvas.arrow([(middle, 92), (middle, 108)])
         canvas.rect(x, 110, width, 88, "box", 5)
-        canvas.text(middle, 130, f"program {number}", f"t{number} strong", "middle")
+        canvas.text(middle, 130, f"program {number}", "text strong", "middle")
         for row, said in enumerate(
             (f"max {max(scores):g}", f"sum {total:.3f}", f"mean {mean:.3f}")
         ):
@@ -108,13 +107,13 @@ def split_and_merge(canvas: Canvas) -> None:
         canvas.arrow([(middle, 200), (middle, 222)])
     merged = sum(w * m for w, m in zip(weights, means, strict=True)) / sum(weights)
     canvas.box(MARGIN, 224, INNER, 122, "merge")
-    canvas.text(MARGIN + 62, 245, f"all relative to the largest score, {largest:g}", "muted")
+    canvas.text(MARGIN + 66, 245, f"all relative to the largest score, {largest:g}", "muted")
     for number, scores in enumerate(_SCORES):
         canvas.text(
             MARGIN + 10,
             268 + number * 20,
             f"{sums[number]:.3f} × e^({max(scores):g}−{largest:g}) = {weights[number]:.3f}",
-            f"t{number} mono",
+            "text mono",
         )
     canvas.text(MARGIN + 10, 334, f"mean of the means: {merged:.3f}", "text strong")
     flat = [score for scores in _SCORES for score in scores]
@@ -201,7 +200,7 @@ def _drawn(canvas: Canvas, y: float, row: int, accepted: int, drawn: list[str]) 
     canvas.text(214, y + 14.8, drawn[row], "text mono strong")
     right = row < accepted
     style = "good" if right else "bad"
-    canvas.arrow([(240, y + CELL + 2), (240, y + CELL + 8), (190, y + CELL + 14)], style)
+    canvas.arrow([(236, y + CELL + 1), (191, y + CELL + 14)], style)
     canvas.text(264, y + 14.8, "= draft" if right else "≠ draft", f"{style} strong")
 
 
@@ -215,20 +214,20 @@ def quantized_block(canvas: Canvas) -> None:
     read = dequantize_block(block)
     left, right, top, bottom = 96, WIDTH - MARGIN - 6, 78, 318
     canvas.text(MARGIN, 58, "value", "muted")
-    canvas.text(58, 58, "quant", "muted")
+    canvas.text(84, 58, "quant", "muted", "end")
     levels = [bottom - (bottom - top) * quant / LARGEST_QUANT for quant in range(LARGEST_QUANT + 1)]
     for quant, y in enumerate(levels):
-        canvas.path([(left - 6, y), (right + 6, y)], "dashed")
+        canvas.path([(left - 6, y), (right + 6, y)], "faint")
         canvas.text(left - 12, y + 4.5, str(quant), "muted mono", "end")
         if quant in (0, 5, 10, LARGEST_QUANT):
             value = block.minimum + quant * block.scale
-            canvas.text(MARGIN - 6, y + 4.5, f"{value:+.2f}".replace("-", "−"), "muted mono")
+            canvas.text(MARGIN - 4, y + 4.5, f"{value:+.2f}".replace("-", "−"), "muted mono")
     step = (right - left) / (len(weights) - 1)
     for number, (weight, quant) in enumerate(zip(weights, block.quants, strict=True)):
         x = left + number * step
         exact = bottom - (weight - block.minimum) / block.scale * (bottom - top) / LARGEST_QUANT
-        canvas.path([(x, exact), (x, levels[quant])], "l0")
-        canvas.circle(x, exact, 3, "t0")
+        canvas.path([(x, exact), (x, levels[quant])], "l8 thick")
+        canvas.circle(x, exact, 3.2, "t8")
     worst = max(abs(one - other) for one, other in zip(weights, read, strict=True))
     y = canvas.paragraph(
         MARGIN,
@@ -245,9 +244,9 @@ def _bytes(canvas: Canvas, y: float, block: Q4Block) -> None:
     byte = INNER / num_bytes
     canvas.text(MARGIN, y + 12, f"in the file: {num_bytes} bytes for 32 weights", "text strong")
     y += 22
-    for x, width, hue in ((0, 2, 1), (2, 2, 2), (4, num_bytes - 4, 0)):
+    for x, width, hue in ((0, 2, 6), (2, 2, 7), (4, num_bytes - 4, 8)):
         for number in range(width):
             canvas.rect(MARGIN + (x + number) * byte, y, byte, CELL, f"h{hue}", 2)
-    canvas.text(MARGIN, y + 40, f"scale {block.scale:.4f}", "t1 strong")
-    canvas.text(MARGIN + 130, y + 40, f"minimum {block.minimum:.4f}".replace("-", "−"), "t2 strong")
-    canvas.text(MARGIN, y + 60, "32 quants, 4 bits each: two in a byte", "t0 strong")
+    canvas.text(MARGIN, y + 40, f"scale {block.scale:.4f}", "t6 strong")
+    canvas.text(MARGIN + 130, y + 40, f"minimum {block.minimum:.4f}".replace("-", "−"), "t7 strong")
+    canvas.text(MARGIN, y + 60, "32 quants, 4 bits each: two in a byte", "t8 strong")

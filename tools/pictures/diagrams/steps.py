@@ -4,8 +4,7 @@ from collections.abc import Sequence as Seq
 
 from diagrams.canvas import CELL, MARGIN, WIDTH, Canvas
 from diagrams.colours import hue_of
-from diagrams.scenes import fold_after, scene
-
+from diagrams.scenes import fold_before_sampling, scene
 from minivllm.events import types as ev
 from minivllm.lessons.course.l00_what_serving_is import THREE
 from minivllm.lessons.course.l10_preemption import PEOPLE
@@ -24,18 +23,18 @@ def serving(canvas: Canvas) -> None:
         canvas.text(x, 70, name, "text strong", "middle")
         canvas.arrow([(x - 12, 84), (x - 12, 126)], f"l{hue_of(name)}")
         canvas.arrow([(x + 12, 126), (x + 12, 84)], f"l{hue_of(name)}")
-    canvas.text(centres[0] - 18, 109, "prompt", "muted", "end")
-    canvas.text(centres[2] + 18, 109, "text", "muted")
-    canvas.box(MARGIN, 128, INNER, 96, "engine")
+    canvas.text((centres[0] + centres[1]) / 2, 109, "prompts", "muted", "middle")
+    canvas.text((centres[1] + centres[2]) / 2, 109, "text", "muted", "middle")
+    canvas.box(MARGIN, 128, INNER, 86, "engine")
     canvas.text(MARGIN + 70, 149, "plans each step", "muted")
     canvas.text(MARGIN + 10, 176, "scheduler:", "text")
     canvas.text(MARGIN + 112, 176, "which requests run?", "text")
     canvas.text(MARGIN + 10, 198, "blocks:", "text")
     canvas.text(MARGIN + 112, 198, "who has which memory?", "text")
-    canvas.arrow([(104, 226), (104, 268)], "thick")
-    canvas.arrow([(256, 268), (256, 226)], "thick")
-    canvas.text(96, 251, "one batch", "muted", "end")
-    canvas.text(248, 251, "one token each", "muted", "end")
+    canvas.arrow([(104, 216), (104, 268)], "thick")
+    canvas.arrow([(256, 268), (256, 216)], "thick")
+    canvas.text(96, 246, "one batch", "muted", "end")
+    canvas.text(248, 246, "one token each", "muted", "end")
     canvas.box(MARGIN, 270, INNER, 116, "device")
     canvas.text(MARGIN + 70, 291, "computes: a GPU, or this CPU", "muted")
     canvas.rect(MARGIN + 10, 304, INNER - 20, 30, "cached", 4)
@@ -50,7 +49,7 @@ def serving(canvas: Canvas) -> None:
 def step_loop(canvas: Canvas) -> None:
     engine = scene("step-loop").shown
     first, second = engine.events_of(ev.StepScheduled)[:2]
-    left, width = 66, 226
+    left, width = 40, 230
     phases = (
         ("schedule", "which requests run, with which", "of their tokens?"),
         ("execute", "one pass of the model over all", "tokens of the step"),
@@ -76,12 +75,12 @@ def step_loop(canvas: Canvas) -> None:
         ],
         "accent thick",
     )
-    canvas.text(side + 4, 104, "next", "accent strong", "end")
-    canvas.arrow([(left - 2, bottom - 36), (34, bottom - 36), (34, bottom + 14)])
-    canvas.text(MARGIN, bottom + 32, "text to the users; finished requests leave", "muted")
-    canvas.name(MARGIN, bottom + 62, "ada")
-    canvas.text(MARGIN + 32, bottom + 62, f"in step 1: {first.num_tokens} tokens in, 1 out", "text")
-    canvas.text(MARGIN + 32, bottom + 82, f"in step 2: {second.num_tokens} token in, 1 out", "text")
+    canvas.text(WIDTH - MARGIN, 78, "next step", "accent strong", "end")
+    canvas.arrow([(left + 40, bottom + 2), (left + 40, bottom + 18)])
+    canvas.text(MARGIN, bottom + 35, "text to the users; finished requests leave", "muted")
+    canvas.name(MARGIN, bottom + 66, "ada")
+    canvas.text(MARGIN + 32, bottom + 66, f"in step 1: {first.num_tokens} tokens in, 1 out", "text")
+    canvas.text(MARGIN + 32, bottom + 86, f"in step 2: {second.num_tokens} token in, 1 out", "text")
 
 
 # ---- the flattened batch ----
@@ -118,28 +117,25 @@ def _flat_lists(
     canvas.text(MARGIN, y, f"Flattened: {len(rows)} rows", "text strong")
     canvas.text(344, y, "no padding", "muted", "end")
     cell = INNER / len(rows)
-    y += 24
-    for name, own in sequences.items():
-        x = MARGIN + (own[0].row + own[-1].row + 1) / 2 * cell
-        canvas.name(x, y, name, "middle" if len(own) > 1 else "")
     lists = (
         ("positions: where in its text is the token?", [row.position for row in rows]),
         ("slot mapping: where do its keys and values go?", [row.slot for row in rows]),
     )
-    y += 8
-    for number, (title, values) in enumerate(lists):
+    y += 4
+    for title, values in lists:
+        canvas.text(MARGIN, y + 14, title, "muted")
+        y += 21
         for row, value in zip(rows, values, strict=True):
             name = row.seq_id.partition(".")[0]
             canvas.cell(MARGIN + row.row * cell, y, cell, name, str(value))
-        canvas.text(MARGIN, y + CELL + 18, title, "muted")
-        y += CELL + 32 if number == 0 else CELL + 18
+        y += CELL
     starts = [*(own[0].row for own in sequences.values()), len(rows)]
-    y += 36
+    y += 18
     for start in starts:
         x = MARGIN + start * cell
         canvas.arrow([(x, y), (x, y - 14)])
         canvas.text(x, y + 15, str(start), "text mono", "end" if start == len(rows) else "middle")
-    canvas.text(MARGIN, y + 36, "query_start_loc: where does each sequence begin?", "muted")
+    canvas.text(MARGIN, y + 36, "query_start_loc: where do sequences begin?", "muted")
 
 
 # ---- preemption ----
@@ -150,7 +146,7 @@ def preemption(canvas: Canvas) -> None:
         one for name, one in scene("preemption").engines.items() if name.startswith("12 blocks")
     )
     last = engine.fold.step
-    left, top = 58, 84.0
+    left, top = 66, 84.0
     cell = (WIDTH - MARGIN - left) / last
     held = _blocks_held(engine)
     lost = engine.events_of(ev.RequestPreempted)[0]
@@ -198,10 +194,10 @@ def preemption(canvas: Canvas) -> None:
 
 
 def _blocks_held(engine: LessonEngine) -> list[dict[str, int]]:
-    """For each step, how many blocks each request has at its end."""
+    """For each step, how many blocks each request has while the model runs."""
     rows = []
     for step in range(1, engine.fold.step + 1):
-        fold = fold_after(engine, step)
+        fold = fold_before_sampling(engine, step)
         tables = {name: fold.sequences.get(f"{name}.0") for name in PEOPLE}
         rows.append({name: len(one.block_table) if one else 0 for name, one in tables.items()})
     return rows
