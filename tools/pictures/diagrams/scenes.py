@@ -38,15 +38,12 @@ def fold_after(engine: LessonEngine, step: int) -> Fold:
 
 def fold_before_sampling(engine: LessonEngine, step: int) -> Fold:
     """The engine's state while the model runs in a step."""
-    return _folded(
-        engine,
-        (
-            event
-            for event in engine.events
-            if event.step < step
-            or (event.step == step and isinstance(event, ev.StepScheduled | ev.BlockAllocated))
-        ),
+    end = next(
+        at
+        for at, event in enumerate(engine.events)
+        if event.step == step and type(event) is ev.TokenSampled
     )
+    return _folded(engine, engine.events[:end])
 
 
 def fold_before(engine: LessonEngine, kind: type[ev.Event]) -> Fold:
