@@ -134,7 +134,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "prefix-sharing": Picks(
             "How the engine finds a prefix that it has seen before; a freed block stays cached.",
-            (3, 6, 10, 14, 20),
+            (3, 6, 10, 15, 21),
             "prefix-cache",
             (
                 ("minivllm/core/block_math.py#hash_block_tokens", "the hash of a block"),

@@ -16,7 +16,7 @@ WIDTH = 360
 MARGIN = 16
 CELL = 20
 """Height of a cell."""
-CHARACTER = 7.0
+CHARACTER = 7.2
 """Mean width of a character of text, generously."""
 LINE = 19
 """From one line of text to the next."""

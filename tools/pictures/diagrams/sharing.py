@@ -52,14 +52,8 @@ def _hashed_block(
     canvas.rect(x, y, HALF, _BOX, f"h{hue_of(name)}", 5)
     canvas.text(x + 8, y + 18, f"block {block}", "text strong")
     canvas.text(x + HALF - 8, y + 18, digest, "text mono", "end")
-    first, second = _in_two_lines(words)
-    canvas.text(x + 8, y + 36, first, "text")
-    canvas.text(x + 8, y + 53, second, "text")
-
-
-def _in_two_lines(words: str) -> tuple[str, str]:
-    rows = [*wrap(words, 19), ""]
-    return rows[0], rows[1]
+    for number, row in enumerate(wrap(words, 19)):
+        canvas.text(x + 8, y + 36 + 17 * number, row, "text")
 
 
 def _chain_arrow(canvas: Canvas, x: float, y: float, digest: str) -> None:

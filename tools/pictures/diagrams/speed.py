@@ -213,8 +213,8 @@ def quantized_block(canvas: Canvas) -> None:
     block = quantize_block(weights)
     read = dequantize_block(block)
     left, right, top, bottom = 96, WIDTH - MARGIN - 6, 78, 318
-    canvas.text(MARGIN, 58, "value", "muted")
-    canvas.text(84, 58, "quant", "muted", "end")
+    canvas.text(MARGIN - 4, 58, "value", "muted")
+    canvas.text(92, 58, "quant", "muted", "end")
     levels = [bottom - (bottom - top) * quant / LARGEST_QUANT for quant in range(LARGEST_QUANT + 1)]
     for quant, y in enumerate(levels):
         canvas.path([(left - 6, y), (right + 6, y)], "faint")

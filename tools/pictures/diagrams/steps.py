@@ -128,9 +128,9 @@ def _flat_lists(
         for row, value in zip(rows, values, strict=True):
             name = row.seq_id.partition(".")[0]
             canvas.cell(MARGIN + row.row * cell, y, cell, name, str(value))
-        y += CELL
+        y += CELL + 6
     starts = [*(own[0].row for own in sequences.values()), len(rows)]
-    y += 18
+    y += 12
     for start in starts:
         x = MARGIN + start * cell
         canvas.arrow([(x, y), (x, y - 14)])
