@@ -56,7 +56,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "naive-serving": Picks(
             "Three ways to waste memory when each request reserves it for the longest answer.",
-            (3, 8, 9, 13, 15),
+            (3, 8, 9, 16, 18),
             "kv-cache",
             (
                 (
