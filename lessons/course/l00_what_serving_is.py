@@ -30,7 +30,6 @@ def run(L: Teacher) -> Script:
             " bob  ┼─> engine ─> device",
             " cleo ┘   plans     computes",
         ),
-        diagram="serving",
     )
     yield L.say(
         "Try it in three terminals, now or later. `minivllm serve house --events` loads a small"
@@ -51,6 +50,7 @@ def run(L: Teacher) -> Script:
         " **throughput**. Most of what an engine decides is a compromise of the two, and the"
         " lessons show each decision.",
         focus="timelines",
+        diagram="serving",
     )
     yield L.say(
         "In the code: `minivllm/server/` is the HTTP side, `minivllm/engine/engine.py` the engine,"

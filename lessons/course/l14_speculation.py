@@ -123,7 +123,6 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
         "The step in rows. Each draft is compared with what the row before it drew. A row after a"
         " wrong draft is worthless; the first token that differs is the model's own, and final.",
         figure=drafts_and_drawn(engine, drafts, drawn),
-        diagram="speculation",
     )
     yield from _roll_back(L, engine, computed, accepted)
 
@@ -162,7 +161,8 @@ def _roll_back(L: Teacher, engine: LessonEngine, computed: int, accepted: int) -
     yield L.say(
         "Drafts need slots, so a table may get a block for them, and gives it back if nothing in it"
         " is final. Blocks get a hash only up to the last final token. So no other request can ever"
-        " find a rejected draft in the prefix cache."
+        " find a rejected draft in the prefix cache.",
+        diagram="speculation",
     )
 
 
@@ -219,8 +219,7 @@ def _the_same_tokens(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> S
 
 
 def _a_draft_model(L: Teacher) -> Script:
-    own = {"method": "draft_model", "model": "", "num_speculative_tokens": GUESSES}
-    own["model"] = L.shown.loaded.name
+    own = {"method": "draft_model", "model": L.shown.loaded.name, "num_speculative_tokens": GUESSES}
     engine = _engine(L, "a model that drafts for itself", speculative_config=own)
     _ask(engine, temperature=1.3, seed=7)
     yield L.say(

@@ -139,8 +139,8 @@ def block_table(canvas: Canvas) -> None:
         if owner:
             canvas.name(322, y + 14.8, owner)
     bottom = _pool_y(top, engine.num_blocks)
-    position = 3 * size
-    slot = table[3] * size + position % size
+    position = 2 * size + 1
+    slot = table[2] * size + position % size
     y = canvas.lines(
         MARGIN,
         top + 4 * step + 24,
@@ -148,7 +148,7 @@ def block_table(canvas: Canvas) -> None:
         "text",
     )
     canvas.lines(
-        MARGIN, y, [f"slot {table[3]} × {size} + {position % size} = {slot}"], "text strong"
+        MARGIN, y, [f"slot {table[2]} × {size} + {position % size} = {slot}"], "text strong"
     )
     canvas.lines(MARGIN, bottom - 26, ["free blocks may be", "anywhere, too"], "muted")
     _page_table(canvas, bottom + 26)

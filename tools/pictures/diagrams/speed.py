@@ -68,9 +68,8 @@ def roofline(canvas: Canvas) -> None:
     canvas.text(MARGIN + 50, y, "waits for memory: more tokens are", "text")
     canvas.text(MARGIN + 50, y + 18, "nearly free", "text")
     canvas.text(MARGIN, y + 40, "flat", "t8 strong")
-    canvas.text(MARGIN + 50, y + 40, "waits for arithmetic: twice the", "text")
-    canvas.text(MARGIN + 50, y + 58, "tokens take twice the time", "text")
-    canvas.text(MARGIN, y + 82, f"{H100.name}, bfloat16, from its data sheet", "muted")
+    canvas.text(MARGIN + 50, y + 40, "waits for arithmetic", "text")
+    canvas.text(MARGIN, y + 64, f"{H100.name}, bfloat16, from its data sheet", "muted")
 
 
 # ---- split and merge ----
