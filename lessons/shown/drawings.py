@@ -19,9 +19,9 @@ _HASH_DIGITS = 4
 
 def step_loop() -> tuple[str, ...]:
     return (
-        "requests ─> schedule ─> execute ─> sample ─> text",
-        "               ^                     │",
-        "               └───── next step ─────┘",
+        "queue ─> schedule ─> execute ─> sample ─> text",
+        "            ^                     │",
+        "            └───── next step ─────┘",
     )
 
 
