@@ -1,7 +1,6 @@
 """Lesson 10: if no block is free, one request gives up all of its blocks; an average hides it."""
 
 from minivllm.events import types as ev
-from minivllm.lessons.shown.drawings import timeline
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import gaps, token_steps
 from minivllm.lessons.teacher.prompts import STORIES
@@ -185,7 +184,6 @@ def _time_and_not_text(
         " bad moments among many good ones, but a user notices the bad ones. vLLM's metrics for"
         " this: `vllm:inter_token_latency_seconds`, a histogram, and `vllm:num_preemptions_total`.",
         focus="timelines",
-        figure=timeline(engine, PEOPLE),
         diagram="preemption",
     )
 

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 from itertools import zip_longest
 
-from minivllm.events import types as ev
 from minivllm.events.kv_usage import KVUsage
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
-from minivllm.lessons.teacher.measure import token_steps
 from minivllm.tui.widgets.steps.flat_batch import InputToken
 
 _POOL_COLUMNS = 4
@@ -19,9 +17,9 @@ _HASH_DIGITS = 4
 
 def step_loop() -> tuple[str, ...]:
     return (
-        "queue ─> schedule ─> execute ─> sample ─> text",
-        "            ^                     │",
-        "            └───── next step ─────┘",
+        "queue → schedule → execute → sample → text",
+        "           ↑                    │",
+        "           └──── next step ─────┘",
     )
 
 
@@ -31,7 +29,7 @@ def reservation_bar(usage: KVUsage, num_reservations: int) -> tuple[str, ...]:
         slots // num_reservations for slots in (usage.used, usage.reserved, usage.internal)
     )
     return (
-        f"one request's {used + reserved + internal} slots, after its first step:",
+        f"one request's {used + reserved + internal} slots after its first step",
         f"{'#' * used}{'+' * reserved}{'.' * internal}",
         f"# {used} used   + {reserved} reserved   . {internal} never used",
     )
@@ -105,26 +103,11 @@ def tables_before_and_after(
     before: Mapping[str, Seq[int]], after: Mapping[str, Seq[int]]
 ) -> tuple[str, ...]:
     """The block tables of a request's samples before and after each has written."""
-    rows = [f"{name:6}  {_row(before[name])}   ->   {_row(after[name])}" for name in before]
+    rows = [f"{name:6} {_row(before[name])} -> {_row(after[name])}" for name in before]
     kept = [before[name] == after[name] for name in before]
     words = ["writes in place" if stays else "has a copy" for stays in kept]
-    return tuple(f"{row}   {word}" for row, word in zip(rows, words, strict=True))
+    return tuple(f"{row}  {word}" for row, word in zip(rows, words, strict=True))
 
 
 def _row(table: Seq[int]) -> str:
     return f"[{', '.join(map(str, table))}]"
-
-
-def timeline(engine: LessonEngine, names: Seq[str]) -> tuple[str, ...]:
-    """A line for each request and a column for each step: a token, or waiting after preemption."""
-    last = engine.fold.step
-    lost = {event.seq_id for event in engine.events_of(ev.RequestPreempted)}
-    lines = []
-    for name in names:
-        steps = token_steps(engine, name)
-        row = "".join(
-            "█" if step in steps else "·" if step < steps[-1] and f"{name}.0" in lost else " "
-            for step in range(1, last + 1)
-        )
-        lines.append(f"{name:4}  {row}".rstrip())
-    return (*lines, f"      █ a token   · preempted   1 to {last}: steps")

@@ -233,7 +233,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "bytes": Picks(
             "The same weights in fewer bytes, more blocks in the same memory, and what it changes.",
-            (8, 22, 24, 26, 32),
+            (8, 23, 25, 27, 33),
             "kv-cache",
             (
                 (

@@ -5,7 +5,7 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.events import types as ev
 from minivllm.lessons.course.library import find_lesson
-from minivllm.lessons.shown.drawings import chains, prompt_hashes, ranges, table_and_pool, timeline
+from minivllm.lessons.shown.drawings import chains, prompt_hashes, ranges, table_and_pool
 from minivllm.lessons.site.diagrams import DIAGRAMS
 from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
@@ -14,9 +14,9 @@ from minivllm.tui.lesson import Page
 
 IN_A_TERMINAL = (
     "step-loop", "reserved-and-used", "block-table", "flattened-batch", "hash-chain",
-    "copy-on-write", "preemption", "roofline", "split-and-merge",
+    "copy-on-write", "roofline", "split-and-merge",
 )  # fmt: skip
-COLUMNS = 46
+COLUMNS = 44
 """For a lesson's text in a terminal of 120 columns."""
 
 
@@ -63,19 +63,6 @@ def test_a_chain_has_one_hash_for_each_full_block_of_a_prompt(engine: LessonEngi
     assert prompt_hashes(engine, "ada") == registered and len(registered) == 2
     (row,) = chains(engine, ("ada",))
     assert row.replace("─>", "").split() == ["ada", *registered]
-
-
-def test_a_time_line_has_a_column_for_every_step_and_a_mark_for_every_token(
-    engine: LessonEngine,
-) -> None:
-    for name in ("ada", "bob", "cleo"):
-        engine.add(name, engine.tokens(STORIES[name], 8), max_tokens=16)
-    engine.run()
-    rows = dict(zip(("ada", "bob", "cleo"), timeline(engine, ("ada", "bob", "cleo")), strict=False))
-    assert all(row.count("█") == 16 for row in rows.values())
-    lost = {event.seq_id.removesuffix(".0") for event in engine.events_of(ev.RequestPreempted)}
-    assert lost == {name for name, row in rows.items() if "·" in row} != set()
-    assert max(len(row) for row in rows.values()) - 6 == engine.fold.step
 
 
 @pytest.mark.parametrize(
