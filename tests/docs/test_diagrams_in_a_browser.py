@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from matplotlib.image import imread
 from playwright.sync_api import Page
 from support.docs.site_in_chromium import chromium, find_chromium
 
@@ -39,8 +39,9 @@ def ground_of(page: Page, colour_scheme: str, folder: Path) -> str:
     around = folder / f"{colour_scheme}.html"
     around.write_text(f'<body style="color-scheme: {colour_scheme}"><img src="{address}">')
     page.goto(around.as_uri(), wait_until="load")
-    picture = Image.open(io.BytesIO(page.locator("img").screenshot())).convert("RGB")
-    return "#{:02x}{:02x}{:02x}".format(*picture.getpixel((picture.width // 2, 5)))
+    picture = imread(io.BytesIO(page.locator("img").screenshot()))
+    red, green, blue = (round(255 * part) for part in picture[5, picture.shape[1] // 2, :3])
+    return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def test_a_diagram_follows_the_switch_of_the_page_and_not_only_the_system(
