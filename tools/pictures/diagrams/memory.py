@@ -82,7 +82,7 @@ def reserved_and_used(canvas: Canvas) -> None:
         MARGIN,
         y + 22,
         f"All {len(first.running)} requests run. {now.used} slots hold a token,"
-        f" {now.allocated - now.used} are the rests of last blocks, and the"
+        f" {now.allocated - now.used} are empty places in last blocks, and the"
         f" {now.total - now.allocated} dashed ones are free for any request.",
     )
 

@@ -80,7 +80,7 @@ _SCORES = ((2.0, 1.0, 0.0, 1.0), (4.0, 1.0, 3.0, 0.0), (1.0, 2.0, 2.0, 0.0))
 
 def split_and_merge(canvas: Canvas) -> None:
     width, gap = 104, 8
-    canvas.text(MARGIN, 58, "scores of 12 tokens, in 3 parts", "text")
+    canvas.text(MARGIN, 58, "12 tokens in 3 parts: scores", "text")
     largest = max(map(max, _SCORES))
     sums, means, weights = [], [], []
     for number, scores in enumerate(_SCORES):
@@ -114,7 +114,7 @@ def split_and_merge(canvas: Canvas) -> None:
             f"{sums[number]:.3f} × e^({max(scores):g}−{largest:g}) = {weights[number]:.3f}",
             "text mono",
         )
-    canvas.text(MARGIN + 10, 334, f"mean of the means: {merged:.3f}", "text strong")
+    canvas.text(MARGIN + 10, 334, f"mean of the means, weighted: {merged:.3f}", "text strong")
     flat = [score for scores in _SCORES for score in scores]
     whole = [exp(score - largest) for score in flat]
     direct = sum(at * weight for at, weight in enumerate(whole)) / sum(whole)
@@ -123,7 +123,8 @@ def split_and_merge(canvas: Canvas) -> None:
     canvas.paragraph(
         MARGIN,
         370,
-        f"One program over all 12 tokens gets {direct:.3f}, too, but takes longer.",
+        f"As an example, the value of each token is its number, 0 to {len(flat) - 1}. One program"
+        f" over all of them gets {direct:.3f}, too.",
         "muted",
     )
 
