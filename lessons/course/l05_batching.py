@@ -189,6 +189,7 @@ def _a_new_batch_in_every_step(L: Teacher, static: LessonEngine, alone: LessonEn
         " because your batch-mates decide when your token is computed, never which token it is."
         " Only the scheduler made the difference; the model did the same work.",
         focus="finished",
+        diagram="batching",
     )
 
 

@@ -57,6 +57,13 @@ DIAGRAMS: Mapping[str, Diagram] = MappingProxyType(
             "A block table maps the logical blocks of a request to physical blocks anywhere in the"
             " pool, as a page table maps the pages of a process to frames of memory.",
         ),
+        "batching": Diagram(
+            "Static and continuous batching",
+            "batching",
+            "Two batch slots over time, once for each way. In a static batch, the slot of a short"
+            " answer is empty until the long one has ended. With continuous batching, a waiting"
+            " request takes it in the next step.",
+        ),
         "flattened-batch": Diagram(
             "Padded batch, flattened batch",
             "one-pass",
@@ -121,6 +128,7 @@ OF_EXERCISES: Mapping[str, str] = MappingProxyType(
         "kv-cache": "kv-cache",
         "block-table": "block-table",
         "engine-loop": "step-loop",
+        "continuous-batching": "batching",
         "flattened-batch": "flattened-batch",
         "hash-chain": "hash-chain",
         "copy-on-write": "copy-on-write",

@@ -30,6 +30,7 @@ DRAWN: Mapping[str, Callable[[Canvas], None]] = MappingProxyType(
         "kv-cache": memory.kv_cache,
         "reserved-and-used": memory.reserved_and_used,
         "block-table": memory.block_table,
+        "batching": steps.batching,
         "flattened-batch": steps.flattened_batch,
         "hash-chain": sharing.hash_chain,
         "copy-on-write": sharing.copy_on_write,

@@ -54,9 +54,9 @@ def roofline(canvas: Canvas) -> None:
     canvas.path([_at(_X_AXIS[0], _X_AXIS[0] * H100.bytes_per_second), corner], "l6 thick")
     canvas.path([corner, _at(_X_AXIS[1], peak)], "l8 thick")
     for label, tokens, dx, dy, anchor in (
-        ("1 decode", decode, 12, 5, ""),
-        (f"prefill of {prompt}", prompt, -12, -4, "end"),
-        (f"{BATCH} decodes, or a prefill of {BATCH}", BATCH, 24, -12, "end"),
+        ("d: 1 decode", decode, 12, 5, ""),
+        (f"p: prefill of {prompt}", prompt, -12, -4, "end"),
+        (f"b: {BATCH} decodes, or prefill of {BATCH}", BATCH, 24, -12, "end"),
     ):
         intensity = operations_per_byte(tokens, BF16)
         x, y = _at(intensity, min(intensity * H100.bytes_per_second, peak))

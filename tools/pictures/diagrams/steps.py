@@ -7,8 +7,10 @@ from diagrams.colours import hue_of
 from diagrams.scenes import fold_before_sampling, scene
 from minivllm.events import types as ev
 from minivllm.lessons.course.l00_what_serving_is import THREE
+from minivllm.lessons.course.l05_batching import TITLES, WISHES
 from minivllm.lessons.course.l10_preemption import PEOPLE
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.measure import idle_slots_while_waiting
 from minivllm.tui.widgets.steps.flat_batch import InputToken, input_tokens
 
 INNER = WIDTH - 2 * MARGIN
@@ -136,6 +138,49 @@ def _flat_lists(
         canvas.arrow([(x, y), (x, y - 14)])
         canvas.text(x, y + 15, str(start), "text mono", "end" if start == len(rows) else "middle")
     canvas.text(MARGIN, y + 36, "query_start_loc: where do sequences begin?", "muted")
+
+
+# ---- batching ----
+
+
+def batching(canvas: Canvas) -> None:
+    engines = scene("batching").engines
+    steps = max(engines[TITLES[kind]].fold.step for kind in ("static", "continuous"))
+    y = 58.0
+    for kind in ("static", "continuous"):
+        engine = engines[TITLES[kind]]
+        canvas.text(MARGIN, y, TITLES[kind], "text strong")
+        canvas.text(WIDTH - MARGIN, y, f"{engine.fold.step} steps", "muted", "end")
+        y = _batch_slots(canvas, y + 8, engine, steps) + 34
+    idle = idle_slots_while_waiting(engines[TITLES["static"]])
+    x = MARGIN
+    for name in WISHES:
+        canvas.name(x, y - 6, name)
+        x += 46
+    canvas.paragraph(
+        MARGIN,
+        y + 18,
+        f"Two slots, four requests. In the static batch, bob's slot is empty for {idle} steps while"
+        " cleo waits. With continuous batching, she gets it in the next step.",
+    )
+
+
+def _batch_slots(canvas: Canvas, y: float, engine: LessonEngine, steps: int) -> float:
+    """A row for each batch slot and a column for each step. Returns the y below them."""
+    left = MARGIN + 44
+    cell = (WIDTH - MARGIN - left) / steps
+    slot_of = {event.seq_id: event.slot for event in engine.events_of(ev.RequestAdmitted)}
+    ran = {
+        (slot_of[event.seq_id], event.step): event.seq_id.partition(".")[0]
+        for event in engine.events_of(ev.StepScheduled)
+    }
+    for slot in range(engine.header.max_num_seqs):
+        row = y + slot * (CELL + 4)
+        canvas.text(MARGIN, row + 14.8, f"slot {slot}", "muted")
+        for step in range(1, engine.fold.step + 1):
+            name = ran.get((slot, step), "")
+            canvas.cell(left + (step - 1) * cell, row, cell, name, name[:1])
+    return y + engine.header.max_num_seqs * (CELL + 4)
 
 
 # ---- preemption ----
