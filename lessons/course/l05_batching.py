@@ -237,10 +237,10 @@ def _one_who_arrives_later(L: Teacher) -> Script:
         " `vllm/v1/core/sched/scheduler.py`."
     )
     yield L.say(
-        "In seconds, measured with `minivllm compare`: 30% fewer steps give 1.2 times the"
+        "Measured in seconds, with `minivllm compare`: 30% fewer steps give 1.2 times the"
         " throughput, because a full step takes longer than a half-empty one. The first token comes"
         " 3.3 times sooner. One question is open: in a step, some sequences have a whole prompt to"
-        " process, others a single token. How can they share a pass? That is the next lesson.",
+        " process, others one token. How can they share a pass? The next lesson shows it.",
         figure=MEASURED,
     )
 
