@@ -38,6 +38,8 @@ class Page:
     text: str
     figure: tuple[str, ...] = ()
     """Rows of a drawing below the text."""
+    diagram: str = ""
+    """Name of the picture that the site shows in place of `figure`; a terminal cannot."""
     claims: tuple[str, ...] = ()
     """What the lesson has just checked on the engine."""
     choices: tuple[str, ...] = ()

@@ -50,6 +50,7 @@ def run(L: Teacher) -> Script:
         " **throughput**. Most of what an engine decides is a compromise of the two, and the"
         " lessons show each decision.",
         focus="timelines",
+        diagram="serving",
     )
     yield L.say(
         "In the code: `minivllm/server/` is the HTTP side, `minivllm/engine/engine.py` the engine,"

@@ -1,6 +1,7 @@
 """Lesson 1: a tokenizer cuts text into tokens, and a model writes one token per step."""
 
 from minivllm.events import types as ev
+from minivllm.lessons.shown.drawings import step_loop
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
@@ -127,7 +128,9 @@ def run(L: Teacher) -> Script:
     yield L.say(
         f"ada received: `{_short(engine.text('ada'))}`. The loop ends when the answer has"
         " `max_tokens` tokens, when the model writes its end-of-text token, or when a stop string"
-        " appears. Then the engine forgets the request."
+        " appears. Then the engine forgets the request.",
+        figure=step_loop(),
+        diagram="step-loop",
     )
     engine.add("bob", TEXT, max_tokens=WANTED)
     yield L.predict(

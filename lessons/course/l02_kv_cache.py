@@ -158,7 +158,8 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
         "A model of 8 billion parameters (32 layers, 8 heads of 128, 2 bytes) takes"
         f" {large // 1024} KiB per token: a chat of 8,192 tokens takes {large * 8192 / 2**30:.0f}"
         " GiB. So memory limits how many users an engine can serve at once. The rest of this"
-        " course is about that memory."
+        " course is about that memory.",
+        diagram="kv-cache",
     )
 
 

@@ -2,6 +2,8 @@
 
 from minivllm.events import types as ev
 from minivllm.events.kv_usage import mean
+from minivllm.lessons.shown.drawings import reservation_bar
+from minivllm.lessons.shown.first_fit import FirstFit
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -10,6 +12,9 @@ LIMIT = 32
 """Maximum number of tokens of a request. Each request reserves this many."""
 PROMPT, WANTED = 6, 6
 NAMES = ("ada", "bob", "cleo", "dan", "eve")
+RESERVED = {"ada": 24, "bob": 16, "cleo": 24, "dan": 16}
+"""Slots that each request may need, where servers reserved no more than that."""
+ENDED, EVE = ("bob", "dan"), 24
 MEMORY = {
     "num_blocks": 20,
     "block_size": 4,
@@ -25,7 +30,7 @@ MEMORY = {
     "naive-serving",
     "Naive serving: reserved, wasted, fragmented",
     minutes=9,
-    pages=19,
+    pages=22,
     needs=("kv-cache",),
 )
 def run(L: Teacher) -> Script:
@@ -110,12 +115,11 @@ def run(L: Teacher) -> Script:
     )
     yield L.say(
         f"The third loss is an **unusable remainder**: {now.external} slots are free, and a"
-        f" reservation takes {LIMIT}. Reservations of different sizes can lose even more, because"
-        " free memory breaks into small gaps: **external fragmentation**. cleo waits, and dan and"
-        " eve wait behind her (**head-of-line blocking**), or small requests could overtake a"
-        " large one forever.",
+        f" reservation takes {LIMIT}. cleo waits, and dan and eve wait behind her (**head-of-line"
+        " blocking**), or small requests could overtake a large one forever.",
         focus="blockmap",
     )
+    yield from _different_sizes(L, slots)
     yield L.predict(
         "Two requests run and three wait. What percentage of the whole memory holds a token now?",
         answer=lambda: 100 * now.used / now.total,
@@ -201,7 +205,37 @@ def run(L: Teacher) -> Script:
     yield L.say(
         "The same answers from the same memory, in fewer steps. The paper that introduced paging"
         " measured servers that used only 20 to 38% of their KV memory for tokens. The next lesson"
-        " shows how paging works."
+        " shows how paging works.",
+        figure=reservation_bar(first, 1),
+        diagram="reserved-and-used",
+    )
+
+
+def _different_sizes(L: Teacher, num_slots: int) -> Script:
+    """On paper: this engine's reservations are all equal."""
+    memory = FirstFit(num_slots)
+    for name, size in RESERVED.items():
+        memory.reserve(name, size)
+    full = memory.drawn()
+    L.check(f"these four reservations fill all {num_slots} slots", memory.num_free == 0)
+    for name in ENDED:
+        memory.free(name)
+    gaps, num_free = memory.drawn(), memory.num_free
+    asked = ", ".join(f"{name} {size}" for name, size in RESERVED.items())
+    yield L.predict(
+        "On paper: other servers reserved what each request **may** need, its prompt and its own"
+        f" limit. {asked}: all {num_slots} slots. Then {' and '.join(ENDED)} end, and {num_free}"
+        f" slots are free. `eve` needs {EVE}. Does she get them?",
+        answer=lambda: "yes" if memory.reserve("eve", EVE) else "no",
+        choices=("yes", "no"),
+        why={"yes": "There are enough free slots, but they are not adjacent."},
+        because=f"The longest run of free slots has {memory.longest_run}.",
+    )
+    yield L.say(
+        f"The memory before and after, {num_slots // len(full)} slots for each sign. Enough is free"
+        " in all, and no gap is long enough: **external fragmentation**. It needs pieces of"
+        " different size: of equal ones, any free piece will do.",
+        figure=(full, gaps),
     )
 
 

@@ -1,5 +1,6 @@
 """Lesson 4: blocks and block tables, so that a sequence's memory can be scattered."""
 
+from minivllm.lessons.shown.drawings import table_and_pool
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
@@ -112,7 +113,9 @@ def run(L: Teacher) -> Script:
         f"To find token p, divide it by {SIZE}: the quotient is the entry of the table that holds"
         " its block, and the remainder is its place in that block. All slots of the cache are"
         " numbered, so **slot = block × block size + remainder**. The slots that a step writes are"
-        " its `slot mapping`."
+        " its `slot mapping`.",
+        figure=table_and_pool(engine, "ada"),
+        diagram="block-table",
     )
     yield L.predict(
         f"Her token number {position}, counted from 0, was just written. Her table is {table}."

@@ -1,6 +1,7 @@
 """Lesson 6: sequences of different length share one pass as a flat list of tokens, not padded."""
 
 from minivllm.events import types as ev
+from minivllm.lessons.shown.drawings import flat_ranges
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -139,6 +140,8 @@ def _what_each_row_needs(L: Teacher, engine: LessonEngine) -> Script:
         " run: the row, the letter of its sequence, its position, its token, and its slot. With"
         " the boundaries, this is all that the model gets: it knows no requests and no users.",
         focus="flat_batch",
+        figure=flat_ranges(_all_rows(engine)),
+        diagram="flattened-batch",
     )
 
 

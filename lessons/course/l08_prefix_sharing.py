@@ -1,6 +1,7 @@
 """Lesson 8: prompts with the same prefix share blocks; the hash chain, freeing and evicting."""
 
 from minivllm.events import types as ev
+from minivllm.lessons.shown.drawings import chains, prompt_hashes
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import RULES, STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -18,7 +19,7 @@ SHARED_BLOCKS = SHARED // SIZE
     "prefix-sharing",
     "Prefix sharing: the hash chain, freeing and evicting",
     minutes=11,
-    pages=27,
+    pages=28,
     needs=("block-tables",),
 )
 def run(L: Teacher) -> Script:
@@ -139,6 +140,18 @@ def _the_hash_chain(L: Teacher, engine: LessonEngine) -> Script:
     L.check(
         f"dan's search ended at block {missed.logical}, whose hash was never seen before",
         missed.why == "never_seen",
+    )
+    ada, dan = (prompt_hashes(engine, name) for name in ("ada", "dan"))
+    L.check(
+        "ada's and dan's hashes agree in block 0 and in no other",
+        [one == other for one, other in zip(ada, dan, strict=True)] == [True, False, False],
+    )
+    yield L.say(
+        "The chains of `ada` and `dan`, from the first digits of their hashes. Block 2 has the same"
+        " tokens in both, and still two hashes: it says what is in the block **and** in all blocks"
+        " before it.",
+        figure=chains(engine, ("ada", "dan")),
+        diagram="hash-chain",
     )
 
 

@@ -1,6 +1,7 @@
 """Lesson 9: sequences with one prompt share even a half-full block, until one writes into it."""
 
 from minivllm.events import types as ev
+from minivllm.lessons.shown.drawings import tables_before_and_after
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import DIARY, STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -86,7 +87,7 @@ def _a_fork(L: Teacher, engine: LessonEngine) -> Script:
 
 
 def _copies_on_write(L: Teacher, engine: LessonEngine) -> Script:
-    shared = engine.table("ada")
+    shared = list(engine.table("ada"))
     yield L.say(
         "A prefix hit shares full blocks, and no sequence writes into those. Here the last block"
         f" is half full. In the next step all {SAMPLES} sequences want to write **into the same"
@@ -122,12 +123,15 @@ def _copies_on_write(L: Teacher, engine: LessonEngine) -> Script:
         len({table[1] for table in tables}) == SAMPLES,
     )
     L.choose(None)
+    after = dict(zip(_names(), tables, strict=True))
     yield L.say(
         f"The tables are now {', '.join(map(str, tables))}: {engine.num_used} blocks. Each copy"
         " has four parts, in this order: take a free block, copy, update the table entry, release"
         " the old block. In another order, the old block could be allocated again while it is"
         " still being read.",
         focus="blockmap",
+        figure=tables_before_and_after(dict.fromkeys(_names(), shared), after),
+        diagram="copy-on-write",
     )
     yield L.predict(
         f"They go on until each has {WISH} tokens, into a third and a fourth block. How many"

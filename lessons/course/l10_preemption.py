@@ -184,6 +184,7 @@ def _time_and_not_text(
         " bad moments among many good ones, but a user notices the bad ones. vLLM's metrics for"
         " this: `vllm:inter_token_latency_seconds`, a histogram, and `vllm:num_preemptions_total`.",
         focus="timelines",
+        diagram="preemption",
     )
 
 

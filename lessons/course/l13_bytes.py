@@ -30,7 +30,7 @@ INT8 = {"kv_cache_dtype": "int8"}
 
 
 @lesson(
-    13, "bytes", "Bytes are time: weights and keys in fewer bits", minutes=13, pages=35,
+    13, "bytes", "Bytes are time: weights and keys in fewer bits", minutes=13, pages=36,
     needs=("preemption",),
 )  # fmt: skip
 def run(L: Teacher) -> Script:
@@ -180,6 +180,11 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
     )
     worst = max(map(abs, map(float.__sub__, weights, dequantize_block(block))))
     L.check(f"the worst of the {len(weights)} is {worst:.4f} off", worst <= step * 0.500001)
+    yield L.say(
+        f"So a block has {q4_1.block_bytes} bytes: 2 of scale, 2 of minimum, and 16 with two quants"
+        " each. All its weights are read from these, and nothing else is stored.",
+        diagram="quantized-block",
+    )
     yield L.predict(
         f"Why a scale for each block? The weights of the whole matrix reach from"
         f" {matrix.min():.3f} to {matrix.max():.3f}. If all shared one scale, how many times"
@@ -371,15 +376,9 @@ def _one_scale_for_each_token(L: Teacher) -> Script:
 def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
     return L.engine(
         name,
-        **{
-            "num_blocks": 32,
-            "block_size": SIZE,
-            "max_num_seqs": 3,
-            "max_num_batched_tokens": 64,
-            "enable_prefix_caching": False,
-            **options,
-        },
-    )
+        **{"num_blocks": 32, "block_size": SIZE, "max_num_seqs": 3, "max_num_batched_tokens": 64,
+           "enable_prefix_caching": False, **options},
+    )  # fmt: skip
 
 
 def _ask(engine: LessonEngine) -> None:

@@ -161,7 +161,8 @@ def _roll_back(L: Teacher, engine: LessonEngine, computed: int, accepted: int) -
     yield L.say(
         "Drafts need slots, so a table may get a block for them, and gives it back if nothing in it"
         " is final. Blocks get a hash only up to the last final token. So no other request can ever"
-        " find a rejected draft in the prefix cache."
+        " find a rejected draft in the prefix cache.",
+        diagram="speculation",
     )
 
 
@@ -218,8 +219,7 @@ def _the_same_tokens(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> S
 
 
 def _a_draft_model(L: Teacher) -> Script:
-    own = {"method": "draft_model", "model": "", "num_speculative_tokens": GUESSES}
-    own["model"] = L.shown.loaded.name
+    own = {"method": "draft_model", "model": L.shown.loaded.name, "num_speculative_tokens": GUESSES}
     engine = _engine(L, "a model that drafts for itself", speculative_config=own)
     _ask(engine, temperature=1.3, seed=7)
     yield L.say(

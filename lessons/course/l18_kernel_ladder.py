@@ -30,7 +30,7 @@ BATCH = 512
 
 
 @lesson(
-    18, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=32,
+    18, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=33,
     needs=("paged-attention", "batching"), watches_kernels=True, track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
@@ -206,6 +206,7 @@ def _roofline(L: Teacher, engine: LessonEngine) -> Say:
                 for sign, at in intensities.items()
             ],
         ),
+        diagram="roofline",
     )
 
 
@@ -302,6 +303,20 @@ def _more_programs(
         looks["split"].keys_read == looks["grouped"].keys_read,
     )
     L.check("the merged result is correct", looks["split"].right)
+    yield L.say(
+        "A part returns three things: its largest score, its sum of weights and its weighted mean"
+        " of values. Its weights are relative to its own largest score. So the merge first"
+        " scales each sum to the largest score of all, and then takes the mean of the means,"
+        " **weighted by these sums**.",
+        figure=(
+            "context   [ part 0 ][ part 1 ][ part 2 ]",
+            "              │         │         │",
+            "             max,  sum,  mean of each",
+            "              └─────────┼─────────┘",
+            "          merge: scale, then average",
+        ),
+        diagram="split-and-merge",
+    )
     measured = measured_kernels()
     if measured is not None:
         yield L.say(

@@ -1,4 +1,4 @@
-"""Bits and blocks of real weights, as text drawings for lesson 14."""
+"""Bits and blocks of real weights, as text drawings for lesson 13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drafts and their price, as text drawings for lesson 13."""
+"""Drafts and their price, as text drawings for lesson 14."""
 
 import re
 from collections.abc import Mapping

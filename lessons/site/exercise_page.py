@@ -11,6 +11,7 @@ from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.holes import find_holes
 from minivllm.lessons.course.library import find_lesson
+from minivllm.lessons.site.diagrams import OF_EXERCISES, to_image
 from minivllm.lessons.site.lesson_page import link_to
 from minivllm.lessons.site.markdown import boxed, to_markdown
 
@@ -37,6 +38,7 @@ def exercise_page(exercise: Exercise) -> str:
     else:
         parts = [
             _begin(exercise),
+            *_diagram(exercise),
             body.strip() + "\n",
             _holes(exercise),
             _check(exercise),
@@ -69,6 +71,11 @@ minivllm exercise start {exercise.name}
 This makes a folder with `{exercise.student_file}`, this text and a few tests. \
 The text below calls it "this folder".
 """
+
+
+def _diagram(exercise: Exercise) -> list[str]:
+    name = OF_EXERCISES.get(exercise.name)
+    return [to_image(name)] if name else []
 
 
 def _begin_hunt(exercise: Exercise) -> str:

@@ -12,6 +12,7 @@ from minivllm.errors import LessonError
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.course.course import COURSE
 from minivllm.lessons.course.library import find_lesson
+from minivllm.lessons.site.diagrams import to_image
 from minivllm.lessons.site.markdown import attribute, boxed, to_markdown
 from minivllm.lessons.site.picks import PICKS
 from minivllm.lessons.site.pictures import draw, picture_words
@@ -149,6 +150,8 @@ class _Writer:
 
 
 def _figure(page: Page) -> list[str]:
+    if page.diagram:
+        return [to_image(page.diagram)]
     return ["\n".join(["```text", *page.figure, "```", ""])] if page.figure else []
 
 

@@ -56,7 +56,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "naive-serving": Picks(
             "Three ways to waste memory when each request reserves it for the longest answer.",
-            (3, 8, 9, 13, 15),
+            (3, 8, 9, 16, 18),
             "kv-cache",
             (
                 (
@@ -134,7 +134,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "prefix-sharing": Picks(
             "How the engine finds a prefix that it has seen before; a freed block stays cached.",
-            (3, 6, 10, 14, 20),
+            (3, 6, 10, 15, 21),
             "prefix-cache",
             (
                 ("minivllm/core/block_math.py#hash_block_tokens", "the hash of a block"),
@@ -233,7 +233,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "bytes": Picks(
             "The same weights in fewer bytes, more blocks in the same memory, and what it changes.",
-            (8, 22, 24, 26, 32),
+            (8, 23, 25, 27, 33),
             "kv-cache",
             (
                 (

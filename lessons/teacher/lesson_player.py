@@ -80,6 +80,11 @@ class LessonPlayer:
         return self.teacher.shown
 
     @property
+    def engines(self) -> dict[str, LessonEngine]:
+        """All engines that the lesson has built so far, by name; of equal names, the last."""
+        return {engine.name: engine for engine in self._stages}
+
+    @property
     def at_newest(self) -> bool:
         return self._at == len(self._pages) - 1
 
@@ -150,7 +155,7 @@ class LessonPlayer:
             self._question = chunk
             self._add_page(text=chunk.question, choices=chunk.choices, unit=chunk.unit, asks=True)
         else:
-            self._add_page(text=chunk.text, figure=chunk.figure)
+            self._add_page(text=chunk.text, figure=chunk.figure, diagram=chunk.diagram)
 
     def _resolve(self, given: Answer | None) -> None:
         truth = self._question.find_out()

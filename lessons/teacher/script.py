@@ -57,6 +57,8 @@ class Say:
     text: str
     figure: tuple[str, ...] = ()
     """Rows of a drawing below the text."""
+    diagram: str = ""
+    """Name of the picture that the site shows in place of `figure`: docs/assets/diagrams."""
 
     def __post_init__(self) -> None:
         _checked(self.text)
@@ -261,10 +263,16 @@ class Teacher:
                 None if target is None else to_sequence(target if "." in target else f"{target}.0")
             )
 
-    def say(self, text: str, focus: PanelName | None = None, figure: tuple[str, ...] = ()) -> Say:
+    def say(
+        self,
+        text: str,
+        focus: PanelName | None = None,
+        figure: tuple[str, ...] = (),
+        diagram: str = "",
+    ) -> Say:
         """A chunk of at most 60 words; `**this**` is emphasized, `` `this` `` is a name."""
         self.focus(focus)
-        return Say(text=text, figure=figure)
+        return Say(text=text, figure=figure, diagram=diagram)
 
     def predict(
         self,
