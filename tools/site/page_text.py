@@ -20,6 +20,16 @@ _CODE = re.compile(r"(`+.*?`+)", re.DOTALL)
 _SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
 
 
+def with_region(page: str, name: str, content: str) -> str:
+    """Replace what is between the two marks of a region in a page written by hand."""
+    begin, end = f"<!-- made from the code: {name} -->\n", f"<!-- end of {name} -->"
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise ValueError(f"The page has no region {name}: it needs the lines {begin}and {end}.")
+    return f"{before}{begin}{content}{end}{after}"
+
+
 def prose(text: str) -> str:
     """Escape a paragraph as one line of Markdown, which can be a table cell."""
     pieces = _CODE.split(" ".join(text.split()))
@@ -53,7 +63,7 @@ def sentence(text: str) -> str:
 
 
 def source_link(target: str, text: str | None = None) -> str:
-    """A link from a page in docs/reference to a module, or to `package.module:Name.name`."""
+    """A link from a page in docs/inside or docs/use to a module, or to `package.module:Name.name`."""
     module, _, name = target.partition(":")
     path = _path_of(module)
     shown = code(text or name or module)
