@@ -25,12 +25,11 @@ import events_reference
 import metrics_reference
 import quoted_events
 import ways
-from page_text import with_region
 
+from minivllm.lessons.site.markdown import with_region
 from minivllm.tui.keys.commands import key_tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-
 
 
 def dashboard_page() -> str:

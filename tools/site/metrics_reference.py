@@ -8,10 +8,11 @@ text describes them.
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from page_text import ROOT, code, prose, sentence, source_link, table, with_region
+from page_text import ROOT, code, prose, sentence, source_link, table
 from prometheus_client.metrics_core import Metric
 
 from minivllm.events.types import LogHeader
+from minivllm.lessons.site.markdown import with_region
 from minivllm.server.metrics.histograms import token_buckets
 from minivllm.server.metrics.http_totals import HttpTotals
 from minivllm.server.metrics.router import EngineMetrics

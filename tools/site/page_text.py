@@ -20,16 +20,6 @@ _CODE = re.compile(r"(`+.*?`+)", re.DOTALL)
 _SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
 
 
-def with_region(page: str, name: str, content: str) -> str:
-    """Replace what is between the two marks of a region in a page written by hand."""
-    begin, end = f"<!-- made from the code: {name} -->\n", f"<!-- end of {name} -->"
-    before, found, rest = page.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not (found and closed):
-        raise ValueError(f"The page has no region {name}: it needs the lines {begin}and {end}.")
-    return f"{before}{begin}{content}{end}{after}"
-
-
 def prose(text: str) -> str:
     """Escape a paragraph as one line of Markdown, which can be a table cell."""
     pieces = _CODE.split(" ".join(text.split()))

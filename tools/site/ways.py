@@ -8,7 +8,9 @@ order.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from page_text import ROOT, with_region
+from page_text import ROOT
+
+from minivllm.lessons.site.markdown import with_region
 
 PAGE = ROOT / "docs/inside/architecture.md"
 WIDTH, BOX_WIDTH, BOX_HEIGHT, PITCH, TOP = 890, 168, 36, 50, 34

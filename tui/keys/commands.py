@@ -228,7 +228,9 @@ def key_tables() -> str:
     parts = []
     commands = (*COMMANDS, *LESSON_COMMANDS)
     for group in dict.fromkeys(command.group for command in commands):
-        parts.append(f"\n### {group}\n\n| Keys | Command | What it does | Id |\n|---|---|---|---|\n")
+        parts.append(
+            f"\n### {group}\n\n| Keys | Command | What it does | Id |\n|---|---|---|---|\n"
+        )
         for command in commands:
             if command.group == group:
                 first, *others = command.keys.split(",")

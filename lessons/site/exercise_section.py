@@ -1,28 +1,30 @@
-"""The page of an exercise: its topic, the functions to write, what the check compares, two hints.
+"""The section of an exercise on its topic's page.
 
-A page never shows the solution or a link to it: of each function to write, the page has only the
+It has the text, the functions to write, what the check compares, and two hints. The title and the
+first command are visible; a click opens the rest.
+
+A section never shows the solution or a link to it: of each function to write, it has only the
 signature and the docstring. The third hint is only in `minivllm exercise hint`.
 """
 
+import re
 from textwrap import dedent
 
-from minivllm.lessons.checker.bugs.rules import RULES
 from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.holes import find_holes
-from minivllm.lessons.course.library import find_lesson
-from minivllm.lessons.site.lesson_page import link_to
 from minivllm.lessons.site.markdown import boxed, to_markdown
 
 SHOWN_HINTS = ("A question", "Where to look")
 """Titles of the first two hints. The third hint is too close to the solution for the page."""
-
-
 FIRST_CHECK = "red at first; shows the smallest failing case"
 
 
-def page_name(exercise: Exercise) -> str:
-    return f"{exercise.name}.md"
+_HEADING = re.compile(r"^#+ (.*)$")
+
+
+def anchor(exercise: Exercise) -> str:
+    return f"exercise-{exercise.name}"
 
 
 def engine_file(exercise: Exercise) -> str:
@@ -30,64 +32,52 @@ def engine_file(exercise: Exercise) -> str:
     return f"{path}.py" if path.startswith("kernels/") else f"minivllm/{path}.py"
 
 
-def exercise_page(exercise: Exercise) -> str:
-    title, _, body = exercise.readme.partition("\n")
+def exercise_section(exercise: Exercise) -> str:
+    text = exercise.readme.partition("\n")[2].strip() + "\n"
     if exercise.is_hunt:
-        parts = [_begin_hunt(exercise), body.strip() + "\n", _rules(), _hints(exercise)]
+        parts, inside = [text, _hints(exercise)], "The recording, the check and two hints"
     else:
-        parts = [
-            _begin(exercise),
-            body.strip() + "\n",
-            _holes(exercise),
-            _check(exercise),
-            _hints(exercise),
-        ]
+        parts = [text, _holes(exercise), _check(exercise), _hints(exercise)]
+        inside = "What to write, what the check compares, and two hints"
+    body = _without_headings("\n".join([*parts, _run(exercise)]))
     return "\n".join(
         [
-            f'---\ndescription: "An exercise of minivllm: {exercise.title}"\n---\n',
-            f"{title}\n",
-            *parts,
-            _run(exercise),
+            f"### {exercise.title} {{ #{anchor(exercise)} }}\n",
+            _begin(exercise),
+            boxed("example", inside, body, folded=True),
         ]
     )
 
 
 def _begin(exercise: Exercise) -> str:
     use = ", and the engine runs with your code" if exercise.runs_in_engine else ""
+    task = f"You write a part of `{engine_file(exercise)}`{use}."
+    makes = f"`{exercise.student_file}`, this text and a few tests"
+    tested = "test_cli_exercise.py begins and checks exercises"
+    if exercise.is_hunt:
+        task = "You find a fault in a recording: the first step that breaks one of [the rules]"
+        task += "(index.md#the-rules)."
+        makes = "the recording and a file for your answer"
+        tested = "test_find_the_bug.py begins and checks such exercises"
     return f"""\
-Level: {exercise.level}. About {exercise.minutes} minutes, after lesson \
-{link_to(find_lesson(str(exercise.lesson)), "../tutorial/")}. \
-You write a part of
-`{engine_file(exercise)}`{use}.
+Level: {exercise.level}. About {exercise.minutes} minutes. {task}
 
-<!-- not run: makes a folder in the reader's home; \
-tests/exercises/test_cli_exercise.py begins and checks exercises -->
+<!-- not run: makes a folder in the reader's home; tests/exercises/{tested} -->
 ```sh
 minivllm exercise start {exercise.name}
 ```
 
-This makes a folder with `{exercise.student_file}`, this text and a few tests. \
-The text below calls it "this folder".
+This makes a folder with {makes}. The text below calls it "this folder".
 """
 
 
-def _begin_hunt(exercise: Exercise) -> str:
-    return f"""\
-About {exercise.minutes} minutes, after lesson \
-{link_to(find_lesson(str(exercise.lesson)), "../tutorial/")}. \
-You find a fault in a recording.
-
-<!-- not run: makes a folder in the reader's home; \
-tests/exercises/test_find_the_bug.py begins and checks such exercises -->
-```sh
-minivllm exercise start {exercise.name}
-```
-"""
-
-
-def _rules() -> str:
-    rows = "".join(f"| `{name}` | {rule} |\n" for name, rule in RULES.items())
-    return f"## The rules\n\n| rule | what it says |\n|---|---|\n{rows}"
+def _without_headings(text: str) -> str:
+    """Make each heading a bold line: the box has one heading, the exercise's title."""
+    lines, in_code = [], False
+    for line in text.splitlines():
+        in_code ^= line.startswith("```")
+        lines.append(line if in_code else _HEADING.sub(r"**\1**", line))
+    return "\n".join(lines)
 
 
 def _holes(exercise: Exercise) -> str:
@@ -177,6 +167,4 @@ tests/exercises/test_cli_exercise.py begins and checks exercises -->
 minivllm exercise check {exercise.name}     # {check}
 {in_engine if shows_engine else ""}minivllm exercise next
 ```
-
-[All exercises](index.md)
 """
