@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from pathspec.gitignore import GitIgnoreSpec
 from mkdocs.utils.yaml import get_yaml_loader, yaml_load
+from pathspec.gitignore import GitIgnoreSpec
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
