@@ -3,6 +3,7 @@
     markdown          escapes lesson text for Markdown
     picks             per lesson: the pages to draw, links into the source
     pictures          draws a page of a lesson as the dashboard would
+    plays             recordings of a lesson's engines, for the player
     lesson_page       one lesson: text, folded answers, pictures
     exercise_section  one exercise, folded
     topic_page        lesson, summary (docs/summaries) and exercises as one page

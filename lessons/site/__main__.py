@@ -14,15 +14,18 @@ from minivllm.lessons.site.teacher_pages import misconceptions_page, teach_index
 from minivllm.lessons.site.topic_page import topic_page
 from minivllm.lessons.teacher.script import Lesson
 
-LEARN, TEACH, PICTURES = "learn", "teach", "assets/lessons"
+LEARN, TEACH = "learn", "teach"
+PICTURES, RECORDINGS = "assets/lessons", "assets/recordings/lessons"
 BY_HAND = ("glossary.md", "reading-list.md", "what-articles-say.md")
 """Pages in docs/learn that are not generated."""
 
 
 def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
     page = topic_page(lesson)
-    return {f"{LEARN}/{page.name}": page.text} | {
-        f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()
+    return {
+        f"{LEARN}/{page.name}": page.text,
+        **{f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()},
+        **{f"{RECORDINGS}/{file}": text for file, text in page.recordings.items()},
     }
 
 
@@ -77,7 +80,7 @@ def _write(folder: Path, chosen: list[Lesson], *, all_of_it: bool) -> None:
 
 def _all_files(folder: Path) -> set[Path]:
     pages = {path for path in (folder / LEARN).glob("*.md") if path.name not in BY_HAND}
-    return pages | set((folder / PICTURES).glob("*.svg"))
+    return pages | {*(folder / PICTURES).glob("*.svg"), *(folder / RECORDINGS).glob("*.jsonl")}
 
 
 if __name__ == "__main__":

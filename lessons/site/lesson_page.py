@@ -12,6 +12,7 @@ from minivllm.errors import LessonError
 from minivllm.lessons.site.markdown import attribute, boxed, to_markdown
 from minivllm.lessons.site.picks import PICKS
 from minivllm.lessons.site.pictures import draw, picture_words
+from minivllm.lessons.site.plays import Plays
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.script import Answer, Lesson, Predict
@@ -26,6 +27,7 @@ Draw = Callable[[Page, str], str]
 class PlayedLesson(NamedTuple):
     text: str
     pictures: dict[str, str]
+    recordings: dict[str, str]
 
 
 def played_lesson(lesson: Lesson, *, draw: Draw = draw) -> PlayedLesson:
@@ -39,13 +41,14 @@ def played_lesson(lesson: Lesson, *, draw: Draw = draw) -> PlayedLesson:
         writer.write()
     finally:
         player.close()
-    return PlayedLesson("\n".join(writer.parts), writer.pictures)
+    return PlayedLesson("\n".join(writer.parts), writer.pictures, writer.plays.recordings())
 
 
 class _Writer:
     def __init__(self, lesson: Lesson, player: LessonPlayer, draw: Draw) -> None:
         self.parts: list[str] = []
         self.pictures: dict[str, str] = {}
+        self.plays = Plays(lesson)
         self._lesson = lesson
         self._player = player
         self._draw = draw
@@ -125,10 +128,10 @@ class _Writer:
         words = picture_words(page)
         shown = f"{PICTURES}/{file}"
         # Link the picture to itself, so that it can be enlarged on a phone.
-        return [
-            f"[![{attribute(words.alt)}]({shown}){{ loading=lazy }}]({shown})\n",
-            f"{attribute(words.caption)}\n{{ .caption }}\n",
-        ]
+        still = f"[![{attribute(words.alt)}]({shown}){{ loading=lazy }}]({shown})\n"
+        player = self.plays.embed(page, self._player.engine, still)
+        caption = words.caption if player is None else f"{words.moment}. Step through it."
+        return [player or still, f"{attribute(caption)}\n{{ .caption }}\n"]
 
     def _file(self, number: int) -> str:
         return f"{self._lesson.number:02}-{self._lesson.name}-{number:02}.svg"

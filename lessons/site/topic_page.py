@@ -26,6 +26,7 @@ class TopicPage(NamedTuple):
     name: str
     text: str
     pictures: dict[str, str]
+    recordings: dict[str, str]
 
 
 def page_name(lesson: Lesson) -> str:
@@ -49,7 +50,8 @@ def topic_page(lesson: Lesson, *, draw: Draw = draw) -> TopicPage:
     """Play the lesson and write the page of its topic."""
     played = played_lesson(lesson, draw=draw)
     parts = [_top(lesson), played.text, _summary(lesson), _exercises(lesson), _bottom(lesson)]
-    return TopicPage(page_name(lesson), "\n".join(filter(None, parts)), played.pictures)
+    text = "\n".join(filter(None, parts))
+    return TopicPage(page_name(lesson), text, played.pictures, played.recordings)
 
 
 def _has_summary(lesson: Lesson) -> bool:

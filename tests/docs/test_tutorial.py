@@ -29,6 +29,7 @@ from minivllm.lessons.site.topic_page import TEXTS, page_name, topic_page
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+RECORDINGS = DOCS / "assets/recordings/lessons"
 MADE_BY = "made by: python -m minivllm.lessons.site docs"
 DRAWN = ("naive-serving", "copy-on-write")
 """Lessons whose pictures are redrawn: together they show every kind of panel."""
@@ -52,6 +53,8 @@ def test_the_page_of_a_topic_says_what_lesson_summary_and_exercises_say_today(le
     page = topic_page(lesson, draw=draw if drawn_again else (lambda page, title: ""))
     assert (DOCS / "learn" / page.name).read_text(encoding="utf-8") == page.text, MADE_BY
     assert 2 <= len(page.pictures) <= 5
+    for file, recording in page.recordings.items():
+        assert (RECORDINGS / file).read_text(encoding="utf-8") == recording, MADE_BY
     assert stale_pictures(page.pictures if drawn_again else {}) == [], MADE_BY
 
 
@@ -91,6 +94,11 @@ def test_the_whole_misconceptions_page_is_that_of_today():
 def test_no_page_or_picture_remains_of_a_removed_lesson_or_exercise():
     pages = {path.name for path in (DOCS / "learn").iterdir()}
     assert pages == {page_name(one) for one in lessons()} | {"index.md", *BY_HAND}
+    played = re.findall(
+        r'data-recording="lessons/([^"]+)"',
+        "".join(path.read_text(encoding="utf-8") for path in (DOCS / "learn").iterdir()),
+    )
+    assert {path.stem for path in RECORDINGS.iterdir()} == set(played)
     picked = {
         f"{one.number:02}-{one.name}-{page:02}.svg"
         for one in lessons()
