@@ -26,6 +26,7 @@ export class Slots {
       this.rows.push(h("div", { class: "p-slot" }));
       this.body.append(this.rows.at(-1));
     }
+    this.body.classList.toggle("p-roomy", slots.length <= 8); // so that nothing jumps
     slots.forEach((slot, at) => this.drawSlot(this.rows[at], moment, slot, bySlot.get(slot),
       newTokens, chosen));
   }
@@ -47,7 +48,7 @@ export class Slots {
       share?.num_accepted, moment.letter(seqId)].join(" ");
     redraw(row, key, () => [
       this.head(moment, seqId, sequence, share),
-      h("div", { class: "p-text" }, textOf(moment, sequence, share, newTokens.get(seqId) ?? 0)),
+      h("div", { class: "p-said" }, textOf(moment, sequence, share, newTokens.get(seqId) ?? 0)),
     ]);
   }
 

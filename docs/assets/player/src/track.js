@@ -128,11 +128,11 @@ export class Track {
     return this.owners.get(event) ?? event.seq_id ?? null;
   }
 
-  // The events of the current step so far.
-  eventsOfStep(at) {
+  // The events before `at` of the current step and of the `earlier` steps before it.
+  eventsOfSteps(at, earlier = 0) {
     let start = at;
-    const step = this.events[at - 1]?.step;
-    while (start > 0 && this.events[start - 1].step === step) start -= 1;
+    const first = (this.events[at - 1]?.step ?? 0) - earlier;
+    while (start > 0 && this.events[start - 1].step >= first) start -= 1;
     return this.events.slice(start, at);
   }
 }
