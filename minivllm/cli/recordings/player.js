@@ -797,6 +797,7 @@ class Track {
     this.copies = [];
     this.owners = new Map(); // event of a block -> the sequence that it is about, at that time
     this.spacing = Math.max(SPACING, Math.ceil(events.length / MOST_COPIES));
+    this.impossible = "";
     this.at = 0;
     this.moment = new Moment(header, state);
     let last = "";
@@ -805,7 +806,8 @@ class Track {
       try {
         this.moment.apply(event);
       } catch {
-        throw new UnplayableEvent(number, event);
+        this.stopAt(number, event, state);
+        break;
       }
       this.at = number + 1;
       if (event.ev === "block.hashed" || event.ev === "block.evicted") {
@@ -822,6 +824,14 @@ class Track {
       this.ends.at(-1).used = 1 - fold.freeQueue.length / fold.blocks.length;
     }
     if (!this.ends.length) this.ends.push({ at: 0, step: 0, t: header.mono, used: 0 });
+  }
+
+  stopAt(number, event, state) {
+    this.impossible = `event ${event.seq}, ${event.ev}, is impossible after the events before it`;
+    this.events = this.events.slice(0, number);
+    this.moment = new Moment(this.header, state);
+    this.at = 0;
+    this.seek(number);
   }
   seek(count) {
     count = Math.min(Math.max(count, 0), this.events.length);
@@ -853,14 +863,6 @@ class Track {
     const first = (this.events[at - 1]?.step ?? 0) - earlier;
     while (start > 0 && this.events[start - 1].step >= first) start -= 1;
     return this.events.slice(start, at);
-  }
-}
-
-class UnplayableEvent extends Error {
-  constructor(number, event) {
-    super(`event ${event.seq}, ${event.ev}, cannot be applied`);
-    this.number = number;
-    this.event = event;
   }
 }
 const MOST_BYTES = 64 * 2 ** 20;
@@ -908,18 +910,16 @@ function parseRecording(text, name = "The file") {
   }
   return { header, state, events, unknown, note, name };
 }
-function trackOf(text, name) {
+function trackOf(text, name = "The file") {
   const whole = Array.isArray(text) ? `${text.map(asLine).join("\n")}\n` : text;
   const recording = parseRecording(whole, name);
-  try {
-    const track = new Track(recording);
-    track.note = recording.note;
-    return track;
-  } catch (error) {
-    if (!(error instanceof UnplayableEvent)) throw error;
-    throw new BadRecording(`${recording.name} cannot be played: ${error.message},`
-      + ` because an earlier event is missing.`);
+  const track = new Track(recording);
+  track.note = recording.note;
+  if (track.impossible) {
+    if (!track.events.length) throw new BadRecording(`${name} cannot be played: ${track.impossible}.`);
+    track.note = `${name} ends here too early: ${track.impossible}.`;
   }
+  return track;
 }
 async function trackOfFile(file) {
   if (file.size > MOST_BYTES) throw new BadRecording(tooLarge(file.name, file.size));
