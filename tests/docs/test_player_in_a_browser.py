@@ -187,7 +187,7 @@ def test_a_chosen_file_plays_in_the_page_and_a_bad_one_gets_a_sentence(page, tmp
         page.locator(".p-error", has_text=said).wait_for()
         assert page.locator(".p-error").count() == 1
         page.get_by_label("Step (→)").click()  # the page stays usable
-    assert step_shown(page) == 4
+    assert step_shown(page) == 3
     choose.set_input_files(cut)
     page.locator(".p-note", has_text="cut off").wait_for()
     assert page.locator(".p-error").count() == 0

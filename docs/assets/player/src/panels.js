@@ -93,6 +93,9 @@ export class Budget extends Panel {
 export class Events extends Panel {
   constructor() {
     super("events");
+    for (const [name, value] of [["tabindex", 0], ["role", "group"], ["aria-label", "Decisions"]]) {
+      this.body.setAttribute(name, value); // it scrolls, and has nothing else to focus
+    }
   }
 
   // The newest decisions; those of the current step are marked.
