@@ -44,13 +44,13 @@ export class Player {
     this.bar = new TimeBar(this.moments, tracks, (place) => { this.pause(); this.moveTo(place); });
     this.live = h("div", { class: "p-unseen", "aria-live": "polite" });
     this.element = h("div", {
-      class: `p-player${tracks.length > 1 ? " p-two" : ""}`, tabindex: 0, role: "group",
+      class: "p-player", tabindex: 0, role: "group",
       "aria-label": `Player of ${tracks.map((track) => track.name).join(" and ")}`,
       onkeydown: (event) => this.pressed(event),
     },
     this.controls(), this.bar.element, this.bar.legend,
     ...tracks.filter((track) => track.note).map((track) => h("div", { class: "p-note" }, track.note)),
-    h("div", { class: "p-views" }, ...this.views.map((view) => view.element)), this.live);
+    h("div", { class: `p-views${tracks.length > 1 ? " p-two" : ""}` }, ...this.views.map((view) => view.element)), this.live);
     element.replaceChildren(this.element);
     element.classList.add("p-started");
     const fits = tracks.length === 1 && tracks[0].header.num_blocks <= MOST_CARDS_AT_ONCE

@@ -7,6 +7,7 @@ import { number, plural, shortName } from "./text.js";
 const MOST_ROWS = 40;
 const MOST_CHIPS = 160;
 const STEPS_OF_DECISIONS = 24;
+const MOST_DECISIONS = 16;
 
 class Panel {
   constructor(name) {
@@ -101,9 +102,11 @@ export class Events extends Panel {
   // The newest decisions; those of the current step are marked.
   draw(moment, track, at) {
     this.title.textContent = "Decisions";
-    redraw(this.body, at, () => {
-      const step = track.events[at - 1]?.step;
-      const rows = decisionsOf(track, track.eventsOfSteps(at, STEPS_OF_DECISIONS)).slice(-MOST_ROWS);
+    const step = track.events[at - 1]?.step;
+    const rows = decisionsOf(track, track.eventsOfSteps(at, STEPS_OF_DECISIONS))
+      .slice(-MOST_DECISIONS);
+    const key = rows.map((row) => `${row.step === step} ${row.step} ${row.owner} ${row.text}`).join();
+    redraw(this.body, key, () => {
       if (!rows.length) return [h("div", { class: "p-faint" }, "none in these steps")];
       return rows.reverse().map((row) => h("div", {
         class: `p-line${row.step === step ? "" : " p-old"}`, style: hueStyle(moment.hueOf(row.owner)),
