@@ -10,8 +10,17 @@ import { Moment } from "../../docs/assets/player/src/track.js";
 import { whySequence } from "../../docs/assets/player/src/why.js";
 import { whyBlock } from "../../docs/assets/player/src/why_blocks.js";
 
+// Python writes the digits of small numbers in another way, so a probability is compared in bits.
+function bitsOf(grammar) {
+  if (!grammar) return null;
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleBE(grammar.refused_probability);
+  return [grammar.position, grammar.num_allowed, grammar.refused_token_id, bytes.toString("hex")];
+}
+
 function canonical(moment) {
   const state = stateOf(moment.fold), { ages, letters } = moment;
+  state.sequences = state.sequences.map(([id, one]) => [id, { ...one, grammar: bitsOf(one.grammar) }]);
   state.token_pieces.sort((a, b) => a[0] - b[0]);
   return JSON.stringify([
     ...Object.values(state),

@@ -35,6 +35,7 @@ def results(tmp_path_factory) -> dict[str, dict]:
         "damaged-line.jsonl": b"".join([*lines[:50], b"{oops}\n", *lines[51:]]),
         "a-number.jsonl": b"".join([*lines[:50], b"7\n", *lines[51:]]),
         "impossible.jsonl": lines[0] + _finish_of_nobody(),
+        "impossible-later.jsonl": b"".join(lines[:50]) + _finish_of_nobody(seq=49),
         "unknown-kind.jsonl": b"".join(lines[:50]) + _of_a_newer_engine(lines[50]),
     }
     for name, content in files.items():
@@ -46,8 +47,8 @@ def _with(header: dict, **fields: object) -> bytes:
     return json.dumps(header | fields).encode() + b"\n"
 
 
-def _finish_of_nobody() -> bytes:
-    event = {"ev": "request.finished", "seq": 0, "step": 1, "t": 0.0}
+def _finish_of_nobody(seq: int = 0) -> bytes:
+    event = {"ev": "request.finished", "seq": seq, "step": 1, "t": 0.0}
     return json.dumps(event | {"seq_id": "nobody.0", "reason": "stop"}).encode() + b"\n"
 
 
@@ -84,6 +85,11 @@ def test_a_file_that_cannot_be_played_gets_one_sentence(name, results):
 def test_a_cut_recording_plays_up_to_the_cut_and_says_so(results):
     assert results["cut.jsonl"]["events"] == 99
     assert "cut off" in results["cut.jsonl"]["note"]
+
+
+def test_a_recording_plays_up_to_an_impossible_event_and_says_so(results):
+    found = results["impossible-later.jsonl"]
+    assert found["events"] == 49 and "event 49, request.finished, is impossible" in found["note"]
 
 
 def test_a_packed_recording_plays_like_the_file_itself(results):

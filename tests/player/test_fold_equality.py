@@ -8,6 +8,7 @@ files with the player's modules and compares.
 import hashlib
 import json
 import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from support.node import find_node, run_node
 from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.reader import LogReader
+from minivllm.events.state import SequenceState
 from minivllm.tui.answers.why_blocks import why_block
 from minivllm.tui.answers.why_sequences import why_sequence
 from minivllm.tui.state.decisions import TOLD_KINDS, sentence_of
@@ -109,7 +111,10 @@ def digest(model: DashboardModel) -> str:
     state, ages, letters = model.fold.state, model.ages, model.letters
     fields = {name: getattr(state, name) for name in state.__struct_fields__}
     fields["requests"] = list(state.requests.items())
-    fields["sequences"] = list(state.sequences.items())
+    fields["sequences"] = [
+        (name, msgspec.structs.replace(sequence, grammar=grammar_of(sequence)))
+        for name, sequence in state.sequences.items()
+    ]
     fields["token_pieces"] = sorted(state.token_pieces.items())
     everything = [
         *fields.values(),
@@ -125,3 +130,11 @@ def digest(model: DashboardModel) -> str:
     ]
     text = _WHOLE.sub(rb"\1", msgspec.json.encode(everything))
     return hashlib.md5(text, usedforsecurity=False).hexdigest()
+
+
+def grammar_of(sequence: SequenceState) -> list | None:
+    """With the bits of the probability: JavaScript writes the digits of small numbers its way."""
+    if sequence.grammar is None:
+        return None
+    position, allowed, refused, probability = msgspec.structs.astuple(sequence.grammar)
+    return [position, allowed, refused, struct.pack(">d", probability).hex()]
