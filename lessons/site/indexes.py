@@ -86,7 +86,7 @@ engine shows the answer. Each claim is checked on the engine.
 There are two ways to take a lesson.
 
 - **On the pages below**, which were made by running the same lessons: the same text, folded \
-answers, and pictures of the moments that matter. You need to install nothing.
+answers, and the lesson's own run, which you can step through. You need to install nothing.
 - **In the terminal**, with the dashboard beside the text. Your guesses are scored, and you can \
 explore every picture.
 

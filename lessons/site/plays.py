@@ -10,6 +10,7 @@ from minivllm.events import types as ev
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.script import Lesson
+from minivllm.lessons.teacher.words import standing_at
 from minivllm.tui.lesson import Page, PanelName
 
 PLAYED: frozenset[PanelName] = frozenset(
@@ -43,10 +44,10 @@ class Plays:
         if engine not in self._engines:
             self._engines.append(engine)
         name = self._name(1 + self._engines.index(engine))
-        chosen = f' data-select="{_selected(page)}"' if page.chosen else ""
+        select = f' data-select="{chosen}"' if (chosen := _chosen(page)) else ""
         return (
             f'<div class="player" markdown data-recording="lessons/{name}"'
-            f' data-step="{happened[-1].step}"{chosen}>\n\n{picture}\n</div>\n'
+            f' data-step="{happened[-1].step}"{select}>\n\n{picture}\n</div>\n'
         )
 
     def recordings(self) -> dict[str, str]:
@@ -79,6 +80,10 @@ def _is_measured(events: list[ev.Event]) -> bool:
     )
 
 
-def _selected(page: Page) -> str:
-    kind, key = page.chosen
-    return f"b{key}" if kind == "block" else key
+def _chosen(page: Page) -> str:
+    """The block or sequence that the lesson selects, or else the only running sequence."""
+    if page.chosen is not None:
+        kind, key = page.chosen
+        return f"b{key}" if kind == "block" else key
+    running = standing_at(page).transport.view.fold.running
+    return running[0] if len(running) == 1 else ""
