@@ -127,6 +127,8 @@ After a lesson, a student can explain what the second column says, and can predi
 _BELIEFS = """\
 ---
 description: Wrong answers that students give, and the sentence that corrects each
+search:
+  exclude: true
 ---
 
 # What students believe
