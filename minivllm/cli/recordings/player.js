@@ -1150,7 +1150,7 @@ const MOST_CARDS = 128;
 
 class Blocks {
   constructor() {
-    this.grid = h("div", { class: "p-blocks", role: "group", "aria-label": "KV cache blocks" });
+    this.grid = h("div", { class: "p-blocks", tabindex: 0, role: "group", "aria-label": "KV cache blocks" });
     this.title = h("div", { class: "p-title" });
     this.toggle = h("button", { class: "p-small", type: "button", "data-do": "words" }, "words");
     this.element = h("section", { class: "p-panel p-panel-blocks" },
@@ -1380,6 +1380,11 @@ class Panel {
     this.body = h("div", { class: `p-${name}` });
     this.element = h("section", { class: `p-panel p-panel-${name}` }, this.title, this.body);
   }
+  letScroll(name) {
+    this.body.tabIndex = 0;
+    this.body.setAttribute("role", "group");
+    this.body.setAttribute("aria-label", name);
+  }
 }
 
 class Waiting extends Panel {
@@ -1410,6 +1415,7 @@ class Waiting extends Panel {
 class FreeQueue extends Panel {
   constructor() {
     super("queue");
+    this.letScroll("Free queue");
   }
 
   draw(moment) {
@@ -1459,9 +1465,7 @@ class Budget extends Panel {
 class Events extends Panel {
   constructor() {
     super("events");
-    for (const [name, value] of [["tabindex", 0], ["role", "group"], ["aria-label", "Decisions"]]) {
-      this.body.setAttribute(name, value); // it scrolls, and has nothing else to focus
-    }
+    this.letScroll("Decisions");
   }
   draw(moment, track, at) {
     this.title.textContent = "Decisions";
