@@ -1076,18 +1076,16 @@ function chartOf(moments, track, side) {
   const placeOf = new Map();
   moments.forEach((moment, place) => {
     const end = moment.ends[side];
-    area += `L${place} ${(100 - 78 * end.used / most).toFixed(1)}`;
+    area += `L${place} ${(100 - 60 * end.used / most).toFixed(1)}`;
     if (!placeOf.has(end.step)) placeOf.set(end.step, place);
   });
   svg.append(svgOf("path", { d: `${area}L${last} 100Z`, class: "p-area" }));
-  const byKind = {};
-  for (const { kind, step } of track.marks) {
-    if (MARKS[kind] && placeOf.has(step)) (byKind[kind] ??= []).push(placeOf.get(step));
-  }
-  for (const [kind, places] of Object.entries(byKind)) {
-    const d = places.map((place) => `M${place} 0V14`).join("");
-    svg.append(svgOf("path", { d, class: `p-tick p-stroke-${MARKS[kind][0]}` }));
-  }
+  Object.entries(MARKS).forEach(([kind, [style]], number) => {
+    const places = track.marks
+      .filter((mark) => mark.kind === kind && placeOf.has(mark.step))
+      .map((mark) => `M${placeOf.get(mark.step)} ${number * 9}V${number * 9 + 9}`);
+    svg.append(svgOf("path", { d: places.join(""), class: `p-tick p-stroke-${style}` }));
+  });
   return svg;
 }
 
@@ -1152,7 +1150,7 @@ const MOST_CARDS = 128;
 
 class Blocks {
   constructor() {
-    this.grid = h("div", { class: "p-blocks", role: "group", "aria-label": "KV cache blocks" });
+    this.grid = h("div", { class: "p-blocks", tabindex: 0, role: "group", "aria-label": "KV cache blocks" });
     this.title = h("div", { class: "p-title" });
     this.toggle = h("button", { class: "p-small", type: "button", "data-do": "words" }, "words");
     this.element = h("section", { class: "p-panel p-panel-blocks" },
@@ -1382,6 +1380,11 @@ class Panel {
     this.body = h("div", { class: `p-${name}` });
     this.element = h("section", { class: `p-panel p-panel-${name}` }, this.title, this.body);
   }
+  letScroll(name) {
+    this.body.tabIndex = 0;
+    this.body.setAttribute("role", "group");
+    this.body.setAttribute("aria-label", name);
+  }
 }
 
 class Waiting extends Panel {
@@ -1412,6 +1415,7 @@ class Waiting extends Panel {
 class FreeQueue extends Panel {
   constructor() {
     super("queue");
+    this.letScroll("Free queue");
   }
 
   draw(moment) {
@@ -1461,9 +1465,7 @@ class Budget extends Panel {
 class Events extends Panel {
   constructor() {
     super("events");
-    for (const [name, value] of [["tabindex", 0], ["role", "group"], ["aria-label", "Decisions"]]) {
-      this.body.setAttribute(name, value); // it scrolls, and has nothing else to focus
-    }
+    this.letScroll("Decisions");
   }
   draw(moment, track, at) {
     this.title.textContent = "Decisions";
@@ -2298,9 +2300,7 @@ function takeFiles(element) {
   const choose = h("input", { type: "file", multiple: true, onchange: () => open(choose.files) });
   const zone = h("label", { class: "p-zone" },
     h("span", {}, "Drop a recording here, or choose a file. It stays on this computer."), choose);
-  const stage = h("div");
   element.after(zone);
-  element.append(stage);
   async function open(files) {
     try {
       if (files.length > 2) throw new BadRecording("Drop one recording, or two to compare them.");

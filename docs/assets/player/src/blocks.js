@@ -14,7 +14,7 @@ const MOST_CARDS = 128;
 
 export class Blocks {
   constructor() {
-    this.grid = h("div", { class: "p-blocks", role: "group", "aria-label": "KV cache blocks" });
+    this.grid = h("div", { class: "p-blocks", tabindex: 0, role: "group", "aria-label": "KV cache blocks" });
     this.title = h("div", { class: "p-title" });
     this.toggle = h("button", { class: "p-small", type: "button", "data-do": "words" }, "words");
     this.element = h("section", { class: "p-panel p-panel-blocks" },

@@ -90,9 +90,7 @@ function takeFiles(element) {
   const choose = h("input", { type: "file", multiple: true, onchange: () => open(choose.files) });
   const zone = h("label", { class: "p-zone" },
     h("span", {}, "Drop a recording here, or choose a file. It stays on this computer."), choose);
-  const stage = h("div");
   element.after(zone);
-  element.append(stage);
   async function open(files) {
     try {
       if (files.length > 2) throw new BadRecording("Drop one recording, or two to compare them.");

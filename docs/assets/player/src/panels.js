@@ -15,6 +15,13 @@ class Panel {
     this.body = h("div", { class: `p-${name}` });
     this.element = h("section", { class: `p-panel p-panel-${name}` }, this.title, this.body);
   }
+
+  // The keyboard can scroll a panel that has nothing else to focus.
+  letScroll(name) {
+    this.body.tabIndex = 0;
+    this.body.setAttribute("role", "group");
+    this.body.setAttribute("aria-label", name);
+  }
 }
 
 export class Waiting extends Panel {
@@ -45,6 +52,7 @@ export class Waiting extends Panel {
 export class FreeQueue extends Panel {
   constructor() {
     super("queue");
+    this.letScroll("Free queue");
   }
 
   draw(moment) {
@@ -94,9 +102,7 @@ export class Budget extends Panel {
 export class Events extends Panel {
   constructor() {
     super("events");
-    for (const [name, value] of [["tabindex", 0], ["role", "group"], ["aria-label", "Decisions"]]) {
-      this.body.setAttribute(name, value); // it scrolls, and has nothing else to focus
-    }
+    this.letScroll("Decisions");
   }
 
   // The newest decisions; those of the current step are marked.

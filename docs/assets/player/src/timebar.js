@@ -3,6 +3,7 @@ import { number } from "./text.js";
 
 // The time bar: a slider over the memory in use, with marks at hits, preemptions and the like.
 
+// Kind -> [style, name], in the order of their rows.
 const MARKS = {
   "block.hit": ["good", "prefix hit"], "block.copied": ["accent", "copy-on-write"],
   "block.evicted": ["warn", "eviction"], "request.preempted": ["bad", "preemption"],
@@ -38,18 +39,17 @@ function chartOf(moments, track, side) {
   const placeOf = new Map();
   moments.forEach((moment, place) => {
     const end = moment.ends[side];
-    area += `L${place} ${(100 - 78 * end.used / most).toFixed(1)}`;
+    area += `L${place} ${(100 - 60 * end.used / most).toFixed(1)}`;
     if (!placeOf.has(end.step)) placeOf.set(end.step, place);
   });
   svg.append(svgOf("path", { d: `${area}L${last} 100Z`, class: "p-area" }));
-  const byKind = {};
-  for (const { kind, step } of track.marks) {
-    if (MARKS[kind] && placeOf.has(step)) (byKind[kind] ??= []).push(placeOf.get(step));
-  }
-  for (const [kind, places] of Object.entries(byKind)) {
-    const d = places.map((place) => `M${place} 0V14`).join("");
-    svg.append(svgOf("path", { d, class: `p-tick p-stroke-${MARKS[kind][0]}` }));
-  }
+  // Each kind has its own row, so that a step can show several.
+  Object.entries(MARKS).forEach(([kind, [style]], number) => {
+    const places = track.marks
+      .filter((mark) => mark.kind === kind && placeOf.has(mark.step))
+      .map((mark) => `M${placeOf.get(mark.step)} ${number * 9}V${number * 9 + 9}`);
+    svg.append(svgOf("path", { d: places.join(""), class: `p-tick p-stroke-${style}` }));
+  });
   return svg;
 }
 
