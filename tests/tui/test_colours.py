@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.filter import Monochrome
 
 from minivllm.cli.dashboard import make_app
-from minivllm.tui.draw.theme import _COLOURS, Palette, themes_for
+from minivllm.tui.draw.theme import COLOURS, Palette, themes_for
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
 
@@ -42,7 +42,7 @@ def contrast(one: int, other: int) -> float:
 def test_every_text_can_be_read_on_its_ground_with_16_colours(theme) -> None:
     palette = Palette.of(theme)
     grounds = [number_of(Color.parse(one)) for one in (theme.background, theme.panel)]
-    for name in _COLOURS:
+    for name in COLOURS:
         number = number_of(palette.style(name).color)
         least = 2 if name == "faint" else 2.5
         assert min(contrast(number, ground) for ground in grounds) > least, name
@@ -75,7 +75,7 @@ def test_text_and_marks_remain_without_colours(theme) -> None:
         return Monochrome().apply([Segment("word", style)], None)[0].style
 
     ground = number_of(grey(Style(bgcolor=theme.background)).bgcolor)
-    for name in _COLOURS:
+    for name in COLOURS:
         least = 2 if name == "faint" else 2.5
         assert contrast(number_of(grey(palette.style(name)).color), ground) > least, name
     for flag, attribute in {"_": "underline", "~": "strike", "*": "bold", "!": "reverse"}.items():

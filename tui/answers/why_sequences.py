@@ -14,6 +14,7 @@ from minivllm.tui.answers.why_drafts import why_drafts
 from minivllm.tui.answers.why_tokens import why_token
 from minivllm.tui.state.decisions import cause_of_preemption, deferral
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.phrases import PHRASES, phrase
 
 _NAMED = 4
 """Maximum number of names in a sentence."""
@@ -30,29 +31,12 @@ def why_sequence(model: DashboardModel, seq_id: str) -> str:
 
 def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: int) -> str:
     """A deferral's reason, to follow the sequence's name in a sentence."""
-    match reason:
-        case "no_blocks":
-            return f"needs {plural(need, 'block')} with {free:,} free"
-        case "token_budget" if free:
-            return f"needs {plural(need, 'token')} at once with {free:,} of the budget left"
-        case "token_budget":
-            return "found no budget left"
-        case "max_num_seqs":
-            return (
-                f"needs {plural(need, 'batch slot')} with {free:,} of {model.max_num_seqs:,} free"
-            )
-        case "preempted_this_step":
-            return (
-                "was not considered in a step that preempted a sequence"
-                f" ({plural(need, 'block')} needed, {free:,} free)"
-            )
-        case "no_contiguous_run":
-            return deferral(reason, need, free)
-        case "batch_delay":
-            return f"waits for a full batch: {free} of {need} sequences have arrived"
-        case "grammar_not_compiled":
-            return "waits for its grammar, which is not compiled yet"
-    return f"waits: {deferral(reason, need, free)}"
+    key = f"waits.{reason}"
+    if reason == "token_budget" and free:
+        key += ".free"
+    if key not in PHRASES:  # of a newer version
+        return f"waits: {deferral(reason, need, free)}"
+    return phrase(key, need=need, free=free, limit=model.max_num_seqs)
 
 
 def list_names(seq_ids: Iterable[str]) -> str:
@@ -249,14 +233,7 @@ def _ended(model: DashboardModel, seq_id: str) -> str:
             " pruned beam, or ended long ago."
         )
     when = f"in step {done.step:,} with {plural(done.num_tokens, 'token')}, including its prompt"
-    match done.reason:
-        case "stop":
-            return (
-                f"{name} finished {when}: the model sampled an end token, or its text"
-                " reached a stop string."
-            )
-        case "length":
-            return f"{name} ended {when}, at its token limit."
-        case "abort":
-            return f"{name} was aborted {when}."
-    return f"{name} ended {when}, for a reason that this version does not know."
+    key = f"end.{done.reason}"
+    if key not in PHRASES:
+        return f"{name} ended {when}, for a reason that this version does not know."
+    return f"{name} {phrase(key, when=when)}."

@@ -95,7 +95,7 @@ def plain(theme: Theme) -> Theme:
 
 # Style name -> (colour in the dark theme, colour in the light theme). Colour-blind readers can
 # distinguish the first eight hues; the letters distinguish all.
-_COLOURS = {
+COLOURS = {
     "text": ("#d5dce8", "#1d2430"),
     "muted": ("#8b9bb0", "#5a6678"),
     "faint": ("#55637a", "#98a3b3"),
@@ -154,7 +154,7 @@ class Palette:
     def _colour(self, name: str) -> Color:
         if self._sixteen:
             return _standard(_SIXTEEN[name][self._column])
-        return Color.parse(_COLOURS[name][self._column])
+        return Color.parse(COLOURS[name][self._column])
 
     def _chip(self) -> Color:
         if self._sixteen:

@@ -12,6 +12,7 @@ import msgspec
 from minivllm.events import types as ev
 from minivllm.text import clean, id_ranges, plural, short_name, visible
 from minivllm.tui.draw.lines import Span
+from minivllm.tui.state.phrases import PHRASES, EventWords, event_words, phrase
 
 LOG_LENGTH = 64
 """Sentences kept: more than the tallest screen shows. Every keyframe contains them all."""
@@ -99,39 +100,19 @@ def style_of(event: ev.Event) -> str:
 def cause_of_preemption(need: int, free: int) -> str:
     """Why a victim was preempted, to follow the name of the sequence that needed its blocks."""
     if need == 0:
-        return "failed before it wrote a shared block"
-    if need <= free:
-        return "needed a batch slot"
-    return f"needed {plural(need, 'block')} with {free:,} free"
+        return phrase("cause.failed")
+    return phrase("cause.slot" if need <= free else "cause.blocks", need=need, free=free)
 
 
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
     """Why a sequence was not admitted. The unit of `need` and `free` depends on the reason."""
-    match reason:
-        case "no_blocks":
-            return f"needs {plural(need, 'block')}, {free} free"
-        case "token_budget":
-            return "token budget used"
-        case "max_num_seqs":
-            # A request with several sequences needs a slot for each.
-            if free:
-                return f"needs {plural(need, 'slot')}, {free} free"
-            return (
-                "all slots taken"
-                if max_num_seqs is None
-                else f"all {plural(max_num_seqs, 'slot')} taken"
-            )
-        case "preempted_this_step":
-            return "preemption this step"
-        case "grammar_not_compiled":
-            return "grammar not compiled yet"
-        case "no_contiguous_run":
-            return f"needs {plural(need, 'contiguous block')}, longest run {free}"
-        case "static_batch":
-            return f"the previous batch has {plural(need, 'sequence')} left"
-        case "batch_delay":
-            return f"batch not full: {free} of {need} have arrived"
-    return clean(str(reason))
+    key = f"defer.{reason}"
+    if reason == "max_num_seqs":
+        # A request with several sequences needs a slot for each.
+        key += ".free" if free else "" if max_num_seqs is None else ".limit"
+    if key not in PHRASES:  # of a newer version
+        return clean(str(reason))
+    return phrase(key, need=need, free=free, limit=max_num_seqs or 0)
 
 
 def sampling_words(sampling: ev.RequestSampling) -> str:
@@ -145,19 +126,13 @@ def sampling_words(sampling: ev.RequestSampling) -> str:
 
 
 def miss(why: ev.MissReason) -> str:
-    return {
-        "caching_off": "prefix caching is off",
-        "prompt_shorter_than_a_block": "prompt shorter than a block",
-        "never_seen": "never seen",
-        "evicted": "it was evicted",
-        "prompt_logprobs": "prompt log-probabilities were requested",
-    }.get(why, clean(str(why)))
+    key = f"miss.{why}"
+    return phrase(key) if key in PHRASES else clean(str(why))
 
 
-def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, str, str]:
-    verb = "enters" if isinstance(event, ev.RequestAdmitted) else "resumes in"
-    cached = f", {event.num_cached_tokens} tokens cached" if event.num_cached_tokens else ""
-    return f"{verb} slot {event.slot}", cached, "good"
+def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> EventWords:
+    key = event.__struct_config__.tag + (".cached" if event.num_cached_tokens else "")
+    return event_words(key, slot=event.slot, cached=event.num_cached_tokens)
 
 
 def _traced(event: ev.KernelTraced) -> tuple[str, str, str]:
@@ -177,67 +152,47 @@ _END_A_WAIT = (
     ev.RequestAborted,
 )
 
-# Event -> (verb, rest of the sentence, style). Block ids go between the two parts.
+# Event -> its words in the table. Block ids go between verb and rest.
 _SENTENCES = {
-    ev.RequestArrived: lambda e: (
-        "arrives",
-        f", {plural(len(e.prompt_token_ids), 'prompt token')}",
-        "text",
-    ),
+    ev.RequestArrived: lambda e: event_words("request.arrived", tokens=len(e.prompt_token_ids)),
     ev.RequestAdmitted: _admitted,
     ev.RequestResumed: _admitted,
-    ev.RequestDeferred: lambda e: ("waits", f": {deferral(e.reason, e.need, e.free)}", "warn"),
-    ev.RequestPreempted: lambda e: (
-        "is preempted",
-        f": {short_name(e.victim_of)} {cause_of_preemption(e.need, e.free)}",
-        "bad",
+    ev.RequestDeferred: lambda e: event_words(
+        "request.deferred", reason=deferral(e.reason, e.need, e.free)
     ),
-    ev.RequestForked: lambda e: (
-        f"is forked from {short_name(e.parent)}",
-        ", blocks shared",
-        "good",
+    ev.RequestPreempted: lambda e: event_words(
+        "request.preempted",
+        victim_of=short_name(e.victim_of),
+        reason=cause_of_preemption(e.need, e.free),
     ),
-    ev.BeamPruned: lambda e: (
-        ("is pruned", ": others are better", "warn")
-        if e.stop_reason is None
-        else ("is complete", ": one of the best texts so far", "good")
+    ev.RequestForked: lambda e: event_words("request.forked", parent=short_name(e.parent)),
+    ev.BeamPruned: lambda e: event_words(
+        "request.beam_pruned" + ("" if e.stop_reason is None else ".complete")
     ),
-    ev.BeamsFound: lambda e: ("ends its search", f": {plural(len(e.texts), 'text')} found", "good"),
-    ev.RequestFinished: lambda e: (
-        "finishes",
-        " at its token limit" if e.reason == "length" else " by itself",
-        "good",
+    ev.BeamsFound: lambda e: event_words("request.beams_found", texts=len(e.texts)),
+    ev.RequestFinished: lambda e: event_words(
+        "request.finished" + (".length" if e.reason == "length" else "")
     ),
-    ev.RequestAborted: lambda e: ("fails" if e.error else "is aborted", "", "bad"),
-    ev.BlockAllocated: lambda e: ("takes", "", "text"),
-    ev.BlockHashed: lambda e: ("fills", ", now cached", "muted"),
-    ev.BlockHit: lambda e: ("reuses", ", already computed", "good"),
-    ev.BlockCopied: lambda e: (f"copies shared block {e.src} to {e.dst}", "", "accent"),
-    ev.BlockMissed: lambda e: (f"misses its block {e.logical}", f": {miss(e.why)}", "muted"),
-    ev.BlockReleased: lambda e: ("releases", "", "muted"),
-    ev.BlockFreed: lambda e: (
-        "freed",
-        ", still cached" if e.position == "tail" else ", empty",
-        "muted",
+    ev.RequestAborted: lambda e: event_words("request.aborted" + (".error" if e.error else "")),
+    ev.BlockAllocated: lambda e: event_words("block.allocated"),
+    ev.BlockHashed: lambda e: event_words("block.hashed"),
+    ev.BlockHit: lambda e: event_words("block.hit"),
+    ev.BlockCopied: lambda e: event_words("block.copied", src=e.src, dst=e.dst),
+    ev.BlockMissed: lambda e: event_words("block.missed", logical=e.logical, reason=miss(e.why)),
+    ev.BlockReleased: lambda e: event_words("block.released"),
+    ev.BlockFreed: lambda e: event_words("block.freed" + (".tail" if e.position == "tail" else "")),
+    ev.BlockEvicted: lambda e: event_words("block.evicted"),
+    ev.DraftVerified: lambda e: event_words(
+        "draft.verified" + (".some" if e.num_accepted else ""), kept=e.num_accepted
     ),
-    ev.BlockEvicted: lambda e: ("loses", ", evicted", "warn"),
-    ev.DraftVerified: lambda e: (
-        f"keeps {plural(e.num_accepted, 'draft')}" if e.num_accepted else "keeps no draft",
-        "",
-        "good" if e.num_accepted else "warn",
-    ),
-    ev.OptionChanged: lambda e: (
-        f"{clean(str(e.name))} is now {e.value}",
-        f", it was {e.old}",
-        "accent",
+    ev.OptionChanged: lambda e: event_words(
+        "engine.option_changed", name=clean(str(e.name)), value=e.value, old=e.old
     ),
     ev.KernelTraced: _traced,
-    ev.InvariantViolated: lambda e: (
-        f"INVARIANT {clean(e.name)} violated",
-        f": {clean(e.detail)}",
-        "bad",
+    ev.InvariantViolated: lambda e: event_words(
+        "invariant.violated", name=clean(e.name), detail=clean(e.detail)
     ),
-    ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
+    ev.Gap: lambda e: event_words("log.gap", lost=e.lost),
 }
 TOLD_KINDS = frozenset(_SENTENCES)
 """Kinds that have a sentence. Call `add` only for these."""

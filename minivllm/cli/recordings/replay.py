@@ -1,11 +1,11 @@
-"""`minivllm replay`: plays recordings in the dashboard, one after another."""
+"""`minivllm replay`: plays recordings in the dashboard, or writes a web page that plays them."""
 
 import argparse
 from pathlib import Path
 
 from minivllm.cli.dashboard import NEXT, add_dashboard_options, add_race_option, make_app, run_app
-from minivllm.cli.terminal import require_terminal
-from minivllm.errors import EventLogError
+from minivllm.cli.terminal import note, require_terminal
+from minivllm.errors import ConfigError, EventLogError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,11 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step", type=int, metavar="N", help="start at the end of this step, paused"
     )
+    parser.add_argument(
+        "--web",
+        metavar="FILE",
+        help="write a web page that plays the recording, to open from disk or to send",
+    )
     add_race_option(parser)
     add_dashboard_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.web is not None:
+        return _write_page(args)
     number, unreadable = 0, ""
     bad: dict[int, EventLogError] = {}
     while True:
@@ -42,6 +49,20 @@ def run(args: argparse.Namespace) -> int:
                 raise
             unreadable = f" {error}"
         number = (number + 1) % len(args.logs)
+
+
+def _write_page(args: argparse.Namespace) -> int:
+    from minivllm.cli.recordings.web import write_page
+
+    if len(args.logs) > 1:
+        raise ConfigError("--web takes one recording; add --with LOG for a second beside it.")
+    paths = [*args.logs, *([] if args.other is None else [args.other])]
+    page = Path(args.web)
+    if page.exists() and any(Path(path).exists() and page.samefile(path) for path in paths):
+        raise ConfigError(f"--web would overwrite the recording {page}: give it another name.")
+    size = write_page(page, paths, args.step)
+    note(f"{page}: {size / 1000:,.0f} kB. Open it in a browser: {page.resolve().as_uri()}")
+    return 0
 
 
 def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:

@@ -7,6 +7,7 @@ from minivllm.tui.draw.lines import Line, Row, flow, line, text_of
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.phrases import phrase
 from minivllm.tui.widgets.frame.panel import Panel
 
 
@@ -70,10 +71,10 @@ def why_waiting(model: DashboardModel, position: int) -> str:
     fold = model.fold
     sequence = fold.sequences[fold.waiting[position]]
     if position > model.considered():
-        return f"behind {short_name(fold.waiting[position - 1])}"
+        return phrase("queue.behind", name=short_name(fold.waiting[position - 1]))
     if sequence.deferred is None:
-        return "new"
+        return phrase("queue.new")
     reason, need, _ = sequence.deferred
     if reason == "max_num_seqs" and len(fold.running) + need <= model.max_num_seqs:
-        return "a slot is free now: next step"
+        return phrase("queue.slot")
     return deferral(*sequence.deferred, model.max_num_seqs)

@@ -1,0 +1,137 @@
+import { h, hueStyle, redraw } from "./dom.js";
+import { number } from "./text.js";
+import { contentsOf, word } from "./words.js";
+
+// The block map: one card per block, with its owner's letter and colour and how full it is.
+// A cell is drawn again only if what it shows has changed.
+
+const SIGNS = { hit: "●", copied_from: "→", copied_to: "←", evicted: "×" };
+const SIGN_WORDS = {
+  hit: "found in the prefix cache", copied_from: "copied from", copied_to: "copied to",
+  evicted: "evicted",
+};
+const MOST_CARDS = 128;
+
+export class Blocks {
+  constructor() {
+    this.grid = h("div", { class: "p-blocks", role: "group", "aria-label": "KV cache blocks" });
+    this.title = h("div", { class: "p-title" });
+    this.toggle = h("button", { class: "p-small", type: "button", "data-do": "words" }, "words");
+    this.element = h("section", { class: "p-panel p-panel-blocks" },
+      h("div", { class: "p-row" }, this.title, this.toggle), this.grid);
+    this.cells = [];
+    this.withWords = false;
+  }
+
+  draw(moment, chosenBlock, chosenSequence) {
+    const { fold } = moment, count = fold.blocks.length;
+    const used = count - fold.freeQueue.length;
+    this.title.textContent = `KV blocks  ${number(used)} of ${number(count)} in use`;
+    this.toggle.hidden = count > MOST_CARDS;
+    this.toggle.setAttribute("aria-pressed", String(this.withWords));
+    this.grid.classList.toggle("p-cards", this.withWords);
+    this.grid.classList.toggle("p-tiny", count > 512);
+    while (this.cells.length < count) {
+      const id = this.cells.length;
+      const cell = h("button", { class: "p-block", type: "button", tabindex: -1, "data-block": id });
+      this.cells.push(cell);
+      this.grid.append(cell);
+    }
+    const holders = this.holdersOf(fold);
+    for (let id = 0; id < count; id++) {
+      this.drawCell(this.cells[id], moment, id, holders.get(id) ?? [], chosenBlock, chosenSequence);
+    }
+  }
+
+  holdersOf(fold) {
+    const holders = new Map();
+    for (const [seqId, sequence] of fold.sequences) {
+      sequence.block_table.forEach((id, entry) => {
+        const known = holders.get(id);
+        if (known) known.push([seqId, entry]);
+        else holders.set(id, [[seqId, entry]]);
+      });
+    }
+    return holders;
+  }
+
+  drawCell(cell, moment, id, owners, chosenBlock, chosenSequence) {
+    const look = lookOf(moment, id, owners);
+    const entry = owners.find(([seqId]) => seqId === chosenSequence)?.[1];
+    const key = [look.state, look.letter, look.hue, look.fill, look.sign, look.signAge,
+      look.isTouched, look.count, entry ?? "", id === chosenBlock, this.withWords && look.stamp,
+    ].join();
+    redraw(cell, key, () => {
+      cell.className = `p-block p-${look.state}${look.isTouched ? " p-touched" : ""}`
+        + `${id === chosenBlock || entry !== undefined ? " p-chosen" : ""}`
+        + `${chosenSequence && entry === undefined ? " p-dim" : ""}`;
+      cell.style.cssText = `${look.style};--fill:${look.fill}`;
+      cell.setAttribute("aria-label", look.label);
+      const sign = look.sign
+        ? h("b", { class: `p-sign p-sign-${look.sign} p-age${look.signAge}` }, SIGNS[look.sign]) : null;
+      return [
+        h("span", { class: "p-id" }, String(id)),
+        h("span", { class: "p-mark" }, entry !== undefined ? `#${entry}` : look.mark),
+        sign,
+        this.withWords ? h("span", { class: "p-words" }, ...wordsIn(moment, id, owners)) : null,
+      ].filter(Boolean);
+    });
+  }
+}
+
+function lookOf(moment, id, owners) {
+  const { fold, header, ages } = moment, block = fold.blocks[id], size = header.block_size;
+  const beat = ages.beat(id);
+  const look = {
+    state: "free", letter: "", hue: null, fill: 0, mark: "", style: "", count: block.ref_cnt,
+    sign: beat?.kind ?? "", signAge: beat?.age ?? "", isTouched: ages.changed.has(id), stamp: "",
+    label: `block ${id}, empty`,
+  };
+  if (owners.length) {
+    const computed = Math.max(...owners.map(([seqId, entry]) =>
+      fold.sequences.get(seqId).num_computed_tokens - entry * size));
+    const written = Math.min(Math.max(computed, 0), size);
+    const [seqId] = owners[0];
+    look.state = owners.length > 1 ? "shared" : "held";
+    look.letter = owners.map(([one]) => moment.letter(one)).join("");
+    look.hue = owners.map(([one]) => moment.hueOf(one)).join();
+    look.fill = written / size;
+    look.mark = owners.length > 1 ? String(block.ref_cnt) : moment.letter(seqId);
+    look.style = hueStyle(moment.hueOf(seqId));
+    if (owners.length > 1) look.style += `;--stripes:${stripes(moment, owners)}`;
+    look.stamp = `${written} ${owners[0]} ${look.isTouched && fold.step}`;
+    look.label = `block ${id}, ${owners.length > 1 ? `shared by ${owners.length}` : `held by ${seqId}`},`
+      + ` ${written} of ${size} tokens`;
+  } else if (block.hash !== null) {
+    const owner = ages.lastOwner(id), letter = moment.letter(owner);
+    look.state = "cached";
+    look.letter = look.mark = letter ?? "·";
+    look.hue = moment.letters.hue(letter);
+    look.fill = 1;
+    look.style = hueStyle(look.hue);
+    look.stamp = block.hash;
+    look.label = `block ${id}, free, still cached`;
+  }
+  if (look.sign) look.label += `, ${SIGN_WORDS[look.sign]}`;
+  return look;
+}
+
+// Up to four owners as stripes of their colours.
+function stripes(moment, owners) {
+  const hues = [...new Set(owners.map(([one]) => moment.hueOf(one)))].slice(0, 4);
+  const colour = (hue) => (hue === null ? "var(--cached)" : `var(--hue${hue})`);
+  const width = 100 / hues.length;
+  const stops = hues.map((hue, at) =>
+    `${colour(hue)} ${(at * width).toFixed(0)}% ${((at + 1) * width).toFixed(0)}%`);
+  return `linear-gradient(90deg,${stops.join(",")})`;
+}
+
+export function wordsIn(moment, id, owners) {
+  const held = contentsOf(moment, id, owners);
+  const spans = held.ids.map((tokenId, at) => h("span", {
+    class: `${at < held.numPrompt ? "p-in" : "p-out"}${held.isNew(at) ? " p-new" : ""}`,
+  }, word(moment.fold, tokenId)));
+  const missing = owners.length ? moment.header.block_size - held.ids.length : 0;
+  if (missing > 0) spans.push(h("span", { class: "p-faint" }, " ╴".repeat(missing)));
+  return spans;
+}

@@ -1,0 +1,113 @@
+import { h, hueStyle, letterOf, redraw } from "./dom.js";
+import { decisionsOf, whyWaiting } from "./sentences.js";
+import { number, plural, shortName } from "./text.js";
+
+// The smaller panels: waiting requests, free queue, token budget, events of the step.
+
+const MOST_ROWS = 40;
+const MOST_CHIPS = 160;
+
+class Panel {
+  constructor(name) {
+    this.title = h("div", { class: "p-title" });
+    this.body = h("div", { class: `p-${name}` });
+    this.element = h("section", { class: `p-panel p-panel-${name}` }, this.title, this.body);
+  }
+}
+
+export class Waiting extends Panel {
+  constructor() {
+    super("waiting");
+  }
+
+  draw(moment, chosen) {
+    const { waiting, sequences } = moment.fold;
+    this.title.textContent = `Waiting  ${waiting.length}`;
+    const rows = waiting.slice(0, MOST_ROWS).map((id, at) => [id, whyWaiting(moment, at)]);
+    redraw(this.body, JSON.stringify([rows, chosen]), () => {
+      if (!rows.length) return [h("div", { class: "p-faint" }, "none waiting")];
+      return rows.map(([id, why], at) => {
+        const { num_preemptions: count } = sequences.get(id);
+        return h("button", {
+          class: `p-line${id === chosen ? " p-chosen" : ""}`, type: "button", "data-sequence": id,
+          style: hueStyle(moment.hueOf(id)),
+        },
+        letterOf(moment, id), h("span", { class: "p-name" }, shortName(id)),
+        count ? h("span", { class: "p-warn" }, `↺${count}`) : null,
+        h("span", { class: at ? "p-muted" : "" }, why));
+      });
+    });
+  }
+}
+
+export class FreeQueue extends Panel {
+  constructor() {
+    super("queue");
+  }
+
+  draw(moment) {
+    const { freeQueue, blocks } = moment.fold;
+    const cached = freeQueue.reduce((sum, id) => sum + (blocks[id].hash !== null), 0);
+    this.title.textContent = `Free queue  ${number(freeQueue.length)}`
+      + (cached ? `, ${number(cached)} still cached` : "");
+    const shown = freeQueue.slice(0, MOST_CHIPS);
+    const key = shown.map((id) => (blocks[id].hash === null ? id : `${id}c`)).join();
+    redraw(this.body, key, () => [
+      h("span", { class: "p-muted" }, freeQueue.length ? "next →" : "empty"),
+      ...shown.map((id) => h("button", {
+        class: `p-chip${blocks[id].hash === null ? "" : " p-cached"}`, type: "button", tabindex: -1,
+        "data-block": id, style: hueStyle(moment.hueOf(moment.ages.lastOwner(id))),
+      }, String(id))),
+      ...(freeQueue.length > shown.length
+        ? [h("span", { class: "p-muted" }, `and ${number(freeQueue.length - shown.length)} more`)] : []),
+    ]);
+  }
+}
+
+export class Budget extends Panel {
+  constructor() {
+    super("budget");
+  }
+
+  draw(moment) {
+    const { scheduled, budget } = moment.fold;
+    const sum = (kind) => scheduled.reduce(
+      (total, share) => total + (kind && share.kind !== kind ? 0 : share.num_tokens), 0);
+    const used = sum(null);
+    this.title.textContent = budget
+      ? `Token budget  ${number(used)} of ${number(budget)}: ${number(sum("decode"))} decode,`
+        + ` ${number(sum("prefill"))} prefill`
+      : "Token budget  no step yet";
+    const key = scheduled.map((share) => `${share.seq_id} ${share.num_tokens} ${share.kind}`).join();
+    redraw(this.body, `${budget} ${key}`, () => scheduled.map((share) => h("button", {
+      class: `p-share p-${share.kind}`, type: "button", tabindex: -1,
+      "data-sequence": share.seq_id,
+      style: `${hueStyle(moment.hueOf(share.seq_id))};`
+        + `width:${(100 * share.num_tokens / Math.max(budget, used, 1)).toFixed(2)}%`,
+      "aria-label": `${shortName(share.seq_id)}: ${plural(share.num_tokens, `${share.kind} token`)}`,
+    }, share.num_tokens > 1 ? String(share.num_tokens) : "")));
+  }
+}
+
+export class Events extends Panel {
+  constructor() {
+    super("events");
+  }
+
+  draw(moment, track, events) {
+    const last = events.at(-1);
+    this.title.textContent = `Decisions in step ${number(moment.fold.step)}`;
+    redraw(this.body, last ? `${last.seq} ${events.length}` : "none", () => {
+      const rows = decisionsOf(track, events);
+      const shown = rows.slice(-MOST_ROWS);
+      if (!shown.length) return [h("div", { class: "p-faint" }, "every sequence continues as before")];
+      return shown.map((row) => h("div", {
+        class: "p-line", style: hueStyle(moment.hueOf(row.owner)),
+        "data-sequence": row.owner, "data-block": row.blocks.at(-1),
+      },
+      row.owner ? letterOf(moment, row.owner) : null,
+      row.owner ? h("span", { class: "p-name" }, shortName(row.owner)) : null,
+      h("span", { class: `p-${row.style}` }, row.text, h("span", { class: "p-muted" }, row.after))));
+    });
+  }
+}

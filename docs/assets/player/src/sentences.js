@@ -1,0 +1,113 @@
+import { EVENT_WORDS, PHRASES } from "./labels.js";
+import { clean, idRanges, number, plural, shortName } from "./text.js";
+
+// Events and reasons in words, from the dashboard's table (labels.js).
+
+export function fillIn(template, facts) {
+  return template.replace(/\{(\w+)(?::([^}]+))?\}/g, (_, name, noun) => {
+    const fact = facts[name];
+    if (typeof fact !== "number") return fact;
+    return noun ? plural(fact, noun) : number(fact);
+  });
+}
+
+export function phrase(key, facts = {}) {
+  return fillIn(PHRASES[key], facts);
+}
+
+// Why a sequence was not admitted, for a list.
+export function deferral(reason, need, free, limit = null) {
+  let key = `defer.${reason}`;
+  if (reason === "max_num_seqs") key += free ? ".free" : limit === null ? "" : ".limit";
+  return PHRASES[key] ? phrase(key, { need, free, limit: limit ?? 0 }) : clean(String(reason));
+}
+
+// The same after a name in a sentence.
+export function reasonToWait(moment, [reason, need, free]) {
+  const key = `waits.${reason}${reason === "token_budget" && free ? ".free" : ""}`;
+  if (!PHRASES[key]) return `waits: ${deferral(reason, need, free)}`;
+  return phrase(key, { need, free, limit: moment.fold.maxNumSeqs });
+}
+
+export function causeOfPreemption(need, free) {
+  if (need === 0) return phrase("cause.failed");
+  return phrase(need <= free ? "cause.slot" : "cause.blocks", { need, free });
+}
+
+export function whyWaiting(moment, position) {
+  const { fold } = moment, sequence = fold.sequences.get(fold.waiting[position]);
+  if (position > moment.considered()) {
+    return phrase("queue.behind", { name: shortName(fold.waiting[position - 1]) });
+  }
+  if (!sequence.deferred) return phrase("queue.new");
+  const [reason, need] = sequence.deferred;
+  if (reason === "max_num_seqs" && fold.running.length + need <= fold.maxNumSeqs) {
+    return phrase("queue.slot");
+  }
+  return deferral(...sequence.deferred, fold.maxNumSeqs);
+}
+
+function miss(why) {
+  return PHRASES[`miss.${why}`] ?? clean(String(why));
+}
+
+// Kind -> form of the sentence and its facts, where they are not the event's own fields.
+const FACTS = {
+  "request.arrived": (e) => ["", { tokens: e.prompt_token_ids.length }],
+  "request.admitted": entered,
+  "request.resumed": entered,
+  "request.deferred": (e) => ["", { reason: deferral(e.reason, e.need, e.free) }],
+  "request.preempted": (e) => ["", {
+    victim_of: shortName(e.victim_of), reason: causeOfPreemption(e.need, e.free),
+  }],
+  "request.forked": (e) => ["", { parent: shortName(e.parent) }],
+  "request.beam_pruned": (e) => [(e.stop_reason ?? null) === null ? "" : ".complete", {}],
+  "request.beams_found": (e) => ["", { texts: e.texts.length }],
+  "request.finished": (e) => [e.reason === "length" ? ".length" : "", {}],
+  "request.aborted": (e) => [e.error ? ".error" : "", {}],
+  "block.missed": (e) => ["", { logical: e.logical, reason: miss(e.why) }],
+  "block.freed": (e) => [e.position === "tail" ? ".tail" : "", {}],
+  "draft.verified": (e) => [e.num_accepted ? ".some" : "", { kept: e.num_accepted }],
+  "engine.option_changed": (e) => ["", { ...e, name: clean(String(e.name)) }],
+  "invariant.violated": (e) => ["", { name: clean(e.name), detail: clean(e.detail) }],
+};
+
+function entered(e) {
+  return [e.num_cached_tokens ? ".cached" : "", { slot: e.slot, cached: e.num_cached_tokens }];
+}
+
+// The words of an event: {verb, after, style}; null for a kind without a sentence.
+export function wordsOf(event) {
+  const [form, facts] = FACTS[event.ev]?.(event) ?? ["", event];
+  const words = EVENT_WORDS[event.ev + form];
+  if (!words) return null;
+  return { verb: fillIn(words[0], facts), after: fillIn(words[1], facts), style: words[2] };
+}
+
+// One event in words, as in the dashboard's list of events.
+export function sentenceOf(event) {
+  const words = wordsOf(event);
+  if (!words) return null;
+  const name = event.seq_id ? `${shortName(event.seq_id)} ` : "";
+  const block = event.block_id === undefined ? "" : ` block ${event.block_id}`;
+  return `${name}${words.verb}${block}${words.after}`;
+}
+
+// The decisions of a step: blocks with the same cause and owner share a sentence.
+export function decisionsOf(track, events) {
+  const rows = [], byKey = new Map();
+  for (const event of events) {
+    const words = wordsOf(event);
+    if (!words) continue;
+    const owner = track.ownerOf(event);
+    const key = `${event.ev} ${owner} ${words.verb} ${words.after}`;
+    let row = event.block_id === undefined ? undefined : byKey.get(key);
+    if (!row) {
+      rows.push((row = { ...words, kind: event.ev, owner, blocks: [], seq: event.seq }));
+      byKey.set(key, row);
+    }
+    if (event.block_id !== undefined) row.blocks.push(event.block_id);
+  }
+  for (const row of rows) row.text = `${row.verb} ${idRanges(row.blocks)}`.trim();
+  return rows;
+}

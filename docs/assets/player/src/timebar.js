@@ -1,0 +1,69 @@
+import { h } from "./dom.js";
+import { number } from "./text.js";
+
+// The time bar: a slider over the memory in use, with marks at hits, preemptions and the like.
+
+const MARKS = {
+  "block.hit": ["good", "prefix hit"], "block.copied": ["accent", "copy-on-write"],
+  "block.evicted": ["warn", "eviction"], "request.preempted": ["bad", "preemption"],
+};
+const SVG = "http://www.w3.org/2000/svg";
+
+export class TimeBar {
+  // moments: for each place of the slider, the number of events of each track
+  constructor(moments, tracks, onseek) {
+    this.slider = h("input", {
+      type: "range", min: 0, max: moments.length - 1, value: 0, class: "p-slider",
+      "aria-label": "Step", oninput: () => onseek(Number(this.slider.value)),
+    });
+    this.chart = h("div", { class: "p-chart", "aria-hidden": "true" });
+    this.element = h("div", { class: "p-timebar" }, this.chart, this.slider);
+    tracks.forEach((track, side) => this.chart.append(chartOf(moments, track, side)));
+    this.legend = legendOf(tracks);
+  }
+
+  show(place, words) {
+    this.slider.value = place;
+    this.slider.setAttribute("aria-valuetext", words);
+    const last = Math.max(Number(this.slider.max), 1);
+    this.element.style.setProperty("--now", `${100 * place / last}%`);
+  }
+}
+
+function chartOf(moments, track, side) {
+  const last = Math.max(moments.length - 1, 1);
+  const svg = svgOf("svg", { viewBox: `0 0 ${last} 100`, preserveAspectRatio: "none" });
+  let area = "M0 100";
+  const placeOf = new Map();
+  moments.forEach((moment, place) => {
+    const end = moment.ends[side];
+    area += `L${place} ${(100 - 78 * end.used).toFixed(1)}`;
+    if (!placeOf.has(end.step)) placeOf.set(end.step, place);
+  });
+  svg.append(svgOf("path", { d: `${area}L${last} 100Z`, class: "p-area" }));
+  const byKind = {};
+  for (const { kind, step } of track.marks) {
+    if (MARKS[kind] && placeOf.has(step)) (byKind[kind] ??= []).push(placeOf.get(step));
+  }
+  for (const [kind, places] of Object.entries(byKind)) {
+    const d = places.map((place) => `M${place} 0V14`).join("");
+    svg.append(svgOf("path", { d, class: `p-tick p-stroke-${MARKS[kind][0]}` }));
+  }
+  return svg;
+}
+
+function svgOf(tag, attributes) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+function legendOf(tracks) {
+  const items = Object.entries(MARKS).map(([kind, [style, name]]) => {
+    const steps = tracks.reduce(
+      (sum, track) => sum + track.marks.filter((mark) => mark.kind === kind).length, 0);
+    return steps ? h("span", { class: `p-${style}` }, `▎${name} in ${number(steps)}`) : null;
+  });
+  return h("div", { class: "p-legend" },
+    h("span", { class: "p-muted" }, "▁▃▅ memory in use"), ...items.filter(Boolean));
+}

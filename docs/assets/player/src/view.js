@@ -1,0 +1,123 @@
+import { Blocks, wordsIn } from "./blocks.js";
+import { h, redraw } from "./dom.js";
+import { Budget, Events, FreeQueue, Waiting } from "./panels.js";
+import { Slots } from "./slots.js";
+import { number, plural, shortName } from "./text.js";
+import { whySequence } from "./why.js";
+import { whyBlock } from "./why_blocks.js";
+
+// `View`: all panels of one recording. It draws any moment and knows no time of its own.
+
+export class View {
+  constructor(track) {
+    this.track = track;
+    this.chosen = null; // {kind: "block" | "sequence", id}
+    this.at = 0;
+    this.slots = new Slots();
+    this.blocks = new Blocks();
+    this.waiting = new Waiting();
+    this.queue = new FreeQueue();
+    this.budget = new Budget();
+    this.events = new Events();
+    this.caption = h("div", { class: "p-caption" });
+    this.why = h("div", { class: "p-why" });
+    this.element = h("div", { class: "p-view" }, this.caption, h("div", { class: "p-columns" },
+      h("div", { class: "p-column" }, this.slots.element, this.waiting.element, this.events.element),
+      h("div", { class: "p-column" }, this.blocks.element, this.budget.element, this.queue.element)),
+    this.why);
+    this.element.addEventListener("click", (event) => this.clicked(event));
+    this.element.addEventListener("pointerover", (event) => this.hovered(event));
+    this.element.addEventListener("pointerleave", () => this.explain(this.chosen));
+  }
+
+  draw(at) {
+    this.at = at;
+    const moment = (this.moment = this.track.seek(at));
+    const events = this.track.eventsOfStep(at);
+    const newTokens = new Map();
+    for (const event of events) {
+      if (event.ev === "token.sampled") {
+        newTokens.set(event.seq_id, (newTokens.get(event.seq_id) ?? 0) + 1);
+      }
+    }
+    const block = this.chosen?.kind === "block" ? this.chosen.id : null;
+    const sequence = this.chosen?.kind === "sequence" ? this.chosen.id : null;
+    this.slots.draw(moment, newTokens, sequence);
+    this.blocks.draw(moment, block, sequence);
+    this.waiting.draw(moment, sequence);
+    this.queue.draw(moment);
+    this.budget.draw(moment);
+    this.events.draw(moment, this.track, events);
+    this.caption.textContent = this.captionText();
+    this.explain(this.chosen);
+  }
+
+  captionText() {
+    const { header, name } = this.track;
+    const policy = header.config?.batching && header.config.batching !== "continuous"
+      ? `, ${header.config.batching} batching` : "";
+    return `${name}: model ${header.model}, ${plural(header.num_blocks, "block")} of`
+      + ` ${plural(header.block_size, "token")}${policy}`;
+  }
+
+  select(target) {
+    const same = target && this.chosen?.kind === target.kind && this.chosen.id === target.id;
+    this.chosen = same ? null : target;
+    this.draw(this.at);
+  }
+
+  // Selects the next running or waiting sequence.
+  selectNext(by) {
+    const ids = [...this.moment.fold.running, ...this.moment.fold.waiting];
+    if (!ids.length) return;
+    const at = this.chosen?.kind === "sequence" ? ids.indexOf(this.chosen.id) : by > 0 ? -1 : 0;
+    this.select({ kind: "sequence", id: ids[(at + by + ids.length) % ids.length] });
+  }
+
+  clicked(event) {
+    if (event.target.closest("[data-do=words]")) {
+      this.blocks.withWords = !this.blocks.withWords;
+      this.draw(this.at);
+      return;
+    }
+    const target = targetOf(event.target);
+    if (target) this.select(target);
+  }
+
+  hovered(event) {
+    if (event.pointerType === "touch") return;
+    this.explain(targetOf(event.target) ?? this.chosen);
+  }
+
+  explain(target) {
+    const key = `${this.at} ${target?.kind} ${target?.id}`;
+    redraw(this.why, key, () => {
+      const past = this.track.events.slice(0, this.at);
+      if (target?.kind === "block") {
+        const words = wordsIn(this.moment, target.id, this.moment.owners(target.id));
+        return [h("b", {}, "Why? "), whyBlock(this.moment, past, target.id),
+          words.length ? h("div", { class: "p-words" }, ...words) : null].filter(Boolean);
+      }
+      const asked = target?.id ?? this.moment.fold.waiting[0];
+      if (asked !== undefined) return [h("b", {}, "Why? "), whySequence(this.moment, past, asked)];
+      return [this.summary()];
+    });
+  }
+
+  // The state in one sentence, also for screen readers.
+  summary() {
+    const { fold } = this.moment, free = fold.freeQueue.length, count = fold.blocks.length;
+    const running = fold.running.map(shortName).slice(0, 8).join(", ");
+    return `Step ${number(fold.step)}: ${plural(fold.running.length, "sequence")} running`
+      + `${running ? ` (${running})` : ""}, ${number(fold.waiting.length)} waiting,`
+      + ` ${number(count - free)} of ${plural(count, "block")} in use.`;
+  }
+}
+
+function targetOf(element) {
+  const found = element.closest("[data-block],[data-sequence]");
+  if (!found) return null;
+  const { block, sequence } = found.dataset;
+  return block !== undefined ? { kind: "block", id: Number(block) }
+    : { kind: "sequence", id: sequence };
+}

@@ -1,0 +1,108 @@
+"""`write_page`: one HTML file with a player and the recordings that it plays.
+
+The file asks no other host for anything, so it can be opened from disk, mailed or put in an issue.
+`player.js` is the site's player; `tools/site/bundle_player.py` writes it.
+"""
+
+import base64
+import gzip
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from minivllm.errors import EventLogError
+from minivllm.events.recording.recording import Recording
+from minivllm.events.recording.whole_file import write_whole
+
+MOST_BYTES = 64 << 20
+"""The page's own limit for a recording (`load.js`)."""
+MOST_BLOCKS = 1 << 16
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}: a minivllm recording</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ margin: 0 auto; padding: 12px; max-width: 1400px; font-family: system-ui, sans-serif;
+  background: light-dark(#fbfbf8, #0b0e14) }}
+</style>
+</head>
+<body>
+<div class="player" data-recording="{names}"{options}>
+<noscript>The player of this recording needs JavaScript: switch it on, or play the file with
+<code>minivllm replay</code>.</noscript>
+</div>
+<script>
+{recordings}
+{player}
+</script>
+</body>
+</html>
+"""
+
+
+def write_page(output: str | Path, paths: Sequence[str | Path], step: int | None = None) -> int:
+    """Write a page that plays one recording, or two side by side. Return its size in bytes.
+
+    step: where to begin; None for the first step
+    Raises `EventLogError` if a recording cannot be played, and `OSError` for `output`.
+    """
+    names = _names(paths)
+    recordings = "\n".join(
+        script_of(name, _checked(path)) for name, path in zip(names, paths, strict=True)
+    )
+    page = _PAGE.format(
+        title=html.escape(" and ".join(names)),
+        names=html.escape(",".join(names)),
+        options="" if step is None else f' data-step="{step}"',
+        recordings=recordings,
+        player=player_script(),
+    )
+    write_whole(output, page)
+    return len(page.encode())
+
+
+def script_of(name: str, recording: bytes) -> str:
+    """A script that gives the page's player a recording: gzip in base64."""
+    packed = base64.b64encode(gzip.compress(recording, mtime=0)).decode()
+    return f"(window.minivllmRecordings??={{}})[{json.dumps(name)}]={json.dumps(packed)};"
+
+
+def player_script() -> str:
+    return (resources.files(__package__) / "player.js").read_text(encoding="utf-8")
+
+
+def _names(paths: Sequence[str | Path]) -> list[str]:
+    """Names for the page, without characters that its list of names uses."""
+    names = [re.sub(r"[^\w.+-]+", "-", Path(path).stem) or "recording" for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{name}-{'AB'[at]}" for at, name in enumerate(names)]
+    return names
+
+
+def _checked(path: str | Path) -> bytes:
+    """The bytes of a recording that the page's player can play."""
+    recording = Recording(path)
+    try:
+        if recording.indexed_bytes > MOST_BYTES:
+            raise EventLogError(
+                f"{path} has {recording.indexed_bytes >> 20} MiB, but a page plays at most"
+                f" {MOST_BYTES >> 20}: play it with `minivllm replay {path}`."
+            )
+        if recording.header.num_blocks > MOST_BLOCKS:
+            raise EventLogError(
+                f"{path} has {recording.header.num_blocks:,} blocks, but a page shows at most"
+                f" {MOST_BLOCKS:,}: play it with `minivllm replay {path}`."
+            )
+        if not len(recording):
+            raise EventLogError(f"{path} has no events: record a run that has a step.")
+        return Path(path).read_bytes()[: recording.indexed_bytes]
+    finally:
+        recording.close()
