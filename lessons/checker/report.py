@@ -53,7 +53,7 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
     failed = result.first_failure
     if failed is not None:
         yield ""
-        yield from _failure(failed)
+        yield from describe_failure(failed)
         yield from _advice(result, failed)
     elif result.passed:
         if result.exercise.runs_in_engine:
@@ -83,7 +83,8 @@ def _end_of_hunt(result: Result) -> Iterator[str]:
         yield f"`minivllm exercise demo {name}` opens the dashboard, `diff` at the step you name."
 
 
-def _failure(failed: BehaviourResult) -> Iterator[str]:
+def describe_failure(failed: BehaviourResult) -> Iterator[str]:
+    """The lines that show a failed behaviour: its case, and where the two sides part."""
     found = failed.counterexample
     yield f"First failure: {failed.behaviour.name}."
     if failed.behaviour.is_trace:

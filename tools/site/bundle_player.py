@@ -40,7 +40,9 @@ def labels() -> str:
         "NOTABLE": dict.fromkeys(kinds, True),
         "COLOURS": COLOURS,
     }
-    lines = ["// Words and colours of the dashboard. `tools/site/bundle_player.py` writes this file.\n"]
+    lines = [
+        "// Words and colours of the dashboard. `tools/site/bundle_player.py` writes this file.\n"
+    ]
     for name, table in tables.items():
         entries = "".join(
             f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)},\n"

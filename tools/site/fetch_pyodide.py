@@ -32,7 +32,14 @@ FILES = (
 """What a browser needs of the npm package."""
 MSGSPEC = "msgspec==0.22.0"
 MSGSPEC_SHA256 = "a66b1766311e42371e509c996c3933b161c7ae0eabdf361af5316dec197e1022"
-PLATFORM = ("--platform", "pyemscripten_2026_0_wasm32", "--python-version", "3.14", "--abi", "cp314")
+PLATFORM = (
+    "--platform",
+    "pyemscripten_2026_0_wasm32",
+    "--python-version",
+    "3.14",
+    "--abi",
+    "cp314",
+)
 WHEEL = "msgspec.whl"
 PATIENCE = 60
 """Seconds to wait for an answer."""

@@ -3,7 +3,6 @@
 assets/pyodide/            Pyodide and msgspec, if `tools/site/fetch_pyodide.py` has fetched them
 assets/playground/         engine.zip: the part of minivllm that runs there
                            traces.json: requests of the recordings, with their options
-                           exercises.json: the exercises that can be checked there
 
 mkdocs itself never uses the network.
 """
@@ -47,7 +46,12 @@ FOLDERS = (
     "lab/playground",
     "lab/race",
     "lab/simulate",
+    "lessons/checker",
+    "lessons/exercises",
+    "lessons/shown",
+    "lessons/sketches",
     "speculation",
+    "structured_output",
 )
 """Folders of minivllm that run without torch, or whose parts with torch are imported late."""
 MODULES = (
@@ -63,6 +67,7 @@ MODULES = (
     "text",
     "lab/__init__",
     "lab/bench/__init__",
+    "lessons/__init__",
     "runtime/__init__",
     "runtime/step_result",
 )
@@ -74,6 +79,9 @@ def engine_files() -> list[Path]:
     found = [package / f"{name}.py" for name in MODULES]
     for folder in FOLDERS:
         found += sorted((package / folder).rglob("*.py"))
+    # A student's file is checked against the engine; the wrong solutions stay at home.
+    found += [package / "lessons/exercises/info.toml"]
+    found = [file for file in found if "wrong" not in file.parts]
     return [file.relative_to(ROOT) for file in dict.fromkeys(found)]
 
 

@@ -22,8 +22,10 @@ class PlayTimeUpError(BaseException):
 
 
 @contextmanager
-def stop_after(seconds: float, file: str) -> Iterator[None]:
-    """Raise `PlayTimeUpError` inside of `file` once `seconds` are over. Before Python 3.12: never."""
+def stop_after(
+    seconds: float, file: str, error: type[BaseException] = PlayTimeUpError
+) -> Iterator[None]:
+    """Raise `error` inside of `file` once `seconds` are over. Before Python 3.12: never."""
     monitoring: Any = getattr(sys, "monitoring", None)
     if monitoring is None:
         yield
@@ -34,7 +36,7 @@ def stop_after(seconds: float, file: str) -> Iterator[None]:
         if code.co_filename != file:
             return monitoring.DISABLE
         if time.monotonic() > deadline:
-            raise PlayTimeUpError
+            raise error
         return None
 
     events = monitoring.events.PY_START | monitoring.events.JUMP

@@ -102,9 +102,9 @@ def _explained(error: BaseException, method: CoreMethod | None, file: str) -> Mi
         )
     # The engine was imported again, so its exceptions are known only by their names.
     kinds = {one.__name__ for one in type(error).__mro__}
-    if kinds & {"ConfigError", "SimulationError", "BenchError"}:
+    if kinds & {"ConfigError", "SimulationError", "BenchError", "InvalidRequestError"}:
         return Mishap(str(error))
-    said = f": {error}" if str(error) else ""
+    said = f": {error}".rstrip(".") if str(error) else ""
     if "InvariantError" in kinds:
         first = str(error).partition("; ")[0]
         return Mishap(f"Your change breaks a rule of the engine: {first}.", line)
