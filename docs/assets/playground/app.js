@@ -15,7 +15,7 @@ const OWN_ARRIVALS = `arrival,prompt_tokens,output_tokens,prefix_group,prefix_to
 0.4,220,30,manual,96,0
 `;
 const UNCHANGED = "";
-const PATIENCE = 20; // seconds; Python stops a loop in the method itself after 5
+const PATIENCE = 40; // seconds; Python stops a loop in the method itself after 10
 const FIRST = "FCFSRequestQueue.choose_victim";
 
 export async function start(place, base) {
@@ -32,15 +32,16 @@ class Playground {
     this.results = new Results();
     this.status = h("p", { class: "pg-status", role: "status" });
     this.trouble = h("p", { class: "pg-trouble", role: "alert", hidden: true });
-    this.trace = h("select", { onchange: () => this.chooseTrace() },
+    this.trace = h("select", { id: "pg-trace", onchange: () => this.chooseTrace() },
       traces.map(({ name, title }) => option(name, title)), option(OWN, "Your own arrivals"));
     this.arrivals = h("textarea", { rows: 6, wrap: "off", "aria-label": "Arrivals, one line for each request" });
     this.arrivals.value = OWN_ARRIVALS;
-    this.method = h("select", { onchange: () => this.chooseMethod(), disabled: true },
+    this.method = h("select", { id: "pg-method", onchange: () => this.chooseMethod(), disabled: true },
       option(UNCHANGED, "None: the engine's own code"));
     this.editor = new Editor("The method's code", 12);
     this.reset = h("button", { type: "button", class: "md-button", onclick: () => this.chooseMethod() }, "Undo all changes");
     this.run = h("button", { type: "button", class: "md-button md-button--primary", onclick: () => this.play(), disabled: true }, "Run both");
+    this.both = h("input", { type: "checkbox", id: "pg-both" });
     this.code = h("div", { hidden: true }, this.editor.element, this.reset);
     this.desk = new ExerciseDesk();
     this.element = this.page();
@@ -56,7 +57,8 @@ class Playground {
       },
     },
     part("The requests", h("label", { class: "pg-wide" }, h("span", { class: "pg-label" }, "Trace"), this.trace), this.arrivals),
-    part("The options", this.options.element),
+    part("The options", this.options.element,
+      h("p", {}, h("label", {}, this.both, " The original gets my options: compare only the code"))),
     part("The code", h("label", { class: "pg-wide" }, h("span", { class: "pg-label" }, "Method to change"), this.method), this.code),
     h("p", { class: "pg-run" }, this.run, this.status), this.trouble, this.results.element,
     part("Exercises", this.desk.element));
@@ -103,6 +105,7 @@ class Playground {
       run: this.now.run,
       arrivals: this.trace.value === OWN ? this.arrivals.value : null,
       options: this.options.changed(),
+      options_for_both: this.both.checked,
       edit: edited ? { module: method.module, name: method.name, text: this.editor.text } : null,
     };
   }

@@ -9,7 +9,7 @@ const KEPT = "minivllm.exercise.";
 
 export class ExerciseDesk {
   constructor() {
-    this.choice = h("select", { onchange: () => this.choose(), disabled: true }, option("", "Choose one"));
+    this.choice = h("select", { id: "pg-exercise", onchange: () => this.choose(), disabled: true }, option("", "Choose one"));
     this.editor = new Editor("The exercise's file", 24);
     this.editor.area.addEventListener("input", () => this.keep());
     this.checking = h("button", { type: "button", class: "md-button md-button--primary", onclick: () => this.check() }, "Check");

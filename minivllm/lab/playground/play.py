@@ -3,7 +3,8 @@
     question = {"run": ..., "arrivals": "arrival,prompt_tokens,...", "options": {"block_size": 8},
                 "edit": {"module": ..., "name": ..., "text": ...}}
 
-`run` is a `RecordedRun` as JSON. With `arrivals`, its requests are replaced.
+`run` is a `RecordedRun` as JSON. With `arrivals`, its requests are replaced. With
+`"options_for_both": true`, the original runs with the reader's options.
 
 The original has the recording's options and the engine's own code. The reader's side has other
 options, another method, or both. A reader's mistake is one sentence, with the line of the editor.
@@ -20,8 +21,8 @@ from minivllm.lab.playground.fresh import another_engine
 from minivllm.lab.playground.limit import PlayTimeUpError, stop_after
 from minivllm.lab.playground.methods import CoreMethod, EditError, find_method, module_with
 
-SECONDS = 5.0
-"""Time limit of the reader's side. The longest of our traces needs about a tenth."""
+SECONDS = 10.0
+"""Time limit of the reader's side. The longest of our traces needs a tenth of it."""
 
 
 ARRIVALS = "arrivals.csv"
@@ -45,7 +46,9 @@ def play(question: dict[str, Any], folder: Path) -> dict[str, Any]:
     """
     if arrivals := question.get("arrivals"):
         (folder / ARRIVALS).write_text(arrivals, encoding="utf-8")
-    original = {"run": question["run"], "arrivals": arrivals}
+    original = {**question, "edit": None}
+    if not question.get("options_for_both"):
+        original["options"] = {}
     return {
         "original": _try(original, None, "", folder / "original.jsonl"),
         "yours": _yours(question, folder),
@@ -61,7 +64,8 @@ def _yours(question: dict[str, Any], folder: Path) -> dict[str, Any]:
         text = module_with(method, edit["text"])
     except EditError as error:
         return Mishap(str(error), error.line)._asdict()
-    file = folder / f"{method.module.rpartition('.')[2]}.py"
+    # Absolute, as it appears in tracebacks.
+    file = folder.absolute() / f"{method.module.rpartition('.')[2]}.py"
     file.write_text(text, encoding="utf-8")
     with another_engine():
         return _try(question, method, str(file), folder / "yours.jsonl")

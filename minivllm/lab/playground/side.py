@@ -4,6 +4,8 @@ Engine, scheduler and memory are the real ones, as in a race of the dashboard (`
 The model is replaced by the recording's tokens, and a step's time by a formula.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,11 +88,14 @@ def _side(run: RecordedRun, options: dict[str, Any], check: bool) -> RerunSide:
     config = EngineConfig(
         model=run.header.model, max_model_len=longest, check_invariants=check, **options
     )
-    return RerunSide(config, _requests(run.requests, is_paged))
+    return RerunSide(config, list(_requests(run.requests, config)))
 
 
-def _requests(requests: list[RecordedRequest], is_paged: bool) -> list[RecordedRequest]:
-    return requests if is_paged else [part for request in requests for part in request.split()]
+def _requests(requests: list[RecordedRequest], config: EngineConfig) -> Iterator[RecordedRequest]:
+    for request in requests:
+        if config.scheduling_policy != "priority":
+            request = replace(request, priority=0)  # the engine would refuse it
+        yield from [request] if config.kv_cache_allocator == "paged" else request.split()
 
 
 def _figures(path: Path) -> dict[str, float | int | None]:
