@@ -7,6 +7,7 @@ assets/playground/         engine.zip: the part of minivllm that runs there
 mkdocs itself never uses the network.
 """
 
+import logging
 import shutil
 import sys
 import zipfile
@@ -26,6 +27,9 @@ from minivllm.lab.race.recorded import read_recorded_run
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "docs/assets/recordings"
 ASSETS = "assets/playground"
+PYTHON = "assets/pyodide"
+
+log = logging.getLogger("mkdocs.hooks.playground_files")
 
 TRACES = {
     "burst": "A burst: twelve requests at once",
@@ -112,10 +116,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_post_build(config: MkDocsConfig) -> None:
     site = Path(config.site_dir)
-    if not (site / ASSETS).is_dir():  # a small site of the tests
+    if (site / ASSETS).is_dir():  # not in a small site of the tests
+        write_engine(site / ASSETS / "engine.zip")
+        add_python(site)
+
+
+def add_python(site: Path) -> None:
+    """Copy Pyodide and msgspec into the site, if they have been fetched."""
+    if not is_fetched():
+        log.info("The playground has no Python: tools/site/fetch_pyodide.py fetches it.")
         return
-    write_engine(site / ASSETS / "engine.zip")
-    if is_fetched():
-        (site / "assets/pyodide").mkdir(exist_ok=True)
-        for name in (*FILES, WHEEL):
-            shutil.copyfile(VENDORED / name, site / "assets/pyodide" / name)
+    (site / PYTHON).mkdir(exist_ok=True)
+    for name in (*FILES, WHEEL):
+        shutil.copyfile(VENDORED / name, site / PYTHON / name)
