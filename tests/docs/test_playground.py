@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 from support.docs.site_in_chromium import DESKTOP, Reader, chromium, find_chromium
-from support.patience import PATIENCE
+from support.patience import SOON
 from support.tool_modules import load_tool
 
 from minivllm.lab.playground.methods import find_method
@@ -56,8 +56,8 @@ def reader(site: Path, address: str) -> Iterator[Reader]:
     with chromium(find_chromium()) as browser:
         reader = Reader(browser, site, "light", address)
         reader.page.set_viewport_size(DESKTOP)
-        reader.page.set_default_timeout(PATIENCE * 1000)
-        expect.set_options(timeout=PATIENCE * 1000)
+        reader.page.set_default_timeout(SOON * 1000)
+        expect.set_options(timeout=SOON * 1000)
         reader.open("playground.html")
         expect(reader.page.get_by_role("button", name="Run both")).to_be_enabled()
         yield reader
