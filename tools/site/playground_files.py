@@ -83,9 +83,11 @@ def engine_files() -> list[Path]:
     found = [package / f"{name}.py" for name in MODULES]
     for folder in FOLDERS:
         found += sorted((package / folder).rglob("*.py"))
-    # A student's file is checked against the engine; the wrong solutions stay at home.
-    found += [package / "lessons/exercises/info.toml"]
+    # Wrong solutions stay at home. "Find the bug" needs its recording, and wrong answers.
     found = [file for file in found if "wrong" not in file.parts]
+    exercises = package / "lessons/exercises"
+    found += [exercises / "info.toml", *sorted(exercises.glob("bug_*/recording.jsonl"))]
+    found += sorted(exercises.glob("bug_*/wrong/*.toml"))
     return [file.relative_to(ROOT) for file in dict.fromkeys(found)]
 
 

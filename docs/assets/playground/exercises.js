@@ -17,7 +17,8 @@ export class ExerciseDesk {
     this.next = h("button", { type: "button", class: "md-button", onclick: () => this.toTodo() }, "Next part");
     this.hint = h("button", { type: "button", class: "md-button", onclick: () => this.showHint() }, "Hint");
     this.report = h("div", { class: "pg-report", role: "status" });
-    this.work = h("div", { hidden: true }, this.editor.element,
+    this.stage = h("div", { class: "player" });
+    this.work = h("div", { hidden: true }, this.stage, this.editor.element,
       h("p", { class: "pg-run" }, this.checking, this.next, this.hint, this.again), this.report);
     this.element = h("div", {},
       h("label", { class: "pg-wide" }, h("span", { class: "pg-label" }, "Exercise"), this.choice), this.work);
@@ -40,7 +41,18 @@ export class ExerciseDesk {
     this.editor.text = localStorage.getItem(KEPT + name) ?? this.start.text;
     this.shown = 0;
     this.editor.mark(null);
+    this.play(this.start.recording);
     this.toTodo();
+  }
+
+  // "Find the bug" begins with a recording of an engine that has one.
+  play(recording) {
+    this.player?.destroy();
+    this.player = recording && window.mountPlayer
+      ? window.mountPlayer(this.stage, { recordings: [recording], names: ["an engine with a bug"], step: 1 })
+      : null;
+    if (!this.player) this.stage.replaceChildren();
+    this.next.hidden = recording !== null;
   }
 
   keep() {
@@ -81,14 +93,15 @@ export class ExerciseDesk {
       return;
     }
     const line = (passed, text) => h("li", { class: passed ? "pg-ok" : "pg-fail" }, `${passed ? "ok" : "FAIL"}  ${text}`);
-    const rest = found.passed ? [h("p", {}, "Passed: your code does what the engine's does.")]
+    const rest = found.passed ? [h("p", {}, this.start.recording ? "Passed: this is the first step that breaks a rule." : "Passed: your code does what the engine's does.")]
       : [found.failure.length ? h("pre", { tabindex: 0 }, h("code", {}, found.failure.join("\n"))) : null,
         found.untouched ? h("p", {}, "Nothing is written yet, so all of this is expected.")
           : found.hint ? h("p", {}, `Hint: ${found.hint}`) : null];
     this.report.replaceChildren(
       h("p", {}, `${found.score} of ${found.max_score} checks passed in ${found.seconds.toFixed(1)} s.`),
       h("ul", {}, found.behaviours.map(({ name, passed }) => line(passed, name)),
-        line(found.visible.length === 0, `the tests of visible_test.py${found.visible.length ? `: ${found.visible[0]}` : ""}`)),
+        found.visible === null ? null
+          : line(found.visible.length === 0, `the tests of visible_test.py${found.visible.length ? `: ${found.visible[0]}` : ""}`)),
       ...rest.filter((one) => one !== null));
   }
 }

@@ -18,6 +18,8 @@ from typing import Any
 
 from minivllm.lab.playground.fresh import another_engine
 from minivllm.lab.playground.limit import stop_after
+from minivllm.lessons.checker.bugs.judge import judge
+from minivllm.lessons.checker.bugs.rules import ANSWER_STUB
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.check import BehaviourResult, Result
@@ -35,17 +37,16 @@ Asked = tuple[list[str], Failure | None]
 
 
 def exercises_here() -> list[Exercise]:
-    """The exercises that a browser can check: not those with tensors, and no "find the bug"."""
-    return [exercise for exercise in exercises() if not exercise.is_hunt and _runs_here(exercise)]
+    """The exercises that a browser can check: all but those with tensors."""
+    return [exercise for exercise in exercises() if exercise.is_hunt or _runs_here(exercise)]
 
 
 def start_of(name: str) -> dict[str, Any]:
-    """What a student begins with: the module with holes, the README, the lines of the holes."""
+    """What a student begins with: a module with holes, or a recording and the answer's form."""
     exercise = find_exercise(name)
-    text = stub(exercise)
-    todo = f"# TODO {exercise.name}"
-    lines = [number for number, line in enumerate(text.splitlines(), 1) if todo in line]
-    return {"file": exercise.student_file, "text": text, "todo": lines, "hints": exercise.hints}
+    text = ANSWER_STUB if exercise.is_hunt else stub(exercise)
+    recording = exercise.recording.read_text(encoding="utf-8") if exercise.is_hunt else None
+    return {"text": text, "hints": exercise.hints, "recording": recording}
 
 
 def check_exercise(name: str, text: str, folder: Path) -> dict[str, Any]:
@@ -54,10 +55,12 @@ def check_exercise(name: str, text: str, folder: Path) -> dict[str, Any]:
         return {"error": f"The file has more than {MAX_FILE_BYTES >> 20} MB: shorten it."}
     begin = time.monotonic()
     exercise = find_exercise(name)
-    behaviours = exercise.behaviours()
-    cases = {one.key: list(cases_of(one, SEED)) for one in behaviours}
     file = folder / exercise.student_file
     file.write_text(text, encoding="utf-8")
+    if exercise.is_hunt:
+        return _as_json(judge(exercise, file))
+    behaviours = exercise.behaviours()
+    cases = {one.key: list(cases_of(one, SEED)) for one in behaviours}
     with another_engine():
         student = _Student(exercise, file.absolute())
         failure = student.load()
@@ -135,6 +138,12 @@ def _as_json(result: Result) -> dict[str, Any]:
     if result.could_not_run is not None:
         return {"error": f"Your file cannot be loaded: {not_loaded(result.could_not_run)}"}
     failed = result.first_failure
+    if failed is None:
+        failure = []
+    elif result.exercise.is_hunt:
+        failure = [failed.counterexample.failure.text]
+    else:
+        failure = list(describe_failure(failed))
     return {
         "passed": result.passed,
         "untouched": result.is_untouched,
@@ -144,7 +153,7 @@ def _as_json(result: Result) -> dict[str, Any]:
         "behaviours": [
             {"name": one.behaviour.name, "passed": one.passed} for one in result.behaviours
         ],
-        "visible": result.visible,
-        "failure": [] if failed is None else list(describe_failure(failed)),
+        "visible": None if result.exercise.is_hunt else result.visible,
+        "failure": failure,
         "hint": None if failed is None else hint_for(result, failed),
     }

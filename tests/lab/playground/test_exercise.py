@@ -3,12 +3,17 @@
 import pytest
 
 from minivllm.lab.playground.exercise import check_exercise, exercises_here, start_of
+from minivllm.lessons.checker.bugs.judge import first_break
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 
 QUICK = ("lru", "slot-mapping", "kv-cache", "few-bits", "block-pool")
 
 
-@pytest.mark.parametrize("exercise", exercises_here(), ids=lambda one: one.name)
+WRITTEN = [one for one in exercises_here() if not one.is_hunt]
+HUNTS = [one for one in exercises_here() if one.is_hunt]
+
+
+@pytest.mark.parametrize("exercise", WRITTEN, ids=lambda one: one.name)
 def test_our_own_code_passes_and_an_unwritten_file_does_not(exercise: Exercise, tmp_path):
     own = check_exercise(exercise.name, exercise.source, tmp_path)
     assert own["passed"] and own["score"] == own["max_score"], own
@@ -24,6 +29,18 @@ def test_every_known_wrong_solution_fails_here_too(name, tmp_path):
         text = f"{exercise.source}\n\n{_without_future(wrong.read_text(encoding='utf-8'))}"
         found = check_exercise(name, text, tmp_path)
         assert not found.get("passed"), wrong.name
+
+
+@pytest.mark.parametrize("exercise", HUNTS, ids=lambda one: one.name)
+def test_find_the_bug_is_judged_as_by_the_command(exercise: Exercise, tmp_path):
+    right = first_break(exercise)
+    answer = f'step = {right.step}\nrule = "{right.rule}"\n'
+    assert check_exercise(exercise.name, answer, tmp_path)["passed"]
+    assert check_exercise(exercise.name, start_of(exercise.name)["text"], tmp_path)["untouched"]
+    wrong = exercise.wrong_files[0].read_text(encoding="utf-8")
+    found = check_exercise(exercise.name, wrong, tmp_path)
+    assert not found["passed"] and found["failure"]
+    assert "error" in check_exercise(exercise.name, "step = 0.5\n", tmp_path)
 
 
 def test_a_failure_shows_the_case_and_where_the_two_sides_part(tmp_path):
