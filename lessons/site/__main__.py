@@ -1,4 +1,4 @@
-"""`python -m minivllm.lessons.site docs`: writes the pages about lessons and exercises into docs/.
+"""`python -m minivllm.lessons.site docs`: writes the pages of all topics into docs/.
 
 Deletes older pages that are no longer generated. `--only 3` writes only the page of lesson 3.
 """
@@ -8,32 +8,29 @@ import sys
 from pathlib import Path
 
 from minivllm.errors import LessonError, MinivllmError
-from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.course.library import find_lesson, lessons
-from minivllm.lessons.site.exercise_page import exercise_page
-from minivllm.lessons.site.exercise_page import page_name as exercise_file
-from minivllm.lessons.site.indexes import exercises_index, lessons_index
-from minivllm.lessons.site.lesson_page import lesson_page
-from minivllm.lessons.site.teacher_pages import course_page, misconceptions_page
+from minivllm.lessons.site.indexes import learn_index
+from minivllm.lessons.site.teacher_pages import misconceptions_page, teach_index
+from minivllm.lessons.site.topic_page import topic_page
 from minivllm.lessons.teacher.script import Lesson
 
-TUTORIAL, EXERCISES, TEACH, PICTURES = "tutorial", "exercises", "teach", "assets/lessons"
+LEARN, TEACH = "learn", "teach"
+PICTURES, RECORDINGS = "assets/lessons", "assets/recordings/lessons"
+BY_HAND = ("glossary.md", "reading-list.md", "what-articles-say.md")
+"""Pages in docs/learn that are not generated."""
 
 
 def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
-    page = lesson_page(lesson)
-    return {f"{TUTORIAL}/{page.name}": page.text} | {
-        f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()
+    page = topic_page(lesson)
+    return {
+        f"{LEARN}/{page.name}": page.text,
+        **{f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()},
+        **{f"{RECORDINGS}/{file}": text for file, text in page.recordings.items()},
     }
 
 
 def other_pages() -> dict[str, str]:
-    return {
-        f"{TUTORIAL}/index.md": lessons_index(),
-        f"{EXERCISES}/index.md": exercises_index(),
-        f"{TEACH}/course.md": course_page(),
-        **{f"{EXERCISES}/{exercise_file(one)}": exercise_page(one) for one in exercises()},
-    }
+    return {f"{LEARN}/index.md": learn_index(), f"{TEACH}/index.md": teach_index()}
 
 
 def slow_pages() -> dict[str, str]:
@@ -82,8 +79,8 @@ def _write(folder: Path, chosen: list[Lesson], *, all_of_it: bool) -> None:
 
 
 def _all_files(folder: Path) -> set[Path]:
-    patterns = ((TUTORIAL, "*.md"), (EXERCISES, "*.md"), (PICTURES, "*.svg"))
-    return {path for part, pattern in patterns for path in (folder / part).glob(pattern)}
+    pages = {path for path in (folder / LEARN).glob("*.md") if path.name not in BY_HAND}
+    return pages | {*(folder / PICTURES).glob("*.svg"), *(folder / RECORDINGS).glob("*.jsonl")}
 
 
 if __name__ == "__main__":

@@ -1,55 +1,60 @@
-"""The list of all lessons and the list of all exercises, both in the order of the course.
+"""The page of all topics and all exercises, both in the order of the course.
 
 Titles and minutes come from the lessons and exercises; all other cells come from `COURSE`.
 """
 
-from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.checker.bugs.rules import RULES
+from minivllm.lessons.checker.catalogue import Exercise, exercises
 from minivllm.lessons.course.course import COURSE, SCREENS, VIEWS, Concept
 from minivllm.lessons.course.library import find_lesson, lessons
-from minivllm.lessons.site.exercise_page import engine_file
-from minivllm.lessons.site.exercise_page import page_name as exercise_file
-from minivllm.lessons.site.lesson_page import link_to
-from minivllm.lessons.site.lesson_page import page_name as lesson_file
+from minivllm.lessons.site.exercise_section import engine_file
 from minivllm.lessons.site.picks import PICKS
+from minivllm.lessons.site.topic_page import exercise_address, link_to, page_name
+from minivllm.lessons.teacher.script import Lesson
 
 
-def lessons_index() -> str:
-    """docs/tutorial/index.md."""
-    parts = [_LESSONS, _HEAD]
+def learn_index() -> str:
+    """docs/learn/index.md."""
+    return "".join([*_topics(), *_ideas(), *_exercises(), *_rules()])
+
+
+def _topics() -> list[str]:
+    parts = [_TOPICS, _HEAD]
     for one in lessons():
         if one.track == "kernels" and _KERNELS not in parts:
             parts += [_KERNELS, _HEAD]
         needs = ", ".join(str(find_lesson(name).number) for name in one.needs) or "nothing"
         parts.append(f"| {link_to(one)} | {one.minutes} | {PICKS[one.name].teaches} | {needs} |\n")
-    parts.append(_PLACES)
-    parts += [
-        f"| {one.name} | {_lesson(one)} | {_views(one)} | {_exercises(one)} |\n" for one in COURSE
+    return [*parts, _HOW_TO_RUN]
+
+
+def _ideas() -> list[str]:
+    return [
+        _IDEAS,
+        *(
+            f"| {one.name} | {_number(find_lesson(one.lesson))} | {_views(one)} |\n"
+            for one in COURSE
+        ),
     ]
-    return "".join(parts)
 
 
-def exercises_index() -> str:
-    """docs/exercises/index.md."""
+def _exercises() -> list[str]:
     parts = [_EXERCISES]
     for one in exercises():
-        lesson = find_lesson(str(one.lesson))
+        topic = _number(find_lesson(str(one.lesson)))
         parts.append(
-            f"| [{one.title}]({exercise_file(one)}) |"
-            f" [{one.lesson}](../tutorial/{lesson_file(lesson)}) | {one.level} | {one.minutes} |"
+            f"| [{one.title}]({exercise_address(one)}) | {topic} | {one.level} | {one.minutes} |"
             f" {_what(one)} |\n"
         )
-    parts.append(_HOW)
-    return "".join(parts)
+    return [*parts, _HOW_IT_GOES]
 
 
-def _lesson(concept: Concept) -> str:
-    lesson = find_lesson(concept.lesson)
-    return f"[{lesson.number}]({lesson_file(lesson)})"
+def _rules() -> list[str]:
+    return [_RULES, *(f"| `{name}` | {rule} |\n" for name, rule in RULES.items())]
 
 
-def _exercises(concept: Concept) -> str:
-    found = [find_exercise(name) for name in concept.exercises]
-    return ", ".join(f"[{one.name}](../exercises/{exercise_file(one)})" for one in found)
+def _number(lesson: Lesson) -> str:
+    return f"[{lesson.number}]({page_name(lesson)})"
 
 
 def _what(exercise: Exercise) -> str:
@@ -67,29 +72,45 @@ def _views(concept: Concept) -> str:
     return ", ".join(f"{view.name} (key {1 + SCREENS.index(view.screen)})" for view in views)
 
 
-_LESSONS = """\
+_TOPICS = """\
 ---
-description: The lessons of minivllm, one page each
+description: The topics of minivllm, one page each, from the first token to vLLM's source
 ---
 
-# Tutorial
+# Learn
 
-Lessons of about ten minutes each, from the first token to vLLM's source. A lesson runs the real \
-engine step by step.
-Before each step it asks what you expect, and then the engine shows the answer. Each claim is \
-checked on the engine.
+Each topic is one page: a lesson of about ten minutes, its ideas in short, and its exercises. A \
+lesson runs the real engine step by step. Before each step it asks what you expect, and then the \
+engine shows the answer. Each claim is checked on the engine.
 
 There are two ways to take a lesson.
 
+- **On the pages below**, which were made by running the same lessons: the same text, folded \
+answers, and pictures of the moments that matter. You need to install nothing.
 - **In the terminal**, with the dashboard beside the text. Your guesses are scored, and you can \
 explore every picture.
-- **On the pages below**, which were made by running the same lessons: the same text, folded \
-answers, and pictures of
-  the moments that matter. You need to install nothing.
+
+The [glossary](glossary.md) has every term in one or two sentences. The \
+[reading list](reading-list.md) says which papers and posts to read after which lesson, and \
+[what articles say](what-articles-say.md) checks popular claims.
+
+## Three words used on every page
+
+- A **token** is a piece of text, identified by a number. The model reads the tokens so far and \
+predicts the next one.
+- A **step** is one pass of the model over some tokens of some sequences. One step serves many \
+sequences.
+- A **sequence** is one growing text: a prompt and the tokens generated after it. A **request** is \
+what a caller sends; it has one sequence for each answer that the caller wants.
+
+## The topics
+
+If you have one hour, take 0, 1, 2, 3, 4 and 8. For scheduling, take 5, 6, 7 and 10; for kernels, 17 \
+and 18.
 """
 
 _HEAD = """
-| lesson | minutes | what you learn | after |
+| topic | minutes | what you learn | after |
 |---|---|---|---|
 """
 
@@ -98,11 +119,8 @@ _KERNELS = """
 you like.
 """
 
-_PLACES = """
-If you have one hour, take 0, 1, 2, 3, 4 and 8. For scheduling, take 5, 6, 7 and 10; for kernels, 17 \
-and 18.
-
-## How to run one
+_HOW_TO_RUN = """
+## How to run a lesson
 
 `minivllm` is in the environment that `make` created: `source .venv/bin/activate` puts it on your \
 path.
@@ -122,42 +140,32 @@ minivllm lesson 3 --transcript f.md   # as a page of Markdown
 `space` goes on and `b` goes back in time. While a question is open, you type your guess. The \
 keys `1` to `6` open
 the dashboard's own screens with the lesson's engine, and `0` returns to the lesson.
+"""
 
+_IDEAS = """
 ## Where each idea is
 
-Each idea with the lesson that explains it, the panels of the [dashboard](../dashboard.md) that \
-show it for any run, and
-the exercises.
+Each idea with the lesson that explains it, and the panels of the \
+[dashboard](../start/dashboard.md) that show it for any run.
 
-| idea | lesson | in the dashboard | exercises |
-|---|---|---|---|
+| idea | topic | in the dashboard |
+|---|---|---|
 """
 
-_EXERCISES = """\
----
-description: The exercises of minivllm, in which you write parts of the engine
----
-
-# Exercises
+_EXERCISES = """
+## Exercises
 
 In an exercise you write part of the engine. Your file is the engine's own file, without the \
-bodies of a few functions. When
-it passes, the engine and the dashboard run on your code.
+bodies of a few functions. When it passes, the engine and the dashboard run on your code.
 
 The *core* exercises are about the ideas that all others build on. The *standard* ones go \
-further. The *stretch* ones
-are long, or need knowledge that the lessons do not teach. Take each after its lesson. None needs \
-a GPU.
+further. The *stretch* ones are long, or need knowledge that the lessons do not teach. Take each \
+after its lesson. None needs a GPU.
 
-| exercise | lesson | level | minutes | what you write |
+| exercise | topic | level | minutes | what you write |
 |---|---|---|---|---|
 """
-_HOW = """
-## How it goes
-
-`minivllm` is in the environment that `make` created: `source .venv/bin/activate` puts it on your \
-path.
-
+_HOW_IT_GOES = """
 <!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and \
 checks exercises -->
 ```sh
@@ -172,13 +180,20 @@ minivllm exercise next
 ```
 
 A check runs the same random cases on your code and on the original engine, and compares what \
-happens. There is no list of
-expected values. The check shrinks a failing case as far as possible, and it names a common \
-mistake.
+happens. There is no list of expected values. The check shrinks a failing case as far as \
+possible, and it names a common mistake.
 
 The solution is the engine's own source, which is in this repository. Whether you look at it is \
-up to you. Hints are
-counted, but they cost nothing.
+up to you. Hints are counted, but they cost nothing.
 
 For teachers: [grading a class, and what the limits prevent](../teach/grading.md).
+"""
+_RULES = """
+### The rules
+
+An exercise *Find the bug* gives you a recording of an engine in which one function has a fault. \
+Your answer is the first step that breaks one of these rules, and the rule.
+
+| rule | what it says |
+|---|---|
 """

@@ -1,6 +1,6 @@
-"""One lesson as a page: its text, its questions with folded answers, and pictures.
+"""The lesson of a topic page: its text, its questions with folded answers, and pictures.
 
-The page is written while the lesson is played as with `--auto`. The answer, the comments on wrong
+It is written while the lesson is played as with `--auto`. The answer, the comments on wrong
 guesses and the picture are folded under the question, so that a reader who scrolls does not see
 them.
 """
@@ -9,15 +9,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from minivllm.errors import LessonError
-from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.course.course import COURSE
-from minivllm.lessons.course.library import find_lesson
 from minivllm.lessons.site.markdown import attribute, boxed, to_markdown
 from minivllm.lessons.site.picks import PICKS
 from minivllm.lessons.site.pictures import draw, picture_words
+from minivllm.lessons.site.plays import Plays
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
-from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.lessons.teacher.script import Answer, Lesson, Predict
 from minivllm.lessons.teacher.words import page_picture
 from minivllm.tui.lesson import Page
@@ -27,22 +24,14 @@ PICTURES = "../assets/lessons"
 Draw = Callable[[Page, str], str]
 
 
-class LessonPage(NamedTuple):
-    name: str
+class PlayedLesson(NamedTuple):
     text: str
     pictures: dict[str, str]
+    recordings: dict[str, str]
 
 
-def page_name(lesson: Lesson) -> str:
-    return f"{lesson.number:02}-{lesson.name}.md"
-
-
-def link_to(lesson: Lesson, folder: str = "") -> str:
-    return f"[{lesson.number}. {lesson.title}]({folder}{page_name(lesson)})"
-
-
-def lesson_page(lesson: Lesson, *, draw: Draw = draw) -> LessonPage:
-    """Play the lesson and write its page.
+def played_lesson(lesson: Lesson, *, draw: Draw = draw) -> PlayedLesson:
+    """Play the lesson and write it down.
 
     Raises `LessonError` if a page that `picks` selects shows nothing new.
     """
@@ -52,14 +41,14 @@ def lesson_page(lesson: Lesson, *, draw: Draw = draw) -> LessonPage:
         writer.write()
     finally:
         player.close()
-    parts = [_top(lesson), *writer.parts, _bottom(lesson)]
-    return LessonPage(page_name(lesson), "\n".join(parts), writer.pictures)
+    return PlayedLesson("\n".join(writer.parts), writer.pictures, writer.plays.recordings())
 
 
 class _Writer:
     def __init__(self, lesson: Lesson, player: LessonPlayer, draw: Draw) -> None:
         self.parts: list[str] = []
         self.pictures: dict[str, str] = {}
+        self.plays = Plays(lesson)
         self._lesson = lesson
         self._player = player
         self._draw = draw
@@ -139,10 +128,10 @@ class _Writer:
         words = picture_words(page)
         shown = f"{PICTURES}/{file}"
         # Link the picture to itself, so that it can be enlarged on a phone.
-        return [
-            f"[![{attribute(words.alt)}]({shown}){{ loading=lazy }}]({shown})\n",
-            f"{attribute(words.caption)}\n{{ .caption }}\n",
-        ]
+        still = f"[![{attribute(words.alt)}]({shown}){{ loading=lazy }}]({shown})\n"
+        player = self.plays.embed(page, self._player.engine, still)
+        caption = words.caption if player is None else f"{words.moment}. Step through it."
+        return [player or still, f"{attribute(caption)}\n{{ .caption }}\n"]
 
     def _file(self, number: int) -> str:
         return f"{self._lesson.number:02}-{self._lesson.name}-{number:02}.svg"
@@ -172,59 +161,3 @@ def _misconceptions(question: Predict, truth: Answer) -> list[str]:
         other = "another answer" if question.choices else "another number"
         lines.append(f"- **{other}**: {to_markdown(question.otherwise)}")
     return ["If you expected\n", "\n".join(lines) + "\n"] if lines else []
-
-
-def _top(lesson: Lesson) -> str:
-    needs = ", ".join(link_to(find_lesson(name)) for name in lesson.needs)
-    track = "This lesson is part of the kernel track. " if lesson.track == "kernels" else ""
-    return f"""\
----
-description: "Lesson {lesson.number} of minivllm: {lesson.title}"
----
-
-# {lesson.number}. {lesson.title}
-
-{track}About {lesson.minutes} minutes.{f" Read first: {needs}." if needs else ""}
-
-This page was made by running the lesson on the engine. Guess before you open an answer.
-To answer the questions yourself and explore every picture, run it:
-
-<!-- not run: opens the dashboard and waits for guesses; \
-tests/lessons/test_lessons.py plays every lesson -->
-```sh
-minivllm lesson {lesson.number}
-```
-
-The model is `{LESSON_MODEL}`, a very small one that comes with minivllm and tells short stories.
-The engine handles its memory like that of any other model.
-"""
-
-
-def _bottom(lesson: Lesson) -> str:
-    picks = PICKS[lesson.name]
-    concept = next(one for one in COURSE if one.lesson == lesson.name)
-    source = f"lessons/course/{lesson.run.__module__.rpartition('.')[2]}.py"
-    exercises = [find_exercise(name) for name in concept.exercises]
-    write = "\n".join(
-        f"- [{one.title}](../exercises/{one.name}.md), {one.minutes} minutes" for one in exercises
-    )
-    write = f"## Write it yourself\n\n{write}\n\n" if exercises else ""
-    return f"""\
-## In the source
-
-{_sources(picks.sources)}
-- [`{source}`](../../{source}): this lesson
-
-{write}## Read on
-
-- [The concept in short](../concepts/{picks.concept}.md)
-- [All lessons](index.md)
-"""
-
-
-def _sources(sources: tuple[tuple[str, str], ...]) -> str:
-    def shown(path: str) -> str:
-        file, _, name = path.partition("#")
-        return name or file
-
-    return "\n".join(f"- [`{shown(path)}`](../../{path}): {what}" for path, what in sources)

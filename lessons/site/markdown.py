@@ -15,6 +15,16 @@ _SPECIAL = re.compile(r"([\\*_{}\[\]<>#|~^!$])")
 _OPENS_LIST = re.compile(r"^(\d+)([.)] )|^([-+] )")
 
 
+def with_region(page: str, name: str, content: str) -> str:
+    """Replace what is between the two marks of a region in a page written by hand."""
+    begin, end = f"<!-- made from the code: {name} -->\n", f"<!-- end of {name} -->"
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise ValueError(f"The page has no region {name}: it needs the lines {begin}and {end}.")
+    return f"{before}{begin}{content}{end}{after}"
+
+
 def to_markdown(text: str) -> str:
     text = clean(text)
     parts, end = [], 0

@@ -15,8 +15,8 @@ class Picks(NamedTuple):
     """One sentence, for the list of lessons."""
     drawn: tuple[int, ...]
     """Numbers of the pages to draw."""
-    concept: str
-    """Name of the page in docs/concepts about the same idea."""
+    summary: str
+    """Name of the text in docs/summaries about the same idea."""
     sources: tuple[tuple[str, str], ...]
     """(file, or file#name; what the code there does)"""
 
@@ -292,3 +292,19 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
     }
 )
 """By lesson name."""
+
+SUMMARIES: Mapping[str, str] = MappingProxyType(
+    {
+        "kv-cache": "kv-cache",
+        "block-pool": "block-tables",
+        "scheduler": "token-budget",
+        "prefix-cache": "prefix-sharing",
+        "copy-on-write": "copy-on-write",
+        "sampling": "sampling",
+        "server": "serving",
+        "speculation": "speculation",
+        "structured-output": "grammar",
+        "kernels": "kernel-ladder",
+    }
+)
+"""Name of each text in docs/summaries -> name of the lesson whose page has it."""

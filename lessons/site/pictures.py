@@ -30,6 +30,7 @@ _ALL_TILES = 1_000_000
 class Words(NamedTuple):
     alt: str
     caption: str
+    moment: str
 
 
 class _Still:
@@ -86,6 +87,7 @@ def picture_words(page: Page) -> Words:
             f" {plural(len(fold.blocks), 'block')} in use. The panel {panel} is highlighted."
         ),
         caption=f"{when}{which}. Highlighted: {panel}.",
+        moment=f"{when}{which}",
     )
 
 

@@ -1,22 +1,24 @@
-"""Two pages for teachers: the course by week, and what students believe.
+"""For teachers: the tables of a course by week, and the page of what students believe.
 
 A week ends with the lesson that `WEEKS` names, so a new lesson falls into a week by its number. The
 lessons on GPU kernels are the last week, whatever their numbers. The beliefs are those that lessons
 and checks answer: `why` of a question, and the files in `wrong/` of an exercise.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.lessons.checker.catalogue import Exercise, exercises
 from minivllm.lessons.checker.diagnosis import read_misconception
 from minivllm.lessons.course.library import find_lesson, lessons
-from minivllm.lessons.site.exercise_page import page_name as exercise_file
-from minivllm.lessons.site.lesson_page import link_to
-from minivllm.lessons.site.markdown import to_markdown
+from minivllm.lessons.site.markdown import to_markdown, with_region
 from minivllm.lessons.site.picks import PICKS
+from minivllm.lessons.site.topic_page import exercise_address, exercises_of, link_to, page_name
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.questions import questions_of
 from minivllm.lessons.teacher.script import Lesson
+
+TEACH = Path(__file__).resolve().parents[2] / "docs/teach/index.md"
 
 
 class Week(NamedTuple):
@@ -47,34 +49,32 @@ def lessons_by_week() -> list[tuple[str, list[Lesson]]]:
     return [*weeks, (KERNELS, [*rest, *kernels])]
 
 
-def course_page() -> str:
-    """docs/teach/course.md."""
-    parts = [_COURSE]
+def teach_index() -> str:
+    """docs/teach/index.md: all but the tables of the course is written by hand."""
+    return with_region(TEACH.read_text(encoding="utf-8"), "course", course_tables())
+
+
+def course_tables() -> str:
+    parts = [_WEEKS]
     for number, (about, taught) in enumerate(lessons_by_week(), 1):
         minutes = sum(one.minutes for one in taught)
-        own = [one for lesson in taught for one in _exercises_of(lesson)]
+        own = [one for lesson in taught for one in exercises_of(lesson)]
         write = ", ".join(
-            f"[{one.name}](../exercises/{exercise_file(one)}) ({one.minutes})" for one in own
+            f"[{one.name}]({exercise_address(one, _LEARN)}) ({one.minutes})" for one in own
         )
         read = ", ".join(_numbered(lesson) for lesson in taught)
         parts.append(f"| {number} | {about} | {read} ({minutes} min) | {write or 'none'} |\n")
     parts.append(_GOALS)
     for one in lessons():
         needs = ", ".join(_numbered(find_lesson(name)) for name in one.needs) or "nothing"
-        own = ", ".join(exercise.name for exercise in _exercises_of(one)) or "none"
+        own = ", ".join(exercise.name for exercise in exercises_of(one)) or "none"
         goal = PICKS[one.name].teaches
-        parts.append(
-            f"| {link_to(one, '../tutorial/')} | {goal} | {needs} | {one.minutes} | {own} |\n"
-        )
+        parts.append(f"| {link_to(one, _LEARN)} | {goal} | {needs} | {one.minutes} | {own} |\n")
     return "".join(parts)
 
 
 def _numbered(lesson: Lesson) -> str:
-    return f"[{lesson.number}](../tutorial/{lesson.number:02}-{lesson.name}.md)"
-
-
-def _exercises_of(lesson: Lesson) -> list[Exercise]:
-    return [one for one in exercises() if one.lesson == lesson.number]
+    return f"[{lesson.number}]({_LEARN}{page_name(lesson)})"
 
 
 def misconceptions_page() -> str:
@@ -86,7 +86,7 @@ def misconceptions_page() -> str:
 
 
 def lesson_misconceptions(lesson: Lesson, shelf: ModelShelf) -> str:
-    parts = [f"### {link_to(lesson, '../tutorial/')}\n"]
+    parts = [f"### {link_to(lesson, _LEARN)}\n"]
     for question in questions_of(lesson, shelf):
         if not question.wrong_answers:
             continue
@@ -100,37 +100,24 @@ def lesson_misconceptions(lesson: Lesson, shelf: ModelShelf) -> str:
 
 
 def exercise_misconceptions(exercise: Exercise) -> str:
-    link = f"../exercises/{exercise_file(exercise)}"
     rows = "".join(
         f"- {to_markdown(one.sentence)} *{to_markdown(one.hint)}*\n"
         for one in map(read_misconception, exercise.wrong_files)
     )
-    return f"### [{exercise.title}]({link})\n\n{rows}"
+    return f"### [{exercise.title}]({exercise_address(exercise, _LEARN)})\n\n{rows}"
 
 
-_COURSE = """\
----
-description: A course of seven weeks, with goals and prerequisites for each lesson
----
-
-# A course of seven weeks
-
-Students need Python (functions, classes, generators) and must have seen once what a transformer \
-is: tokens in, attention over earlier tokens, a distribution over the next token out. Torch is \
-needed only in a few exercises, a GPU in none.
-
-A week is one meeting of about 90 minutes with the lessons, in pairs, and the exercises as \
-homework. Minutes are estimates. For the first meeting, take [the three-hour lab](lab-3h.md) if \
-you have that long: it covers weeks 1 to 3 in short form.
-
+_LEARN = "../learn/"
+_WEEKS = """
 | week | about | lessons | exercises (minutes) |
 |---|---|---|---|
 """
 _GOALS = """
 Give everybody the core exercises of a week, and the others to students who want more: the [list \
-of exercises](../exercises/index.md) has them in order. [Grading](grading.md) takes one command.
+of exercises](../learn/index.md#exercises) has them in order. [Grading](grading.md) takes one \
+command.
 
-## Goals and prerequisites
+### Goals and prerequisites
 
 After a lesson, a student can explain what the second column says, and can predict it on the engine.
 

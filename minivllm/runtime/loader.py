@@ -34,7 +34,7 @@ _MANY_BYTES = 100 << 20
 INT8_KV_COST = (
     "The KV cache is in int8: more tokens in the same memory, but slightly other numbers, so some"
     " tokens can differ. Measured on SmolLM2: perplexity +0.2 %, and 98.4 % of the most likely"
-    " tokens are the same (docs/performance.md)."
+    " tokens are the same (docs/use/performance.md)."
 )
 
 

@@ -67,7 +67,7 @@ def test_a_public_method_names_its_parameters_and_its_errors(cls):
 def test_the_built_reference_shows_every_public_name_and_member(site):
     with open(site / "objects.inv", "rb") as file:
         inventory = Inventory.parse_sphinx(file)
-    page = (site / "reference/api.html").read_text(encoding="utf-8")
+    page = (site / "use/api.html").read_text(encoding="utf-8")
     for cls in public_classes():
         members = [name for name, _ in functions_of(cls)] + list(attributes_of(cls))
         whole = f"{cls.__module__}.{cls.__name__}"
@@ -76,9 +76,19 @@ def test_the_built_reference_shows_every_public_name_and_member(site):
         assert [path for path in paths if f'id="{path}"' not in page] == []
 
 
-@pytest.mark.parametrize("name", ["internals", "cli", "events", "metrics", "configuration", "keys"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inside/internals",
+        "inside/events",
+        "use/cli",
+        "use/configuration",
+        "use/observability",
+        "start/dashboard",
+    ],
+)
 def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(site, name):
-    html = (site / f"reference/{name}.html").read_text(encoding="utf-8")
+    html = (site / f"{name}.html").read_text(encoding="utf-8")
     text = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
     text = re.sub(r"<[^>]+>", " ", text)
     assert re.findall(r"\\[*_|<\[{]|^\|.*\|$|\]\(", text, re.MULTILINE) == []

@@ -40,7 +40,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
 def test_the_change_of_a_page_fits_the_source(page):
     (change,) = [
         block.text
-        for block in blocks((ROOT / f"docs/how-to/{page}.md").read_text())
+        for block in blocks((ROOT / f"docs/inside/{page}.md").read_text())
         if block.title is not None and block.title.endswith(".diff")
     ]
     check = ["git", "apply", "--check", "-"]
@@ -49,7 +49,7 @@ def test_the_change_of_a_page_fits_the_source(page):
 
 
 def test_the_policy_of_the_page_works_in_the_engine(copy):
-    files_of_page("docs/how-to/add-a-policy.md", copy)
+    files_of_page("docs/inside/add-a-policy.md", copy)
     options = "--headless --model tiny-random --scenario burst --record run.jsonl"
     command = [sys.executable, "-m", "minivllm", "demo", *options.split()]
     command += ["--scheduling-policy", "shortest-prompt"]
@@ -81,7 +81,7 @@ def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
 
 @pytest.mark.slow
 def test_the_model_of_the_page_gives_the_tokens_of_transformers(copy):
-    files_of_page("docs/how-to/add-a-model.md", copy)
+    files_of_page("docs/inside/add-a-model.md", copy)
     before = run(copy, sys.executable, "check_phi3.py")
     refused = "UnsupportedModelError: This model's architecture (Phi3ForCausalLM) is not supported"
     assert refused in before.stderr

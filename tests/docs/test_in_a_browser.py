@@ -3,12 +3,19 @@
 Needs a Chromium on this machine, or its path in MINIVLLM_CHROMIUM; none is downloaded.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.docs.built_site import pages_of_docs
+from playwright.sync_api import expect
+from support.docs.built_site import DOCS, moved_pages, pages_of_docs
 from support.docs.site_in_chromium import DESKTOP, PHONE, Reader, chromium, find_chromium
+
+from minivllm.events.recording.recording import Recording
+from minivllm.events.state import EngineState
+
+MOST_BYTES_OF_THE_LANDING_PAGE = 500_000
 
 pytestmark = [
     pytest.mark.browser,
@@ -57,13 +64,13 @@ def test_search_finds_copy_on_write_without_a_server(size, readers):
     results = reader.page.locator("a.md-search-result__link")
     results.first.wait_for()
     first = [result.get_attribute("href").partition("?")[0] for result in results.all()[:3]]
-    assert any(address.endswith("concepts/copy-on-write.html") for address in first), first
+    assert any(address.endswith("learn/copy-on-write.html") for address in first), first
 
 
 def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(readers):
     page = readers[0].page
     page.set_viewport_size(PHONE)
-    readers[0].open("performance.html")
+    readers[0].open("use/performance.html")
     box = page.locator(".md-typeset__scrollwrap[tabindex='0']").first
     box.focus()
     page.keyboard.press("ArrowRight")
@@ -72,3 +79,58 @@ def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(readers
     page.set_viewport_size({"width": 3000, "height": 900})
     page.wait_for_function("() => !document.querySelector('.md-typeset__scrollwrap[tabindex]')")
     assert page.locator(".md-typeset__scrollwrap[tabindex]").count() == 0
+
+
+def test_the_landing_page_is_light(readers):
+    """Everything that a browser loads for it, with the player and its recording."""
+    page, loaded = readers[0].page, {}
+
+    def note(response):
+        loaded[response.url] = len(response.body())
+
+    page.on("response", note)
+    readers[0].open("index.html")
+    page.locator(".player .p-title").first.wait_for()
+    page.remove_listener("response", note)
+    assert any(url.endswith("recordings/shared-prefix.js") for url in loaded)
+    assert sum(loaded.values()) < MOST_BYTES_OF_THE_LANDING_PAGE, loaded
+
+
+@pytest.mark.parametrize("step", [1, 20, 105, 250, 372])
+def test_the_player_of_the_landing_page_shows_the_state_that_the_recording_has(step, readers):
+    page = readers[0].page
+    recording = DOCS / "assets/recordings/shared-prefix.jsonl"
+    state: EngineState = Recording(recording).view_at_step(step).state
+    readers[0].open("404.html")  # the next address differs from this one by more than its anchor
+    readers[0].open(f"index.html#recording=shared-prefix&step={step}")
+    player = page.locator(".player")
+    expect(player).to_contain_text(f"step {step} of 372")
+    used = sum(block.ref_cnt > 0 for block in state.blocks)
+    expect(player).to_contain_text(f"{used} of {len(state.blocks)} in use")
+    queued = player.locator(".p-queue [data-block]")
+    ids = [int(one.get_attribute("data-block")) for one in queued.all()]
+    assert ids == state.free_queue
+    waiting = player.locator(".p-waiting [data-sequence]")
+    assert [one.get_attribute("data-sequence") for one in waiting.all()] == state.waiting
+    shares = player.locator(".p-budget [data-sequence]")
+    assert [one.get_attribute("data-sequence") for one in shares.all()] == [
+        share.seq_id for share in state.scheduled
+    ]
+
+
+@pytest.mark.parametrize("page", [page for page in pages_of_docs() if page.startswith("learn/")])
+def test_a_player_opens_at_the_step_that_its_page_claims(page, readers):
+    readers[0].open(page)
+    for player in readers[0].page.locator(".player[data-step]").all():
+        player.scroll_into_view_if_needed()
+        step = player.get_attribute("data-step")
+        expect(player).to_contain_text(re.compile(rf"step {step} of \d+"))
+
+
+def test_a_page_that_moved_opens_where_its_text_is_now(readers):
+    page = readers[0].page
+    for old, new in moved_pages().items():
+        readers[0].open(old)
+        page.wait_for_url(f"**/{new}")
+        place = new.partition("#")[2]
+        assert not place or page.locator(f"[id='{place}']").count() == 1, (old, new)

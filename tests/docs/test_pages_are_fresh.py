@@ -50,11 +50,11 @@ def test_every_command_and_subcommand_has_a_section_with_all_its_options():
                 waiting += subparsers.choices.values()
     assert len(parsers) > 30
     for parser in parsers:
-        told = " ".join(tables("reference/cli.md", parser.prog))
-        section = committed("reference/cli.md").split(f"# {parser.prog}\n")[1].split("\n##")[0]
+        told = " ".join(tables("use/cli.md", parser.prog))
+        section = committed("use/cli.md").split(f"# {parser.prog}\n")[1].split("\n##")[0]
         for title in ("Engine options", "Sampling options"):
             if f"#{title.lower().replace(' ', '-')}" in section:
-                told += " ".join(tables("reference/cli.md", title))
+                told += " ".join(tables("use/cli.md", title))
         # --junit is only refused
         shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
         options = {name for action in shown for name in action.option_strings} - {"-h", "--help"}
@@ -63,7 +63,7 @@ def test_every_command_and_subcommand_has_a_section_with_all_its_options():
 
 
 def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes():
-    text = committed("reference/events.md")
+    text = committed("inside/events.md")
     for kind in EVENT_KINDS:
         tag = kind.__struct_config__.tag
         section = text.split(f"### `{tag}`\n")[1].split("\n##")[0]
@@ -71,7 +71,7 @@ def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes()
         _, event = decode_line(line)
         assert type(event) is kind
         fields = {field.name for field in msgspec.structs.fields(kind)} - {"seq", "step", "t"}
-        assert {name.strip("`") for name in tables("reference/events.md", f"`{tag}`")} >= fields
+        assert {name.strip("`") for name in tables("inside/events.md", f"`{tag}`")} >= fields
     header = re.search(r'\{"ev":"meta".*', text)[0].encode()
     assert decode_header("the page", header).num_blocks == 20
 
@@ -87,7 +87,7 @@ def test_every_refused_combination_on_the_page_is_refused():
 def test_every_metric_of_a_server_is_on_the_page_under_its_scraped_name():
     metrics = TOOL.metrics_reference.EngineMetrics(TOOL.metrics_reference._HEADER)
     scraped = set(re.findall(r"^# TYPE (\S+)", metrics.text().decode(), re.MULTILINE))
-    page = committed("reference/metrics.md")
+    page = committed("use/observability.md")
     assert len(scraped) > 25
     assert {name for name in scraped if f"| `{name}` |" not in page} == set()
 

@@ -1,4 +1,4 @@
-"""The event lines on the concept pages are lines of the committed recordings."""
+"""The event lines on the pages of topics are lines of the committed recordings."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from support.tool_modules import load_tool
 
 DOCS = Path(__file__).parents[2] / "docs"
 TOOL = load_tool("site/quoted_events.py")
-PAGES = [page for page in (DOCS / "concepts").glob("*.md") if '\n{"ev"' in page.read_text()]
+PAGES = [page for page in (DOCS / "summaries").glob("*.md") if '\n{"ev"' in page.read_text()]
 
 
 @pytest.fixture(scope="module")

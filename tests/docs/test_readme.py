@@ -41,7 +41,8 @@ def measured_rows() -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(("what", "figures", "command"), measured_rows())
 def test_each_figure_is_in_a_section_with_its_command(what, figures, command):
     pages = "".join(
-        (DOCS / name).read_text(encoding="utf-8") for name in ("performance.md", "reliability.md")
+        (DOCS / name).read_text(encoding="utf-8")
+        for name in ("use/performance.md", "use/reliability.md")
     )
     sections = re.split(r"^##+ ", pages, flags=re.MULTILINE)
     # README's 0.6 may be 0.62 there.

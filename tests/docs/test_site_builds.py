@@ -2,7 +2,7 @@
 
 import re
 
-from support.docs.built_site import DOCS, pages_of_docs, settings
+from support.docs.built_site import DOCS, moved_pages, pages_of_docs, settings
 
 # What a browser loads without a click. Material's own script has addresses for mermaid and
 # Twitter's emoji, but loads them only on pages with a diagram, and we have none.
@@ -35,3 +35,24 @@ def test_search_works_from_a_file_with_our_own_worker(site):
     """Browsers start no worker under file://, so its replacement must not need a server either."""
     assert (site / "search/search_index.js").is_file()
     assert 'src="assets/iframe-worker.js"' in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_site_has_five_tabs_and_at_most_fifty_pages():
+    assert [name for tab in settings()["nav"] for name in tab] == [
+        "Start",
+        "Learn",
+        "Teach",
+        "Use",
+        "Inside",
+    ]
+    assert len(pages_of_docs()) <= 50
+
+
+def test_a_page_that_moved_leads_to_a_page_and_a_place_that_exist(site):
+    moved = moved_pages()
+    assert len(moved) > 100
+    for old, new in moved.items():
+        page, _, place = new.partition("#")
+        assert f"url={'../' * old.count('/')}{new}" in (site / old).read_text(encoding="utf-8")
+        text = (site / page).read_text(encoding="utf-8")
+        assert not place or f'id="{place}"' in text, (old, new)

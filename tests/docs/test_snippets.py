@@ -12,14 +12,14 @@ def name(page: Path) -> str:
 
 
 # cli.md shows usage lines with `[OPTIONS]`, generated from the parser itself.
-PAGES = [page for page in pages() if name(page) != "docs/reference/cli.md"]
+PAGES = [page for page in pages() if name(page) != "docs/use/cli.md"]
 
 
 def told(page: Path, found: list[str]) -> str:
     return "\n".join(f"{name(page)}:{fault}" for fault in found)
 
 
-LOAD_SMOLLM2 = {"README.md", "docs/how-to/move-to-vllm.md"}
+LOAD_SMOLLM2 = {"README.md", "docs/use/move-to-vllm.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -55,7 +55,7 @@ def test_links_point_to_the_line_of_a_name_a_folder_or_a_whole_file(tmp_path):
     assert f'id="__codelineno-0-{line}"' in code
     page = (source / "README.md.html").read_text(encoding="utf-8")
     # Unchanged, because its links mean something else here.
-    assert "](docs/dashboard.md)" in re.sub("<.*?>", "", page)
+    assert "](docs/start/dashboard.md)" in re.sub("<.*?>", "", page)
     num_lines = len((ROOT / "README.md").read_text(encoding="utf-8").splitlines())
     assert f'id="__codelineno-0-{num_lines}"' in page, "shown to its end, despite its fences"
 

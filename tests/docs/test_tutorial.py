@@ -1,4 +1,4 @@
-"""The lesson and exercise pages match today's lessons and exercises, and show no solutions.
+"""The pages of topics match today's lessons and exercises, and show no solutions.
 
 Fast tests compare all text and the pictures of two lessons; slow tests compare the other pictures,
 which the same code draws.
@@ -15,20 +15,21 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.checker.holes import find_holes, stub
 from minivllm.lessons.course.library import find_lesson, lessons
-from minivllm.lessons.site import lesson_page as module
-from minivllm.lessons.site.__main__ import other_pages, slow_pages
-from minivllm.lessons.site.lesson_page import lesson_page
+from minivllm.lessons.site.__main__ import BY_HAND, other_pages, slow_pages
+from minivllm.lessons.site.exercise_section import exercise_section
 from minivllm.lessons.site.markdown import to_markdown
-from minivllm.lessons.site.picks import PICKS
+from minivllm.lessons.site.picks import PICKS, SUMMARIES
 from minivllm.lessons.site.pictures import draw
 from minivllm.lessons.site.teacher_pages import (
     exercise_misconceptions,
     lesson_misconceptions,
     lessons_by_week,
 )
+from minivllm.lessons.site.topic_page import TEXTS, page_name, topic_page
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+RECORDINGS = DOCS / "assets/recordings/lessons"
 MADE_BY = "made by: python -m minivllm.lessons.site docs"
 DRAWN = ("naive-serving", "copy-on-write")
 """Lessons whose pictures are redrawn: together they show every kind of panel."""
@@ -47,11 +48,13 @@ def stale_pictures(pictures: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
-def test_the_page_of_a_lesson_says_what_the_lesson_says_today(lesson):
+def test_the_page_of_a_topic_says_what_lesson_summary_and_exercises_say_today(lesson):
     drawn_again = lesson.name in DRAWN
-    page = lesson_page(lesson, draw=draw if drawn_again else (lambda page, title: ""))
-    assert (DOCS / "tutorial" / page.name).read_text(encoding="utf-8") == page.text, MADE_BY
+    page = topic_page(lesson, draw=draw if drawn_again else (lambda page, title: ""))
+    assert (DOCS / "learn" / page.name).read_text(encoding="utf-8") == page.text, MADE_BY
     assert 2 <= len(page.pictures) <= 5
+    for file, recording in page.recordings.items():
+        assert (RECORDINGS / file).read_text(encoding="utf-8") == recording, MADE_BY
     assert stale_pictures(page.pictures if drawn_again else {}) == [], MADE_BY
 
 
@@ -60,11 +63,11 @@ def test_the_page_of_a_lesson_says_what_the_lesson_says_today(lesson):
     "lesson", [one for one in lessons() if one.name not in DRAWN], ids=lambda lesson: lesson.name
 )
 def test_the_pictures_of_every_other_lesson_are_those_of_today(lesson):
-    assert stale_pictures(lesson_page(lesson).pictures) == [], MADE_BY
+    assert stale_pictures(topic_page(lesson).pictures) == [], MADE_BY
 
 
 @pytest.mark.parametrize("name", other_pages())
-def test_the_lists_and_the_exercises_are_those_of_today(name):
+def test_the_lists_of_topics_exercises_and_weeks_are_those_of_today(name):
     assert (DOCS / name).read_text(encoding="utf-8") == other_pages()[name], MADE_BY
 
 
@@ -89,10 +92,13 @@ def test_the_whole_misconceptions_page_is_that_of_today():
 
 
 def test_no_page_or_picture_remains_of_a_removed_lesson_or_exercise():
-    pages = {path.name for path in (DOCS / "tutorial").iterdir()} - {"index.md"}
-    assert pages == {module.page_name(one) for one in lessons()}
-    pages = {path.stem for path in (DOCS / "exercises").iterdir()} - {"index"}
-    assert pages == {one.name for one in exercises()}
+    pages = {path.name for path in (DOCS / "learn").iterdir()}
+    assert pages == {page_name(one) for one in lessons()} | {"index.md", *BY_HAND}
+    played = re.findall(
+        r'data-recording="lessons/([^"]+)"',
+        "".join(path.read_text(encoding="utf-8") for path in (DOCS / "learn").iterdir()),
+    )
+    assert {path.stem for path in RECORDINGS.iterdir()} == set(played)
     picked = {
         f"{one.number:02}-{one.name}-{page:02}.svg"
         for one in lessons()
@@ -101,11 +107,28 @@ def test_no_page_or_picture_remains_of_a_removed_lesson_or_exercise():
     assert {path.name for path in (DOCS / "assets/lessons").iterdir()} == picked
 
 
+def test_every_summary_is_on_the_page_of_one_topic():
+    assert {path.stem for path in TEXTS.iterdir()} == set(SUMMARIES)
+    assert set(SUMMARIES) == {picks.summary for picks in PICKS.values()}
+    for name, lesson in SUMMARIES.items():
+        assert PICKS[lesson].summary == name
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+def test_every_exercise_has_one_section_with_an_address_of_its_own(exercise):
+    found = [
+        path.stem
+        for path in (DOCS / "learn").iterdir()
+        if f"{{ #exercise-{exercise.name} }}" in path.read_text(encoding="utf-8")
+    ]
+    assert found == [find_lesson(str(exercise.lesson)).name]
+
+
 @pytest.mark.parametrize(
     "exercise", [one for one in exercises() if not one.is_hunt], ids=lambda exercise: exercise.name
 )
-def test_no_page_of_an_exercise_shows_its_solution_or_the_last_hint(exercise):
-    text = other_pages()[f"exercises/{exercise.name}.md"]
+def test_no_section_of_an_exercise_shows_its_solution_or_the_last_hint(exercise):
+    text = exercise_section(exercise)
     lines = exercise.source.splitlines()
     bodies = ("\n".join(lines[hole.begin - 1 : hole.end]) for hole in find_holes(exercise))
     # A single line can be common (`else:`); a pair of lines is not.

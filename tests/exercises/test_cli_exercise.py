@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,17 @@ from minivllm.lessons.checker.catalogue import exercises, find_exercise
 
 EXERCISE = find_exercise("block-pool")
 SOURCE = EXERCISE.source
+EVICTS_WHEN_FREED = """
+
+keep = BlockPool.release
+
+def my_release(self, block):
+    if block.ref_cnt == 1 and block.block_hash:
+        self.evict(block)
+    keep(self, block)
+
+BlockPool.release = my_release
+"""
 
 
 @pytest.fixture
@@ -48,6 +60,18 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
     assert main(["exercise", "next"]) == 0
     first = next(exercise for exercise in exercises() if exercise != EXERCISE)
     assert (file.parents[1] / first.name / first.student_file).is_file()
+
+
+def test_a_failed_check_links_to_a_page_that_opens_at_the_failing_step(file, capsys):
+    file.write_text(SOURCE + EVICTS_WHEN_FREED)
+    assert main(["exercise", "check"]) == 1
+    told = capsys.readouterr().out
+    step, address = re.search(r"In a browser, at step (\d+): (file://\S+)", told).groups()
+    page = Path(urllib.parse.unquote(urllib.parse.urlparse(address).path)).read_text()
+    assert f'data-recording="engine,yours" data-step="{step}"' in page
+    file.write_text(SOURCE)
+    assert main(["exercise", "check"]) == 0
+    assert "In a browser" not in capsys.readouterr().out
 
 
 def test_start_never_overwrites_work_and_reset_keeps_a_copy(file, capsys):

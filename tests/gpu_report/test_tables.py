@@ -62,7 +62,7 @@ def test_without_measurements_there_is_no_picture_and_the_pages_name_the_command
         ("ladder", "tools/gpu_report kernels"),
         ("workload", "tools/gpu_report engine"),
     ):
-        text = region(copy, "docs/performance.md", name)
+        text = region(copy, "docs/use/performance.md", name)
         assert "Not measured yet" in text and command in text
 
 

@@ -123,7 +123,7 @@ def _is_in(row: dict[str, Any], place: str) -> bool:
 def intro_not_measured(stage: str) -> str:
     return (
         "This page was written without a GPU, so it has no figures; measured ones will be in"
-        " [Performance](../performance.md#a-decode-step-on-a-gpu)."
+        " [Performance](performance.md#a-decode-step-on-a-gpu)."
     )
 
 

@@ -91,7 +91,7 @@ def profile_intro(profile: Stage) -> str:
         f"On an {profile['environment']['device']['name']} ({profile['began'][:10]}) a decode step"
         f" of {row['batch']} sequences of a model with Qwen3-0.6B's shape took {wall * 1e3:.2f}"
         f" ms, and kernels ran in {busy * 1e3:.2f} ms of it. All figures are in"
-        " [Performance](../performance.md#a-decode-step-on-a-gpu)."
+        " [Performance](performance.md#a-decode-step-on-a-gpu)."
     )
 
 

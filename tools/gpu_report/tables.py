@@ -28,7 +28,7 @@ from step_regions import PICTURED_BATCH
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
 MEASURED = "docs/measured/gpu"
-PAGES = ("docs/performance.md", "docs/how-to/profile-a-gpu.md", "README.md", "README.zh.md")
+PAGES = ("docs/use/performance.md", "docs/use/gpu.md", "README.md", "README.zh.md")
 MEASURED_KERNELS = "lessons/shown/measured_kernels.json"
 PICTURE = "docs/assets/gpu-step.svg"
 PICTURED = {

@@ -56,7 +56,7 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "--step", "150", "--screen", "compare",
         ),
         "beams": ("beams.jsonl", "--step", "60", "--screen", "requests", "--choose", "ada.19"),
-        # for the pages of docs/concepts
+        # for docs/summaries
         "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
         "freed": (
             "memory-pressure.jsonl", "--step", "66", "--screen", "blocks", "--size", "120x30",

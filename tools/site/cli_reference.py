@@ -1,4 +1,4 @@
-"""Makes docs/reference/cli.md: all commands of `minivllm` with options, from argparse's parsers.
+"""Makes docs/use/cli.md: all commands of `minivllm` with options, from argparse's parsers.
 
 It reads the parsers themselves, because argparse's help differs between Python versions. Paths in
 the user's home folder must not appear in the page. Options that many commands share are listed

@@ -1,4 +1,4 @@
-"""Makes docs/reference/configuration.md: all options of engine, request and server, with rules.
+"""Makes docs/use/configuration.md: all options of engine, request and server, with rules.
 
 Types, defaults and meanings are from the dataclasses. The rule of a field is taken from the error
 message for an impossible value, and rules about several fields from the errors for the combinations

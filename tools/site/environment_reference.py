@@ -100,7 +100,7 @@ FILES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "`~/.config/minivllm/keys.toml`",
-        "Your own keys for the dashboard ([Key bindings](keys.md)). minivllm only reads it.",
+        "Your own keys for the dashboard ([All keys](../start/dashboard.md#all-keys)). minivllm only reads it.",
         "minivllm.tui.keys.keymap:default_path",
     ),
     (
@@ -115,7 +115,7 @@ FILES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "the file of `--record FILE`",
-        "A recording: every event as a line of JSON ([Events](events.md)).",
+        "A recording: every event as a line of JSON ([Events](../inside/events.md)).",
         "minivllm.events.recording.log:LogWriter",
     ),
 )

@@ -1,4 +1,4 @@
-"""Makes docs/reference/events.md: every kind of event with fields, source and a real example.
+"""Makes docs/inside/events.md: every kind of event with fields, source and a real example.
 
 The page is made from the structs in `minivllm.events.types` and the strings under their fields. A
 field without a description is an error.

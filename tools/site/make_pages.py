@@ -2,10 +2,10 @@
 """Writes the pages of the docs that are made from the code; `make docs-pages` does the same.
 
     tools/site/make_pages.py                           # all pages, in place
-    tools/site/make_pages.py --only reference/cli.md   # only this page; --only can be repeated
+    tools/site/make_pages.py --only use/cli.md         # only this page; --only can be repeated
     tools/site/make_pages.py --out /tmp/pages          # in another folder than docs/
 
-Without --only, the events that the concept pages quote are taken again from the recordings.
+Without --only, the events that the summaries quote are taken again from the recordings.
 
 The pages are committed, and tests/docs/test_pages_are_fresh.py compares them with newly made pages.
 So the text of a page must not depend on the machine.
@@ -26,18 +26,26 @@ import metrics_reference
 import quoted_events
 import ways
 
-from minivllm.tui.keys import commands
+from minivllm.lessons.site.markdown import with_region
+from minivllm.tui.keys.commands import key_tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
+
+def dashboard_page() -> str:
+    """docs/start/dashboard.md: all but the tables of keys is written by hand."""
+    text = (DOCS / "start/dashboard.md").read_text(encoding="utf-8")
+    return with_region(text, "keys", key_tables())
+
+
 PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
-        "architecture.md": ways.page,
-        "reference/cli.md": cli_reference.page,
-        "reference/configuration.md": configuration_reference.page,
-        "reference/events.md": events_reference.page,
-        "reference/keys.md": commands.page,
-        "reference/metrics.md": metrics_reference.page,
+        "inside/architecture.md": ways.page,
+        "use/cli.md": cli_reference.page,
+        "use/configuration.md": configuration_reference.page,
+        "inside/events.md": events_reference.page,
+        "start/dashboard.md": dashboard_page,
+        "use/observability.md": metrics_reference.page,
     }
 )
 """Path of a page below docs/ -> function that makes its text."""

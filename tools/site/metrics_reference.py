@@ -1,4 +1,4 @@
-"""Makes docs/reference/metrics.md: the metrics of `GET /metrics`, from a metrics registry.
+"""The tables of docs/use/observability.md: the metrics of `GET /metrics`, from a metrics registry.
 
 The registry has counted only one HTTP request, which is enough: names, types, labels and buckets do
 not depend on counts. The `process_*` metrics of `prometheus_client` exist only on Linux, so a fixed
@@ -8,15 +8,17 @@ text describes them.
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from page_text import GENERATED, code, prose, sentence, source_link, table
+from page_text import ROOT, code, prose, sentence, source_link, table
 from prometheus_client.metrics_core import Metric
 
 from minivllm.events.types import LogHeader
+from minivllm.lessons.site.markdown import with_region
 from minivllm.server.metrics.histograms import token_buckets
 from minivllm.server.metrics.http_totals import HttpTotals
 from minivllm.server.metrics.router import EngineMetrics
 
 _MAX_MODEL_LEN = 2048
+PAGE = ROOT / "docs/use/observability.md"
 _HEADER = LogHeader(
     engine="0", model="MODEL", clock="virtual", wall=0.0, mono=0.0, num_blocks=1, block_size=16,
     max_num_seqs=1, max_num_batched_tokens=16, max_model_len=_MAX_MODEL_LEN,
@@ -42,37 +44,30 @@ LABELS: Mapping[str, str] = MappingProxyType(
         "method": "The HTTP method; `other` for a nonstandard method.",
     }
 )
-_HEAD = f"""# Metrics
-
-{GENERATED} The source is {source_link("minivllm.server.metrics.router")}; \
-{source_link("minivllm.server.metrics.engine_totals:EngineTotals")} does the counting.
-
-`GET /metrics` of [the server](../server.md) returns the metrics in Prometheus' text format. \
-Metrics that begin with `vllm:` have the names, types, labels and buckets of vLLM V1, \
-so its boards and tools
-read them unchanged; [Feeds and metrics](../observability.md#metrics-prometheus-under-vllms-names) \
-lists the numbers with another meaning. minivllm adds no metrics of its own:
-vLLM also has `http_requests_total` and `process_*`.
-
-Prometheus adds suffixes to names: a counter has `_total`, and \
-a histogram has `_bucket`, `_sum` and `_count`.
-
-"""
 
 
 def page() -> str:
+    """docs/use/observability.md: all but the tables of metrics is written by hand."""
+    return with_region(PAGE.read_text(encoding="utf-8"), "metrics", tables_of_metrics())
+
+
+def tables_of_metrics() -> str:
     metrics = EngineMetrics(_HEADER)
     HttpTotals(metrics.registry).count({"path": "/v1/completions", "method": "POST"}, 200)
     families = [one for one in metrics.registry.collect() if not one.name.startswith("process_")]
-    text = _HEAD
+    text = f"""
+The source is {source_link("minivllm.server.metrics.router")}; \
+{source_link("minivllm.server.metrics.engine_totals:EngineTotals")} does the counting.
+
+"""
     for kind, title in (("gauge", "Gauges"), ("counter", "Counters")):
         rows = (
             (_name(one), _meaning(one), _labels_of(one)) for one in families if one.type == kind
         )
-        text += f"## {title}\n\n" + table(("Name", "Meaning", "Labels"), rows) + "\n"
+        text += f"### {title}\n\n" + table(("Name", "Meaning", "Labels"), rows) + "\n"
     histograms = [one for one in families if one.type == "histogram"]
     (labels,) = {_labels_of(one) for one in histograms}  # all histograms have the same labels
-    text += f"## Histograms\n\nAll have the labels {labels}. Times are in seconds.\n\n"
+    text += f"### Histograms\n\nAll have the labels {labels}. Times are in seconds.\n\n"
     text += (
         table(
             ("Name", "Meaning", "Buckets"),
@@ -80,11 +75,11 @@ def page() -> str:
         )
         + "\n"
     )
-    text += "## Labels\n\n" + table(("Label", "Meaning"), _labels(families)) + "\n"
+    text += "### Labels\n\n" + table(("Label", "Meaning"), _labels(families)) + "\n"
     return text + _TAIL
 
 
-_TAIL = """## The process
+_TAIL = """### The process
 
 On Linux `prometheus_client` adds metrics of the process: \
 `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,

@@ -13,9 +13,9 @@ NOT_COMPARED = frozenset({"seq", "t", "mass", "text", "token_id", "logprob"})
 
 
 def refresh_pages(docs: Path) -> None:
-    """Write new quotes into the concept pages, and print the quotes that need a look."""
+    """Write new quotes into the summaries, and print the quotes that need a look."""
     recorded = recorded_lines(docs / "assets/recordings")
-    for path in sorted((docs / "concepts").glob("*.md")):
+    for path in sorted((docs / "summaries").glob("*.md")):
         text, missing = refreshed(path.read_text(encoding="utf-8"), recorded)
         path.write_text(text, encoding="utf-8")
         for quote in missing:

@@ -1,17 +1,18 @@
-"""Two pictures of docs/architecture.md: the paths of a request and of an event through the code.
+"""Pictures of docs/inside/architecture.md: the paths of a request and an event through the code.
 
 A path (`Way`) is a list of stations, and each station is a function in the source.
 tests/docs/test_architecture.py serves a request and checks that the functions are called in this
 order.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from page_text import ROOT
 
-PAGE = ROOT / "docs/architecture.md"
+from minivllm.lessons.site.markdown import with_region
+
+PAGE = ROOT / "docs/inside/architecture.md"
 WIDTH, BOX_WIDTH, BOX_HEIGHT, PITCH, TOP = 890, 168, 36, 50, 34
 
 
@@ -95,13 +96,7 @@ EVENT = Way(
 def page() -> str:
     text = PAGE.read_text(encoding="utf-8")
     for way in (REQUEST, EVENT):
-        begin, end = f"<!-- way: {way.name} -->\n", "<!-- end of the way -->"
-        text = re.sub(
-            re.escape(begin) + ".*?" + re.escape(end),
-            lambda _, way=way, begin=begin, end=end: begin + draw_way(way) + end,
-            text,
-            flags=re.DOTALL,
-        )
+        text = with_region(text, way.name, draw_way(way))
     return text
 
 

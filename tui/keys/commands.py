@@ -223,11 +223,14 @@ def printed_key(key: str) -> str:
     )
 
 
-def page() -> str:
-    parts = [_PAGE_TOP]
+def key_tables() -> str:
+    """All commands as Markdown, a table for each group."""
+    parts = []
     commands = (*COMMANDS, *LESSON_COMMANDS)
     for group in dict.fromkeys(command.group for command in commands):
-        parts.append(f"\n## {group}\n\n| Keys | Command | What it does | Id |\n|---|---|---|---|\n")
+        parts.append(
+            f"\n### {group}\n\n| Keys | Command | What it does | Id |\n|---|---|---|---|\n"
+        )
         for command in commands:
             if command.group == group:
                 first, *others = command.keys.split(",")
@@ -237,29 +240,3 @@ def page() -> str:
                 )
                 parts.append(f"| {keys} | {command.label} | {command.help} | `{command.id}` |\n")
     return "".join(parts)
-
-
-_PAGE_TOP = """\
-# Keys of the dashboard
-
-This page is generated from the dashboard's table of commands: `make docs-pages` writes it.
-Inside the dashboard `?` shows the same list, and `ctrl+p` finds a command by its name.
-
-## Keys of your own
-
-Write the id of a command and its keys into `~/.config/minivllm/keys.toml` (or \
-`$XDG_CONFIG_HOME/minivllm/keys.toml`, or
-any file with `--keys FILE`). They replace the default keys; separate several keys by commas.
-
-```toml
-"time.step" = "ctrl+right"
-"time.step_back" = "ctrl+left,b"
-"look.why" = "?"
-"app.help" = "f1"
-```
-
-A key is a character (`x`, `?`), a name (`space`, `enter`, `pagedown`, `f5`) or either after \
-`ctrl+`, `alt+` or `shift+`.
-Two commands cannot share a key. The exception is the lesson screen (`0`), where the keys of the \
-group Lesson take precedence. Not every terminal sends every key; plain characters always work.
-"""

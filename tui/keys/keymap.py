@@ -38,7 +38,7 @@ def load_keymap(path: str | Path | None) -> dict[str, str]:
     for command_id, keys in _entries(_read(file)):
         if command_id not in usual:
             near = get_close_matches(command_id, usual, 1)
-            hint = f"did you mean {near[0]}?" if near else "docs/reference/keys.md lists them."
+            hint = f"did you mean {near[0]}?" if near else "docs/start/dashboard.md lists them."
             raise ConfigError(f"{file} has keys for {command_id!r}, which is not a command: {hint}")
         if not isinstance(keys, str) or not keys.strip():
             raise ConfigError(

@@ -114,7 +114,7 @@ class _Count(int):
     """A number that writes itself with a noun: `format(_Count(2), "block")` is "2 blocks"."""
 
     def __format__(self, noun: str) -> str:
-        return plural(self, noun) if noun else f"{int(self):,}"
+        return plural(int(self), noun) if noun else f"{int(self):,}"
 
 
 def fill_in(phrase: str, **facts: int | str) -> str:

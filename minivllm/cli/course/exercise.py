@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
@@ -21,6 +21,9 @@ from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
+
+if TYPE_CHECKING:
+    from minivllm.lessons.checker.check import Result
 
 COULD_NOT_RUN = 2
 
@@ -256,11 +259,27 @@ def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
     result = check(exercise, workspace.submission(exercise), seed=args.seed)
     for line in lines_of(result, workspace.first_todo(exercise)):
         print(line)
+    if not (result.passed or result.is_untouched):
+        _print_link(result, workspace.folder(exercise) / ".diff")
     try:
         Progress().note_check(exercise.name, result.passed)
     except LessonError as error:  # the progress is not saved, but the check has a result
         print(f"minivllm: {error}", file=sys.stderr)
     return result.exit_status
+
+
+def _print_link(result: "Result", folder: Path) -> None:
+    """Write a page with the failing run beside the engine's, if a run with events fails."""
+    from minivllm.cli.recordings.web import write_page
+    from minivllm.lessons.checker.diff import write_difference
+
+    try:
+        found = write_difference(result, folder)
+    except ExerciseError:
+        return  # no run with events fails
+    page = folder / "difference.html"
+    write_page(page, [found.engine, found.yours], found.step, whole=False)
+    print(f"In a browser, at step {found.step}: {page.resolve().as_uri()}")
 
 
 def _hint(args: argparse.Namespace) -> int:

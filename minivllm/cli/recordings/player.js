@@ -797,6 +797,7 @@ class Track {
     this.copies = [];
     this.owners = new Map(); // event of a block -> the sequence that it is about, at that time
     this.spacing = Math.max(SPACING, Math.ceil(events.length / MOST_COPIES));
+    this.impossible = "";
     this.at = 0;
     this.moment = new Moment(header, state);
     let last = "";
@@ -805,7 +806,8 @@ class Track {
       try {
         this.moment.apply(event);
       } catch {
-        throw new UnplayableEvent(number, event);
+        this.stopAt(number, event, state);
+        break;
       }
       this.at = number + 1;
       if (event.ev === "block.hashed" || event.ev === "block.evicted") {
@@ -822,6 +824,14 @@ class Track {
       this.ends.at(-1).used = 1 - fold.freeQueue.length / fold.blocks.length;
     }
     if (!this.ends.length) this.ends.push({ at: 0, step: 0, t: header.mono, used: 0 });
+  }
+
+  stopAt(number, event, state) {
+    this.impossible = `event ${event.seq}, ${event.ev}, is impossible after the events before it`;
+    this.events = this.events.slice(0, number);
+    this.moment = new Moment(this.header, state);
+    this.at = 0;
+    this.seek(number);
   }
   seek(count) {
     count = Math.min(Math.max(count, 0), this.events.length);
@@ -848,19 +858,11 @@ class Track {
   ownerOf(event) {
     return this.owners.get(event) ?? event.seq_id ?? null;
   }
-  eventsOfStep(at) {
+  eventsOfSteps(at, earlier = 0) {
     let start = at;
-    const step = this.events[at - 1]?.step;
-    while (start > 0 && this.events[start - 1].step === step) start -= 1;
+    const first = (this.events[at - 1]?.step ?? 0) - earlier;
+    while (start > 0 && this.events[start - 1].step >= first) start -= 1;
     return this.events.slice(start, at);
-  }
-}
-
-class UnplayableEvent extends Error {
-  constructor(number, event) {
-    super(`event ${event.seq}, ${event.ev}, cannot be applied`);
-    this.number = number;
-    this.event = event;
   }
 }
 const MOST_BYTES = 64 * 2 ** 20;
@@ -908,18 +910,16 @@ function parseRecording(text, name = "The file") {
   }
   return { header, state, events, unknown, note, name };
 }
-function trackOf(text, name) {
+function trackOf(text, name = "The file") {
   const whole = Array.isArray(text) ? `${text.map(asLine).join("\n")}\n` : text;
   const recording = parseRecording(whole, name);
-  try {
-    const track = new Track(recording);
-    track.note = recording.note;
-    return track;
-  } catch (error) {
-    if (!(error instanceof UnplayableEvent)) throw error;
-    throw new BadRecording(`${recording.name} cannot be played: ${error.message},`
-      + ` because an earlier event is missing.`);
+  const track = new Track(recording);
+  track.note = recording.note;
+  if (track.impossible) {
+    if (!track.events.length) throw new BadRecording(`${name} cannot be played: ${track.impossible}.`);
+    track.note = `${name} ends here too early: ${track.impossible}.`;
   }
+  return track;
 }
 async function trackOfFile(file) {
   if (file.size > MOST_BYTES) throw new BadRecording(tooLarge(file.name, file.size));
@@ -1010,7 +1010,29 @@ function placeOfStep(moments, step) {
 function round(t) {
   return Math.round(t * 1e6) / 1e6;
 }
-const STYLE_SHEET = ".p-player, .p-zone, .p-error { color-scheme: light dark; --ground: light-dark(#fbfbf8, #10141c); --card: light-dark(#ffffff, #161c27); --edge: light-dark(#d6dbe4, #2a3444); --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, \"DejaVu Sans Mono\", monospace; } [data-md-color-scheme=\"default\"] :is(.p-player, .p-zone, .p-error) { color-scheme: light; } [data-md-color-scheme=\"slate\"] :is(.p-player, .p-zone, .p-error) { color-scheme: dark; } .p-player { container-type: inline-size; background: var(--ground); color: var(--text); border: 1px solid var(--edge); border-radius: 10px; padding: 10px 12px 12px; margin: 1em 0; font: 13px/1.45 system-ui, -apple-system, \"Segoe UI\", Roboto, sans-serif; text-align: left; } .p-player:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; } .p-player *, .p-player *::before { box-sizing: border-box; } .p-player button { font: inherit; color: inherit; background: none; border: 0; padding: 0; margin: 0; cursor: pointer; text-align: left; } .p-player button:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; } .p-controls { display: flex; align-items: center; gap: 4px; flex-wrap: wrap; } .p-player .p-button { min-width: 32px; height: 32px; padding: 0 6px; border-radius: 7px; text-align: center; border: 1px solid var(--edge); background: var(--card); } .p-player .p-button:hover { border-color: var(--accent); color: var(--accent); } .p-step { font-weight: 600; padding: 0 8px; font-variant-numeric: tabular-nums; } .p-speed { min-width: 3.2em; text-align: center; color: var(--muted); font-variant-numeric: tabular-nums; } .p-gap { flex: 1; } .p-timebar { position: relative; height: 46px; margin: 8px 0 2px; border-radius: 7px; background: var(--card); border: 1px solid var(--edge); overflow: hidden; } .p-chart { position: absolute; inset: 0; display: flex; flex-direction: column; } .p-chart svg { width: 100%; flex: 1; min-height: 0; display: block; } .p-area { fill: var(--accent); opacity: 0.2; } .p-tick { vector-effect: non-scaling-stroke; stroke-width: 2; fill: none; } .p-stroke-good { stroke: var(--good); } .p-stroke-accent { stroke: var(--accent); } .p-stroke-warn { stroke: var(--warn); } .p-stroke-bad { stroke: var(--bad); } .p-timebar::after { content: \"\"; position: absolute; inset: 0 auto 0 calc(var(--now, 0%) - 1px); width: 2px; background: var(--accent); pointer-events: none; } .p-player .p-slider { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; cursor: ew-resize; touch-action: pan-y; } .p-timebar:focus-within { outline: 2px solid var(--accent); } .p-legend { display: flex; flex-wrap: wrap; gap: 0 14px; font-size: 11.5px; min-height: 18px; } .p-note, .p-error { border-left: 3px solid var(--warn); padding: 4px 10px; margin: 6px 0; background: var(--card); color: var(--text); } .p-caption { color: var(--muted); font-size: 11.5px; margin: 4px 0; } .p-views { display: grid; gap: 14px; grid-template-columns: minmax(0, 1fr); } .p-columns { display: grid; gap: 10px; grid-template-columns: minmax(0, 1fr); } .p-column { display: grid; gap: 10px; align-content: start; grid-template-columns: minmax(0, 1fr); } @container (min-width: 640px) { .p-player:not(.p-two) .p-columns, :not(.p-two) > .p-views .p-columns { grid-template-columns: minmax(0, 1.05fr) minmax(0, 1fr); } .p-two .p-views, .p-views:has(> :nth-child(2)) { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); } .p-views:has(> :nth-child(2)) .p-columns { grid-template-columns: minmax(0, 1fr); } } .p-panel { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 8px 10px; min-width: 0; } .p-title { font-weight: 600; font-size: 12px; color: var(--muted); margin: 0 0 6px; white-space: pre-wrap; font-variant-numeric: tabular-nums; } .p-row { display: flex; justify-content: space-between; align-items: baseline; gap: 8px; } .p-player .p-small { font-size: 11px; padding: 1px 8px; border: 1px solid var(--edge); border-radius: 99px; color: var(--muted); } .p-player .p-small[aria-pressed=\"true\"] { color: var(--ground); background: var(--accent); border-color: var(--accent); } .p-player .p-small[hidden] { display: none; } .p-faint { color: var(--faint); } .p-muted { color: var(--muted); } .p-good { color: var(--good); } .p-warn { color: var(--warn); } .p-bad { color: var(--bad); } .p-accent { color: var(--accent); } .p-player .p-letter { display: inline-block; flex: none; width: 17px; height: 17px; line-height: 17px; border-radius: 4px; text-align: center; font: 700 11px/17px var(--mono); background: var(--own); color: var(--ground); } .p-slots { display: grid; gap: 5px; } .p-slot { border-left: 3px solid var(--own); background: color-mix(in srgb, var(--own) 7%, transparent); border-radius: 0 6px 6px 0; padding: 4px 8px; height: 66px; overflow: hidden; cursor: pointer; } .p-slot.p-empty { --own: var(--edge); height: auto; min-height: 27px; cursor: default; background: none; border-left-style: dashed; } .p-slot.p-chosen, .p-line.p-chosen { box-shadow: inset 0 0 0 1.5px var(--own); } .p-slot-head { display: flex; align-items: center; gap: 6px; white-space: nowrap; } .p-name { font-weight: 600; overflow: hidden; text-overflow: ellipsis; max-width: 11em; flex: none; } .p-phase { font-size: 11px; text-transform: uppercase; letter-spacing: 0.03em; } .p-prefill { color: var(--accent); } .p-decode { color: var(--good); } .p-count { font: 11.5px var(--mono); min-width: 3.2em; } .p-meter { flex: 1 1 30px; min-width: 20px; max-width: 90px; height: 4px; border-radius: 2px; background: var(--edge); overflow: hidden; } .p-meter i { display: block; height: 100%; background: var(--own); } .p-table { font: 11px var(--mono); color: var(--muted); margin-left: auto; overflow: hidden; text-overflow: ellipsis; min-width: 0; flex: 0 1 auto; } .p-text { height: 38px; display: flex; flex-direction: column-reverse; overflow: hidden; margin-top: 1px; white-space: pre-wrap; overflow-wrap: anywhere; justify-content: flex-start; } .p-text > div { flex: none; min-height: 38px; } .p-prompt { color: var(--muted); font-style: italic; } .p-new { background: color-mix(in srgb, var(--own, var(--good)) 28%, transparent); border-radius: 3px; font-weight: 600; } .p-word:hover { text-decoration: underline; } .p-draft { color: var(--muted); } del.p-draft { color: var(--bad); } .p-blocks { display: grid; gap: 3px; grid-template-columns: repeat(auto-fill, minmax(36px, 1fr)); } .p-blocks.p-tiny { grid-template-columns: repeat(auto-fill, minmax(12px, 1fr)); gap: 1px; max-height: 320px; overflow: auto; } .p-blocks.p-cards { grid-template-columns: repeat(auto-fill, minmax(104px, 1fr)); max-height: 560px; overflow: auto; } .p-player .p-block { position: relative; height: 34px; border-radius: 5px; overflow: hidden; border: 1px solid var(--edge); background: var(--ground); isolation: isolate; text-align: center; transition: border-color 0.4s; } .p-block::before { content: \"\"; position: absolute; inset: auto 0 0 0; height: calc(100% * var(--fill, 0)); z-index: -1; background: var(--own); opacity: 0.42; transition: height 0.25s; } .p-player .p-block.p-held { border-color: color-mix(in srgb, var(--own) 70%, var(--edge)); } .p-player .p-block.p-shared { border: 2px solid var(--text); } .p-shared::before { background: var(--stripes); opacity: 0.55; } .p-cached::before { background: repeating-linear-gradient(135deg, var(--own) 0 2px, transparent 2px 6px); opacity: 0.4; } .p-player .p-block.p-cached { border-style: dashed; } .p-player .p-block.p-free .p-id { color: var(--muted); } .p-player .p-block.p-touched { box-shadow: 0 0 0 1.5px var(--own, var(--muted)); } .p-player .p-block.p-chosen { outline: 2px solid var(--text); outline-offset: 0; } .p-player .p-block.p-dim { opacity: 0.5; } .p-id { position: absolute; left: 3px; top: 1px; font: 9.5px/1.2 var(--mono); color: var(--text); } .p-mark { font: 700 14px/34px var(--mono); padding-top: 3px; display: inline-block; } .p-cards .p-mark { font-size: 11px; line-height: 14px; padding: 0; position: absolute; left: 26px; top: 0; } .p-player .p-cards .p-block { height: 72px; text-align: left; } .p-cards .p-words { position: absolute; inset: 15px 3px 1px; font-size: 10.5px; line-height: 1.22; overflow: hidden; overflow-wrap: anywhere; white-space: pre-wrap; } .p-tiny .p-id, .p-tiny .p-mark { display: none; } .p-player .p-tiny .p-block { height: 12px; border-radius: 2px; } .p-sign { position: absolute; right: 2px; top: -1px; font: 700 12px/1.2 var(--mono); } .p-sign-hit { color: var(--good); } .p-sign-evicted { color: var(--bad); } .p-sign-copied_from, .p-sign-copied_to { color: var(--accent); } .p-age1 { opacity: 0.65; } .p-age2 { opacity: 0.35; } .p-in { color: var(--muted); } .p-out { color: var(--text); } .p-budget { display: flex; gap: 1px; height: 24px; background: var(--ground); border: 1px solid var(--edge); border-radius: 5px; overflow: hidden; } .p-player .p-share { min-width: 5px; background: var(--own); color: var(--ground); font: 700 11px/22px var(--mono); text-align: center; overflow: hidden; flex: 0 1 auto; } .p-player .p-share.p-prefill { color: var(--ground); } .p-queue { display: flex; flex-wrap: wrap; gap: 3px; align-items: center; font-size: 11px; max-height: 92px; overflow: auto; } .p-player .p-chip { font: 10.5px/16px var(--mono); min-width: 22px; text-align: center; padding: 0 3px; border: 1px solid var(--edge); border-radius: 4px; color: var(--muted); } .p-player .p-chip.p-cached { border: 1px dashed var(--own); color: var(--text); background: color-mix(in srgb, var(--own) 14%, transparent); } .p-waiting, .p-events { max-height: 168px; overflow: auto; scrollbar-width: thin; } .p-events { height: 150px; } .p-player .p-line { display: flex; gap: 6px; align-items: baseline; width: 100%; padding: 1.5px 2px; border-radius: 4px; cursor: pointer; } .p-line > span:last-child { min-width: 0; } .p-player .p-why { margin-top: 10px; padding: 7px 10px; border-left: 3px solid var(--accent); background: var(--card); border-radius: 0 6px 6px 0; min-height: 54px; } .p-why .p-words { margin-top: 4px; font: 12px/1.5 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere; } .p-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; } .p-zone { display: block; border: 2px dashed light-dark(#98a3b3, #55637a); border-radius: 10px; padding: 22px; text-align: center; cursor: pointer; margin: 1em 0; font-family: system-ui, sans-serif; } .p-zone input { display: block; margin: 8px auto 0; max-width: 100%; } @container (max-width: 460px) { .p-table, .p-meter { display: none; } .p-blocks:not(.p-cards, .p-tiny) { grid-template-columns: repeat(8, minmax(0, 1fr)); } } @media (prefers-reduced-motion: no-preference) { .p-new { animation: p-fade 0.9s; } .p-player .p-block.p-touched { animation: p-touch 0.7s; } } @keyframes p-fade { from { background: color-mix(in srgb, var(--own, var(--good)) 70%, transparent); } } @keyframes p-touch { from { box-shadow: 0 0 0 4px color-mix(in srgb, var(--own, var(--muted)) 70%, transparent); } } @media print { .p-controls, .p-timebar { display: none; } }";
+const PATHS = {
+  start: "M5 4h2v12H5zM17 4v12l-9-6z",
+  back: "M13 4v12L5 10zM14 4h2v12h-2z",
+  play: "M6 4l11 6-11 6z",
+  pause: "M5 4h4v12H5zM11 4h4v12h-4z",
+  on: "M7 4v12l8-6zM4 4h2v12H4z",
+  earlier: "M12 4l-6 6 6 6 1.5-1.5L9 10l4.5-4.5zM15 8.5a1.5 1.5 0 100 3 1.5 1.5 0 000-3",
+  later: "M8 4l6 6-6 6-1.5-1.5L11 10 6.5 5.5zM5 8.5a1.5 1.5 0 100 3 1.5 1.5 0 000-3",
+  slower: "M4 9h12v2H4z",
+  faster: "M4 9h5V4h2v5h5v2h-5v5H9v-5H4z",
+  link: "M8 6H6a4 4 0 000 8h2v-2H6a2 2 0 010-4h2zM12 6h2a4 4 0 010 8h-2v-2h2a2 2 0 000-4h-2zM7 9h6v2H7z",
+};
+
+function icon(name) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 20 20");
+  svg.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}
+const STYLE_SHEET = ".p-player, .p-zone, .p-error { color-scheme: light dark; --ground: light-dark(#fbfbf8, #10141c); --card: light-dark(#ffffff, #161c27); --edge: light-dark(#d6dbe4, #2a3444); --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, \"DejaVu Sans Mono\", monospace; } [data-md-color-scheme=\"default\"] :is(.p-player, .p-zone, .p-error) { color-scheme: light; } [data-md-color-scheme=\"slate\"] :is(.p-player, .p-zone, .p-error) { color-scheme: dark; } .p-player { container-type: inline-size; background: var(--ground); color: var(--text); border: 1px solid var(--edge); border-radius: 10px; padding: 10px 12px 12px; margin: 1em 0; font: 13px/1.45 system-ui, -apple-system, \"Segoe UI\", Roboto, sans-serif; text-align: left; } .p-player:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; } .p-player *, .p-player *::before { box-sizing: border-box; } .p-player button { font: inherit; color: inherit; background: none; border: 0; padding: 0; margin: 0; cursor: pointer; text-align: left; } .p-player button:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; } .p-controls { display: flex; align-items: center; gap: 4px; flex-wrap: wrap; } .p-player .p-button { min-width: 32px; height: 32px; padding: 0 6px; border-radius: 7px; text-align: center; border: 1px solid var(--edge); background: var(--card); } .p-button svg { width: 18px; height: 18px; display: block; margin: auto; fill: currentColor; } .p-player .p-button.p-main { min-width: 44px; background: var(--accent); border-color: var(--accent); color: var(--ground); } .p-player .p-button:hover { border-color: var(--accent); color: var(--accent); } .p-player .p-button.p-main:hover { color: var(--ground); filter: brightness(1.1); } .p-step { font-weight: 600; padding: 0 8px; font-variant-numeric: tabular-nums; } .p-speed { min-width: 3.2em; text-align: center; color: var(--muted); font-variant-numeric: tabular-nums; } .p-gap { flex: 1; } .p-timebar { position: relative; height: 46px; margin: 8px 0 2px; border-radius: 7px; background: var(--card); border: 1px solid var(--edge); overflow: hidden; } .p-chart { position: absolute; inset: 0; display: flex; flex-direction: column; } .p-chart svg { width: 100%; flex: 1; min-height: 0; display: block; } .p-area { fill: var(--accent); opacity: 0.2; } .p-tick { vector-effect: non-scaling-stroke; stroke-width: 2; fill: none; } .p-stroke-good { stroke: var(--good); } .p-stroke-accent { stroke: var(--accent); } .p-stroke-warn { stroke: var(--warn); } .p-stroke-bad { stroke: var(--bad); } .p-timebar::after { content: \"\"; position: absolute; inset: 0 auto 0 calc(var(--now, 0%) - 1px); width: 2px; background: var(--accent); pointer-events: none; } .p-player .p-slider { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; cursor: ew-resize; touch-action: pan-y; } .p-timebar:focus-within { outline: 2px solid var(--accent); } .p-legend { display: flex; flex-wrap: wrap; gap: 0 14px; font-size: 11.5px; min-height: 18px; } .p-swatch { display: inline-block; width: 18px; height: 9px; background: var(--accent); opacity: 0.35; margin-right: 5px; } .p-note, .p-error { border-left: 3px solid var(--warn); padding: 4px 10px; margin: 6px 0; background: var(--card); color: var(--text); } .p-caption { color: var(--muted); font-size: 11.5px; margin: 4px 0; } .p-views { display: grid; gap: 14px; grid-template-columns: minmax(0, 1fr); } .p-columns { display: grid; gap: 10px; grid-template-columns: minmax(0, 1fr); } .p-column { display: grid; gap: 10px; align-content: start; grid-template-columns: minmax(0, 1fr); } @container (min-width: 640px) { .p-columns { grid-template-columns: minmax(0, 1.05fr) minmax(0, 1fr); } .p-two { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); } .p-two .p-columns { grid-template-columns: minmax(0, 1fr); } .p-two .p-column { display: contents; } .p-two .p-panel-blocks { order: 1; } .p-two .p-panel-waiting { order: 2; } .p-two .p-panel-budget { order: 3; } .p-two .p-panel-events { order: 4; } .p-two .p-panel-queue { order: 5; } } .p-panel { contain: layout style; background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 8px 10px; min-width: 0; } .p-title { font-weight: 600; font-size: 12px; color: var(--muted); margin: 0 0 6px; white-space: pre-wrap; font-variant-numeric: tabular-nums; } .p-row { display: flex; justify-content: space-between; align-items: baseline; gap: 8px; } .p-player .p-small { font-size: 11px; padding: 1px 8px; border: 1px solid var(--edge); border-radius: 99px; color: var(--muted); } .p-player .p-small[aria-pressed=\"true\"] { color: var(--ground); background: var(--accent); border-color: var(--accent); } .p-player .p-small[hidden] { display: none; } .p-faint { color: var(--muted); } .p-muted { color: var(--muted); } .p-good { color: var(--good); } .p-warn { color: var(--warn); } .p-bad { color: var(--bad); } .p-accent { color: var(--accent); } .p-player .p-letter { display: inline-block; flex: none; width: 17px; height: 17px; line-height: 17px; border-radius: 4px; text-align: center; font: 700 11px/17px var(--mono); background: var(--own); color: var(--ground); } .p-slots { display: grid; gap: 5px; } .p-slot { border-left: 3px solid var(--own); background: color-mix(in srgb, var(--own) 7%, transparent); border-radius: 0 6px 6px 0; padding: 4px 8px; height: 66px; overflow: hidden; cursor: pointer; contain: layout paint style; } .p-slot.p-empty { --own: var(--edge); height: auto; min-height: 27px; cursor: default; background: none; border-left-style: dashed; } .p-roomy .p-slot.p-empty { height: 66px; } .p-slot.p-chosen, .p-line.p-chosen { box-shadow: inset 0 0 0 1.5px var(--own); } .p-slot-head { display: flex; align-items: center; gap: 6px; white-space: nowrap; } .p-name { font-weight: 600; overflow: hidden; text-overflow: ellipsis; max-width: 11em; flex: none; } .p-phase { font-size: 11px; text-transform: uppercase; letter-spacing: 0.03em; } .p-prefill { color: var(--accent); } .p-decode { color: var(--good); } .p-count { font: 11.5px var(--mono); min-width: 3.2em; } .p-meter { flex: 1 1 30px; min-width: 20px; max-width: 90px; height: 4px; border-radius: 2px; background: var(--edge); overflow: hidden; } .p-meter i { display: block; height: 100%; background: var(--own); } .p-table { font: 11px var(--mono); color: var(--muted); margin-left: auto; overflow: hidden; text-overflow: ellipsis; min-width: 0; flex: 0 1 auto; } .p-said { height: 38px; display: flex; flex-direction: column-reverse; overflow: hidden; margin-top: 1px; white-space: pre-wrap; overflow-wrap: anywhere; justify-content: flex-start; } .p-said > div { flex: none; min-height: 38px; } .p-prompt { color: var(--muted); font-style: italic; } .p-new { background: color-mix(in srgb, var(--own, var(--good)) 28%, transparent); border-radius: 3px; font-weight: 600; } .p-word:hover { text-decoration: underline; } .p-draft { color: var(--muted); } del.p-draft { color: var(--bad); } .p-blocks { display: grid; gap: 3px; grid-template-columns: repeat(auto-fill, minmax(36px, 1fr)); } .p-blocks.p-tiny { grid-template-columns: repeat(auto-fill, minmax(12px, 1fr)); gap: 1px; max-height: 320px; overflow: auto; } .p-blocks.p-cards { grid-template-columns: repeat(auto-fill, minmax(104px, 1fr)); max-height: 560px; overflow: auto; } .p-player .p-block { position: relative; height: 34px; contain: layout paint style; border-radius: 5px; overflow: hidden; border: 1px solid var(--edge); background: var(--ground); isolation: isolate; text-align: center; transition: border-color 0.4s; } .p-block::before { content: \"\"; position: absolute; inset: auto 0 0 0; height: calc(100% * var(--fill, 0)); z-index: -1; background: var(--own); opacity: 0.42; transition: height 0.25s; } .p-player .p-block.p-held { border-color: color-mix(in srgb, var(--own) 70%, var(--edge)); } .p-player .p-block.p-shared { border: 2px solid var(--text); } .p-shared::before { background: var(--stripes); opacity: 0.55; } .p-cached::before { background: repeating-linear-gradient(135deg, var(--own) 0 2px, transparent 2px 6px); opacity: 0.4; } .p-player .p-block.p-cached { border-style: dashed; } .p-player .p-block.p-free .p-id { color: var(--muted); } .p-player .p-block.p-touched { box-shadow: 0 0 0 1.5px var(--own, var(--muted)); } .p-player .p-block.p-chosen { outline: 2px solid var(--text); outline-offset: 0; } .p-player .p-block.p-dim { opacity: 0.5; } .p-id { position: absolute; left: 3px; top: 1px; font: 9.5px/1.2 var(--mono); color: var(--text); } .p-mark { font: 700 14px/34px var(--mono); padding-top: 3px; display: inline-block; } .p-cards .p-mark { font-size: 11px; line-height: 14px; padding: 0; position: absolute; left: 26px; top: 0; } .p-player .p-cards .p-block { height: 72px; text-align: left; } .p-cards .p-words { position: absolute; inset: 15px 3px 1px; font-size: 10.5px; line-height: 1.22; overflow: hidden; overflow-wrap: anywhere; white-space: pre-wrap; } .p-tiny .p-id, .p-tiny .p-mark { display: none; } .p-player .p-tiny .p-block { height: 12px; border-radius: 2px; } .p-sign { position: absolute; right: 2px; top: -1px; font: 700 12px/1.2 var(--mono); } .p-sign-hit { color: var(--good); } .p-sign-evicted { color: var(--bad); } .p-sign-copied_from, .p-sign-copied_to { color: var(--accent); } .p-age1 { opacity: 0.65; } .p-age2 { opacity: 0.35; } .p-in { color: var(--muted); } .p-cards .p-in { color: var(--text); } .p-cards .p-block::before { opacity: 0.24; } .p-cards .p-shared::before { opacity: 0.3; } .p-out { color: var(--text); } .p-budget { display: flex; gap: 1px; height: 24px; background: var(--ground); border: 1px solid var(--edge); border-radius: 5px; overflow: hidden; } .p-player .p-share { min-width: 5px; background: var(--own); color: var(--ground); font: 700 11px/22px var(--mono); text-align: center; overflow: hidden; flex: 0 1 auto; } .p-player .p-share.p-prefill { color: var(--ground); } .p-queue { display: flex; flex-wrap: wrap; gap: 3px; align-items: center; font-size: 11px; height: 84px; overflow: auto; align-content: flex-start; scrollbar-width: thin; } .p-player .p-chip { font: 10.5px/16px var(--mono); min-width: 22px; text-align: center; padding: 0 3px; border: 1px solid var(--edge); border-radius: 4px; color: var(--muted); } .p-player .p-chip.p-cached { border: 1px dashed var(--own); color: var(--text); background: color-mix(in srgb, var(--own) 14%, transparent); } .p-waiting { height: 100px; } .p-waiting, .p-events, .p-queue { contain: strict; } .p-waiting, .p-events { overflow: auto; scrollbar-width: thin; } .p-events { height: 150px; } .p-player .p-line { display: flex; gap: 6px; align-items: baseline; width: 100%; padding: 1.5px 2px; border-radius: 4px; cursor: pointer; } .p-when { font: 10.5px var(--mono); color: var(--muted); min-width: 2.4em; text-align: right; } .p-player .p-line.p-old .p-letter { opacity: 0.6; } .p-line.p-old .p-name { font-weight: 400; } .p-line > span:last-child { min-width: 0; } .p-player .p-why { contain: layout style; margin-top: 10px; padding: 7px 10px; border-left: 3px solid var(--accent); background: var(--card); border-radius: 0 6px 6px 0; min-height: 54px; position: sticky; bottom: 0; z-index: 2; box-shadow: 0 -6px 10px -8px light-dark(#0003, #000a); } .p-why .p-words { margin-top: 4px; font: 12px/1.5 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere; } .p-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; } .p-zone { display: block; border: 2px dashed light-dark(#98a3b3, #55637a); border-radius: 10px; padding: 22px; text-align: center; cursor: pointer; margin: 1em 0; font-family: system-ui, sans-serif; } .p-zone input { display: block; margin: 8px auto 0; max-width: 100%; } @container (max-width: 639px) { .p-column { display: contents; } .p-panel-blocks { order: 1; } .p-panel-waiting { order: 2; } .p-panel-budget { order: 3; } .p-panel-events { order: 4; } .p-panel-queue { order: 5; } } @container (max-width: 460px) { .p-player .p-button { min-width: 30px; padding: 0 4px; } .p-player .p-button.p-main { min-width: 40px; } .p-step { padding: 0 3px; } .p-controls { gap: 3px; } .p-player .p-wide, .p-speed, .p-table, .p-meter { display: none; } .p-blocks:not(.p-cards, .p-tiny) { grid-template-columns: repeat(8, minmax(0, 1fr)); } } @media (prefers-reduced-motion: no-preference) { .p-new { animation: p-fade 0.9s; } .p-player .p-block.p-touched { animation: p-touch 0.7s; } } @keyframes p-fade { from { background: color-mix(in srgb, var(--own, var(--good)) 70%, transparent); } } @keyframes p-touch { from { box-shadow: 0 0 0 4px color-mix(in srgb, var(--own, var(--muted)) 70%, transparent); } } @media print { .p-controls, .p-timebar { display: none; } }";
 function addStyle() {
   if (document.getElementById("minivllm-player-style")) return;
   const colours = Object.entries(COLOURS)
@@ -1049,11 +1071,12 @@ class TimeBar {
 function chartOf(moments, track, side) {
   const last = Math.max(moments.length - 1, 1);
   const svg = svgOf("svg", { viewBox: `0 0 ${last} 100`, preserveAspectRatio: "none" });
+  const most = mostUsed(track) || 1;
   let area = "M0 100";
   const placeOf = new Map();
   moments.forEach((moment, place) => {
     const end = moment.ends[side];
-    area += `L${place} ${(100 - 78 * end.used).toFixed(1)}`;
+    area += `L${place} ${(100 - 78 * end.used / most).toFixed(1)}`;
     if (!placeOf.has(end.step)) placeOf.set(end.step, place);
   });
   svg.append(svgOf("path", { d: `${area}L${last} 100Z`, class: "p-area" }));
@@ -1074,6 +1097,10 @@ function svgOf(tag, attributes) {
   return element;
 }
 
+function mostUsed(track) {
+  return track.ends.reduce((most, end) => Math.max(most, end.used), 0);
+}
+
 function legendOf(tracks) {
   const items = Object.entries(MARKS).map(([kind, [style, name]]) => {
     const steps = tracks.reduce(
@@ -1081,7 +1108,9 @@ function legendOf(tracks) {
     return steps ? h("span", { class: `p-${style}` }, `▎${name} in ${number(steps)}`) : null;
   });
   return h("div", { class: "p-legend" },
-    h("span", { class: "p-muted" }, "▁▃▅ memory in use"), ...items.filter(Boolean));
+    h("span", { class: "p-muted" }, h("i", { class: "p-swatch" }), `blocks in use, at most ${
+      tracks.map((track) => `${Math.round(100 * mostUsed(track))} %`).join(" and ")}`),
+    ...items.filter(Boolean));
 }
 function word(fold, tokenId) {
   const piece = fold.pieces.get(tokenId);
@@ -1322,15 +1351,19 @@ function sentenceOf(event) {
   return `${name}${words.verb}${block}${words.after}`;
 }
 function decisionsOf(track, events) {
-  const rows = [], byKey = new Map();
+  const rows = [], byKey = new Map(), waits = new Map();
   for (const event of events) {
     const words = wordsOf(event);
     if (!words) continue;
+    if (event.ev === "request.deferred") {
+      if (waits.get(event.seq_id) === event.reason) continue;
+      waits.set(event.seq_id, event.reason);
+    }
     const owner = track.ownerOf(event);
-    const key = `${event.ev} ${owner} ${words.verb} ${words.after}`;
+    const key = `${event.step} ${event.ev} ${owner} ${words.verb} ${words.after}`;
     let row = event.block_id === undefined ? undefined : byKey.get(key);
     if (!row) {
-      rows.push((row = { ...words, kind: event.ev, owner, blocks: [], seq: event.seq }));
+      rows.push((row = { ...words, step: event.step, owner, blocks: [] }));
       byKey.set(key, row);
     }
     if (event.block_id !== undefined) row.blocks.push(event.block_id);
@@ -1340,6 +1373,8 @@ function decisionsOf(track, events) {
 }
 const MOST_ROWS = 40;
 const MOST_CHIPS = 160;
+const STEPS_OF_DECISIONS = 24;
+const MOST_DECISIONS = 16;
 
 class Panel {
   constructor(name) {
@@ -1426,19 +1461,23 @@ class Budget extends Panel {
 class Events extends Panel {
   constructor() {
     super("events");
+    for (const [name, value] of [["tabindex", 0], ["role", "group"], ["aria-label", "Decisions"]]) {
+      this.body.setAttribute(name, value); // it scrolls, and has nothing else to focus
+    }
   }
-
-  draw(moment, track, events) {
-    const last = events.at(-1);
-    this.title.textContent = `Decisions in step ${number(moment.fold.step)}`;
-    redraw(this.body, last ? `${last.seq} ${events.length}` : "none", () => {
-      const rows = decisionsOf(track, events);
-      const shown = rows.slice(-MOST_ROWS);
-      if (!shown.length) return [h("div", { class: "p-faint" }, "every sequence continues as before")];
-      return shown.map((row) => h("div", {
-        class: "p-line", style: hueStyle(moment.hueOf(row.owner)),
+  draw(moment, track, at) {
+    this.title.textContent = "Decisions";
+    const step = track.events[at - 1]?.step;
+    const rows = decisionsOf(track, track.eventsOfSteps(at, STEPS_OF_DECISIONS))
+      .slice(-MOST_DECISIONS);
+    const key = rows.map((row) => `${row.step === step} ${row.step} ${row.owner} ${row.text}`).join();
+    redraw(this.body, key, () => {
+      if (!rows.length) return [h("div", { class: "p-faint" }, "none in these steps")];
+      return rows.reverse().map((row) => h("div", {
+        class: `p-line${row.step === step ? "" : " p-old"}`, style: hueStyle(moment.hueOf(row.owner)),
         "data-sequence": row.owner, "data-block": row.blocks.at(-1),
       },
+      h("span", { class: "p-when" }, number(row.step)),
       row.owner ? letterOf(moment, row.owner) : null,
       row.owner ? h("span", { class: "p-name" }, shortName(row.owner)) : null,
       h("span", { class: `p-${row.style}` }, row.text, h("span", { class: "p-muted" }, row.after))));
@@ -1467,6 +1506,7 @@ class Slots {
       this.rows.push(h("div", { class: "p-slot" }));
       this.body.append(this.rows.at(-1));
     }
+    this.body.classList.toggle("p-roomy", slots.length <= 8); // so that nothing jumps
     slots.forEach((slot, at) => this.drawSlot(this.rows[at], moment, slot, bySlot.get(slot),
       newTokens, chosen));
   }
@@ -1488,7 +1528,7 @@ class Slots {
       share?.num_accepted, moment.letter(seqId)].join(" ");
     redraw(row, key, () => [
       this.head(moment, seqId, sequence, share),
-      h("div", { class: "p-text" }, textOf(moment, sequence, share, newTokens.get(seqId) ?? 0)),
+      h("div", { class: "p-said" }, textOf(moment, sequence, share, newTokens.get(seqId) ?? 0)),
     ]);
   }
 
@@ -1524,11 +1564,16 @@ function textOf(moment, sequence, share, numNew) {
   const parts = [];
   if (from) parts.push("… ");
   else parts.push(h("span", { class: "p-prompt" }, promptOf(fold, request)), " ");
-  for (let at = from; at < out.length; at++) {
+  for (let at = from, run = null; at < out.length; at++) {
     const block = sequence.block_table[Math.floor((sequence.num_prompt_tokens + at) / size)];
-    parts.push(h("span", {
-      class: at >= out.length - numNew ? "p-word p-new" : "p-word", "data-block": block,
-    }, word(fold, out[at])));
+    const isNew = at >= out.length - numNew;
+    if (run?.block !== block || isNew) {
+      run = { block, element: h("span", {
+        class: isNew ? "p-word p-new" : "p-word", "data-block": block,
+      }) };
+      parts.push(run.element);
+    }
+    run.element.append(word(fold, out[at]));
   }
   if (share?.draft_token_ids.length) {
     const isOpen = share.num_accepted === null;
@@ -1882,10 +1927,11 @@ class View {
     this.events = new Events();
     this.caption = h("div", { class: "p-caption" });
     this.why = h("div", { class: "p-why" });
-    this.element = h("div", { class: "p-view" }, this.caption, h("div", { class: "p-columns" },
-      h("div", { class: "p-column" }, this.slots.element, this.waiting.element, this.events.element),
-      h("div", { class: "p-column" }, this.blocks.element, this.budget.element, this.queue.element)),
-    this.why);
+    const columns = [
+      [this.slots, this.waiting, this.events], [this.blocks, this.budget, this.queue],
+    ].map((panels) => h("div", { class: "p-column" }, ...panels.map((panel) => panel.element)));
+    this.element = h("div", { class: "p-view" },
+      this.caption, h("div", { class: "p-columns" }, ...columns), this.why);
     this.element.addEventListener("click", (event) => this.clicked(event));
     this.element.addEventListener("pointerover", (event) => this.hovered(event));
     this.element.addEventListener("pointerleave", () => this.explain(this.chosen));
@@ -1894,7 +1940,7 @@ class View {
   draw(at) {
     this.at = at;
     const moment = (this.moment = this.track.seek(at));
-    const events = this.track.eventsOfStep(at);
+    const events = this.track.eventsOfSteps(at);
     const newTokens = new Map();
     for (const event of events) {
       if (event.ev === "token.sampled") {
@@ -1908,7 +1954,7 @@ class View {
     this.waiting.draw(moment, sequence);
     this.queue.draw(moment);
     this.budget.draw(moment);
-    this.events.draw(moment, this.track, events);
+    this.events.draw(moment, this.track, at);
     this.caption.textContent = this.captionText();
     this.explain(this.chosen);
   }
@@ -1979,6 +2025,7 @@ function targetOf(element) {
     : { kind: "sequence", id: sequence };
 }
 const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32];
+const MOST_CARDS_AT_ONCE = 24;
 
 function mountPlayer(element, options) {
   const names = options.names ?? [];
@@ -2004,42 +2051,45 @@ class Player {
     this.bar = new TimeBar(this.moments, tracks, (place) => { this.pause(); this.moveTo(place); });
     this.live = h("div", { class: "p-unseen", "aria-live": "polite" });
     this.element = h("div", {
-      class: `p-player${tracks.length > 1 ? " p-two" : ""}`, tabindex: 0, role: "group",
+      class: "p-player", tabindex: 0, role: "group",
       "aria-label": `Player of ${tracks.map((track) => track.name).join(" and ")}`,
       onkeydown: (event) => this.pressed(event),
     },
     this.controls(), this.bar.element, this.bar.legend,
     ...tracks.filter((track) => track.note).map((track) => h("div", { class: "p-note" }, track.note)),
-    h("div", { class: "p-views" }, ...this.views.map((view) => view.element)), this.live);
+    h("div", { class: `p-views${tracks.length > 1 ? " p-two" : ""}` }, ...this.views.map((view) => view.element)), this.live);
     element.replaceChildren(this.element);
     element.classList.add("p-started");
-    if (options.words) for (const view of this.views) view.blocks.withWords = true;
+    const fits = tracks.length === 1 && tracks[0].header.num_blocks <= MOST_CARDS_AT_ONCE
+      && element.clientWidth >= 640;
+    for (const view of this.views) view.blocks.withWords = options.words || fits;
     if (options.select) this.views[0].chosen = options.select;
     this.moveTo(options.step === undefined || options.step === null ? 1
       : placeOfStep(this.moments, options.step));
     if (options.playing) this.play();
+    else this.showState();
   }
 
   controls() {
-    const button = (name, text, act) => h("button", {
-      type: "button", class: "p-button", "aria-label": name, title: name, onclick: act,
-    }, text);
-    this.playButton = button("Play (space)", "▶", () => this.toggle());
+    const button = (name, picture, act, kind = "") => h("button", {
+      type: "button", class: `p-button ${kind}`, "aria-label": name, title: name, onclick: act,
+    }, icon(picture));
+    this.playButton = button("Play (space)", "play", () => this.toggle(), "p-main");
     this.label = h("span", { class: "p-step" });
     this.speedLabel = h("span", { class: "p-speed" });
     return h("div", { class: "p-controls" },
-      button("To the start (home)", "⏮", () => this.jump(0)),
-      button("Step back (←)", "◀", () => this.step(-1)),
+      button("To the start (home)", "start", () => this.jump(0), "p-wide"),
+      button("Step back (←)", "back", () => this.step(-1)),
       this.playButton,
-      button("Step (→)", "▶▏", () => this.step(1)),
+      button("Step (→)", "on", () => this.step(1)),
       this.label,
       h("span", { class: "p-gap" }),
-      button("Previous notable moment ({)", "❴", () => this.notable(-1)),
-      button("Next notable moment (})", "❵", () => this.notable(1)),
-      button("Slower (-)", "−", () => this.faster(-1)),
+      button("Previous notable moment ({)", "earlier", () => this.notable(-1)),
+      button("Next notable moment (})", "later", () => this.notable(1)),
+      button("Slower (-)", "slower", () => this.faster(-1), "p-wide"),
       this.speedLabel,
-      button("Faster (+)", "+", () => this.faster(1)),
-      button("Link to this step", "🔗", () => this.link()));
+      button("Faster (+)", "faster", () => this.faster(1), "p-wide"),
+      button("Link to this step", "link", () => this.link(), "p-wide"));
   }
 
   get stepNumber() {
@@ -2127,7 +2177,7 @@ class Player {
   }
 
   showState() {
-    this.playButton.textContent = this.isPlaying ? "⏸" : "▶";
+    this.playButton.replaceChildren(icon(this.isPlaying ? "pause" : "play"));
     this.playButton.setAttribute("aria-label", this.isPlaying ? "Pause (space)" : "Play (space)");
     this.speedLabel.textContent = `${SPEEDS[this.speed]}/s`;
   }

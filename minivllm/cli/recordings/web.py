@@ -48,15 +48,24 @@ body {{ margin: 0 auto; padding: 12px; max-width: 1400px; font-family: system-ui
 """
 
 
-def write_page(output: str | Path, paths: Sequence[str | Path], step: int | None = None) -> int:
+def write_page(
+    output: str | Path,
+    paths: Sequence[str | Path],
+    step: int | None = None,
+    *,
+    whole: bool = True,
+) -> int:
     """Write a page that plays one recording, or two side by side. Return its size in bytes.
 
     step: where to begin; None for the first step
+    whole: refuse a recording with an impossible event; otherwise the page plays it up to there
+
     Raises `EventLogError` if a recording cannot be played, and `OSError` for `output`.
     """
     names = _names(paths)
     recordings = "\n".join(
-        script_of(name, _checked(path)) for name, path in zip(names, paths, strict=True)
+        script_of(name, _checked(path) if whole else Path(path).read_bytes())
+        for name, path in zip(names, paths, strict=True)
     )
     page = _PAGE.format(
         title=html.escape(" and ".join(names)),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 from mkdocs.utils.yaml import get_yaml_loader, yaml_load
+from pathspec.gitignore import GitIgnoreSpec
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -71,7 +72,15 @@ def small_configuration(folder: Path, pages: dict[str, str], nav: list[str] | No
 
 
 def pages_of_docs() -> list[str]:
-    """Addresses of all pages in docs/ inside the site, such as `concepts/index.html`."""
+    """Addresses of all pages in docs/ inside the site, such as `learn/index.html`."""
+    hidden = GitIgnoreSpec.from_lines(settings()["exclude_docs"].splitlines())
+    files = (file.relative_to(DOCS) for file in DOCS.rglob("*.md"))
     return sorted(
-        file.relative_to(DOCS).with_suffix(".html").as_posix() for file in DOCS.rglob("*.md")
+        file.with_suffix(".html").as_posix() for file in files if not hidden.match_file(file)
     )
+
+
+def moved_pages() -> dict[str, str]:
+    """Old address of each page that moved -> its address now, maybe with an anchor."""
+    moved = settings()["plugins"]["redirects"]["redirect_maps"]
+    return {old.replace(".md", ".html"): new.replace(".md", ".html") for old, new in moved.items()}

@@ -40,7 +40,21 @@ SHELL = frozenset(
     {"python", "cat", "ls", "head", "tail", "wc", "grep", "mkdir", "cp", "test", "echo"}
 )
 LEFT_ALONE = frozenset(
-    {"", "text", "diff", "html", "css", "mermaid", "ini", "promql", "csv", "c", "cuda", "markdown"}
+    {
+        "",
+        "text",
+        "diff",
+        "html",
+        "css",
+        "js",
+        "mermaid",
+        "ini",
+        "promql",
+        "csv",
+        "c",
+        "cuda",
+        "markdown",
+    }
 )
 PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
 BY_THE_ROOT = ("docs", "tools", "examples")

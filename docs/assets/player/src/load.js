@@ -1,5 +1,5 @@
 import { KNOWN_KINDS } from "./fold.js";
-import { Track, UnplayableEvent } from "./track.js";
+import { Track } from "./track.js";
 
 // Reads a recording: a header, an optional state, then one event a line. Whatever is wrong with
 // a file becomes a `BadRecording` with one sentence that says what to do.
@@ -53,18 +53,16 @@ export function parseRecording(text, name = "The file") {
 }
 
 // A track that plays. text: the recording's lines, as text or as an array
-export function trackOf(text, name) {
+export function trackOf(text, name = "The file") {
   const whole = Array.isArray(text) ? `${text.map(asLine).join("\n")}\n` : text;
   const recording = parseRecording(whole, name);
-  try {
-    const track = new Track(recording);
-    track.note = recording.note;
-    return track;
-  } catch (error) {
-    if (!(error instanceof UnplayableEvent)) throw error;
-    throw new BadRecording(`${recording.name} cannot be played: ${error.message},`
-      + ` because an earlier event is missing.`);
+  const track = new Track(recording);
+  track.note = recording.note;
+  if (track.impossible) {
+    if (!track.events.length) throw new BadRecording(`${name} cannot be played: ${track.impossible}.`);
+    track.note = `${name} ends here too early: ${track.impossible}.`;
   }
+  return track;
 }
 
 // A file of the reader. It is read in the page and goes nowhere.

@@ -1,5 +1,6 @@
 import { momentsOf, placeOfStep } from "./clock.js";
 import { h } from "./dom.js";
+import { icon } from "./icons.js";
 import { BadRecording, trackOf } from "./load.js";
 import { addStyle } from "./style.js";
 import { number } from "./text.js";
@@ -17,6 +18,7 @@ import { View } from "./view.js";
 // Bad input throws `BadRecording`, whose message is one sentence for the reader.
 
 const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32];
+const MOST_CARDS_AT_ONCE = 24;
 
 export function mountPlayer(element, options) {
   const names = options.names ?? [];
@@ -42,42 +44,45 @@ export class Player {
     this.bar = new TimeBar(this.moments, tracks, (place) => { this.pause(); this.moveTo(place); });
     this.live = h("div", { class: "p-unseen", "aria-live": "polite" });
     this.element = h("div", {
-      class: `p-player${tracks.length > 1 ? " p-two" : ""}`, tabindex: 0, role: "group",
+      class: "p-player", tabindex: 0, role: "group",
       "aria-label": `Player of ${tracks.map((track) => track.name).join(" and ")}`,
       onkeydown: (event) => this.pressed(event),
     },
     this.controls(), this.bar.element, this.bar.legend,
     ...tracks.filter((track) => track.note).map((track) => h("div", { class: "p-note" }, track.note)),
-    h("div", { class: "p-views" }, ...this.views.map((view) => view.element)), this.live);
+    h("div", { class: `p-views${tracks.length > 1 ? " p-two" : ""}` }, ...this.views.map((view) => view.element)), this.live);
     element.replaceChildren(this.element);
     element.classList.add("p-started");
-    if (options.words) for (const view of this.views) view.blocks.withWords = true;
+    const fits = tracks.length === 1 && tracks[0].header.num_blocks <= MOST_CARDS_AT_ONCE
+      && element.clientWidth >= 640;
+    for (const view of this.views) view.blocks.withWords = options.words || fits;
     if (options.select) this.views[0].chosen = options.select;
     this.moveTo(options.step === undefined || options.step === null ? 1
       : placeOfStep(this.moments, options.step));
     if (options.playing) this.play();
+    else this.showState();
   }
 
   controls() {
-    const button = (name, text, act) => h("button", {
-      type: "button", class: "p-button", "aria-label": name, title: name, onclick: act,
-    }, text);
-    this.playButton = button("Play (space)", "▶", () => this.toggle());
+    const button = (name, picture, act, kind = "") => h("button", {
+      type: "button", class: `p-button ${kind}`, "aria-label": name, title: name, onclick: act,
+    }, icon(picture));
+    this.playButton = button("Play (space)", "play", () => this.toggle(), "p-main");
     this.label = h("span", { class: "p-step" });
     this.speedLabel = h("span", { class: "p-speed" });
     return h("div", { class: "p-controls" },
-      button("To the start (home)", "⏮", () => this.jump(0)),
-      button("Step back (←)", "◀", () => this.step(-1)),
+      button("To the start (home)", "start", () => this.jump(0), "p-wide"),
+      button("Step back (←)", "back", () => this.step(-1)),
       this.playButton,
-      button("Step (→)", "▶▏", () => this.step(1)),
+      button("Step (→)", "on", () => this.step(1)),
       this.label,
       h("span", { class: "p-gap" }),
-      button("Previous notable moment ({)", "❴", () => this.notable(-1)),
-      button("Next notable moment (})", "❵", () => this.notable(1)),
-      button("Slower (-)", "−", () => this.faster(-1)),
+      button("Previous notable moment ({)", "earlier", () => this.notable(-1)),
+      button("Next notable moment (})", "later", () => this.notable(1)),
+      button("Slower (-)", "slower", () => this.faster(-1), "p-wide"),
       this.speedLabel,
-      button("Faster (+)", "+", () => this.faster(1)),
-      button("Link to this step", "🔗", () => this.link()));
+      button("Faster (+)", "faster", () => this.faster(1), "p-wide"),
+      button("Link to this step", "link", () => this.link(), "p-wide"));
   }
 
   // ---- moving ----
@@ -171,7 +176,7 @@ export class Player {
   }
 
   showState() {
-    this.playButton.textContent = this.isPlaying ? "⏸" : "▶";
+    this.playButton.replaceChildren(icon(this.isPlaying ? "pause" : "play"));
     this.playButton.setAttribute("aria-label", this.isPlaying ? "Pause (space)" : "Play (space)");
     this.speedLabel.textContent = `${SPEEDS[this.speed]}/s`;
   }

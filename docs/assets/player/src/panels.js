@@ -6,6 +6,8 @@ import { number, plural, shortName } from "./text.js";
 
 const MOST_ROWS = 40;
 const MOST_CHIPS = 160;
+const STEPS_OF_DECISIONS = 24;
+const MOST_DECISIONS = 16;
 
 class Panel {
   constructor(name) {
@@ -92,19 +94,25 @@ export class Budget extends Panel {
 export class Events extends Panel {
   constructor() {
     super("events");
+    for (const [name, value] of [["tabindex", 0], ["role", "group"], ["aria-label", "Decisions"]]) {
+      this.body.setAttribute(name, value); // it scrolls, and has nothing else to focus
+    }
   }
 
-  draw(moment, track, events) {
-    const last = events.at(-1);
-    this.title.textContent = `Decisions in step ${number(moment.fold.step)}`;
-    redraw(this.body, last ? `${last.seq} ${events.length}` : "none", () => {
-      const rows = decisionsOf(track, events);
-      const shown = rows.slice(-MOST_ROWS);
-      if (!shown.length) return [h("div", { class: "p-faint" }, "every sequence continues as before")];
-      return shown.map((row) => h("div", {
-        class: "p-line", style: hueStyle(moment.hueOf(row.owner)),
+  // The newest decisions; those of the current step are marked.
+  draw(moment, track, at) {
+    this.title.textContent = "Decisions";
+    const step = track.events[at - 1]?.step;
+    const rows = decisionsOf(track, track.eventsOfSteps(at, STEPS_OF_DECISIONS))
+      .slice(-MOST_DECISIONS);
+    const key = rows.map((row) => `${row.step === step} ${row.step} ${row.owner} ${row.text}`).join();
+    redraw(this.body, key, () => {
+      if (!rows.length) return [h("div", { class: "p-faint" }, "none in these steps")];
+      return rows.reverse().map((row) => h("div", {
+        class: `p-line${row.step === step ? "" : " p-old"}`, style: hueStyle(moment.hueOf(row.owner)),
         "data-sequence": row.owner, "data-block": row.blocks.at(-1),
       },
+      h("span", { class: "p-when" }, number(row.step)),
       row.owner ? letterOf(moment, row.owner) : null,
       row.owner ? h("span", { class: "p-name" }, shortName(row.owner)) : null,
       h("span", { class: `p-${row.style}` }, row.text, h("span", { class: "p-muted" }, row.after))));

@@ -93,17 +93,22 @@ export function sentenceOf(event) {
   return `${name}${words.verb}${block}${words.after}`;
 }
 
-// The decisions of a step: blocks with the same cause and owner share a sentence.
+// Decisions of one or more steps, newest last; blocks with the same step, cause and owner share a
+// sentence, and a sequence waits for the same reason only once.
 export function decisionsOf(track, events) {
-  const rows = [], byKey = new Map();
+  const rows = [], byKey = new Map(), waits = new Map();
   for (const event of events) {
     const words = wordsOf(event);
     if (!words) continue;
+    if (event.ev === "request.deferred") {
+      if (waits.get(event.seq_id) === event.reason) continue;
+      waits.set(event.seq_id, event.reason);
+    }
     const owner = track.ownerOf(event);
-    const key = `${event.ev} ${owner} ${words.verb} ${words.after}`;
+    const key = `${event.step} ${event.ev} ${owner} ${words.verb} ${words.after}`;
     let row = event.block_id === undefined ? undefined : byKey.get(key);
     if (!row) {
-      rows.push((row = { ...words, kind: event.ev, owner, blocks: [], seq: event.seq }));
+      rows.push((row = { ...words, step: event.step, owner, blocks: [] }));
       byKey.set(key, row);
     }
     if (event.block_id !== undefined) row.blocks.push(event.block_id);

@@ -26,6 +26,7 @@ export class Slots {
       this.rows.push(h("div", { class: "p-slot" }));
       this.body.append(this.rows.at(-1));
     }
+    this.body.classList.toggle("p-roomy", slots.length <= 8); // so that nothing jumps
     slots.forEach((slot, at) => this.drawSlot(this.rows[at], moment, slot, bySlot.get(slot),
       newTokens, chosen));
   }
@@ -47,7 +48,7 @@ export class Slots {
       share?.num_accepted, moment.letter(seqId)].join(" ");
     redraw(row, key, () => [
       this.head(moment, seqId, sequence, share),
-      h("div", { class: "p-text" }, textOf(moment, sequence, share, newTokens.get(seqId) ?? 0)),
+      h("div", { class: "p-said" }, textOf(moment, sequence, share, newTokens.get(seqId) ?? 0)),
     ]);
   }
 
@@ -85,11 +86,17 @@ function textOf(moment, sequence, share, numNew) {
   const parts = [];
   if (from) parts.push("… ");
   else parts.push(h("span", { class: "p-prompt" }, promptOf(fold, request)), " ");
-  for (let at = from; at < out.length; at++) {
+  // One element for all words of a block that are not new, so that a step makes few elements.
+  for (let at = from, run = null; at < out.length; at++) {
     const block = sequence.block_table[Math.floor((sequence.num_prompt_tokens + at) / size)];
-    parts.push(h("span", {
-      class: at >= out.length - numNew ? "p-word p-new" : "p-word", "data-block": block,
-    }, word(fold, out[at])));
+    const isNew = at >= out.length - numNew;
+    if (run?.block !== block || isNew) {
+      run = { block, element: h("span", {
+        class: isNew ? "p-word p-new" : "p-word", "data-block": block,
+      }) };
+      parts.push(run.element);
+    }
+    run.element.append(word(fold, out[at]));
   }
   if (share?.draft_token_ids.length) {
     const isOpen = share.num_accepted === null;

@@ -33,11 +33,12 @@ export class TimeBar {
 function chartOf(moments, track, side) {
   const last = Math.max(moments.length - 1, 1);
   const svg = svgOf("svg", { viewBox: `0 0 ${last} 100`, preserveAspectRatio: "none" });
+  const most = mostUsed(track) || 1;
   let area = "M0 100";
   const placeOf = new Map();
   moments.forEach((moment, place) => {
     const end = moment.ends[side];
-    area += `L${place} ${(100 - 78 * end.used).toFixed(1)}`;
+    area += `L${place} ${(100 - 78 * end.used / most).toFixed(1)}`;
     if (!placeOf.has(end.step)) placeOf.set(end.step, place);
   });
   svg.append(svgOf("path", { d: `${area}L${last} 100Z`, class: "p-area" }));
@@ -58,6 +59,10 @@ function svgOf(tag, attributes) {
   return element;
 }
 
+function mostUsed(track) {
+  return track.ends.reduce((most, end) => Math.max(most, end.used), 0);
+}
+
 function legendOf(tracks) {
   const items = Object.entries(MARKS).map(([kind, [style, name]]) => {
     const steps = tracks.reduce(
@@ -65,5 +70,7 @@ function legendOf(tracks) {
     return steps ? h("span", { class: `p-${style}` }, `▎${name} in ${number(steps)}`) : null;
   });
   return h("div", { class: "p-legend" },
-    h("span", { class: "p-muted" }, "▁▃▅ memory in use"), ...items.filter(Boolean));
+    h("span", { class: "p-muted" }, h("i", { class: "p-swatch" }), `blocks in use, at most ${
+      tracks.map((track) => `${Math.round(100 * mostUsed(track))} %`).join(" and ")}`),
+    ...items.filter(Boolean));
 }

@@ -64,7 +64,7 @@ export class Moment {
 }
 
 export class Track {
-  // Plays the whole recording once. Throws the number and event that cannot be applied.
+  // Plays the whole recording once, or up to an event that is impossible after those before it.
   constructor({ header, state, events, name }) {
     Object.assign(this, { header, events, name });
     this.ends = []; // for each step: number of events until its end, step number, time
@@ -72,6 +72,7 @@ export class Track {
     this.copies = [];
     this.owners = new Map(); // event of a block -> the sequence that it is about, at that time
     this.spacing = Math.max(SPACING, Math.ceil(events.length / MOST_COPIES));
+    this.impossible = "";
     this.at = 0;
     this.moment = new Moment(header, state);
     let last = "";
@@ -80,7 +81,8 @@ export class Track {
       try {
         this.moment.apply(event);
       } catch {
-        throw new UnplayableEvent(number, event);
+        this.stopAt(number, event, state);
+        break;
       }
       this.at = number + 1;
       if (event.ev === "block.hashed" || event.ev === "block.evicted") {
@@ -97,6 +99,15 @@ export class Track {
       this.ends.at(-1).used = 1 - fold.freeQueue.length / fold.blocks.length;
     }
     if (!this.ends.length) this.ends.push({ at: 0, step: 0, t: header.mono, used: 0 });
+  }
+
+  stopAt(number, event, state) {
+    this.impossible = `event ${event.seq}, ${event.ev}, is impossible after the events before it`;
+    this.events = this.events.slice(0, number);
+    // The moment may have applied a part of the event.
+    this.moment = new Moment(this.header, state);
+    this.at = 0;
+    this.seek(number);
   }
 
   // The moment after the first `count` events. It changes with the next call.
@@ -128,19 +139,11 @@ export class Track {
     return this.owners.get(event) ?? event.seq_id ?? null;
   }
 
-  // The events of the current step so far.
-  eventsOfStep(at) {
+  // The events before `at` of the current step and of the `earlier` steps before it.
+  eventsOfSteps(at, earlier = 0) {
     let start = at;
-    const step = this.events[at - 1]?.step;
-    while (start > 0 && this.events[start - 1].step === step) start -= 1;
+    const first = (this.events[at - 1]?.step ?? 0) - earlier;
+    while (start > 0 && this.events[start - 1].step >= first) start -= 1;
     return this.events.slice(start, at);
-  }
-}
-
-export class UnplayableEvent extends Error {
-  constructor(number, event) {
-    super(`event ${event.seq}, ${event.ev}, cannot be applied`);
-    this.number = number;
-    this.event = event;
   }
 }

@@ -21,10 +21,11 @@ export class View {
     this.events = new Events();
     this.caption = h("div", { class: "p-caption" });
     this.why = h("div", { class: "p-why" });
-    this.element = h("div", { class: "p-view" }, this.caption, h("div", { class: "p-columns" },
-      h("div", { class: "p-column" }, this.slots.element, this.waiting.element, this.events.element),
-      h("div", { class: "p-column" }, this.blocks.element, this.budget.element, this.queue.element)),
-    this.why);
+    const columns = [
+      [this.slots, this.waiting, this.events], [this.blocks, this.budget, this.queue],
+    ].map((panels) => h("div", { class: "p-column" }, ...panels.map((panel) => panel.element)));
+    this.element = h("div", { class: "p-view" },
+      this.caption, h("div", { class: "p-columns" }, ...columns), this.why);
     this.element.addEventListener("click", (event) => this.clicked(event));
     this.element.addEventListener("pointerover", (event) => this.hovered(event));
     this.element.addEventListener("pointerleave", () => this.explain(this.chosen));
@@ -33,7 +34,7 @@ export class View {
   draw(at) {
     this.at = at;
     const moment = (this.moment = this.track.seek(at));
-    const events = this.track.eventsOfStep(at);
+    const events = this.track.eventsOfSteps(at);
     const newTokens = new Map();
     for (const event of events) {
       if (event.ev === "token.sampled") {
@@ -47,7 +48,7 @@ export class View {
     this.waiting.draw(moment, sequence);
     this.queue.draw(moment);
     this.budget.draw(moment);
-    this.events.draw(moment, this.track, events);
+    this.events.draw(moment, this.track, at);
     this.caption.textContent = this.captionText();
     this.explain(this.chosen);
   }

@@ -1,0 +1,205 @@
+"""The player in Chromium, from file://: it steps, seeks, links, compares and survives bad files."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+from playwright.sync_api import Browser, Page
+from support.docs.site_in_chromium import _AXE, _OVERFLOW, chromium, find_chromium
+
+from minivllm.cli.recordings.web import player_script, script_of, write_page
+from minivllm.events.recording.recording import Recording
+from minivllm.text import short_name
+
+RECORDINGS = Path(__file__).parents[2] / "docs/assets/recordings"
+BURST = RECORDINGS / "burst.jsonl"
+POLICIES = [
+    RECORDINGS / f"policies/{name}.jsonl" for name in ("static+contiguous", "continuous+paged")
+]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        find_chromium() is None,
+        reason="no chromium or google-chrome on PATH, and none in MINIVLLM_CHROMIUM",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium(find_chromium()) as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(reduced_motion="reduce", viewport={"width": 1200, "height": 900})
+    page, faults = context.new_page(), []
+    page.on("console", lambda said: said.type == "error" and faults.append(said.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda one: one.url.startswith("http") and faults.append(one.url))
+    yield page
+    context.close()
+    assert faults == []
+
+
+def open_recording(
+    page: Page, folder: Path, *paths: Path, step: int | None = None, end: str = ""
+) -> None:
+    file = folder / "page.html"
+    write_page(file, paths, step)
+    page.goto(file.as_uri() + end)
+    page.locator(".p-player").wait_for()
+
+
+def step_shown(page: Page) -> int:
+    return int(re.search(r"step (\d+)", page.locator(".p-step").inner_text())[1])
+
+
+def state_shown(page: Page) -> dict:
+    """What a reader sees of the state: running names, waiting names, blocks in use."""
+    names = "all => all.map(one => one.textContent)"
+    title = page.locator(".p-panel-blocks .p-title").inner_text()
+    return {
+        "running": sorted(page.locator(".p-slot .p-name").evaluate_all(names)),
+        "waiting": page.locator(".p-waiting .p-name").evaluate_all(names),
+        "used": int(re.search(r"(\d+) of", title)[1]),
+        "held": page.locator(".p-block.p-held, .p-block.p-shared").count(),
+        "cached": page.locator(".p-block.p-cached").count(),
+    }
+
+
+def state_of(recording: Recording, step: int) -> dict:
+    fold = recording.view_at_step(step)
+    used = sum(block.ref_cnt > 0 for block in fold.blocks)
+    cached = sum(block.ref_cnt == 0 and block.hash is not None for block in fold.blocks)
+    return {
+        "running": sorted(map(short_name, fold.running)),
+        "waiting": list(map(short_name, fold.waiting)),
+        "used": used,
+        "held": used,
+        "cached": cached,
+    }
+
+
+def test_every_step_on_the_page_is_that_of_the_recording(page, tmp_path):
+    recording = Recording(RECORDINGS / "memory-pressure.jsonl")
+    open_recording(page, tmp_path, RECORDINGS / "memory-pressure.jsonl", step=1)
+    page.locator(".p-player").focus()
+    for step in range(1, 90):
+        assert step_shown(page) == step
+        assert state_shown(page) == state_of(recording, step), step
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("End")
+    assert state_shown(page) == state_of(recording, recording.last_step)
+    page.keyboard.press("ArrowLeft")
+    assert state_shown(page) == state_of(recording, recording.last_step - 1)
+    recording.close()
+
+
+def test_a_link_opens_its_step_and_the_link_button_makes_one(page, tmp_path):
+    open_recording(page, tmp_path, BURST, end="#recording=burst&step=41")
+    page.wait_for_function("() => document.querySelector('.p-step').textContent.includes(' 41 ')")
+    page.locator(".p-player").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_label("Link to this step").click()
+    assert page.evaluate("location.hash") == "#recording=burst&step=42"
+
+
+def test_two_recordings_run_on_one_clock(page, tmp_path):
+    open_recording(page, tmp_path, *POLICIES, step=60)
+    recordings = [Recording(path) for path in POLICIES]
+    found = re.search(r"([\d.]+) s: steps (\d+) and (\d+)", page.locator(".p-step").inner_text())
+    for recording, step in zip(recordings, (int(found[2]), int(found[3])), strict=True):
+        *_, last = recording.events(0, recording.step_end(step))
+        assert last.t - recording.header.mono <= float(found[1]) + 0.005
+        recording.close()
+    assert page.locator(".p-view").count() == 2
+
+
+def test_playing_goes_on_by_itself_and_space_stops_it(page, tmp_path):
+    open_recording(page, tmp_path, BURST, step=3)
+    page.locator(".p-player").focus()
+    page.keyboard.press(" ")
+    page.wait_for_function(
+        "() => Number(/step (\\d+)/.exec(document.querySelector('.p-step').textContent)[1]) > 5"
+    )
+    page.keyboard.press(" ")
+    stopped = step_shown(page)
+    page.wait_for_timeout(700)
+    assert step_shown(page) == stopped
+
+
+def test_a_block_and_a_sequence_say_why(page, tmp_path):
+    open_recording(page, tmp_path, BURST, step=41)
+    page.locator(".p-block").nth(16).click()
+    assert "Block 16 is held by dan alone" in page.locator(".p-why").inner_text()
+    page.locator(".p-waiting [data-sequence]").nth(1).click()
+    assert "june is number 2 in the queue" in page.locator(".p-why").inner_text()
+    assert "step 41" in page.locator("[aria-live]").inner_text().lower()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize("paths", [[BURST], POLICIES], ids=["one", "two"])
+def test_the_player_fits_and_everyone_can_read_it(browser, tmp_path, paths, width, scheme):
+    page = browser.new_page(
+        color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
+    )
+    open_recording(page, tmp_path, *paths, step=41)
+    assert page.evaluate(_OVERFLOW) is None
+    page.evaluate(AXE_SCRIPT)
+    assert page.evaluate(_AXE) == []
+    page.close()
+
+
+def drop_page(folder: Path) -> str:
+    page = folder / "drop.html"
+    recording = script_of("burst", BURST.read_bytes())
+    page.write_text(
+        '<!doctype html><html lang="en"><title>drop</title><body>'
+        '<div class="player" data-drop data-recording="burst"></div>'
+        f"<script>{recording}{player_script()}</script>"
+    )
+    return page.as_uri()
+
+
+def test_a_chosen_file_plays_in_the_page_and_a_bad_one_gets_a_sentence(page, tmp_path):
+    lines = BURST.read_bytes().splitlines(keepends=True)
+    newer = tmp_path / "newer.jsonl"
+    newer.write_bytes(json.dumps(json.loads(lines[0]) | {"version": 7}).encode() + b"\n" + lines[1])
+    diary = tmp_path / "diary.txt"
+    diary.write_text("Dear diary,\n")
+    huge = tmp_path / "huge.jsonl"
+    with huge.open("wb") as file:
+        file.truncate(200_000_000)
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join(lines[:800]) + lines[800][:30])
+    page.goto(drop_page(tmp_path))
+    page.locator(".p-player").wait_for()
+    choose = page.locator("input[type=file]")
+    for path, said in ((diary, "not a minivllm recording"), (newer, "version 7"), (huge, "larger")):
+        choose.set_input_files(path)
+        page.locator(".p-error", has_text=said).wait_for()
+        assert page.locator(".p-error").count() == 1
+        page.get_by_label("Step (→)").click()  # the page stays usable
+    assert step_shown(page) == 3
+    choose.set_input_files(cut)
+    page.locator(".p-note", has_text="cut off").wait_for()
+    assert page.locator(".p-error").count() == 0
+    choose.set_input_files(POLICIES)
+    page.locator(".p-view").nth(1).wait_for()
+
+
+def test_without_javascript_the_page_says_what_to_do(browser, tmp_path):
+    file = tmp_path / "page.html"
+    write_page(file, [BURST])
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert "JavaScript" in page.locator("body").inner_text()
+    context.close()

@@ -1,0 +1,100 @@
+"""Whatever file a reader drops, the player answers with one sentence or plays what is whole."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support.node import find_node, run_node
+
+pytestmark = pytest.mark.skipif(find_node() is None, reason="no node, neither as a wheel nor here")
+
+BURST = Path(__file__).parents[2] / "docs/assets/recordings/burst.jsonl"
+READ = Path(__file__).with_name("bad_input.mjs")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> dict[str, dict]:
+    folder = tmp_path_factory.mktemp("dropped")
+    lines = BURST.read_bytes().splitlines(keepends=True)
+    header = json.loads(lines[0])
+    files = {
+        "cut.jsonl": b"".join(lines[:100]) + lines[100][:20],
+        "packed.jsonl.gz": gzip.compress(BURST.read_bytes()),
+        "cut.jsonl.gz": gzip.compress(BURST.read_bytes())[:-2000],
+        "notes.txt": b"Dear diary,\n",
+        "picture.png": b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+        "other.jsonl": b'{"ev":"meta","schema":"other.trace","version":1}\n',
+        "empty.jsonl": b"",
+        "only-header.jsonl": lines[0],
+        "newer.jsonl": _with(header, version=2) + b"".join(lines[1:]),
+        "no-blocks.jsonl": _with(header, num_blocks=0) + b"".join(lines[1:]),
+        "many-blocks.jsonl": _with(header, num_blocks=2**31) + b"".join(lines[1:]),
+        "missing-line.jsonl": b"".join(lines[:50] + lines[51:]),
+        "damaged-line.jsonl": b"".join([*lines[:50], b"{oops}\n", *lines[51:]]),
+        "a-number.jsonl": b"".join([*lines[:50], b"7\n", *lines[51:]]),
+        "impossible.jsonl": lines[0] + _finish_of_nobody(),
+        "impossible-later.jsonl": b"".join(lines[:50]) + _finish_of_nobody(seq=49),
+        "unknown-kind.jsonl": b"".join(lines[:50]) + _of_a_newer_engine(lines[50]),
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return json.loads(run_node(READ, *(folder / name for name in files)))
+
+
+def _with(header: dict, **fields: object) -> bytes:
+    return json.dumps(header | fields).encode() + b"\n"
+
+
+def _finish_of_nobody(seq: int = 0) -> bytes:
+    event = {"ev": "request.finished", "seq": seq, "step": 1, "t": 0.0}
+    return json.dumps(event | {"seq_id": "nobody.0", "reason": "stop"}).encode() + b"\n"
+
+
+def _of_a_newer_engine(line: bytes) -> bytes:
+    return json.dumps(json.loads(line) | {"ev": "block.teleported"}).encode() + b"\n"
+
+
+REFUSED = {
+    "notes.txt": "not a minivllm recording",
+    "picture.png": "not a minivllm recording",
+    "other.jsonl": "not a minivllm recording",
+    "empty.jsonl": "not a minivllm recording",
+    "nothing": "not a minivllm recording",
+    "only-header.jsonl": "no event",
+    "newer.jsonl": "version 2",
+    "no-blocks.jsonl": "num_blocks",
+    "many-blocks.jsonl": "num_blocks",
+    "missing-line.jsonl": "line 51",
+    "damaged-line.jsonl": "line 51",
+    "a-number.jsonl": "line 51",
+    "impossible.jsonl": "cannot be played",
+    "cut.jsonl.gz": "gzip",
+    "huge.jsonl": "larger",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_cannot_be_played_gets_one_sentence(name, results):
+    said = results[name]["refused"]
+    assert REFUSED[name] in said and name in said
+    assert said.endswith(".") and not re.search(r"[.!?] [A-Z]|\n", said), "one sentence"
+
+
+def test_a_cut_recording_plays_up_to_the_cut_and_says_so(results):
+    assert results["cut.jsonl"]["events"] == 99
+    assert "cut off" in results["cut.jsonl"]["note"]
+
+
+def test_a_recording_plays_up_to_an_impossible_event_and_says_so(results):
+    found = results["impossible-later.jsonl"]
+    assert found["events"] == 49 and "event 49, request.finished, is impossible" in found["note"]
+
+
+def test_a_packed_recording_plays_like_the_file_itself(results):
+    assert results["packed.jsonl.gz"]["events"] == len(BURST.read_text().splitlines()) - 1
+
+
+def test_events_of_a_newer_engine_are_left_out(results):
+    assert results["unknown-kind.jsonl"] == {"events": 49, "note": ""}
