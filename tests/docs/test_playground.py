@@ -138,6 +138,8 @@ def test_the_running_playground_is_readable_for_everyone(scheme, reader):
     page = reader.page
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     page.locator("#pg-exercise").select_option("lru")
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(".pg-report")).to_contain_text("Nothing is written yet")
     run_both(reader)
     assert reader.look(widths=(NARROW, DESKTOP)) == []
 

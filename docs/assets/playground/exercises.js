@@ -94,7 +94,7 @@ export class ExerciseDesk {
     }
     const line = (passed, text) => h("li", { class: passed ? "pg-ok" : "pg-fail" }, `${passed ? "ok" : "FAIL"}  ${text}`);
     const rest = found.passed ? [h("p", {}, this.start.recording ? "Passed: this is the first step that breaks a rule." : "Passed: your code does what the engine's does.")]
-      : [found.failure.length ? h("pre", { tabindex: 0 }, h("code", {}, found.failure.join("\n"))) : null,
+      : [found.failure.length ? h("pre", {}, h("code", { tabindex: 0 }, found.failure.join("\n"))) : null,
         found.untouched ? h("p", {}, "Nothing is written yet, so all of this is expected.")
           : found.hint ? h("p", {}, `Hint: ${found.hint}`) : null];
     this.report.replaceChildren(
