@@ -137,6 +137,8 @@ def test_an_exercise_is_checked_in_the_page(reader):
 def test_the_running_playground_is_readable_for_everyone(scheme, reader):
     page = reader.page
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    name = {"light": "default", "dark": "slate"}[scheme]
+    expect(page.locator("body")).to_have_attribute("data-md-color-scheme", name)
     page.locator("#pg-exercise").select_option("lru")
     page.get_by_role("button", name="Check", exact=True).click()
     expect(page.locator(".pg-report")).to_contain_text("Nothing is written yet")
@@ -144,9 +146,16 @@ def test_the_running_playground_is_readable_for_everyone(scheme, reader):
     assert reader.look(widths=(NARROW, DESKTOP)) == []
 
 
-def test_without_its_python_the_page_says_how_to_get_it(site, address):
-    with chromium(find_chromium()) as browser:
-        reader = Reader(browser, site, "light", address)
-        reader.page.route("**/assets/pyodide/**", lambda route: route.fulfill(status=404))
-        reader.open("playground.html")
-        expect(reader.page.locator(".pg > .pg-trouble")).to_contain_text("make docs")
+def test_without_its_python_the_page_says_how_to_get_it(site, address, reader):
+    other = Reader(reader.page.context.browser, site, "light", address)
+    other.page.route("**/assets/pyodide/**", lambda route: route.fulfill(status=404))
+    other.open("playground.html")
+    expect(other.page.locator(".pg > .pg-trouble")).to_contain_text("make docs")
+    other.close()
+
+
+def test_from_disk_the_page_says_that_it_needs_a_server(site, reader):
+    other = Reader(reader.page.context.browser, site, "light")
+    assert other.visit("playground.html", with_axe=False) == []
+    expect(other.page.locator("#playground")).to_contain_text("make docs-serve")
+    other.close()
