@@ -28,6 +28,7 @@ from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.child import plug
 from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule, TimeIsUpError
 
+
 def main(argv: list[str]) -> None:
     """argv: exercise name, student's file, and the `plugged` field of `sandbox.Submission`."""
     name, file, kind = argv
