@@ -53,9 +53,11 @@ docs-pages: setup ## write the pages of the docs that are made from the code
 	$(BIN)/python -m minivllm.lessons.site docs
 
 docs: setup ## build the site into site/; open site/index.html, no server is needed
+	-@$(BIN)/python tools/site/fetch_pyodide.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-serve: setup ## show the site on http://127.0.0.1:8008, and again whenever a page changes
+	-@$(BIN)/python tools/site/fetch_pyodide.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8008
 
 # One worker per core, each with up to 3 GiB and a single thread, so that workers do not wait for

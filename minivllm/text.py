@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from zlib import crc32
 
-from rich.cells import cell_len, set_cell_size
-
 # Characters that draw nothing or draw elsewhere: controls (C0, DEL, C1), zero-width and direction
 # marks, line separators, variation selectors, lone surrogates, private use, tags.
 _UNSAFE = re.compile(
@@ -81,6 +79,8 @@ def fit(text: str, width: int) -> str:
         return ""
     if text.isascii() and text.isprintable():
         return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
+    from rich.cells import cell_len, set_cell_size
+
     if cell_len(text) > width:
         text = set_cell_size(text, width - 1) + "…"
     return set_cell_size(text, width)
@@ -95,7 +95,7 @@ def tail(text: str, width: int) -> str:
         # Cut at a multiple of `LONGEST_TEXT`, so that the jumps stay in place while the text grows.
         text = text[(len(text) // LONGEST_TEXT - 1) * LONGEST_TEXT :]
     text = clean(text)
-    if len(text) <= width and cell_len(text) <= width:
+    if len(text) <= width and _num_cells(text) <= width:
         return text
     fitting = width - 1 if text.isascii() else _num_fitting(text, width - 1)
     jump = max(width // 3, 1)
@@ -105,11 +105,20 @@ def tail(text: str, width: int) -> str:
     return "…" + text[max(hidden, space + 1) :]
 
 
+def _num_cells(text: str) -> int:
+    """The width of a clean text. Only other alphabets need rich, which the site's Python lacks."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def _num_fitting(text: str, width: int) -> int:
     """Return how many characters at the end of `text` fit in `width` cells."""
     fitting = 0
     for character in reversed(text):
-        width -= cell_len(character)
+        width -= _num_cells(character)
         if width < 0:
             break
         fitting += 1

@@ -55,7 +55,7 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
     failed = result.first_failure
     if failed is not None:
         yield ""
-        yield from _failure(failed)
+        yield from describe_failure(failed)
         yield from _advice(result, failed)
     levels = [one for one in result.behaviours if one.behaviour.judge is not None]
     if result.passed:
@@ -89,7 +89,8 @@ def _end_of_hunt(result: Result) -> Iterator[str]:
         yield f"`minivllm exercise demo {name}` opens the dashboard, `diff` at the step you name."
 
 
-def _failure(failed: BehaviourResult) -> Iterator[str]:
+def describe_failure(failed: BehaviourResult) -> Iterator[str]:
+    """The lines that show a failed behaviour: its case, and where the two sides part."""
     found = failed.counterexample
     yield f"First failure: {failed.behaviour.name}."
     if found.failure is not None and found.failure.kind == "missed":

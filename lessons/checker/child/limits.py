@@ -5,14 +5,10 @@ import resource
 import signal
 import sys
 
-MAX_FILE_BYTES = 1 << 20
-"""Limit of a file that the code writes, and of what it prints."""
+from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, TimeIsUpError
+
 MAX_FORKS = 5
 """Processes that one process may start, with those that its ancestors had started before."""
-
-
-class TimeIsUpError(BaseException):
-    """A question took more than its limit of processor time."""
 
 
 def take_limits(memory_mb: int) -> None:

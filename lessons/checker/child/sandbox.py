@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, Self
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child import walls
-from minivllm.lessons.checker.child.worker import LOADING
+from minivllm.lessons.checker.child.student import LOADING
 
 WALL_FACTOR = 6
 """Allowed wall-clock seconds per allowed second of processor time: computers can be busy."""

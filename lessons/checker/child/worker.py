@@ -12,32 +12,21 @@ must not end the worker. So the timer raises a `BaseException`, and the worker c
 exception. If that fails, the parent's clock ends the process.
 """
 
-import errno
 import json
 import os
-import re
 import signal
 import socket
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TextIO
 
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.child import plug
-from minivllm.lessons.checker.child.limits import (
-    MAX_FILE_BYTES,
-    TimeIsUpError,
-    limit_forks,
-    take_limits,
-)
-
-MAX_LINES = 20_000
-LOADING = 2
-"""Time limit for imports, as a multiple of the time limit for a case."""
+from minivllm.lessons.checker.child.limits import limit_forks, take_limits
+from minivllm.lessons.checker.child.student import StudentModule
 
 
 def main(argv: list[str]) -> None:
@@ -56,6 +45,15 @@ def main(argv: list[str]) -> None:
             worker.answer_all(questions)
     # Exit at once: do not wait for threads or run exit handlers of the student's code.
     os._exit(0)
+
+
+@contextmanager
+def _processor_time(seconds: float) -> Iterator[None]:
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> None:
@@ -106,137 +104,29 @@ def _fork(exercise: Exercise, file: Path) -> Any:
 
 
 class _Worker:
+    """Answers the questions of one channel."""
+
     def __init__(self, exercise: Exercise, file: Path, answers: TextIO) -> None:
-        self._exercise = exercise
-        self._file = file
+        self._student = StudentModule(exercise, file, _processor_time)
         self._answers = answers
         self._pid = os.getpid()
 
     def load(self, is_overlay: bool) -> dict[str, str] | None:
-        """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
-
-        def load() -> None:
-            limit_forks()
-            install = plug.overlay if is_overlay else plug.plug_in
-            self._module = install(self._exercise.module, self._file)
-            if not is_overlay:  # the visible tests import the module by its file name
-                sys.modules.setdefault(self._file.stem, self._module)
-            self._behaviours = self._exercise.behaviours_module()
-            self._intrusions = plug.intrusions(self._module, self._file)
-            self._fingerprint = plug.fingerprint(self._module)
-
-        return self._limited(load, LOADING * self._exercise.seconds)
+        limit_forks()
+        failure = self._student.load(is_overlay)
+        self._end_if_forked()
+        return failure
 
     def answer_all(self, questions: Iterable[str]) -> None:
         for line in questions:
-            self._answer(json.loads(line))
-
-    def _answer(self, question: dict[str, Any]) -> None:
-        lines: list[str] = []
-
-        def ask() -> None:
-            if "visible" in question:
-                self._run_visible(question["visible"], lines)
-            else:
-                for line in getattr(self._behaviours, question["behaviour"])(question["case"]):
-                    lines.append(str(line))
-                    if len(lines) > MAX_LINES:
-                        raise TimeIsUpError
-
-        failure = self._limited(ask, question["seconds"])
-        _send(self._answers, lines, failure or self._patched())
-
-    def _run_visible(self, file: str, lines: list[str]) -> None:
-        from minivllm.lessons.checker.visible import run_visible_tests
-
-        lines += run_visible_tests(Path(file))
-
-    def _patched(self) -> dict[str, str] | None:
-        now = plug.fingerprint(self._module)
-        changed = [
-            name for name, value in self._fingerprint.items() if now.get(name) != value
-        ] + self._intrusions
-        if not changed:
-            return None
-        return {
-            "kind": "patched",
-            "text": f"it changes {changed[0]}, which is not part of the exercise",
-        }
-
-    def _limited(self, run: Any, seconds: float) -> dict[str, str] | None:
-        """Call `run` with a limit on processor time. Returns a failure, or None."""
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        try:
-            run()
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except BaseException as error:
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            answer = self._student.answer(json.loads(line))
             self._end_if_forked()
-            return self._failure(error, seconds)
-        finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-        self._end_if_forked()
-        return None
+            _send(self._answers, *answer)
 
     def _end_if_forked(self) -> None:
         """End a process that the student's code has forked, because it would answer, too."""
         if os.getpid() != self._pid:
             os._exit(0)
-
-    def _failure(self, error: BaseException, seconds: float) -> dict[str, str]:
-        where = plug.where_in(self._file, error)
-        if isinstance(error, TimeIsUpError):
-            return {
-                "kind": "time",
-                "text": (
-                    f"it took more than {seconds:g} seconds{where}: is there an endless loop?"
-                ),
-            }
-        if isinstance(error, MemoryError):
-            return {
-                "kind": "memory",
-                "text": f"it took more than {self._exercise.memory_mb} MB of memory{where}",
-            }
-        if isinstance(error, OSError) and error.errno == errno.EFBIG:
-            return {
-                "kind": "output",
-                "text": f"it printed or wrote more than {MAX_FILE_BYTES >> 20} MB{where}",
-            }
-        if isinstance(error, SystemExit | KeyboardInterrupt):
-            return {
-                "kind": "exit",
-                "text": f"it called sys.exit({getattr(error, 'code', '')}){where}",
-            }
-        if isinstance(error, NotImplementedError) and str(error).startswith("TODO "):
-            return {"kind": "todo", "text": f"not written yet{where}"}
-        if needed := self._not_in_it(error):
-            if where:
-                text = (
-                    f"it replaces {self._exercise.module}, so it cannot import {needed}"
-                    f" from there{where}"
-                )
-            else:
-                text = f"the engine needs {needed} from it, but it is missing"
-            return {"kind": "raised", "text": text}
-        what = type(error).__name__
-        said = error.msg if isinstance(error, SyntaxError) else str(error)
-        message = f": {said}"[:300] if said else ""
-        if where:
-            return {"kind": "raised", "text": f"{what}{where}{message}"}
-        return {
-            "kind": "raised",
-            "text": f"its result or its side effects cannot be used: {what}{message}",
-        }
-
-    def _not_in_it(self, error: BaseException) -> str | None:
-        """If the error is a name that the student's module lacks, return that name, else None."""
-        if isinstance(error, ImportError) and error.name == self._exercise.module:
-            # Parse "cannot import name 'X' from 'Y'": Python before 3.12 has no field for the name.
-            return next(iter(re.findall(r"cannot import name '(\w+)'", str(error))), None)
-        if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
-            return error.name if error.obj.__name__ == self._exercise.module else None
-        return None
 
 
 if __name__ == "__main__":

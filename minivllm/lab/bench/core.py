@@ -30,7 +30,8 @@ from minivllm.events.bus import EventBus
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import LogHeader
 from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import add_json_argument, nearest_rank, print_report, progress_bar
+from minivllm.lab.common.report import add_json_argument, print_report, progress_bar
+from minivllm.lab.common.statistics import nearest_rank
 from minivllm.sampling_params import SamplingParams
 
 BLOCK_SIZE = 16

@@ -30,11 +30,11 @@ from minivllm.lab.common.environment import describe_environment, peak_rss_bytes
 from minivllm.lab.common.report import (
     add_json_argument,
     add_model_arguments,
-    nearest_rank,
     positive_int,
     print_report,
     progress_bar,
 )
+from minivllm.lab.common.statistics import nearest_rank
 from minivllm.lab.common.traffic import RecordedTraffic, record_traffic
 from minivllm.sampling_params import SamplingParams
 

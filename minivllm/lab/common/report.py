@@ -1,4 +1,4 @@
-"""Reports of a bench: small statistics, a table for people, one line of JSON for programs.
+"""Reports of a bench: a table for people, one line of JSON for programs.
 
 With `--json`, standard output has exactly one JSON object, and the table goes to standard error.
 Reports use the median: in a mean, one interruption by the operating system outweighs a hundred
@@ -7,7 +7,6 @@ undisturbed steps.
 
 import argparse
 import json
-import math
 from collections.abc import Sequence as Seq
 
 from rich.console import Console
@@ -83,13 +82,6 @@ def progress_bar() -> Progress:
     return Progress(
         *columns, console=Console(stderr=True, highlight=False), auto_refresh=False, transient=True
     )
-
-
-def nearest_rank(values: Seq[float], percent: float) -> float:
-    """Return the smallest value such that `percent` % of the values do not exceed this value."""
-    ordered = sorted(values)
-    rank = math.ceil(len(ordered) * percent / 100)
-    return ordered[max(rank, 1) - 1]
 
 
 def report_console(as_json: bool) -> Console:

@@ -11,7 +11,7 @@ from minivllm.errors import BenchError
 from minivllm.events import types as ev
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter, mean
 from minivllm.events.recording.recording import Recording
-from minivllm.lab.common.report import nearest_rank
+from minivllm.lab.common.statistics import nearest_rank
 from minivllm.lab.compare.latency import Latencies, measure_latencies
 
 

@@ -1,4 +1,4 @@
-"""`RecordedRun`: the requests of a recording with the tokens that they got, for another run.
+"""`read_recorded_run`: the requests of a recording with the tokens that they got.
 
 Arrivals are in seconds of work: the time that the engine's earlier steps took. Pauses between
 steps, as in a slowed demo or while a user types, are left out.
@@ -9,7 +9,6 @@ replace them.
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -19,41 +18,14 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.recording import Recording
 from minivllm.lab.bench.step.points import StepPoint
-from minivllm.lab.simulate.fit import Fit, fit_step_times
+from minivllm.lab.race.recorded_run import RecordedRequest, RecordedRun
+from minivllm.lab.simulate.fit import fit_step_times
+from minivllm.lab.simulate.step_time_model import Fit
 from minivllm.lab.simulate.step_times import read_step_times
 from minivllm.text import plural, short_name
 
 _ENDS = (ev.RequestFinished, ev.RequestAborted, ev.BeamPruned)
 _MOST_NAMES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedRequest:
-    request_id: str
-    prompt_token_ids: list[int]
-    prompt: str | None
-    outputs: list[list[int]]
-    """The tokens of each sample. A beam search counts as one sample for each of its last beams."""
-    at: float
-    """Arrival in seconds of work after the first request."""
-    priority: int = 0
-
-    def split(self) -> Iterator["RecordedRequest"]:
-        """Yield a request for each sample, for memory that cannot share a prompt's blocks."""
-        for number, output in enumerate(self.outputs, start=1):
-            name = f"{self.request_id}-{number}" if len(self.outputs) > 1 else self.request_id
-            yield dataclasses.replace(self, request_id=name, outputs=[output])
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedRun:
-    header: ev.LogHeader
-    requests: list[RecordedRequest]
-    pieces: dict[int, str]
-    """Text of each token id."""
-    step_times: Fit
-    notes: list[str]
-    """Sentences on where times come from, and on what is not as in the recording."""
 
 
 @dataclass(slots=True)

@@ -25,8 +25,8 @@ from minivllm.events.kv_usage import KVUsageMeter, mean
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import LogHeader, StepEnd
 from minivllm.lab.bench.step.points import point_of
-from minivllm.lab.race.recorded import RecordedRequest, RecordedRun
-from minivllm.lab.simulate.fit import StepTimeModel
+from minivllm.lab.race.recorded_run import RecordedRequest, RecordedRun
+from minivllm.lab.simulate.step_time_model import StepTimeModel
 from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import RequestOutputKind, SamplingParams

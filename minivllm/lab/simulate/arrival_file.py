@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from minivllm.errors import SimulationError
-from minivllm.lab.simulate.workload import Arrival
+from minivllm.lab.simulate.arrival import Arrival
 
 NEEDED = ("arrival", "prompt_tokens", "output_tokens")
 KNOWN = (*NEEDED, "prefix_group", "prefix_tokens", "priority")

@@ -13,10 +13,10 @@ from types import MappingProxyType
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
+from minivllm.lab.simulate.arrival import Arrival
 from minivllm.lab.simulate.assumed_drafts import check_drafts
-from minivllm.lab.simulate.fit import Fit
 from minivllm.lab.simulate.run import Setup
-from minivllm.lab.simulate.workload import Arrival
+from minivllm.lab.simulate.step_time_model import Fit
 
 VARIED: Mapping[str, str] = MappingProxyType(
     {

@@ -1,26 +1,21 @@
-"""`StepTimeModel`: predicts the time of a step from its contents, fitted to measured steps.
+"""`fit_step_times`: fits the coefficients of a `StepTimeModel` to measured steps.
 
-    seconds = constant + f(tokens) + a * decodes + b * context tokens
-
-`f` is linear between a few knots, because up to about sixteen tokens, reading the weights takes
-most of the time, and with more, arithmetic does. Terms with a negative coefficient are removed, the
-most negative first, because more work never takes less time.
+Terms with a negative coefficient are removed, the most negative first, because more work never
+takes less time.
 
 The fit minimizes the relative error, so that a few long prefills do not outweigh the decodes. The
 reported error is from cross-validation: each point is predicted by a fit to other points.
 """
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
 
 import numpy as np
 
 from minivllm.errors import SimulationError
 from minivllm.lab.bench.step.points import StepPoint
+from minivllm.lab.simulate.step_time_model import KNOTS, Fit, FitQuality
 from minivllm.lab.simulate.step_times import REMEDY
 
-KNOTS = (1, 4, 16, 64, 256, 1024)
-"""Tokens per step at which the slope of `f` can change."""
 MIN_POINTS = 12
 ROUNDS = 6
 """Iterations of least squares, each with weights from the previous result. After four, the result
@@ -28,44 +23,6 @@ hardly changes.
 """
 FOLDS = 20
 """Number of groups for cross-validation; with few points, each group has one point."""
-
-
-@dataclass(frozen=True, slots=True)
-class FitQuality:
-    """How well a fit predicts points to which it was not fitted."""
-
-    num_points: int
-    r_squared: float
-    median_relative_error: float
-    p90_relative_error: float
-
-
-class StepTimeModel:
-    def __init__(self, coefficients: Seq[float], max_tokens: int) -> None:
-        constant, *slopes, self.per_decode, self.per_context_token = (
-            float(coefficient) for coefficient in coefficients
-        )
-        # `seconds` is called about a million times, so `constant + f(tokens)` is a table.
-        tokens = np.arange(max_tokens + 1)
-        self._by_tokens = (constant + _segments(tokens) @ np.array(slopes)).tolist()
-
-    def seconds(self, num_tokens: int, num_decodes: int, num_context_tokens: int) -> float:
-        """Predict a step's time. num_tokens: all tokens of the step, from 1 to `max_tokens`"""
-        return (
-            self._by_tokens[num_tokens]
-            + self.per_decode * num_decodes
-            + self.per_context_token * num_context_tokens
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    coefficients: tuple[float, ...]
-    """In seconds: the constant, slopes between the knots, time per decode and context token."""
-    quality: FitQuality
-
-    def model(self, max_tokens: int) -> StepTimeModel:
-        return StepTimeModel(self.coefficients, max_tokens)
 
 
 def fit_step_times(points: Seq[StepPoint]) -> Fit:

@@ -14,8 +14,8 @@ import numpy as np
 
 from minivllm.errors import ConfigError
 from minivllm.events.state import Counters
-from minivllm.lab.simulate.fit import Fit
 from minivllm.lab.simulate.replica import Replica
+from minivllm.lab.simulate.step_time_model import Fit
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 GOODPUT_METRICS = ("ttft", "tpot", "e2el")

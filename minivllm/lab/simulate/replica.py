@@ -29,9 +29,9 @@ from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
 from minivllm.events.ledger import SequenceTimes
 from minivllm.events.state import EngineState
+from minivllm.lab.simulate.arrival import Arrival
 from minivllm.lab.simulate.assumed_drafts import AssumedDrafts
-from minivllm.lab.simulate.fit import StepTimeModel
-from minivllm.lab.simulate.workload import Arrival
+from minivllm.lab.simulate.step_time_model import StepTimeModel
 from minivllm.sampling_params import SamplingParams
 from minivllm.speculation.assembly import speculative_scheduler
 

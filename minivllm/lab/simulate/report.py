@@ -14,15 +14,16 @@ from dataclasses import asdict, dataclass
 from rich.console import Console
 
 from minivllm.lab.common.report import print_report, progress_bar, report_console
+from minivllm.lab.simulate.arrival import Arrival
 from minivllm.lab.simulate.charts import columns, distribution
 from minivllm.lab.simulate.configurations import VARIED, Variant, differing, show_value, varied
-from minivllm.lab.simulate.fit import Fit
 from minivllm.lab.simulate.measure import PERCENTILES, Answer, latencies, summarise
 from minivllm.lab.simulate.plot import mean_over_replicas
 from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.run import build_replicas, simulate
+from minivllm.lab.simulate.step_time_model import Fit
 from minivllm.lab.simulate.step_times import StepTimes
-from minivllm.lab.simulate.workload import Arrival, at_rate
+from minivllm.lab.simulate.workload import at_rate
 
 WIDTH = 60
 MAX_PICTURES = 3

@@ -10,10 +10,10 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
 from minivllm.config import EngineConfig
-from minivllm.lab.simulate.fit import Fit
+from minivllm.lab.simulate.arrival import Arrival
 from minivllm.lab.simulate.replica import Replica, make_request
 from minivllm.lab.simulate.router import ROUTERS
-from minivllm.lab.simulate.workload import Arrival
+from minivllm.lab.simulate.step_time_model import Fit
 
 REPORT_EVERY = 256
 """Number of arrivals between two reports of progress."""

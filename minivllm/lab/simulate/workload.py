@@ -8,28 +8,17 @@ arrivals.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from minivllm.errors import ConfigError, SimulationError
+from minivllm.lab.simulate.arrival import Arrival
 
 Lengths = Literal["uniform", "lognormal"]
 
 BURSTY = 0.25
 """Default burstiness of `--arrival bursty`: gaps vary twice as much as in a Poisson process."""
-
-
-class Arrival(NamedTuple):
-    at: float
-    """Seconds from the start."""
-    prompt_tokens: int
-    """Prompt length, including the shared prefix."""
-    output_tokens: int
-    prefix_group: int | None = None
-    """Requests of one group start with the same `prefix_tokens` tokens."""
-    prefix_tokens: int = 0
-    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from minivllm.lab.common.report import nearest_rank, print_report
+from minivllm.lab.common.report import print_report
+from minivllm.lab.common.statistics import nearest_rank
 
 
 @pytest.mark.parametrize(

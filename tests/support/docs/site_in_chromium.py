@@ -1,4 +1,4 @@
-"""Opens pages of the built site in Chromium, from file://, and reports what is wrong.
+"""Opens pages of the built site in Chromium, from file:// or a server, and reports what is wrong.
 
 A visit returns one sentence per fault: script errors, requests to other hosts, pictures that are
 not drawn, text wider than the window, and serious or critical findings of axe-core. A visit waits
@@ -66,8 +66,12 @@ def chromium(executable: str) -> Iterator[Browser]:
 class Reader:
     """A browser tab in one colour scheme. It collects faults between two visits."""
 
-    def __init__(self, browser: Browser, site: Path, scheme: Scheme) -> None:
+    def __init__(
+        self, browser: Browser, site: Path, scheme: Scheme, root: str | None = None
+    ) -> None:
+        """root: where the site is served, such as `http://127.0.0.1:8008`; None means from disk"""
         self.site = site
+        self.root = root or site.as_uri()
         self.scheme = scheme
         self._faults: list[str] = []
         self._context = context = browser.new_context(
@@ -83,7 +87,7 @@ class Reader:
         self._context.close()
 
     def open(self, address: str) -> None:
-        self.page.goto(f"{self.site.as_uri()}/{address}", wait_until="load")
+        self.page.goto(f"{self.root}/{address}", wait_until="load")
 
     def visit(
         self, address: str, *, widths: tuple[dict, ...] = (PHONE, DESKTOP), with_axe: bool = True
@@ -92,6 +96,12 @@ class Reader:
         self._faults.clear()
         self.page.set_viewport_size(widths[0])
         self.open(address)
+        return self.look(widths=widths, with_axe=with_axe)
+
+    def look(
+        self, *, widths: tuple[dict, ...] = (PHONE, DESKTOP), with_axe: bool = True
+    ) -> list[str]:
+        """Return every fault of the open page at these widths, and those since it was opened."""
         faults = [
             f"picture that is not drawn: {source}"
             for source in self.page.evaluate(_BROKEN_PICTURES)
@@ -115,7 +125,7 @@ class Reader:
 
     def _let_through(self, route: Route) -> None:
         url = route.request.url
-        if url.startswith((self.site.as_uri(), "data:", "blob:", "about:")):
+        if url.startswith((self.root, "data:", "blob:", "about:")):
             route.continue_()
         else:
             self._faults.append(f"asks another host: {url}")

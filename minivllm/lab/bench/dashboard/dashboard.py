@@ -38,11 +38,11 @@ from minivllm.lab.common.environment import describe_environment, set_num_thread
 from minivllm.lab.common.report import (
     add_json_argument,
     add_model_arguments,
-    nearest_rank,
     positive_int,
     print_report,
     progress_bar,
 )
+from minivllm.lab.common.statistics import nearest_rank
 from minivllm.lab.common.traffic import RecordedTraffic, record_traffic
 from minivllm.tui.state.model import MODELS
 

@@ -1,0 +1,52 @@
+"""`stop_after`: ends a reader's code that does not end by itself.
+
+A browser has no signals, so Python's own monitoring (3.12) looks at the clock whenever the reader's
+file starts a function or jumps back in a loop. The traceback then shows the line of the loop. Code
+of other files is monitored once per place and then never again, so it runs at full speed. If the
+loop is not in the reader's file, the page ends the whole worker a little later.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+TOOL = 4
+"""A tool id that Python reserves for nobody."""
+
+
+class PlayTimeUpError(BaseException):
+    """The reader's code has used up its time. `except Exception` must not catch it."""
+
+
+@contextmanager
+def stop_after(
+    seconds: float, file: str, error: type[BaseException] = PlayTimeUpError
+) -> Iterator[None]:
+    """Raise `error` inside of `file` once `seconds` are over. Before Python 3.12: never."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        yield
+        return
+    deadline = time.monotonic() + seconds
+
+    def look(code: CodeType, *_: int) -> Any:
+        if code.co_filename != file:
+            return monitoring.DISABLE
+        if time.monotonic() > deadline:
+            raise error
+        return None
+
+    events = monitoring.events.PY_START | monitoring.events.JUMP
+    monitoring.use_tool_id(TOOL, "minivllm playground")
+    for event in (monitoring.events.PY_START, monitoring.events.JUMP):
+        monitoring.register_callback(TOOL, event, look)
+    monitoring.set_events(TOOL, events)
+    try:
+        yield
+    finally:
+        monitoring.set_events(TOOL, 0)
+        monitoring.free_tool_id(TOOL)
+        monitoring.restart_events()

@@ -1,0 +1,102 @@
+"""`core_methods`: the methods of the core that a reader can change, with their source.
+
+The source is read as text and not imported, so that the changed module can be imported in place of
+the engine's. A reader edits one method. It is put back into its whole module, because a method may
+need what stands around it: `super()`, constants, other classes.
+"""
+
+import ast
+from importlib.util import find_spec
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import NamedTuple
+
+MODULES = (
+    "minivllm.core.request_queue",
+    "minivllm.core.scheduler",
+    "minivllm.core.admission",
+    "minivllm.core.kv_cache_manager",
+    "minivllm.core.block_pool",
+)
+"""The modules that decide who runs and which block is taken."""
+
+
+class EditError(ValueError):
+    """A reader's code cannot take the method's place. The message says what to change."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        """Line in the editor, from 1; None if no line is at fault."""
+
+
+class CoreMethod(NamedTuple):
+    module: str
+    name: str
+    """Such as `Scheduler._preempt`."""
+    first: int
+    """The method's first line in its file, from 1, including decorators."""
+    end: int
+    """Its last line."""
+    source: str
+    """Without the indentation of the class."""
+
+
+def core_methods() -> list[CoreMethod]:
+    """All methods of `MODULES`, in the order of the source."""
+    return [method for module in MODULES for method in _methods(module)]
+
+
+def find_method(module: str, name: str) -> CoreMethod:
+    """Raises `EditError` if the core has no such method."""
+    for method in core_methods():
+        if (method.module, method.name) == (module, name):
+            return method
+    raise EditError(f"The core has no method {name} in {module}: choose one of the list.")
+
+
+def module_with(method: CoreMethod, text: str) -> str:
+    """Return the module's source with `text` in place of the method.
+
+    Raises `EditError` unless `text` is one function with the method's name.
+    """
+    short = method.name.rpartition(".")[2]
+    try:
+        tree = ast.parse(dedent(text))
+    except SyntaxError as error:
+        raise EditError(f"SyntaxError in line {error.lineno}: {error.msg}.", error.lineno) from None
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if len(tree.body) != 1 or names != [short]:
+        raise EditError(
+            f"The editor must contain exactly one function, {short}, because the engine calls it"
+            " by this name."
+        )
+    lines = _source(method.module).splitlines()
+    margin = lines[method.first - 1]
+    margin = margin[: len(margin) - len(margin.lstrip())]
+    lines[method.first - 1 : method.end] = indent(dedent(text).rstrip(), margin).splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def _methods(module: str) -> list[CoreMethod]:
+    source = _source(module)
+    lines = source.splitlines()
+    found = []
+    for owner in ast.parse(source).body:
+        if not isinstance(owner, ast.ClassDef):
+            continue
+        for node in owner.body:
+            if isinstance(node, ast.FunctionDef) and not _is_abstract(node):
+                first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+                text = dedent("\n".join(lines[first - 1 : node.end_lineno])) + "\n"
+                name = f"{owner.name}.{node.name}"
+                found.append(CoreMethod(module, name, first, node.end_lineno, text))
+    return found
+
+
+def _is_abstract(node: ast.FunctionDef) -> bool:
+    return any(getattr(one, "id", "") == "abstractmethod" for one in node.decorator_list)
+
+
+def _source(module: str) -> str:
+    return Path(find_spec(module).origin).read_text(encoding="utf-8")

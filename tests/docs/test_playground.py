@@ -1,0 +1,163 @@
+"""The playground in a real browser, over http: Python starts, runs both sides, checks an exercise."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+from support.docs.site_in_chromium import DESKTOP, Reader, chromium, find_chromium
+from support.patience import SOON
+from support.tool_modules import load_tool
+
+from minivllm.lab.playground.methods import find_method
+from minivllm.lab.playground.play import play
+from minivllm.lessons.checker.catalogue import find_exercise
+
+NARROW = {"width": 360, "height": 740}
+PALETTES = {"light": "__palette_0", "dark": "__palette_1"}
+"""The theme's switches. It looks at the system's scheme only when a page is opened."""
+VICTIM = ("minivllm.core.request_queue", "FCFSRequestQueue.choose_victim")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        find_chromium() is None,
+        reason="no chromium or google-chrome on PATH, and none in MINIVLLM_CHROMIUM",
+    ),
+]
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """The site with Python, served on loopback."""
+    fetching = load_tool("site/fetch_pyodide.py")
+    try:
+        fetching.fetch()
+    except fetching.FetchError as error:
+        pytest.skip(f"Pyodide is not here: {error}")
+    load_tool("site/playground_files.py").add_python(site)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def reader(site: Path, address: str) -> Iterator[Reader]:
+    """A reader for whom Python has started."""
+    with chromium(find_chromium()) as browser:
+        reader = Reader(browser, site, "light", address)
+        reader.page.set_viewport_size(DESKTOP)
+        reader.page.set_default_timeout(SOON * 1000)
+        expect.set_options(timeout=SOON * 1000)
+        reader.open("playground.html")
+        expect(reader.page.get_by_role("button", name="Run both")).to_be_enabled()
+        yield reader
+
+
+def run_both(reader: Reader) -> None:
+    button = reader.page.get_by_role("button", name="Run both")
+    button.click()
+    expect(button).to_be_enabled()
+
+
+def shown(reader: Reader, figure: str) -> list[str]:
+    return reader.page.locator(f"[data-figure={figure}] td").all_inner_texts()
+
+
+def edit(reader: Reader, method: tuple[str, str], text: str) -> None:
+    reader.page.locator("#pg-method").select_option(":".join(method))
+    reader.page.get_by_label("The method's code").fill(text)
+
+
+def test_both_runs_have_the_figures_that_they_have_without_a_browser(reader, tmp_path):
+    traces = json.loads(load_tool("site/playground_files.py").traces())
+    run = next(one["run"] for one in traces if one["name"] == "memory-pressure")
+    text = find_method(*VICTIM).source.replace("running[-1]", "running[0]")
+    change = {"module": VICTIM[0], "name": VICTIM[1], "text": text}
+    options = {"num_gpu_blocks_override": 16}
+    sides: dict[str, Any] = play({"run": run, "options": options, "edit": change}, tmp_path)
+
+    reader.page.locator("#pg-trace").select_option("memory-pressure")
+    edit(reader, VICTIM, text)
+    reader.page.get_by_label("Number of blocks").fill("16")
+    run_both(reader)
+    expected = [sides[name]["figures"] for name in ("original", "yours")]
+    assert shown(reader, "steps") == [str(one["steps"]) for one in expected]
+    assert shown(reader, "preemptions") == [str(one["preemptions"]) for one in expected]
+    assert shown(reader, "ttft_mean_s") == [
+        f"{one['ttft_mean_s'] * 1000:.0f} ms" for one in expected
+    ]
+    assert shown(reader, "kv_waste") == [f"{one['kv_waste'] * 100:.1f} %" for one in expected]
+    assert reader.page.locator(".pg-results .p-views > *").count() == 2, "two runs, side by side"
+
+
+def test_a_mistake_is_one_sentence_and_its_line_is_marked(reader):
+    reader.page.locator("#pg-trace").select_option("memory-pressure")
+    edit(reader, VICTIM, "def choose_victim(self, running):\n    return runing[0]\n")
+    run_both(reader)
+    expect(reader.page.locator(".pg > .pg-trouble")).to_contain_text("NameError in line 2")
+    expect(reader.page.locator(".pg-wrong").first).to_have_text("2")
+
+
+def test_an_endless_loop_is_stopped_and_the_page_goes_on(reader):
+    reader.page.locator("#pg-trace").select_option("memory-pressure")
+    edit(reader, VICTIM, "def choose_victim(self, running):\n    while True:\n        pass\n")
+    run_both(reader)
+    expect(reader.page.locator(".pg > .pg-trouble")).to_contain_text("endless loop")
+    reader.page.locator("#pg-method").select_option("")
+    expect(reader.page.get_by_role("button", name="Run both")).to_be_enabled()
+    run_both(reader)
+    expect(reader.page.locator(".pg > .pg-trouble")).to_be_hidden()
+
+
+def test_an_exercise_is_checked_in_the_page(reader):
+    page = reader.page
+    page.locator("#pg-exercise").select_option("slot-mapping")
+    editor = page.get_by_label("The exercise's file")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.pg textarea')[2].value.includes('TODO')"
+    )
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(".pg-report")).to_contain_text("Nothing is written yet")
+    editor.fill(find_exercise("slot-mapping").source)
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(".pg-report")).to_contain_text("Passed")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_running_playground_is_readable_for_everyone(scheme, reader):
+    page = reader.page
+    page.evaluate("id => document.getElementById(id).click()", PALETTES[scheme])
+    name = {"light": "default", "dark": "slate"}[scheme]
+    expect(page.locator("body")).to_have_attribute("data-md-color-scheme", name)
+    page.locator("#pg-exercise").select_option("lru")
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(".pg-report")).to_contain_text("Nothing is written yet")
+    run_both(reader)
+    assert reader.look(widths=(NARROW, DESKTOP)) == []
+
+
+def test_without_its_python_the_page_says_how_to_get_it(site, address, reader):
+    other = Reader(reader.page.context.browser, site, "light", address)
+    other.page.route("**/assets/pyodide/**", lambda route: route.fulfill(status=404))
+    other.open("playground.html")
+    expect(other.page.locator(".pg > .pg-trouble")).to_contain_text("make docs")
+    other.close()
+
+
+def test_from_disk_the_page_says_that_it_needs_a_server(site, reader):
+    other = Reader(reader.page.context.browser, site, "light")
+    assert other.visit("playground.html", with_axe=False) == []
+    expect(other.page.locator("#playground")).to_contain_text("make docs-serve")
+    other.close()
