@@ -1,5 +1,6 @@
 """Requests wait for their grammars, and refused ones leave the engine untouched."""
 
+import re
 import threading
 from concurrent.futures import Future
 
@@ -8,9 +9,9 @@ from support.engine.followed_run import FollowedRun
 
 from minivllm import SamplingParams
 from minivllm.clock import MonotonicClock
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import InvalidSamplingParamsError
+from minivllm.errors import InvalidSamplingParamsError, UnusableGrammarError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.keyframes import Keyframes
@@ -33,7 +34,9 @@ def test_others_pass_a_request_whose_grammar_is_not_compiled(
     compiled = Future()
     monkeypatch.setattr(
         StructuredOutputManager, "prepare",
-        lambda self, params: StructuredOutputGrammar(compiled, house.tokenizer.eos_token_ids),
+        lambda self, params: StructuredOutputGrammar(
+            "regex", compiled, house.tokenizer.eos_token_ids
+        ),
     )  # fmt: skip
     run = FollowedRun(house, scheduling_policy=policy, batching=batching)
     run.add("slow", [5, 6, 7], {"ignore_eos": False, "structured_outputs": DIGITS})
@@ -82,6 +85,28 @@ def test_a_grammar_that_becomes_too_complex_fails_only_its_own_request(house, mo
         errors |= {one.request_id: one.error for one in run.engine.step()}
     assert errors["plain"] is None
     assert "too complex" in errors["complex"] and "simplify" in errors["complex"]
+
+
+@pytest.mark.parametrize("drafts", [None, {"method": "ngram", "num_speculative_tokens": 4}])
+def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_anew(
+    house, drafts
+) -> None:
+    """llguidance shares state between the outputs of a grammar, and an error of one ends all."""
+    config = None if drafts is None else SpeculativeConfig.of(drafts)
+    run = FollowedRun(house, speculative_config=config)
+    form = StructuredOutputsParams(regex="[a-z]{12}x+(a|aa|aaa|aaaa){5000}")
+    params = {"max_tokens": 60, "ignore_eos": False, "structured_outputs": form}
+    ends = []
+    for _ in range(2):
+        for seed in range(4):
+            run.add(f"r{seed}", house.tokenizer.encode("A fox, a fox"), params | {"seed": seed})
+        while run.engine.has_unfinished_requests():
+            ends += [one for one in run.engine.step() if one.finished]
+    for output in ends:
+        assert "too complex" in output.error and output.error_type is UnusableGrammarError
+        text = house.tokenizer.decode(output.outputs[0].token_ids)
+        assert len(text) > 3 and re.fullmatch("[a-z]{1,11}|[a-z]{12}x*a*", text)
+    assert len(ends) == 8
 
 
 BAD = [
