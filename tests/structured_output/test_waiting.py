@@ -94,19 +94,23 @@ def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_
     """llguidance shares state between the outputs of a grammar, and an error of one ends all."""
     config = None if drafts is None else SpeculativeConfig.of(drafts)
     run = FollowedRun(house, speculative_config=config)
-    form = StructuredOutputsParams(regex="[a-z]{12}x+(a|aa|aaa|aaaa){5000}")
+    form = StructuredOutputsParams(regex="[a-z]{12}x+(a|aa|aaa|aaaa){5000}|[0-9]{40}")
     params = {"max_tokens": 60, "ignore_eos": False, "structured_outputs": form}
-    ends = []
+    digits = dict.fromkeys((house.tokenizer.encode(digit)[0] for digit in "0123456789"), 9.0)
+    texts = []
     for _ in range(2):
         for seed in range(4):
-            run.add(f"r{seed}", house.tokenizer.encode("A fox, a fox"), params | {"seed": seed})
+            bias = {"logit_bias": digits} if seed == 3 else {}
+            own = params | bias | {"seed": seed}
+            run.add(f"r{seed}", house.tokenizer.encode("A fox, a fox"), own)
         while run.engine.has_unfinished_requests():
-            ends += [one for one in run.engine.step() if one.finished]
-    for output in ends:
-        assert "too complex" in output.error and output.error_type is UnusableGrammarError
-        text = house.tokenizer.decode(output.outputs[0].token_ids)
-        assert len(text) > 3 and re.fullmatch("[a-z]{1,11}|[a-z]{12}x*a*", text)
-    assert len(ends) == 8
+            for output in run.engine.step():
+                if output.finished:
+                    assert "too complex" in output.error
+                    assert output.error_type is UnusableGrammarError
+                    texts.append(house.tokenizer.decode(output.outputs[0].token_ids))
+    assert all(re.fullmatch("[a-z]{1,11}|[a-z]{12}x*a*|[0-9]{1,40}", text) for text in texts)
+    assert sum(text.isdigit() for text in texts) == 2 and len(texts) == 8
 
 
 BAD = [
