@@ -132,6 +132,8 @@ BAD = [
     ({"choice": [f"{number}x" for number in range(10**4)]}, "too complex"),
     ({"regex": "\ud800"}, "regex"),
     ({"grammar": 'start: "a" start'}, "no way to end"),
+    ({"grammar": 'start: A start\nA: "x"+'}, "no way to end"),
+    ({"grammar": 'root ::= "a"+ root'}, "no way to end"),
     ({"grammar": "start: foo"}, "foo"),
     ({"grammar": "root ::= [a"}, "grammar"),
     ({"grammar": "("}, "grammar"),
@@ -158,6 +160,22 @@ def test_a_form_that_cannot_work_is_refused_before_anything_changes(house) -> No
         assert word in message and message.endswith(".") and "\n" not in message
         assert len(message) < 400
     assert run.engine.inspect() == before and run.events == []
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        'start: "b" | "c" x\nx: A x\nA: /x+/',
+        'start: "b" | "c" x\nx: A x | C\nA: /x+/\nC: /a/ & /d/',
+        '%llguidance {"no_forcing": false}\nstart: "b" | "c" x\nx: A x\nA: /x+/',
+    ],
+)
+def test_a_branch_that_repeats_one_letter_for_ever_ends_with_max_tokens(generate, grammar) -> None:
+    """If llguidance collected the forced letters, the engine's thread would never return."""
+    run = generate([("A fox", {"grammar": grammar}, {"max_tokens": 20, "seed": seed})
+                    for seed in range(4)])  # fmt: skip
+    texts = [run.engine.tokenizer.decode(one[0]) for one in run.outputs.values()]
+    assert all(re.fullmatch("b|cx+", text) for text in texts) and any("x" in one for one in texts)
 
 
 def test_a_schema_may_be_a_long_chain_of_references(generate) -> None:
