@@ -111,13 +111,24 @@ class RequestFailedError(MinivllmError, RuntimeError):
     """One request could not be finished; the engine continues with the others."""
 
 
+class UnusableGrammarError(RequestFailedError):
+    """The grammar of one request cannot be followed any more: the request has to change."""
+
+
 class SamplingError(MinivllmError, RuntimeError):
     """A sequence has no token to sample: its logits are NaN, or its parameters mask all tokens."""
 
-    def __init__(self, message: str, seq_id: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        seq_id: str,
+        error_type: type[RequestFailedError] = RequestFailedError,
+    ) -> None:
         super().__init__(message)
         self.seq_id = seq_id
         """The sequence without a token. The other sequences of the step are not affected."""
+        self.error_type = error_type
+        """What the sequence's request fails with."""
 
 
 class BlockPoolError(MinivllmError, RuntimeError):

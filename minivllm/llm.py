@@ -23,7 +23,7 @@ from tqdm import tqdm
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.requests import Prompt
-from minivllm.errors import ConfigError, InvalidRequestError, RequestFailedError
+from minivllm.errors import ConfigError, InvalidRequestError
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -166,7 +166,7 @@ class LLM:
             while self.llm_engine.has_unfinished_requests():
                 for output in self.llm_engine.step():
                     if output.error is not None:
-                        raise RequestFailedError(output.error)
+                        raise output.error_type(output.error)
                     if output.finished:
                         finished[output.request_id] = output
                         bar.update()

@@ -6,6 +6,8 @@ Names and meanings are vLLM's (`vllm/outputs.py`). Changing a result does not af
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from minivllm.errors import RequestFailedError
+
 if TYPE_CHECKING:
     from minivllm.runtime.sampling.explanation import Explanation
 
@@ -96,5 +98,7 @@ class RequestOutput:
     """Why the request failed; None if it did not. If it failed, `finished` is true, `outputs` has
     what was generated, and `finish_reason` is "abort".
     """
+    error_type: type[RequestFailedError] = RequestFailedError
+    """The exception to raise for `error`."""
     num_cached_tokens: int = 0
     """Prompt tokens that were found in the prefix cache at admission."""

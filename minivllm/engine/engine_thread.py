@@ -25,7 +25,7 @@ from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.mailbox import Mailbox
 from minivllm.engine.requests import Prompt
-from minivllm.errors import EngineDeadError, RequestFailedError
+from minivllm.errors import EngineDeadError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
@@ -247,7 +247,7 @@ class EngineThread:
         if output.finished:
             del self._waiters[output.request_id]
         if output.error is not None:
-            waiter.future.set_exception(RequestFailedError(output.error))
+            waiter.future.set_exception(output.error_type(output.error))
             return
         try:
             if waiter.on_output is not None:

@@ -58,7 +58,7 @@ class Drawn(NamedTuple):
     tokens: list[tuple[Sequence, SampledToken | SamplingError]]
     requests: dict[Request, None]
     """Requests that get an output from this step, in the order of the plan."""
-    errors: dict[Request, str]
+    errors: dict[Request, RequestFailedError]
     """For each failed request, the reason."""
     verified: list[Verified]
     """The final tokens of sequences with drafts. These sequences are not in `tokens`."""
@@ -220,12 +220,12 @@ class Stepper:
                 verified += final
             tokens += drawn
         errors = {
-            sequence.request: str(token)
+            sequence.request: token.error_type(str(token))
             for sequence, token in tokens
             if isinstance(token, SamplingError)
         }
         errors |= {
-            sequence.request: f"The model failed on {sequence.seq_id}."
+            sequence.request: RequestFailedError(f"The model failed on {sequence.seq_id}.")
             for sequence in executed.failed
         }
         return Drawn(tokens, requests, errors, verified)
@@ -240,7 +240,7 @@ class Stepper:
                     self.output_processor.add_prompt_logprobs(judged)
                 except RequestFailedError as error:
                     request = requests[judged.seq_id]
-                    drawn.requests[request], drawn.errors[request] = None, str(error)
+                    drawn.requests[request], drawn.errors[request] = None, error
 
     def _append_tokens(self, drawn: Drawn) -> None:
         errors = drawn.errors
@@ -254,14 +254,14 @@ class Stepper:
                 else:
                     self._append_token(sequence, token)
             except RequestFailedError as error:
-                errors[request] = str(error)
+                errors[request] = error
         for item, rows in drawn.verified:
             request = item.sequence.request
             if request not in errors:
                 try:
                     self._append_verified(item, [token for _, token in rows])
                 except RequestFailedError as error:
-                    errors[request] = str(error)
+                    errors[request] = error
 
     def _append_verified(self, item: ScheduledDrafts, tokens: list[SampledToken]) -> None:
         """Roll rejected drafts back, then append the final tokens until one ends the sequence."""
@@ -294,7 +294,7 @@ class Stepper:
         for sequence in reversed(executed.stranded):
             self.scheduler.requeue(sequence, executed.failed[0])
         for request, error in drawn.errors.items():
-            self._fail(request, error)
+            self._fail(request, str(error))
         self.scheduler.kv_cache_manager.evict_unused(executed.unwritten)
 
     def _make_outputs(self, drawn: Drawn) -> list[RequestOutput]:
@@ -302,7 +302,8 @@ class Stepper:
         if drawn.errors:
             errors = {request.request_id: error for request, error in drawn.errors.items()}
             for output in outputs:
-                output.error = errors.get(output.request_id)
+                if (error := errors.get(output.request_id)) is not None:
+                    output.error, output.error_type = str(error), type(error)
         return outputs
 
     # ---- requests in and out ----

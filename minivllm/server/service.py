@@ -31,11 +31,13 @@ from minivllm.errors import (
     OverloadedError,
     RequestTimeoutError,
     ShuttingDownError,
+    UnusableGrammarError,
 )
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.generation import Generation
+from minivllm.server.protocol.structured_outputs import RequestedGrammar
 from minivllm.server.workers import Workers
 from minivllm.structured_outputs_params import StructuredOutputsParams
 
@@ -53,6 +55,8 @@ class NewRequest:
     prompt: Prompt
     params: SamplingParams
     priority: int = 0
+    grammar: RequestedGrammar | None = None
+    """The client's name for the grammar in `params`."""
 
 
 class EngineService:
@@ -181,7 +185,7 @@ class EngineService:
                 request.priority,
                 on_output=partial(self._post, generation.put),
             )
-            future.add_done_callback(partial(self._on_engine_done, generation))
+            future.add_done_callback(partial(self._on_engine_done, generation, request))
         return generation
 
     async def ask_engine(self, question: Callable[[LLMEngine], T]) -> T:
@@ -268,8 +272,12 @@ class EngineService:
         if type(event) is ev.RequestAdmitted:
             self._waiting.discard(event.seq_id)
 
-    def _on_engine_done(self, generation: Generation, future: Future[RequestOutput]) -> None:
+    def _on_engine_done(
+        self, generation: Generation, request: NewRequest, future: Future[RequestOutput]
+    ) -> None:
         if (error := future.exception()) is not None:
+            if isinstance(error, UnusableGrammarError) and request.grammar is not None:
+                error = request.grammar.with_clients_names(error)
             self._post(generation.fail, error)
 
     def _post(self, function: Callable[[T], None], argument: T) -> None:

@@ -16,15 +16,20 @@ Source: vLLM `vllm/v1/structured_output/backend_guidance.py` (`GuidanceGrammar`)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from minivllm.core.request import Sequence
-from minivllm.errors import RequestFailedError
+from minivllm.errors import UnusableGrammarError
+from minivllm.structured_outputs_params import StructuredOutputsKind
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
+
+
+T = TypeVar("T")
 
 
 class _Progress(NamedTuple):
@@ -34,15 +39,27 @@ class _Progress(NamedTuple):
 
 
 class StructuredOutputGrammar:
-    """Call its methods in the engine's thread. All but `settle` need a compiled grammar, and raise
-    `RequestFailedError` if compiling failed or the grammar exceeds a limit of llguidance.
+    """Call its methods in the engine's thread. All but `settle` need a compiled grammar.
+
+    `bitmask` and `is_terminated` raise `UnusableGrammarError` if compiling failed or the grammar
+    exceeds a limit of llguidance. The other methods are for drafts, which are only chosen in the
+    phase `schedule`, where nothing may fail: then they return no token.
     """
 
-    def __init__(self, compiled: Future[LLMatcher], eos_token_ids: frozenset[int]) -> None:
+    def __init__(
+        self,
+        kind: StructuredOutputsKind,
+        compiled: Future[LLMatcher],
+        eos_token_ids: frozenset[int],
+        on_unusable: Callable[[], None] = lambda: None,
+    ) -> None:
+        """on_unusable: called before an `UnusableGrammarError` is raised, possibly several times"""
         self.is_compiled = False
         """Changes only in `settle`, so that it is the same during a whole phase."""
+        self._kind = kind
         self._compiled = compiled
         self._eos_token_ids = eos_token_ids
+        self._on_unusable = on_unusable
         self._progress: dict[int, _Progress] = {}
         """By the index of a sequence. A draft model's copy of a sequence has the same index."""
 
@@ -61,7 +78,7 @@ class StructuredOutputGrammar:
         if matcher is None:
             return None
         mask = matcher.compute_bitmask()
-        _require_no_error(matcher)
+        self._require_no_error(matcher)
         return mask
 
     def is_terminated(self, sequence: Sequence) -> bool:
@@ -71,14 +88,27 @@ class StructuredOutputGrammar:
 
     def validate_tokens(self, sequence: Sequence, token_ids: list[int]) -> list[int]:
         """Return the first of `token_ids`, as many as may follow one after the other."""
-        matcher = self._matcher_after(sequence)
-        num_valid = 0 if matcher is None else matcher.validate_tokens(token_ids)
-        return token_ids[:num_valid]
+        num_valid = self._ask(sequence, lambda matcher: matcher.validate_tokens(token_ids))
+        return token_ids[: num_valid or 0]
 
     def forced_tokens(self, sequence: Sequence) -> list[int]:
         """Return the tokens that must follow, because the grammar leaves no choice; often none."""
-        matcher = self._matcher_after(sequence)
-        return [] if matcher is None else matcher.compute_ff_tokens()
+        return self._ask(sequence, lambda matcher: matcher.compute_ff_tokens()) or []
+
+    def _ask(self, sequence: Sequence, question: Callable[[LLMatcher], T]) -> T | None:
+        """Return `question(matcher)` after the tokens of `sequence`.
+
+        None for an error, which comes again when the mask of the sequence is asked for.
+        """
+        try:
+            matcher = self._matcher_after(sequence)
+            if matcher is not None:
+                result = question(matcher)
+                self._require_no_error(matcher)
+                return result
+        except UnusableGrammarError:
+            pass
+        return None
 
     def _matcher_after(self, sequence: Sequence) -> LLMatcher | None:
         """Return the matcher after all output tokens of `sequence`; None if it refuses one."""
@@ -98,13 +128,21 @@ class StructuredOutputGrammar:
         end = next((i for i, one in enumerate(new) if one in self._eos_token_ids), len(new))
         num_read = matcher.try_consume_tokens(new[:end])
         read += new[:num_read]
-        _require_no_error(matcher)
-        return matcher if num_read == len(new) else None
+        self._require_no_error(matcher)
+        if num_read == len(new):
+            return matcher
+        if num_read < end and isinstance(sequence, Sequence):
+            # Its tokens were allowed when they were sampled. All sequences with this grammar share
+            # llguidance's lexer, which refuses everything after an error of one of them.
+            self._fail("another output of the same form exceeded a limit")
+        return None
 
+    def _require_no_error(self, matcher: LLMatcher) -> None:
+        if matcher.is_error():
+            self._fail(matcher.get_error().partition("\n")[0])
 
-def _require_no_error(matcher: LLMatcher) -> None:
-    if matcher.is_error():
-        reason = matcher.get_error().partition("\n")[0]
-        raise RequestFailedError(
-            f"The grammar of structured_outputs is too complex ({reason}): simplify it."
+    def _fail(self, reason: str) -> NoReturn:
+        self._on_unusable()
+        raise UnusableGrammarError(
+            f"structured_outputs: {self._kind} is too complex ({reason}): simplify it."
         )

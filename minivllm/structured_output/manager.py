@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from minivllm.errors import RequestFailedError
+from minivllm.errors import UnusableGrammarError
 from minivllm.structured_output.deep_stack import with_deep_stack
 from minivllm.structured_output.grammar import StructuredOutputGrammar
 from minivllm.structured_output.specification import LIMITS, Specification, check
@@ -59,7 +60,18 @@ class StructuredOutputManager:
             self._compiled.move_to_end(specification)
             while len(self._compiled) > CACHE_SIZE:
                 self._compiled.popitem(last=False)
-        return StructuredOutputGrammar(future, self._tokenizer.eos_token_ids)
+        return StructuredOutputGrammar(
+            params.kind,
+            future,
+            self._tokenizer.eos_token_ids,
+            on_unusable=partial(self._forget, specification, future),
+        )
+
+    def _forget(self, specification: Specification, future: Future[LLMatcher]) -> None:
+        """Compile a grammar anew for later requests: after an error, a matcher's copies fail too."""
+        with self._lock:
+            if self._compiled.get(specification) is future:
+                del self._compiled[specification]
 
     def _start(self, specification: Specification) -> Future[LLMatcher]:
         if self._pool is not None:
@@ -67,7 +79,7 @@ class StructuredOutputManager:
         future: Future[LLMatcher] = Future()
         try:
             future.set_result(self._compile(specification))
-        except RequestFailedError as error:
+        except UnusableGrammarError as error:
             future.set_exception(error)
         return future
 
@@ -96,7 +108,7 @@ def _ll_tokenizer(tokenizer: Tokenizer) -> LLTokenizer:
             tokenizer.to_json(), eos_token=sorted(tokenizer.eos_token_ids)
         )
     except Exception as error:
-        raise RequestFailedError(
+        raise UnusableGrammarError(
             f"structured_outputs does not work with this model, because llguidance cannot read its"
             f" tokenizer ({str(error)[:100]}): leave structured_outputs out."
         ) from error

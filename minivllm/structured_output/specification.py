@@ -35,6 +35,12 @@ LIMITS = {"verbose_errors": False, "initial_lexer_fuel": 200_000}
 fifth of the work for a regex that explodes, which is then refused in some tenths of a second.
 """
 
+NO_FORCING = '%llguidance {"no_forcing": true}'
+"""Appended to a grammar in Lark. In `start: "b" | "c" x` with `x: A x` and `A: /x+/`, only one byte
+can follow `c`, again and again, and llguidance would collect these forced bytes for ever. The
+price: a forced token of such a grammar is not drafted. JSON and regexes have no such loop.
+"""
+
 _LONGEST_REASON = 200
 
 _WALK = 8
@@ -74,7 +80,8 @@ class Specification(NamedTuple):
                 "whitespace_pattern": None if self.disable_any_whitespace else pattern,
             }
             return llguidance.LLMatcher.grammar_from_json_schema(self.text, defaults=whitespace)
-        return llguidance.grammar_from(self.kind, self.text)
+        grammar = llguidance.grammar_from(self.kind, self.text)
+        return f"{grammar}\n{NO_FORCING}\n" if self.kind == "grammar" else grammar
 
 
 def check(specification: Specification) -> None:
@@ -99,13 +106,14 @@ def _check(specification: Specification) -> None:
     )
     if matcher.is_error():
         _refuse(kind, f"is not valid ({_first_reason(matcher.get_error())}): correct it")
-    matcher.compute_bitmask()
-    if matcher.is_error():
-        _refuse(kind, "fits no text: correct it")
+    # Before any mask: for some grammars without an end, llguidance never returns from the first.
     if kind == "json" and not schema_can_end(text):
         _refuse(kind, "requires an endless value: let a property of the cycle be optional")
     if kind == "grammar" and not lark_can_end(grammar):
         _refuse(kind, "has no way to end: add an alternative without recursion")
+    matcher.compute_bitmask()
+    if matcher.is_error():
+        _refuse(kind, "fits no text: correct it")
     _walk(matcher)
     if matcher.is_error():
         _refuse(kind, f"is too complex ({_first_reason(matcher.get_error())}): simplify it")

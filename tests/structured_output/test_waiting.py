@@ -1,5 +1,6 @@
 """Requests wait for their grammars, and refused ones leave the engine untouched."""
 
+import re
 import threading
 from concurrent.futures import Future
 
@@ -8,9 +9,9 @@ from support.engine.followed_run import FollowedRun
 
 from minivllm import SamplingParams
 from minivllm.clock import MonotonicClock
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import InvalidSamplingParamsError
+from minivllm.errors import InvalidSamplingParamsError, UnusableGrammarError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.keyframes import Keyframes
@@ -33,7 +34,9 @@ def test_others_pass_a_request_whose_grammar_is_not_compiled(
     compiled = Future()
     monkeypatch.setattr(
         StructuredOutputManager, "prepare",
-        lambda self, params: StructuredOutputGrammar(compiled, house.tokenizer.eos_token_ids),
+        lambda self, params: StructuredOutputGrammar(
+            "regex", compiled, house.tokenizer.eos_token_ids
+        ),
     )  # fmt: skip
     run = FollowedRun(house, scheduling_policy=policy, batching=batching)
     run.add("slow", [5, 6, 7], {"ignore_eos": False, "structured_outputs": DIGITS})
@@ -84,6 +87,32 @@ def test_a_grammar_that_becomes_too_complex_fails_only_its_own_request(house, mo
     assert "too complex" in errors["complex"] and "simplify" in errors["complex"]
 
 
+@pytest.mark.parametrize("drafts", [None, {"method": "ngram", "num_speculative_tokens": 4}])
+def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_anew(
+    house, drafts
+) -> None:
+    """llguidance shares state between the outputs of a grammar, and an error of one ends all."""
+    config = None if drafts is None else SpeculativeConfig.of(drafts)
+    run = FollowedRun(house, speculative_config=config)
+    form = StructuredOutputsParams(regex="[a-z]{12}x+(a|aa|aaa|aaaa){5000}|[0-9]{40}")
+    params = {"max_tokens": 60, "ignore_eos": False, "structured_outputs": form}
+    digits = dict.fromkeys((house.tokenizer.encode(digit)[0] for digit in "0123456789"), 9.0)
+    texts = []
+    for _ in range(2):
+        for seed in range(4):
+            bias = {"logit_bias": digits} if seed == 3 else {}
+            own = params | bias | {"seed": seed}
+            run.add(f"r{seed}", house.tokenizer.encode("A fox, a fox"), own)
+        while run.engine.has_unfinished_requests():
+            for output in run.engine.step():
+                if output.finished:
+                    assert "too complex" in output.error
+                    assert output.error_type is UnusableGrammarError
+                    texts.append(house.tokenizer.decode(output.outputs[0].token_ids))
+    assert all(re.fullmatch("[a-z]{1,11}|[a-z]{12}x*a*|[0-9]{1,40}", text) for text in texts)
+    assert sum(text.isdigit() for text in texts) == 2 and len(texts) == 8
+
+
 BAD = [
     ({"json": "{"}, "json"),
     ({"json": {"type": "foo"}}, "foo"),
@@ -103,6 +132,8 @@ BAD = [
     ({"choice": [f"{number}x" for number in range(10**4)]}, "too complex"),
     ({"regex": "\ud800"}, "regex"),
     ({"grammar": 'start: "a" start'}, "no way to end"),
+    ({"grammar": 'start: A start\nA: "x"+'}, "no way to end"),
+    ({"grammar": 'root ::= "a"+ root'}, "no way to end"),
     ({"grammar": "start: foo"}, "foo"),
     ({"grammar": "root ::= [a"}, "grammar"),
     ({"grammar": "("}, "grammar"),
@@ -129,6 +160,22 @@ def test_a_form_that_cannot_work_is_refused_before_anything_changes(house) -> No
         assert word in message and message.endswith(".") and "\n" not in message
         assert len(message) < 400
     assert run.engine.inspect() == before and run.events == []
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        'start: "b" | "c" x\nx: A x\nA: /x+/',
+        'start: "b" | "c" x\nx: A x | C\nA: /x+/\nC: /a/ & /d/',
+        '%llguidance {"no_forcing": false}\nstart: "b" | "c" x\nx: A x\nA: /x+/',
+    ],
+)
+def test_a_branch_that_repeats_one_letter_for_ever_ends_with_max_tokens(generate, grammar) -> None:
+    """If llguidance collected the forced letters, the engine's thread would never return."""
+    run = generate([("A fox", {"grammar": grammar}, {"max_tokens": 20, "seed": seed})
+                    for seed in range(4)])  # fmt: skip
+    texts = [run.engine.tokenizer.decode(one[0]) for one in run.outputs.values()]
+    assert all(re.fullmatch("b|cx+", text) for text in texts) and any("x" in one for one in texts)
 
 
 def test_a_schema_may_be_a_long_chain_of_references(generate) -> None:

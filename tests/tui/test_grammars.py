@@ -176,7 +176,9 @@ def test_the_waiting_panel_and_w_name_a_grammar_that_is_not_compiled(house, monk
     monkeypatch.setattr(
         StructuredOutputManager,
         "prepare",
-        lambda self, params: StructuredOutputGrammar(compiled, house.tokenizer.eos_token_ids),
+        lambda self, params: StructuredOutputGrammar(
+            "regex", compiled, house.tokenizer.eos_token_ids
+        ),
     )
     run = FollowedRun(house, max_num_seqs=1)
     run.add("first", [5, 6, 7], {"max_tokens": 30})

@@ -119,7 +119,7 @@ class Sampler:
         try:
             processed = apply_logits_processors(logits, sequence, self._eos_token_ids)
         except RequestFailedError as error:  # its grammar's own reason
-            raise SamplingError(str(error), sequence.seq_id) from error
+            raise SamplingError(str(error), sequence.seq_id, type(error)) from error
         except Exception as error:
             raise _no_token(sequence, "applying its parameters to the logits failed") from error
         best_logit, best_id = best_tokens(processed.unsqueeze(0))

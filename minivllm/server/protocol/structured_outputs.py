@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints
 
-from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
+from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError, MinivllmError
 from minivllm.server.protocol.strict import Strict
 from minivllm.structured_outputs_params import ONE_SPACE, StructuredOutputsParams
 
@@ -27,8 +27,8 @@ class RequestedGrammar(NamedTuple):
     """Where in the request the grammar is: `response_format.json_schema.schema`."""
     params: StructuredOutputsParams
 
-    def with_clients_names(self, error: InvalidSamplingParamsError) -> InvalidSamplingParamsError:
-        """Return the engine's error with the names of this request's fields."""
+    def with_clients_names(self, error: MinivllmError) -> InvalidSamplingParamsError:
+        """Return an error of the engine with the names of this request's fields."""
         message = str(error).replace(f"structured_outputs: {self.params.kind}", self.place)
         return InvalidSamplingParamsError(message.replace("structured_outputs", self.field))
 

@@ -83,7 +83,9 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
         await serving.prepare_requested(grammar)
     await serving.prepare_grammar(body)
     prompt = await serving.to_prompt(token_ids, body.cache_salt)
-    return NewRequest(new_id("chatcmpl"), prompt, params, body.priority or 0)
+    return NewRequest(
+        new_id("chatcmpl"), prompt, params, body.priority or 0, body.requested_grammar()
+    )
 
 
 async def _prompt(serving: Serving, body: ChatCompletionRequest) -> list[int]:

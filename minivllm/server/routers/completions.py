@@ -69,10 +69,11 @@ async def _requests(serving: Serving, body: CompletionRequest, name: str) -> lis
     )
     check_stream(body)
     await serving.prepare_grammar(body)
+    grammar = body.requested_grammar()
     special = body.add_special_tokens is not False
     prompts = [await serving.to_prompt(prompt, body.cache_salt, special) for prompt in body.prompt]
     return [
-        NewRequest(f"{name}-{i}", prompt, params, body.priority or 0)
+        NewRequest(f"{name}-{i}", prompt, params, body.priority or 0, grammar)
         for i, prompt in enumerate(prompts)
     ]
 

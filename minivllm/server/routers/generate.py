@@ -43,7 +43,9 @@ def router(serving: Serving) -> APIRouter:
             kind=RequestOutputKind.CUMULATIVE if body.stream else RequestOutputKind.FINAL_ONLY,
         )
         await serving.prepare_grammar(body)
-        requests = [NewRequest(new_id("gen"), await serving.to_prompt(body.prompt, None), params)]
+        prompt = await serving.to_prompt(body.prompt, None)
+        grammar = body.requested_grammar()
+        requests = [NewRequest(new_id("gen"), prompt, params, grammar=grammar)]
         if body.stream:
             lines = (
                 serving.options.generate_delimiter == "newline"
