@@ -80,8 +80,12 @@ class Sampler:
 
         processed = {}  # row -> [vocab]
         for row in special:
-            if changes_best_token(sequences[row]):
-                processed[row], token_ids[row] = self._process(logits[row], sequences[row])
+            sequence = sequences[row]
+            if changes_best_token(sequence):
+                row_logits, token_ids[row] = self._process(logits[row], sequence)
+                # Keep what is needed below; the next row then gets the same, cached memory.
+                if not sequence.request.params.greedy or sequence in watched:
+                    processed[row] = row_logits
 
         random_rows = [row for row in special if not sequences[row].request.params.greedy]
         races = {}  # row -> the draw, for watched sequences
