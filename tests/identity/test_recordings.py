@@ -24,7 +24,7 @@ LARGEST = 520_000
 
 def test_each_scenario_has_a_recording_and_there_is_no_other_file():
     assert {path.name for path in RECORDINGS.iterdir()} == {
-        "gpu", "kernels", "policies", "choice.jsonl", *(f"{name}.jsonl" for name in SCENARIOS)
+        "gpu", "kernels", "lessons", "policies", "choice.jsonl", *(f"{name}.jsonl" for name in SCENARIOS)
     }  # fmt: skip
     assert {path.name for path in POLICIES.iterdir()} == {
         "static+contiguous.jsonl",

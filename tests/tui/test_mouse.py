@@ -13,7 +13,6 @@ from minivllm.tui.answers.why import why
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Selection, Target, sequence
-from minivllm.tui.widgets.frame import panel as panel_module
 
 
 def place_of(app: DashboardApp, id: str, target: Target) -> tuple[int, int]:
@@ -36,7 +35,9 @@ def test_resting_on_a_block_a_slot_or_a_title_explains_it_and_costs_nothing_then
     app = app_for(memory_pressure.run(20), ascii=ascii)
     app.TOOLTIP_DELAY = 0.01
     asked = []
-    monkeypatch.setattr(panel_module, "why", lambda *given: asked.append(given) or why(*given))
+    monkeypatch.setattr(
+        "minivllm.tui.answers.why.why", lambda *given: asked.append(given) or why(*given)
+    )
 
     async def script(pilot: Pilot) -> None:
         box, running = app.screen.query_one(Tooltip), app.model.fold.running[0]

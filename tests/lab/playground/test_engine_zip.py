@@ -74,7 +74,7 @@ def test_the_readers_code_runs_in_the_zip(engine, tmp_path, traces):
 
 def test_the_zip_has_every_exercise_that_needs_no_tensors(engine, tmp_path):
     names = [exercise["name"] for exercise in ask(engine, tmp_path, "exercises")]
-    assert len(names) == 27
+    assert len(names) == 28
     assert {"lru", "block-table", "token-budget", "preemption", "verify-drafts"} <= set(names)
     assert not {"paged-attention", "split-kv", "triton-warmup", "top-p"} & set(names)
 

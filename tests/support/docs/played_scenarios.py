@@ -3,7 +3,7 @@
 After every step it checks all invariants and compares the fold of the events with the engine.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from minivllm.events.types import Event, StepScheduled
 from minivllm.lessons.scenarios.facts import RunFacts
 from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
-from minivllm.lessons.scenarios.scenarios import Scenario
+from minivllm.lessons.scenarios.scenario import Scenario, ScenarioRequest
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.text.tokenizer import Tokenizer
 from support.engine.engine_fakes import FakeRunner
@@ -47,6 +47,15 @@ def _tokenizer(directory: Path) -> Tokenizer:
     return Tokenizer.from_directory(directory)
 
 
+def _without_grammars(scenario: Scenario) -> Scenario:
+    """The fake model does not look at masks, and its tokens would fit no grammar."""
+
+    def plain(request: ScenarioRequest) -> ScenarioRequest:
+        return replace(request, params=replace(request.params, structured_outputs=None))
+
+    return replace(scenario, waves=tuple(tuple(map(plain, wave)) for wave in scenario.waves))
+
+
 def play(scenario: Scenario, model: str, smollm2_path: Path | None, **options: object) -> Played:
     if model == "house":
         scenario = for_the_house_model(scenario)
@@ -56,6 +65,7 @@ def play(scenario: Scenario, model: str, smollm2_path: Path | None, **options: o
     if model == "house":
         engine = LLMEngine.from_config(config, clock=VirtualClock())
     else:
+        scenario = _without_grammars(scenario)
         tokenizer = _tokenizer(smollm2_path)
         runner = FakeRunner(
             config.num_gpu_blocks_override,
