@@ -167,7 +167,9 @@ def counted(name: str, facts: RunFacts) -> list[object]:
                 return [counters.generation_tokens]
             return [accepted, drafts, counters.spec_decode_num_drafts, drafts - accepted]
         case "structured":
-            return [facts.num_forced or "No token was forced", "of 2 texts"]
+            forced = facts.num_forced or "No token was forced"
+            schemas = [one for one in facts.requests.values() if one.form == "json"]
+            return [forced, "of 2 texts" if schemas else "No request with a schema"]
     # Each search has four beams left at its end.
     return [
         counters.forked_sequences + 2 - 2 * 4,
