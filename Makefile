@@ -49,7 +49,6 @@ house-model: setup ## train and check the house model: under an hour on two core
 
 docs-pages: setup ## write the pages of the docs that are made from the code
 	$(BIN)/python tools/site/make_pages.py
-	$(BIN)/python tools/site/bundle_player.py
 	$(BIN)/python -m minivllm.lessons.site docs
 
 docs: setup ## build the site into site/; open site/index.html, no server is needed

@@ -10,7 +10,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page
 from support.docs.site_in_chromium import _AXE, _OVERFLOW, chromium, find_chromium
 
-from minivllm.cli.recordings.web import player_script, script_of, write_page
+from minivllm.cli.recordings.bundle import player_script
+from minivllm.cli.recordings.web import script_of, write_page
 from minivllm.events.recording.recording import Recording
 from minivllm.text import short_name
 

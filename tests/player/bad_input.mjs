@@ -1,10 +1,12 @@
 // Reads files with the player's loader; prints for each the sentence of the refusal, or the note.
 
 import { readFileSync } from "node:fs";
-import { BadRecording, MOST_BYTES, trackOf, trackOfFile } from "../../docs/assets/player/src/load.js";
+
+const [modules, ...paths] = process.argv.slice(2);
+const { BadRecording, MOST_BYTES, trackOf, trackOfFile } = await import(`${modules}/load.js`);
 
 const results = {};
-for (const path of process.argv.slice(2)) {
+for (const path of paths) {
   const name = path.split("/").at(-1);
   try {
     const bytes = readFileSync(path);

@@ -3,12 +3,14 @@
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { stateOf } from "../../docs/assets/player/src/fold.js";
-import { parseRecording, trackOf } from "../../docs/assets/player/src/load.js";
-import { sentenceOf, whyWaiting } from "../../docs/assets/player/src/sentences.js";
-import { Moment } from "../../docs/assets/player/src/track.js";
-import { whySequence } from "../../docs/assets/player/src/why.js";
-import { whyBlock } from "../../docs/assets/player/src/why_blocks.js";
+
+const [modules, pairs] = process.argv.slice(2);
+const { stateOf } = await import(`${modules}/fold.js`);
+const { parseRecording, trackOf } = await import(`${modules}/load.js`);
+const { sentenceOf, whyWaiting } = await import(`${modules}/sentences.js`);
+const { Moment } = await import(`${modules}/track.js`);
+const { whySequence } = await import(`${modules}/why.js`);
+const { whyBlock } = await import(`${modules}/why_blocks.js`);
 
 // Python writes the digits of small numbers in another way, so a probability is compared in bits.
 function bitsOf(grammar) {
@@ -75,7 +77,7 @@ function compareSeeks(text, expected) {
   return null;
 }
 
-for (const [file, expectation] of JSON.parse(readFileSync(process.argv[2], "utf8"))) {
+for (const [file, expectation] of JSON.parse(readFileSync(pairs, "utf8"))) {
   const text = readFileSync(file, "utf8");
   const expected = readFileSync(expectation, "utf8").trimEnd().split("\n");
   const recording = parseRecording(text, file);

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.node import find_node, run_node
+from support.node import find_node, player_modules, run_node
 
 pytestmark = pytest.mark.skipif(find_node() is None, reason="no node, neither as a wheel nor here")
 
@@ -40,7 +40,7 @@ def results(tmp_path_factory) -> dict[str, dict]:
     }
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    return json.loads(run_node(READ, *(folder / name for name in files)))
+    return json.loads(run_node(READ, player_modules(folder), *(folder / name for name in files)))
 
 
 def _with(header: dict, **fields: object) -> bytes:

@@ -1,22 +1,15 @@
-"""The player's generated files match their sources, and the bundle stays small."""
+"""The player's script: small, from one table of words, and without other hosts."""
 
 import gzip
 import json
 import re
 
 import pytest
-from support.node import find_node, run_node
-from support.tool_modules import load_tool
+from support.node import find_node, player_modules, run_node
 
-from minivllm.cli.recordings.web import player_script
+from minivllm.cli.recordings.bundle import bundle, player_script
 from minivllm.tui.draw.theme import COLOURS
 from minivllm.tui.state.phrases import EVENT_WORDS, PHRASES
-
-TOOL = load_tool("site/bundle_player.py")
-
-
-def test_labels_and_bundle_are_made_of_todays_sources():
-    assert TOOL.stale() == [], "`tools/site/bundle_player.py` writes them again"
 
 
 def test_the_player_takes_less_than_60_kb_compressed():
@@ -35,7 +28,7 @@ def test_words_and_colours_come_from_the_dashboards_table(tmp_path):
     script = tmp_path / "print.mjs"
     names = "PHRASES, EVENT_WORDS, COLOURS"
     script.write_text(
-        f"import {{ {names} }} from {json.dumps(TOOL.LABELS.as_uri())};\n"
+        f"import {{ {names} }} from {json.dumps((player_modules(tmp_path) / 'labels.js').as_uri())};\n"
         f"console.log(JSON.stringify([{names}]));\n"
     )
     phrases, words, colours = json.loads(run_node(script))
@@ -44,9 +37,10 @@ def test_words_and_colours_come_from_the_dashboards_table(tmp_path):
     assert {name: tuple(pair) for name, pair in colours.items()} == COLOURS
 
 
-def test_two_modules_with_one_name_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(TOOL, "SOURCES", tmp_path)
-    (tmp_path / "embed.js").write_text('import { a } from "./other.js";\nfunction twice() {}\n')
-    (tmp_path / "other.js").write_text("export function a() {}\nfunction twice() {}\n")
+def test_two_modules_with_one_name_are_refused():
+    modules = {
+        "embed.js": 'import { a } from "./other.js";\nfunction twice() {}\n',
+        "other.js": "export function a() {}\nfunction twice() {}\n",
+    }
     with pytest.raises(ValueError, match="twice: rename one"):
-        TOOL.bundle()
+        bundle(modules)

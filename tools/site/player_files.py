@@ -9,7 +9,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from minivllm.cli.recordings.web import player_script, script_of
+from minivllm.cli.recordings.bundle import player_script
+from minivllm.cli.recordings.web import script_of
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "docs/assets/recordings"
 PLAYER = "assets/player"

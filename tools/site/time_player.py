@@ -16,7 +16,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from minivllm.cli.recordings.web import player_script
+from minivllm.cli.recordings.bundle import player_script
 
 _TIMES = """text => {
     const element = document.getElementById("here"), now = () => performance.now()

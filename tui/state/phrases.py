@@ -1,6 +1,6 @@
 """Reasons and events in words: one table for the dashboard and for the player on the site.
 
-`tools/site/player/labels.py` writes this table into `docs/assets/player/src/labels.js`, so both say
+`cli/recordings/bundle.py` makes `labels.js` of this table, so both say
 the same. A phrase has facts in braces: `{free}` is a number, `{need:block}` is "1 block" or
 "2 blocks".
 """

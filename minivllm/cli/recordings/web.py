@@ -1,7 +1,7 @@
 """`write_page`: one HTML file with a player and the recordings that it plays.
 
 The file asks no other host for anything, so it can be opened from disk, mailed or put in an issue.
-`player.js` is the site's player; `tools/site/bundle_player.py` writes it.
+The site has the same player.
 """
 
 import base64
@@ -10,9 +10,9 @@ import html
 import json
 import re
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
+from minivllm.cli.recordings.bundle import player_script
 from minivllm.errors import EventLogError
 from minivllm.events.recording.recording import Recording
 from minivllm.events.recording.whole_file import write_whole
@@ -82,10 +82,6 @@ def script_of(name: str, recording: bytes) -> str:
     """A script that gives the page's player a recording: gzip in base64."""
     packed = base64.b64encode(gzip.compress(recording, mtime=0)).decode()
     return f"(window.minivllmRecordings??={{}})[{json.dumps(name)}]={json.dumps(packed)};"
-
-
-def player_script() -> str:
-    return (resources.files(__package__) / "player.js").read_text(encoding="utf-8")
 
 
 def _names(paths: Sequence[str | Path]) -> list[str]:
