@@ -11,20 +11,21 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 from support.docs.built_site import DOCS, moved_pages, pages_of_docs
-from support.docs.site_in_chromium import DESKTOP, PHONE, Reader, chromium, find_chromium
+from support.docs.site_in_chromium import (
+    DESKTOP,
+    NEEDS_CHROMIUM,
+    PHONE,
+    Reader,
+    chromium,
+    find_chromium,
+)
 
 from minivllm.events.recording.recording import Recording
 from minivllm.events.state import EngineState
 
 MOST_BYTES_OF_THE_LANDING_PAGE = 500_000
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        find_chromium() is None,
-        reason="no chromium or google-chrome on PATH, and none in MINIVLLM_CHROMIUM",
-    ),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page
-from support.docs.site_in_chromium import _AXE, _OVERFLOW, chromium, find_chromium
+from support.docs.site_in_chromium import _AXE, _OVERFLOW, NEEDS_CHROMIUM, chromium, find_chromium
 
 from minivllm.cli.recordings.bundle import player_script
 from minivllm.cli.recordings.web import script_of, write_page
@@ -21,13 +21,7 @@ POLICIES = [
     RECORDINGS / f"policies/{name}.jsonl" for name in ("static+contiguous", "continuous+paged")
 ]
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        find_chromium() is None,
-        reason="no chromium or google-chrome on PATH, and none in MINIVLLM_CHROMIUM",
-    ),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")

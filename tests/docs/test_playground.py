@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-from support.docs.site_in_chromium import DESKTOP, Reader, chromium, find_chromium
+from support.docs.site_in_chromium import DESKTOP, NEEDS_CHROMIUM, Reader, chromium, find_chromium
 from support.patience import SOON
 from support.tool_modules import load_tool
 
@@ -22,13 +22,7 @@ NARROW = {"width": 360, "height": 740}
 PALETTES = {"light": "__palette_0", "dark": "__palette_1"}
 """The theme's switches. It looks at the system's scheme only when a page is opened."""
 VICTIM = ("minivllm.core.request_queue", "FCFSRequestQueue.choose_victim")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        find_chromium() is None,
-        reason="no chromium or google-chrome on PATH, and none in MINIVLLM_CHROMIUM",
-    ),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 class _Quiet(SimpleHTTPRequestHandler):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
 
@@ -49,6 +50,15 @@ def find_chromium() -> str | None:
     """The browser of MINIVLLM_CHROMIUM, or else the first one on PATH."""
     names = [os.environ.get("MINIVLLM_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"]
     return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+NEEDS_CHROMIUM = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        find_chromium() is None,
+        reason="no chromium or google-chrome on PATH, and none in MINIVLLM_CHROMIUM",
+    ),
+]
 
 
 @contextmanager
