@@ -10,6 +10,7 @@ them, and its playground says how to get them.
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import tarfile
@@ -20,7 +21,9 @@ from io import BytesIO
 from pathlib import Path
 
 VENDORED = Path(__file__).resolve().parents[2] / "build" / "pyodide"
-PYODIDE = "https://registry.npmjs.org/pyodide/-/pyodide-314.0.7.tgz"
+REGISTRY = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org")
+"""npm's own variable, for a mirror."""
+PYODIDE = f"{REGISTRY.rstrip('/')}/pyodide/-/pyodide-314.0.7.tgz"
 PYODIDE_SHA256 = "66b7949e5a0cba2250b586d7e368bf12fb482800748d182c4618254b685ffaa0"
 FILES = (
     "pyodide.mjs",
