@@ -15,6 +15,7 @@ from typing import NamedTuple
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import Result, check, max_score_of
+from minivllm.lessons.checker.child import plug
 from minivllm.lessons.checker.child.sandbox import Submission
 
 PATIENCE = 0.5
@@ -89,7 +90,7 @@ def _num_at_once(exercises: list[Exercise]) -> int:
     A check is mostly a process that waits for another, so threads are enough. Checks with torch
     take turns: they share its random numbers and the interpreter of Triton, and need much memory.
     """
-    if any(exercise.memory_mb > Exercise._field_defaults["memory_mb"] for exercise in exercises):
+    if any(map(plug.uses_tensors, exercises)):
         return 1
     return min(os.cpu_count() or 1, MAX_AT_ONCE)
 

@@ -20,6 +20,8 @@ from types import FunctionType, ModuleType
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 
+TENSORS = {"numpy", "torch", "triton"}
+
 
 def plug_in(module_name: str, file: Path) -> ModuleType:
     """Load `file` as the engine's module with this name. Raises any error that the file raises."""
@@ -78,6 +80,12 @@ def imports_of(exercise: Exercise) -> list[str]:
     return names + [
         node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module
     ]
+
+
+def uses_tensors(exercise: Exercise) -> bool:
+    """Whether the exercise's module needs NumPy, torch or Triton."""
+    imported = () if exercise.is_hunt else imports_of(exercise)
+    return not {name.partition(".")[0] for name in imported}.isdisjoint(TENSORS)
 
 
 # ---- what a student's module must not change ----
