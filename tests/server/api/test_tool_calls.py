@@ -105,7 +105,7 @@ def test_a_forced_call_that_max_tokens_cuts_off_says_so(tiny_server: LiveServer)
 
 def test_a_call_and_its_result_are_part_of_the_next_prompt(tiny_server: LiveServer):
     client, tokenizer = tiny_server.openai(), tiny_server.engine.tokenizer
-    fields = {"model": "tiny-random", "tools": TOOLS, "max_tokens": 60}
+    fields = {"model": "tiny-random", "tools": TOOLS, "max_tokens": 60, "seed": 1}
     answer = client.chat.completions.create(messages=ASK, tool_choice=NAMED, **fields)
     message = answer.choices[0].message
     (call,) = message.tool_calls
