@@ -18,8 +18,8 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
-from minivllm.engine.token_explaining import TokenExplainer
-from minivllm.engine.token_names import TokenNames
+from minivllm.engine.watching.token_explaining import TokenExplainer
+from minivllm.engine.watching.token_names import TokenNames
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken

@@ -26,12 +26,12 @@ from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.grammars import Grammars
-from minivllm.engine.inspection import inspect_engine
 from minivllm.engine.live_options import change_option
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits, Prompt, RequestValidator, read_prompt
 from minivllm.engine.runner import Runner
 from minivllm.engine.stepper import Stepper
+from minivllm.engine.watching.inspection import inspect_engine
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
@@ -322,7 +322,7 @@ class LLMEngine:
         """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.
 
         Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`
-        after a step that failed. See `minivllm.engine.kernel_tracing`.
+        after a step that failed. See `minivllm.engine.watching.kernel_tracing`.
         """
         self._raise_if_dead()
         self._stepper.tracer.ask(seq_id, self._stepper.scheduler.requests)
@@ -334,7 +334,7 @@ class LLMEngine:
         - `on`: whether to explain. The option `explain_tokens` explains all sequences anyway.
 
         Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`
-        after a step that failed. See `minivllm.engine.token_explaining`.
+        after a step that failed. See `minivllm.engine.watching.token_explaining`.
         """
         self._raise_if_dead()
         self._stepper.explainer.watch(seq_id, on, self._stepper.scheduler.requests)

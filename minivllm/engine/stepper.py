@@ -29,12 +29,12 @@ from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.isolation import Executed, IsolatingExecutor
-from minivllm.engine.kernel_tracing import AttentionRecorder, KernelTracer
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
 from minivllm.engine.runner import Runner
-from minivllm.engine.token_explaining import TokenExplainer
-from minivllm.engine.token_names import TokenNames
+from minivllm.engine.watching.kernel_tracing import AttentionRecorder, KernelTracer
+from minivllm.engine.watching.token_explaining import TokenExplainer
+from minivllm.engine.watching.token_names import TokenNames
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus

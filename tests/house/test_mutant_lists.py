@@ -19,5 +19,5 @@ def test_every_mutant_of_a_list_fits_the_source_and_every_file_has_one(path):
     assert listed.must_kill >= 95
     room = ROOT / "minivllm" / path.stem
     assert {ROOT / one.file for one in listed.mutants} == {
-        file for file in room.glob("*.py") if file.name not in WITHOUT_BEHAVIOUR
+        file for file in room.rglob("*.py") if file.name not in WITHOUT_BEHAVIOUR
     }

@@ -73,7 +73,7 @@ class AttentionMass(Event, tag="attention.mass"):
     seq_id: str
     mass: list[float]
     """A value for each block that was read, in the order of the block table; the sum is 1."""
-    rule: ClassVar[str] = "minivllm.engine.kernel_tracing:AttentionRecorder.emit"
+    rule: ClassVar[str] = "minivllm.engine.watching.kernel_tracing:AttentionRecorder.emit"
 
 
 class TokenAttention(Event, tag="attention.tokens"):
@@ -96,7 +96,7 @@ class TokenAttention(Event, tag="attention.tokens"):
     """Number of layers of the model."""
     num_heads: int = 0
     """Number of query heads of each layer."""
-    rule: ClassVar[str] = "minivllm.engine.kernel_tracing:AttentionRecorder.emit"
+    rule: ClassVar[str] = "minivllm.engine.watching.kernel_tracing:AttentionRecorder.emit"
 
 
 class TokensNamed(Event, tag="tokens.named"):
@@ -109,7 +109,7 @@ class TokensNamed(Event, tag="tokens.named"):
     """For each id, the text that the token adds, with its spaces. A special token has its name, a
     byte of an incomplete character is `<0xE2>`, and an id without a text is empty.
     """
-    rule: ClassVar[str] = "minivllm.engine.token_names:TokenNames.name"
+    rule: ClassVar[str] = "minivllm.engine.watching.token_names:TokenNames.name"
 
 
 class TokenSampled(Event, tag="token.sampled"):

@@ -23,7 +23,7 @@ from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
-from minivllm.engine.inspection import inspect_engine
+from minivllm.engine.watching.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener

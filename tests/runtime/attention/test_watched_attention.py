@@ -288,7 +288,7 @@ def test_a_worker_failure_is_reported_in_the_event_and_the_engine_continues(mode
 
 
 def test_without_triton_the_answer_is_a_recording_marked_as_another_run(model, monkeypatch):
-    monkeypatch.setattr("minivllm.engine.kernel_tracing.find_spec", lambda name: None)
+    monkeypatch.setattr("minivllm.engine.watching.kernel_tracing.find_spec", lambda name: None)
     run = Run(model)
     run.engine.trace_kernel("long.0")
     run.finish()

@@ -22,7 +22,7 @@ import msgspec
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
 from minivllm.core.request import Request, Sequence
-from minivllm.engine.token_names import TokenNames
+from minivllm.engine.watching.token_names import TokenNames
 from minivllm.errors import InvalidRequestError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
