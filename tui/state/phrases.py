@@ -93,7 +93,7 @@ EVENT_WORDS: Mapping[str, EventWords] = MappingProxyType(
         "request.aborted": EventWords("is aborted", "", "bad"),
         "request.aborted.error": EventWords("fails", "", "bad"),
         "block.allocated": EventWords("takes", "", "text"),
-        "block.hashed": EventWords("fills", ", now cached", "muted"),
+        "block.hashed": EventWords("fills", ", now in the prefix cache", "muted"),
         "block.hit": EventWords("reuses", ", already computed", "good"),
         "block.copied": EventWords("copies shared block {src} to {dst}", "", "accent"),
         "block.missed": EventWords("misses its block {logical}", ": {reason}", "muted"),

@@ -22,6 +22,7 @@ class Finished(Panel):
         counters = model.fold.counters
         return (
             f"Finished  {plural(counters.finished_requests + counters.aborted_requests, 'request')}"
+            ", newest first"
         )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
