@@ -30,7 +30,7 @@ from minivllm.runtime.attention.backend import (
     has_decode_graphs,
 )
 from minivllm.runtime.attention.watcher import AttentionWatcher
-from minivllm.runtime.cuda_graphs import DecodeGraphs
+from minivllm.runtime.cuda_graphs import DecodeGraphs, max_num_rows
 from minivllm.runtime.input_batch import (
     NOT_WRITTEN,
     CommonAttentionMetadata,
@@ -71,6 +71,9 @@ class ModelRunner:
         if draft is not None:
             beside = draft.kv_cache_spec(config.block_size, config.kv_cache_dtype)
             self._spec = replace(self._spec, draft_bytes_per_block=beside.bytes_per_block)
+        speculative = config.speculative_config
+        self._max_query_len = 1 + (speculative.num_speculative_tokens if speculative else 0)
+        """Tokens of a decode in one step, at most: the last known one and drafts."""
         self.block_bytes = self._spec.bytes_per_block
         self.stored_kv = (self._spec.stored_name, self._spec.head_size)
         self.attention_backend = choose_attention_backend(
@@ -241,7 +244,9 @@ class ModelRunner:
         hidden = _run_decoder(
             self._model.decoder, attention, self._ops, token_ids, positions, metadata
         )
-        self._model.decoder.compute_logits(hidden[: self._config.max_num_seqs], self._ops)
+        self._model.decoder.compute_logits(
+            hidden[: self._config.max_num_seqs * self._max_query_len], self._ops
+        )
 
     # ---- what runs the decoder ----
 
@@ -261,7 +266,7 @@ class ModelRunner:
         graphs = DecodeGraphs(
             self._attention,
             self._forward,
-            self._config.max_num_seqs,
+            self._max_query_len,
             self._model.config.hidden_size,
             self._model.dtype,
             device,
@@ -277,7 +282,7 @@ class ModelRunner:
             num_blocks,
             self._model.device,
             num_heads=self._model.config.num_attention_heads,
-            max_num_seqs=self._config.max_num_seqs,
+            max_num_rows=max_num_rows(self._config.max_num_seqs, self._max_query_len),
             max_model_len=self.max_model_len,
         )
 

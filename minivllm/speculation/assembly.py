@@ -78,7 +78,6 @@ def create_draft_proposer(
         model=draft.name,
         num_gpu_blocks_override=runner.num_blocks,
         max_model_len=limit,
-        speculative_config=None,
     )
     try:
         draft_runner = ModelRunner(own, draft)
