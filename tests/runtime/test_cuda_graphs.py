@@ -196,12 +196,14 @@ def roll_back(run: PlannedRunner, sequence: Sequence, num_rejected: int) -> None
 
 
 @interpreted
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_steps_with_drafts_give_the_hidden_states_of_the_torch_reference(seed, monkeypatch):
     """Zero to three drafts, accepted or not; blocks change owners; all steps are padded ones."""
     rng = random.Random(seed)
-    kinds = "triton:static", "triton:split", "torch"
-    runs = [drafting_runner(kind, custom_ops=["none"]) for kind in kinds]
+    runs = [
+        drafting_runner("triton:static", custom_ops=["all" if seed else "none"]),
+        drafting_runner("torch"),
+    ]
     ran = spy_on_runs(runs[0], monkeypatch)
     prompts = [[rng.randrange(256) for _ in range(length)] for length in (5, 8, 14)]
     sequences = [[run.new(prompt) for prompt in prompts] for run in runs]
@@ -209,7 +211,7 @@ def test_steps_with_drafts_give_the_hidden_states_of_the_torch_reference(seed, m
         run.run(*((sequence, len(sequence.token_ids)) for sequence in own))
     assert ran == []
     num_shrunk = num_crossings = 0
-    for step in range(12):
+    for step in range(8):
         tokens = [[rng.randrange(256) for _ in range(1 + rng.randrange(4))] for _ in prompts]
         right = [rng.randrange(len(token_ids)) for token_ids in tokens]
         order = rng.sample(range(3), k=3 if step % 4 else 2)  # rows move
@@ -228,9 +230,8 @@ def test_steps_with_drafts_give_the_hidden_states_of_the_torch_reference(seed, m
                 for token_id in tokens[i][1 : 1 + right[i]]:
                     own[i].append_token(token_id)
         assert len(logits[0]) == sum(len(tokens[i]) for i in order), "a row for each draft"
-        for theirs in logits[1:]:
-            torch.testing.assert_close(logits[0], theirs, rtol=1e-4, atol=1e-5)
-    assert len(ran) == 12 and num_shrunk > 3 and num_crossings > 3
+        torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-5)
+    assert len(ran) == 8 and num_shrunk > 3 and num_crossings > 3
 
 
 @interpreted
