@@ -1,6 +1,7 @@
 """`speculative_config`: vLLM's names, and one sentence at the door for what cannot work."""
 
 import dataclasses
+import json
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, prompt
@@ -60,14 +61,31 @@ def test_a_configuration_with_it_can_be_copied_with_other_options() -> None:
     assert dataclasses.replace(config, seed=1).speculative_config == config.speculative_config
 
 
-def test_the_command_line_takes_json_and_says_what_is_wrong_with_it(capsys) -> None:
+DOORS = (
+    ["generate", "hello"],
+    ["serve"],
+    ["demo", "--headless"],
+    ["bench", "throughput", "--workload", "single"],
+    ["compare", "--a", "plain", "--b", "ngram"],
+    ["simulate", "--acceptance-rate", "0.5"],
+)
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door[0])
+def test_the_command_line_takes_json_and_says_in_one_line_what_is_wrong_with_it(
+    door: list[str], capsys
+) -> None:
     for text, why in (
         ('{"method": "eagle"}', "needs the field num_speculative_tokens"),
+        (json.dumps(NGRAM | {"num_speculative_tokens": 0}), "at least 1; got 0"),
+        (json.dumps(NGRAM | {"num_speculative_tokens": 17}), "at most block_size (16)"),
         ("ngram", "must be a JSON object"),
+        ("", "must be a JSON object"),
         ("3", "must be an object with fields"),
     ):
-        assert main(["generate", "hello", "--speculative-config", text]) == 2
-        assert why in capsys.readouterr().err
+        assert main([*door, "--speculative-config", text]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("minivllm: speculative_config") and why in line
 
 
 def test_a_beam_search_is_refused_and_samples_are_not() -> None:
