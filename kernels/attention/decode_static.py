@@ -22,10 +22,7 @@ from minivllm.kernels.attention.decode_split import (
 
 
 class StaticDecode:
-    """The tensors of decode steps of up to `max_num_rows` rows, and the launches over them.
-
-    A row is one token: of its own sequence, or a draft, whose row has its sequence's blocks.
-    """
+    """The tensors of decode steps of up to `max_num_rows` rows (tokens), and their launches."""
 
     def __init__(
         self,

@@ -6,9 +6,8 @@ with fixed addresses and grids. So a step's inputs are written into the recorded
 (`static_inputs`), and the batch is padded to a recorded size. On a CPU, and with `enforce_eager`,
 the same launches run one by one.
 
-A row is one token. A sequence with d drafts has d + 1 rows, as if d + 1 sequences had the same
-blocks and each were one token longer than the one before. A layer writes the keys of all rows
-before any row attends, so a row sees the drafts before it; its length hides those after it.
+A row is one token, and the rows of a sequence with drafts have the same blocks. A layer writes the
+keys of all rows before any row attends; a row's length hides the drafts after it.
 
 Padding rows run through the model with stale tokens, and their results are discarded. With slot -1
 and length 0, such a row writes nothing to the KV cache and reads no stale block id.
@@ -45,16 +44,13 @@ class StaticAttention(Protocol):
 
 
 MAX_ROWS_WITH_DRAFTS = 256
-"""Larger steps with drafts run eagerly. With 256 rows, an H100 runs kernels for 11 ms while Python
-launches them in 16 ms (docs/use/performance.md), so a graph of more rows saves little.
+"""Larger steps with drafts run eagerly: there, kernels run nearly as long as Python launches them
+(256 rows on an H100: 11 of 16 ms, docs/use/performance.md), so a graph saves little.
 """
 
 
 def max_num_rows(max_num_seqs: int, max_query_len: int) -> int:
-    """Return the rows of the largest recorded step. Every batch without drafts fits.
-
-    max_query_len: see `DecodeGraphs`
-    """
+    """Return the rows of the largest recorded step. Every batch without drafts fits."""
     return max(max_num_seqs, min(max_num_seqs * max_query_len, MAX_ROWS_WITH_DRAFTS))
 
 
@@ -92,14 +88,11 @@ class DecodeGraphs:
         self._num_rows = 0
 
     def accepts(self, inputs: ModelInput) -> bool:
-        """Whether every sequence has at most `max_query_len` tokens, of its answer or its prompt,
-        and there are enough rows.
-        """
-        num_rows = len(inputs.token_ids)
-        if num_rows == len(inputs.attention.num_computed_tokens):  # one token per sequence
+        """Whether no sequence has more tokens than `max_query_len`, and there are enough rows."""
+        num_rows, starts = len(inputs.token_ids), inputs.attention.query_start_loc
+        if num_rows == len(starts) - 1:  # one token each: most steps
             return True
-        longest = int(np.diff(inputs.attention.query_start_loc).max())
-        return longest <= self._max_query_len and num_rows <= self._sizes[-1]
+        return num_rows <= self._sizes[-1] and int(np.diff(starts).max()) <= self._max_query_len
 
     def set_batch(self, inputs: ModelInput) -> None:
         """Write a step's inputs into the tensors that the graphs read."""

@@ -124,8 +124,7 @@ def get_attention_backend(
     """Make the backend of that name (see `choose_attention_backend`) and allocate its cache.
 
     num_blocks: blocks in the cache; num_heads: the model's query heads
-    max_num_rows: rows of the largest step that a CUDA graph runs
-    max_model_len: upper bound for every step
+    max_num_rows, max_model_len: upper bounds for steps that run as CUDA graphs
 
     Raises `ConfigError` if the backend does not support this machine or this model.
     """
