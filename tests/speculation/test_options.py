@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, prompt
@@ -102,6 +103,23 @@ def test_a_draft_model_with_another_vocabulary_is_refused(tiny_random_path) -> N
     )
     with pytest.raises(ConfigError, match="tiny-random has another vocabulary than house"):
         LLMEngine.from_config(config)
+
+
+def test_a_draft_model_with_more_embeddings_is_refused_since_its_ids_may_not_exist(
+    tiny_random_path, tmp_path
+) -> None:
+    """The tokenizers are equal: checkpoints often pad their embeddings, to different sizes."""
+    padded = shutil.copytree(tiny_random_path, tmp_path / "padded")
+    config = json.loads((padded / "config.json").read_text())
+    size = config["vocab_size"]
+    (padded / "config.json").write_text(json.dumps(config | {"vocab_size": size + 5}))
+    for model, draft in ((tiny_random_path, padded), (padded, tiny_random_path)):
+        config = EngineConfig(
+            model=str(model), device="cpu", load_format="dummy", num_gpu_blocks_override=8,
+            speculative_config=DRAFT | {"model": str(draft)},
+        )  # fmt: skip
+        with pytest.raises(ConfigError, match=f"embeddings for ({size} tokens|{size + 5} tokens)"):
+            LLMEngine.from_config(config)
 
 
 def test_a_draft_model_that_is_quantized_already_keeps_its_weights(tmp_path) -> None:
