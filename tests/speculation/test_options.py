@@ -83,10 +83,12 @@ def test_the_command_line_takes_json_and_says_in_one_line_what_is_wrong_with_it(
         ("ngram", "must be a JSON object"),
         ("", "must be a JSON object"),
         ("3", "must be an object with fields"),
+        ("[" * 100_000, "must be a JSON object"),
     ):
         assert main([*door, "--speculative-config", text]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("minivllm: speculative_config") and why in line
+        assert len(line) < 300
 
 
 def test_a_beam_search_is_refused_and_samples_are_not() -> None:
