@@ -124,9 +124,9 @@ class SpeculativeConfig:
         """Read a JSON object, as on the command line."""
         try:
             given = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(
-                f"speculative_config must be a JSON object ({error}); got {text!r}."
+                f"speculative_config must be a JSON object ({error}); got {text!r:.100}."
             ) from None
         return cls.of(given)
 
@@ -136,7 +136,8 @@ class SpeculativeConfig:
         known = [field.name for field in fields(cls)]
         if not isinstance(given, Mapping):
             raise ConfigError(
-                f"speculative_config must be an object with fields such as method; got {given!r}."
+                "speculative_config must be an object with fields such as method;"
+                f" got {given!r:.100}."
             )
         if unknown := sorted(map(str, given.keys() - set(known))):
             raise ConfigError(

@@ -2,7 +2,7 @@
 
 A CUDA graph records launches with their grids and arguments, and repeats them without Python, which
 takes most of the time of a small model's decode step. A recorded launch must not depend on the
-batch: the grid is for `max_num_seqs` sequences, and the number of splits for `max_model_len`
+batch: the grid is for `max_num_rows` rows, and the number of splits for `max_model_len`
 tokens. The batch is *in* the tensors: block tables and lengths. Unused rows have length 0; for
 them, kernels read neither the query nor the (stale) block table.
 
@@ -22,11 +22,11 @@ from minivllm.kernels.attention.decode_split import (
 
 
 class StaticDecode:
-    """The tensors of decode steps of up to `max_num_seqs` sequences, and the launches over them."""
+    """The tensors of decode steps of up to `max_num_rows` rows (tokens), and their launches."""
 
     def __init__(
         self,
-        max_num_seqs: int,
+        max_num_rows: int,
         max_model_len: int,
         key_cache: torch.Tensor,
         num_heads: int,
@@ -49,14 +49,14 @@ class StaticDecode:
             num_processors,
         )
         max_blocks = -(-max_model_len // block_size)
-        self.block_tables = torch.zeros(max_num_seqs, max_blocks, dtype=torch.int32, device=device)
-        """[max_num_seqs, max_blocks]"""
-        self.seq_lens = torch.zeros(max_num_seqs, dtype=torch.int32, device=device)
-        """[max_num_seqs]; a length of 0 marks a padded row."""
+        self.block_tables = torch.zeros(max_num_rows, max_blocks, dtype=torch.int32, device=device)
+        """[max_num_rows, max_blocks]"""
+        self.seq_lens = torch.zeros(max_num_rows, dtype=torch.int32, device=device)
+        """[max_num_rows]; a length of 0 marks a padded row."""
         self.out = torch.zeros(
-            max_num_seqs, num_heads, head_size, dtype=dtype or key_cache.dtype, device=device
+            max_num_rows, num_heads, head_size, dtype=dtype or key_cache.dtype, device=device
         )
-        """[max_num_seqs, num_heads, head_size], overwritten by each call (once per layer)."""
+        """[max_num_rows, num_heads, head_size], overwritten by each call (once per layer)."""
         self._plan_splits()
 
     def _plan_splits(self) -> None:
@@ -69,15 +69,15 @@ class StaticDecode:
             SplitWorkspace.empty(self.out, self._num_splits) if self._num_splits > 1 else None
         )
 
-    def first_rows(self, num_seqs: int) -> "StaticDecode":
-        """Return the launches for at most `num_seqs` sequences, over the first rows.
+    def first_rows(self, num_rows: int) -> "StaticDecode":
+        """Return the launches over the first `num_rows` rows.
 
-        For a small batch, most programs of a grid for `max_num_seqs` would be idle, and each
-        context would get too few splits. So each batch size gets its own graph.
+        For a small batch, most programs of a grid for `max_num_rows` would be idle, and each
+        context would get too few splits. So each padded size gets its own graph.
         """
         part = copy.copy(self)
-        part.block_tables, part.seq_lens = self.block_tables[:num_seqs], self.seq_lens[:num_seqs]
-        part.out = self.out[:num_seqs]
+        part.block_tables, part.seq_lens = self.block_tables[:num_rows], self.seq_lens[:num_rows]
+        part.out = self.out[:num_rows]
         part._plan_splits()
         return part
 
@@ -96,7 +96,7 @@ class StaticDecode:
     ) -> torch.Tensor:
         """Attend for all rows, once per layer, inside the graph.
 
-        query: [max_num_seqs, num_heads, head_size], with any contents in padded rows
+        query: [max_num_rows, num_heads, head_size], with any contents in padded rows
 
         Returns `out`; padded rows are zeros.
         """

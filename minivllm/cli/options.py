@@ -12,7 +12,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from minivllm.config import EngineConfig, SpeculativeConfig
-from minivllm.errors import ConfigError
 from minivllm.sampling_params import SamplingParams
 
 ENGINE_HELP = {
@@ -198,7 +197,7 @@ def _kind(hint: Any) -> dict[str, Any]:
         if words:  # True, False, or one of these words
             return _bool_or_word(*words)
     if hint is SpeculativeConfig:
-        return {"type": speculative_config, "metavar": "JSON"}
+        return {"action": ReadSpeculativeConfig, "metavar": "JSON"}
     if hint is bool:
         return {"action": argparse.BooleanOptionalAction}
     if get_origin(hint) is Literal:
@@ -219,12 +218,21 @@ def _bool_or_word(words: Any) -> dict[str, Any]:
     return {"type": read, "metavar": "{" + ",".join(values) + "}"}
 
 
-def speculative_config(text: str) -> SpeculativeConfig:
-    """Parse a JSON object, as an argparse type."""
-    try:
-        return SpeculativeConfig.from_json(text)
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+class ReadSpeculativeConfig(argparse.Action):
+    """Parses a JSON object.
+
+    It raises `ConfigError`, which `main` prints as one line. argparse would print the usage before
+    the error of a `type`.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, SpeculativeConfig.from_json(values))
 
 
 def seconds(text: str) -> float:

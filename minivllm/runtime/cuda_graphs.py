@@ -6,6 +6,9 @@ with fixed addresses and grids. So a step's inputs are written into the recorded
 (`static_inputs`), and the batch is padded to a recorded size. On a CPU, and with `enforce_eager`,
 the same launches run one by one.
 
+A row is one token, and the rows of a sequence with drafts have the same blocks. A layer writes the
+keys of all rows before any row attends; a row's length hides the drafts after it.
+
 Padding rows run through the model with stale tokens, and their results are discarded. With slot -1
 and length 0, such a row writes nothing to the KV cache and reads no stale block id.
 
@@ -16,6 +19,7 @@ Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (`capture_model`),
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
 from minivllm.errors import ConfigError
@@ -39,54 +43,70 @@ class StaticAttention(Protocol):
         """Return `forward`'s metadata for the first `num_rows` rows of `static_inputs`."""
 
 
-def padded_sizes(max_num_seqs: int) -> list[int]:
-    """Return the batch sizes to record, so dense that at most a fifth of a batch is padding."""
+MAX_ROWS_WITH_DRAFTS = 256
+"""Larger steps with drafts run eagerly: there, kernels run nearly as long as Python launches them
+(256 rows on an H100: 11 of 16 ms, docs/use/performance.md), so a graph saves little.
+"""
+
+
+def max_num_rows(max_num_seqs: int, max_query_len: int) -> int:
+    """Return the rows of the largest recorded step. Every batch without drafts fits."""
+    return max(max_num_seqs, min(max_num_seqs * max_query_len, MAX_ROWS_WITH_DRAFTS))
+
+
+def padded_sizes(max_num_rows: int) -> list[int]:
+    """Return the numbers of rows to record, so dense that at most a fifth of a step is padding."""
     sizes = [1]
-    while sizes[-1] < max_num_seqs:
+    while sizes[-1] < max_num_rows:
         power = 1 << (sizes[-1].bit_length() - 1)  # largest power of two <= size
-        sizes.append(min(sizes[-1] + max(1, power // 4), max_num_seqs))
+        sizes.append(min(sizes[-1] + max(1, power // 4), max_num_rows))
     return sizes
 
 
 class DecodeGraphs:
-    """Runs steps in which every sequence has one token, with batches padded to a few sizes."""
+    """Runs steps in which every sequence has few tokens, padded to a few numbers of rows."""
 
     def __init__(
         self,
         attention: StaticAttention,
         forward: Forward,
-        max_num_seqs: int,
+        max_query_len: int,
         hidden_size: int,
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
+        """max_query_len: tokens of a sequence in a step, at most: 1, or 1 and its drafts"""
         self._inputs = attention.static_inputs
+        self._max_query_len = max_query_len
+        num_rows = len(self._inputs.token_ids)
         self._forward = forward
         self._device = device
-        self._hidden = torch.zeros(max_num_seqs, hidden_size, dtype=dtype, device=device)
-        self._sizes = padded_sizes(max_num_seqs)
+        self._hidden = torch.zeros(num_rows, hidden_size, dtype=dtype, device=device)
+        self._sizes = padded_sizes(num_rows)
         self._metadata = {size: attention.static_metadata(size) for size in self._sizes}
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self._num_seqs = 0
+        self._num_rows = 0
 
-    @staticmethod
-    def accepts(inputs: ModelInput) -> bool:
-        """Whether every sequence has one token in this step, from its answer or its prompt."""
-        return len(inputs.token_ids) == len(inputs.attention.num_computed_tokens)
+    def accepts(self, inputs: ModelInput) -> bool:
+        """Whether no sequence has more tokens than `max_query_len`, and there are enough rows."""
+        num_rows, starts = len(inputs.token_ids), inputs.attention.query_start_loc
+        if num_rows == len(starts) - 1:  # one token each: most steps
+            return True
+        return num_rows <= self._sizes[-1] and int(np.diff(starts).max()) <= self._max_query_len
 
     def set_batch(self, inputs: ModelInput) -> None:
         """Write a step's inputs into the tensors that the graphs read."""
-        self._num_seqs = len(inputs.token_ids)
+        self._num_rows = len(inputs.token_ids)
         self._inputs.set(inputs)
 
     def run(self) -> torch.Tensor:
-        """Return the batch's hidden states, [num_seqs, hidden_size], valid until the next call."""
-        size = next(size for size in self._sizes if size >= self._num_seqs)
+        """Return the step's hidden states, [num_tokens, hidden_size], valid until the next call."""
+        size = next(size for size in self._sizes if size >= self._num_rows)
         if size in self._graphs:
             self._graphs[size].replay()
         else:
             self._run_padded(size)
-        return self._hidden[: self._num_seqs]
+        return self._hidden[: self._num_rows]
 
     def _run_padded(self, size: int) -> None:
         """Run the launches that a graph records; they depend only on `size`."""

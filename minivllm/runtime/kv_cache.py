@@ -113,7 +113,7 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
 
         raise ConfigError(
             f"A KV cache of {num_blocks} blocks needs {format_memory(need)}"
-            f"{_drafts(spec, num_blocks)} but"
+            f"{_drafts(spec, num_blocks)}, but"
             f" {format_memory(available)} are free; lower num_gpu_blocks_override or"
             " kv_cache_memory_bytes."
         )

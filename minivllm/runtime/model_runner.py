@@ -30,7 +30,7 @@ from minivllm.runtime.attention.backend import (
     has_decode_graphs,
 )
 from minivllm.runtime.attention.watcher import AttentionWatcher
-from minivllm.runtime.cuda_graphs import DecodeGraphs
+from minivllm.runtime.cuda_graphs import DecodeGraphs, max_num_rows
 from minivllm.runtime.input_batch import (
     NOT_WRITTEN,
     CommonAttentionMetadata,
@@ -71,6 +71,9 @@ class ModelRunner:
         if draft is not None:
             beside = draft.kv_cache_spec(config.block_size, config.kv_cache_dtype)
             self._spec = replace(self._spec, draft_bytes_per_block=beside.bytes_per_block)
+        # Tokens of a decode in one step: the last known one and drafts.
+        speculative = config.speculative_config
+        self._max_query_len = 1 + (speculative.num_speculative_tokens if speculative else 0)
         self.block_bytes = self._spec.bytes_per_block
         self.stored_kv = (self._spec.stored_name, self._spec.head_size)
         self.attention_backend = choose_attention_backend(
@@ -241,7 +244,8 @@ class ModelRunner:
         hidden = _run_decoder(
             self._model.decoder, attention, self._ops, token_ids, positions, metadata
         )
-        self._model.decoder.compute_logits(hidden[: self._config.max_num_seqs], self._ops)
+        num_rows = self._config.max_num_seqs * self._max_query_len
+        self._model.decoder.compute_logits(hidden[:num_rows], self._ops)
 
     # ---- what runs the decoder ----
 
@@ -259,27 +263,20 @@ class ModelRunner:
     def _make_decode_graphs(self) -> DecodeGraphs:
         device = self._model.device
         graphs = DecodeGraphs(
-            self._attention,
-            self._forward,
-            self._config.max_num_seqs,
-            self._model.config.hidden_size,
-            self._model.dtype,
-            device,
-        )
+            self._attention, self._forward, self._max_query_len,
+            self._model.config.hidden_size, self._model.dtype, device,
+        )  # fmt: skip
         if device.type == "cuda" and not self._config.enforce_eager:
             graphs.capture()
         return graphs
 
     def _make_attention(self, num_blocks: int) -> AttentionBackend:
         return get_attention_backend(
-            self.attention_backend,
-            self._spec,
-            num_blocks,
-            self._model.device,
+            self.attention_backend, self._spec, num_blocks, self._model.device,
             num_heads=self._model.config.num_attention_heads,
-            max_num_seqs=self._config.max_num_seqs,
+            max_num_rows=max_num_rows(self._config.max_num_seqs, self._max_query_len),
             max_model_len=self.max_model_len,
-        )
+        )  # fmt: skip
 
 
 def _run_decoder(

@@ -3,8 +3,8 @@
 A copy to the device takes the host some ten microseconds, however small it is. So all small inputs
 are the rows of one tensor:
 
-    token_ids, positions, slot_mapping, seq_lens    one entry for each sequence of the batch
-    changed_entries, changed_ids                    at most max_num_seqs changes in the block tables
+    token_ids, positions, slot_mapping, seq_lens    one entry for each row: a token of a sequence
+    changed_entries, changed_ids                    at most max_num_rows changes in the block tables
 
 Block tables are larger and hardly change: a sequence gets a new block every `block_size` steps. The
 host keeps a copy of the device's tables and sends only the differences. If there are too many,
@@ -23,7 +23,7 @@ from minivllm.runtime.input_batch import NOT_WRITTEN, ModelInput
 
 
 class _Rows(NamedTuple):
-    """The rows of the tensor, [max_num_seqs] each: as arrays on the host, or as device tensors."""
+    """The rows of the tensor, [max_num_rows] each: as arrays on the host, or as device tensors."""
 
     token_ids: Any
     positions: Any
@@ -37,57 +37,60 @@ class _Rows(NamedTuple):
 
 
 class StaticInputs:
-    """Inputs of decode steps of up to `max_num_seqs` sequences; unused rows are padding."""
+    """Inputs of steps of up to `max_num_rows` rows, one for each token; unused rows are padding."""
 
     def __init__(self, block_tables: torch.Tensor) -> None:
         """Take over `block_tables`: from now on, no other code may write to it.
 
-        block_tables: [max_num_seqs, max_blocks] int32, all zeros
+        block_tables: [max_num_rows, max_blocks] int32, all zeros
         """
-        max_num_seqs, max_blocks = block_tables.shape
-        self._host_side = np.zeros((len(_Rows._fields), max_num_seqs), dtype=np.int64)
+        max_num_rows, max_blocks = block_tables.shape
+        self._host_side = np.zeros((len(_Rows._fields), max_num_rows), dtype=np.int64)
         self._on_host = _rows(self._host_side, np.int32)
         self._on_host.slot_mapping[:] = NOT_WRITTEN
         self._device_side = torch.tensor(self._host_side, device=block_tables.device)
         self._on_device = _rows(self._device_side, torch.int32)
         self._block_tables = block_tables
-        self._sent_tables = np.zeros((max_num_seqs, max_blocks), dtype=np.int64)
+        self._sent_tables = np.zeros((max_num_rows, max_blocks), dtype=np.int64)
 
     @property
     def token_ids(self) -> torch.Tensor:
-        """[max_num_seqs] int64"""
+        """[max_num_rows] int64"""
         return self._on_device.token_ids
 
     @property
     def positions(self) -> torch.Tensor:
-        """[max_num_seqs] int64"""
+        """[max_num_rows] int64"""
         return self._on_device.positions
 
     @property
     def slot_mapping(self) -> torch.Tensor:
-        """[max_num_seqs] int64; -1 for padding, which is not written to the cache"""
+        """[max_num_rows] int64; -1 for padding, which is not written to the cache"""
         return self._on_device.slot_mapping
 
     @property
     def seq_lens(self) -> torch.Tensor:
-        """[max_num_seqs] int32, including this step's token; 0 for padding, which reads nothing"""
+        """[max_num_rows] int32, including the row's token; 0 for padding, which reads nothing"""
         return self._on_device.seq_lens
 
     def set(self, inputs: ModelInput) -> None:
-        """Copy a step's inputs to the device: one token per sequence, then rows of padding."""
-        num_seqs, rows = len(inputs.token_ids), self._on_host
-        rows.token_ids[:num_seqs] = inputs.token_ids
-        rows.positions[:num_seqs] = inputs.positions
-        rows.slot_mapping[:num_seqs] = inputs.attention.slot_mapping
-        rows.slot_mapping[num_seqs:] = NOT_WRITTEN
-        rows.seq_lens[:num_seqs] = inputs.positions + 1
-        rows.seq_lens[num_seqs:] = 0
+        """Copy a step's inputs to the device: one row per token, then rows of padding."""
+        num_rows, rows = len(inputs.token_ids), self._on_host
+        rows.token_ids[:num_rows] = inputs.token_ids
+        rows.positions[:num_rows] = inputs.positions
+        rows.slot_mapping[:num_rows] = inputs.attention.slot_mapping
+        rows.slot_mapping[num_rows:] = NOT_WRITTEN
+        rows.seq_lens[:num_rows] = inputs.positions + 1
+        rows.seq_lens[num_rows:] = 0
         block_tables = inputs.attention.block_tables
-        sent = self._sent_tables[:num_seqs, : block_tables.shape[1]]
+        if num_rows != len(block_tables):  # rows of one sequence have the same blocks
+            lengths = np.diff(inputs.attention.query_start_loc)
+            block_tables = block_tables.repeat(lengths, axis=0)
+        sent = self._sent_tables[:num_rows, : block_tables.shape[1]]
         changes = np.flatnonzero(block_tables != sent)
         if len(changes) > len(self._sent_tables):
             new = torch.from_numpy(block_tables.astype(np.int32))
-            self._block_tables[:num_seqs, : block_tables.shape[1]].copy_(new, non_blocking=True)
+            self._block_tables[:num_rows, : block_tables.shape[1]].copy_(new, non_blocking=True)
             sent[:] = block_tables
             changes = changes[:0]
         row, column = np.divmod(changes, block_tables.shape[1])
@@ -105,7 +108,7 @@ class StaticInputs:
 
 
 def _rows(side: Any, int32: Any) -> _Rows:
-    """Name the rows of `side`: [number of rows, max_num_seqs] int64.
+    """Name the rows of `side`: [number of rows, max_num_rows] int64.
 
     An int32 row uses the first half of its bytes.
     """

@@ -43,7 +43,7 @@ def load_draft_model(config: EngineConfig, model: "LoadedModel") -> "LoadedModel
     """Load the draft model that `config` names; `model` itself if it has the same name.
 
     With `quantization`, a draft model that is quantized already is loaded as it is. Raises
-    `ConfigError` if its vocabulary is another one.
+    `ConfigError` if its vocabulary is another one, or if it has more or fewer embeddings.
     """
     from minivllm.runtime.loader import load_model
 
@@ -56,6 +56,13 @@ def load_draft_model(config: EngineConfig, model: "LoadedModel") -> "LoadedModel
         raise ConfigError(
             f"speculative_config: the draft model {name} has another vocabulary than {model.name},"
             " so its tokens mean nothing to it: choose a draft model of the same family."
+        )
+    sizes = draft.config.vocab_size, model.config.vocab_size
+    if sizes[0] != sizes[1]:  # checkpoints pad their embeddings
+        raise ConfigError(
+            f"speculative_config: the draft model {name} has embeddings for {sizes[0]} tokens and"
+            f" {model.name} for {sizes[1]}, so one may choose a token that the other lacks: choose"
+            " a draft model with as many."
         )
     return draft
 
@@ -78,7 +85,6 @@ def create_draft_proposer(
         model=draft.name,
         num_gpu_blocks_override=runner.num_blocks,
         max_model_len=limit,
-        speculative_config=None,
     )
     try:
         draft_runner = ModelRunner(own, draft)

@@ -121,6 +121,33 @@ def test_only_steps_without_chunks_are_replayed(tiny_random_path, replays):
     assert (len(replays), len(set(replays))) == (num_steps, 1)
 
 
+def test_steps_with_drafts_are_replayed_and_give_the_same_tokens(tiny_random_path, replays):
+    speculation = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 1}
+    config = EngineConfig(
+        model="tiny-random", device="cuda", dtype="float32", num_gpu_blocks_override=64
+    )
+    params = SamplingParams(
+        temperature=0.8, seed=3, max_tokens=20, ignore_eos=True, logit_bias={8: 9.0, 9: 9.0}
+    )
+    tokens = []
+    for drafts in (None, speculation):
+        model = load_model(config)
+        own = dataclasses.replace(config, speculative_config=drafts)
+        engine = LLMEngine.from_model(own, model)
+        for number, prompt in enumerate(PROMPTS):
+            engine.add_request(str(number), prompt, params)
+        engine.step()  # the prompts
+        replays.clear()
+        num_steps, found = 0, {}
+        while engine.has_unfinished_requests():
+            found |= {output.request_id: output.outputs[0].token_ids for output in engine.step()}
+            num_steps += 1
+        assert len(replays) == num_steps
+        tokens.append(found)
+    assert tokens[0] == tokens[1]
+    assert engine.inspect().counters.spec_decode_num_accepted_tokens > 0
+
+
 @pytest.mark.parametrize("backend", ["triton:split", "triton:static", "triton:unified"])
 def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
     config = EngineConfig(

@@ -156,6 +156,19 @@ def test_cache_and_context_length_default_to_memory_and_model(decoder, monkeypat
     assert not any(cache.any() for cache in run.runner._attention.kv_caches)
 
 
+def test_the_largest_step_predicts_a_token_after_each_draft_of_a_full_batch(decoder, monkeypatch):
+    seen, original = [], decoder.compute_logits
+    monkeypatch.setattr(
+        decoder,
+        "compute_logits",
+        lambda hidden, ops: (seen.append(len(hidden)), original(hidden, ops)),
+    )
+    drafting = {"method": "ngram", "num_speculative_tokens": 4}
+    for options, expected in (({}, 3), ({"speculative_config": drafting}, 15)):
+        PlannedRunner(decoder, max_num_seqs=3, **options).runner._run_largest_step()
+        assert seen.pop() == expected
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -9,7 +9,7 @@ from minivllm import LLM, SamplingParams
 from minivllm.runtime.input_batch import CommonAttentionMetadata, ModelInput
 from minivllm.runtime.static_inputs import StaticInputs
 
-MAX_NUM_SEQS, MAX_BLOCKS, BLOCK_SIZE = 6, 10, 4
+MAX_NUM_ROWS, MAX_BLOCKS, BLOCK_SIZE = 6, 10, 4
 
 
 class Operations(TorchDispatchMode):
@@ -28,25 +28,33 @@ class Operations(TorchDispatchMode):
         return [name for name in self.names if "copy" in name]
 
 
-def inputs_of(tables: list[list[int]], lengths: list[int]) -> ModelInput:
-    """A decode step: sequence i has `lengths[i]` tokens, in the blocks `tables[i]`."""
-    positions = np.array(lengths, dtype=np.int64) - 1
+def inputs_of(
+    tables: list[list[int]], lengths: list[int], num_drafts: list[int] | None = None
+) -> ModelInput:
+    """A decode step: sequence i has `lengths[i]` tokens and drafts, in the blocks `tables[i]`."""
+    drafts = np.array(num_drafts or [0] * len(tables), dtype=np.int64)
+    starts = np.array(lengths, dtype=np.int64) - 1
+    positions = np.concatenate(
+        [np.arange(start, start + 1 + count) for start, count in zip(starts, drafts, strict=True)]
+    )
     block_tables = np.zeros((len(tables), max(map(len, tables))), dtype=np.int64)
     for row, table in zip(block_tables, tables, strict=True):
         row[: len(table)] = table
-    blocks = block_tables[np.arange(len(tables)), positions // BLOCK_SIZE]
+    sequences = np.repeat(np.arange(len(tables)), 1 + drafts)
+    blocks = block_tables[sequences, positions // BLOCK_SIZE]
     common = CommonAttentionMetadata(
-        np.arange(len(tables) + 1),
-        positions,
+        np.concatenate([[0], np.cumsum(1 + drafts)]),
+        starts,
         block_tables,
         blocks * BLOCK_SIZE + positions % BLOCK_SIZE,
+        drafts if num_drafts else None,
     )
-    return ModelInput(positions + 100, positions, np.arange(len(tables)), common)
+    return ModelInput(positions + 100, positions, np.arange(len(positions)), common)
 
 
 @pytest.fixture
 def tables_on_device() -> torch.Tensor:
-    return torch.zeros(MAX_NUM_SEQS, MAX_BLOCKS, dtype=torch.int32)
+    return torch.zeros(MAX_NUM_ROWS, MAX_BLOCKS, dtype=torch.int32)
 
 
 @pytest.fixture
@@ -65,7 +73,7 @@ def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, t
             for table, length in sequences
             if length < 36 and rng.random() < 0.95
         ]
-        while (len(sequences) < MAX_NUM_SEQS and rng.random() < 0.5) or not sequences:
+        while (len(sequences) < MAX_NUM_ROWS and rng.random() < 0.5) or not sequences:
             sequences.append(([], int(rng.integers(1, 30))))
         if rng.random() < 0.2:
             rng.shuffle(sequences)
@@ -73,7 +81,7 @@ def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, t
             table += rng.integers(1, 1000, size=-(-length // BLOCK_SIZE) - len(table)).tolist()
         inputs = inputs_of([table for table, _ in sequences], [length for _, length in sequences])
         static.set(inputs)
-        count, rest = len(sequences), MAX_NUM_SEQS - len(sequences)
+        count, rest = len(sequences), MAX_NUM_ROWS - len(sequences)
         assert static.token_ids[:count].tolist() == inputs.token_ids.tolist()
         assert static.positions[:count].tolist() == inputs.positions.tolist()
         slots = inputs.attention.slot_mapping.tolist()
@@ -81,6 +89,41 @@ def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, t
         assert static.seq_lens.tolist() == [*(length for _, length in sequences), *[0] * rest]
         for row, (table, _) in zip(tables_on_device, sequences, strict=False):
             assert row[: len(table)].tolist() == table
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_draft_has_a_row_with_the_blocks_of_its_sequence(seed, static, tables_on_device):
+    """Two sequences with zero to two drafts each; rejected drafts shorten a table."""
+    rng = np.random.default_rng(seed)
+    tables, lengths, kinds_of_copies = [[], []], [3, 9], set()
+    for _ in range(24):
+        drafts = rng.integers(0, 3, size=2).tolist()
+        for table, length, count in zip(tables, lengths, drafts, strict=True):
+            missing = -(-(length + count) // BLOCK_SIZE) - len(table)
+            table += rng.integers(1, 1000, size=missing).tolist()
+        inputs = inputs_of(tables, lengths, drafts)
+        with Operations() as operations:
+            static.set(inputs)
+        kinds_of_copies.add(tuple(operations.copies))
+        count = 2 + sum(drafts)
+        expected = [
+            (length + i, table)
+            for table, length, more in zip(tables, lengths, drafts, strict=True)
+            for i in range(1 + more)
+        ]
+        assert static.positions[:count].tolist() == [length - 1 for length, _ in expected]
+        slots = inputs.attention.slot_mapping.tolist()
+        assert static.slot_mapping.tolist() == slots + [-1] * (MAX_NUM_ROWS - count)
+        padding = [0] * (MAX_NUM_ROWS - count)
+        assert static.seq_lens.tolist() == [*(length for length, _ in expected), *padding]
+        for row, slot, (length, table) in zip(tables_on_device, slots, expected, strict=False):
+            assert row[: len(table)].tolist() == table
+            assert slot == row[(length - 1) // BLOCK_SIZE] * BLOCK_SIZE + (length - 1) % BLOCK_SIZE
+        for i, count in enumerate(drafts):
+            lengths[i] = min(lengths[i] + 1 + int(rng.integers(count + 1)), 36)
+            del tables[i][-(-(lengths[i] - 1) // BLOCK_SIZE) :]
+    entries, whole = ("copy_", "index_copy_"), ("copy_", "copy_")
+    assert {entries, whole} <= kinds_of_copies
 
 
 def test_a_decode_step_takes_one_copy_and_one_more_operation_if_a_sequence_got_a_block(static):

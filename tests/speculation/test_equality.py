@@ -17,6 +17,9 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.state import Counters
 from minivllm.outputs import CompletionOutput
+from minivllm.runtime import cuda_graphs
+from minivllm.runtime.cuda_graphs import DecodeGraphs
+from minivllm.runtime.input_batch import ModelInput
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -130,11 +133,11 @@ def random_traffic(max_examples: int) -> Callable[[Callable[..., None]], Callabl
     draw = given(
         requests=REQUESTS,
         speculation=speculative(),
-        num_blocks=st.integers(26, 40),
+        num_spare_blocks=st.integers(0, 6),
         budget=st.integers(8, 64),
         caching=st.booleans(),
     )
-    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    checks = [HealthCheck.too_slow]
     how = settings(
         max_examples=max_examples,
         deadline=None,
@@ -145,10 +148,15 @@ def random_traffic(max_examples: int) -> Callable[[Callable[..., None]], Callabl
 
 
 def check_random_traffic(
-    tiny: LoadedModel, requests, speculation, num_blocks: int, budget: int, caching: bool
-) -> None:
+    tiny: LoadedModel, requests, speculation, num_spare_blocks: int, budget: int, caching: bool
+) -> Counters:
+    """Return the totals of the run with drafts. num_spare_blocks: beside the largest request's"""
+    largest = max(
+        sampling["n"] * -(-(len(prompt) + sampling["max_tokens"]) // BASE.block_size)
+        for prompt, sampling, _ in requests
+    )
     options = {
-        "num_gpu_blocks_override": num_blocks,
+        "num_gpu_blocks_override": largest + num_spare_blocks,
         "max_num_batched_tokens": budget,
         "enable_prefix_caching": caching,
     }
@@ -158,17 +166,23 @@ def check_random_traffic(
     if speculation["method"] == "draft_model":  # the model itself
         accepted = counters.spec_decode_num_accepted_tokens
         assert accepted == counters.spec_decode_num_draft_tokens
+    return counters
 
 
-@random_traffic(25)
-def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, **load) -> None:
-    check_random_traffic(tiny, **load)
+@pytest.mark.parametrize("number", [25, pytest.param(200, marks=pytest.mark.slow)])
+def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, number: int) -> None:
+    totals = []
 
+    @random_traffic(number)
+    def check(**load) -> None:
+        totals.append(check_random_traffic(tiny, **load))
 
-@pytest.mark.slow
-@random_traffic(200)
-def test_much_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, **load) -> None:
-    check_random_traffic(tiny, **load)
+    check()
+    assert sum(one.num_preemptions > 0 for one in totals) > number // 10
+    assert all(
+        any(getattr(one, name) for one in totals)
+        for name in ("copied_blocks", "prefix_cache_hits", "spec_decode_num_accepted_tokens")
+    )
 
 
 @pytest.mark.parametrize("method", ["ngram", "draft_model"])
@@ -186,6 +200,63 @@ def test_every_attention_backend_verifies_several_rows_of_a_sequence(
     plain, _ = tokens_of(tiny, requests, **options)
     drafted, counters = tokens_of(tiny, requests, **options, speculative_config=config)
     assert drafted == plain and counters.spec_decode_num_drafts > 0
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, bool]]:
+    """(sequences, tokens, whether a graph ran it) of each step that could run as a graph."""
+    found, accepts = [], DecodeGraphs.accepts
+
+    def watched(graphs: DecodeGraphs, inputs: ModelInput) -> bool:
+        accepted = accepts(graphs, inputs)
+        found.append((len(inputs.attention.block_tables), len(inputs.token_ids), accepted))
+        return accepted
+
+    monkeypatch.setattr(DecodeGraphs, "accepts", watched)
+    return found
+
+
+@pytest.mark.parametrize("most", [3, 256])
+@pytest.mark.parametrize("backend", ["triton:static", "triton:unified"])
+def test_steps_with_drafts_run_as_graphs_if_their_rows_fit_and_give_the_same_tokens(
+    tiny: LoadedModel, backend: str, most: int, sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not pytest.importorskip("minivllm.kernels.mode").INTERPRETED:
+        pytest.skip("kernels are compiled here, and this engine is on the CPU")
+    monkeypatch.setattr(cuda_graphs, "MAX_ROWS_WITH_DRAFTS", most)
+    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1}
+    # Two likely tokens alternate at random, so some drafts are right and some are wrong.
+    sampling = {"max_tokens": 9, "logit_bias": {8: 9.0, 9: 9.0}, "ignore_eos": True}
+    requests = [(STEM, {"temperature": t, "seed": 3, **sampling}, 0) for t in (0.0, 1.0)]
+    options = {"num_gpu_blocks_override": 20, "max_num_seqs": 2}
+    plain, _ = tokens_of(tiny, requests, attention_backend="torch", **options)
+    drafted, counters = tokens_of(
+        tiny, requests, attention_backend=backend, **options, speculative_config=config
+    )
+    assert drafted == plain
+    num_accepted = counters.spec_decode_num_accepted_tokens
+    assert 0 < num_accepted < counters.spec_decode_num_draft_tokens
+    chunks, *decodes = sizes
+    assert chunks == (2, len(STEM) + 2, False), "the second prompt has two blocks cached"
+    assert all(accepted == (rows <= max(most, 2)) for _, rows, accepted in decodes)
+    assert any(rows > 3 for _, rows, _ in decodes)
+
+
+def test_the_steps_of_a_draft_model_run_as_graphs_also_after_all_drafts_were_right(
+    tiny: LoadedModel, sizes
+) -> None:
+    """Then its next step computes two tokens: its last draft and the model's own token."""
+    if not pytest.importorskip("minivllm.kernels.mode").INTERPRETED:
+        pytest.skip("kernels are compiled here, and this engine is on the CPU")
+    config = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 2}
+    requests = [(STEM, {"temperature": 0.0, "max_tokens": 7, "ignore_eos": True}, 0)]
+    options = {"num_gpu_blocks_override": 20, "attention_backend": "triton:static"}
+    _, counters = tokens_of(tiny, requests, **options, speculative_config=config)
+    assert counters.spec_decode_num_accepted_tokens == counters.spec_decode_num_draft_tokens == 4
+    steps = [(rows, accepted) for _, rows, accepted in sizes]
+    # The prompt; its mirror and two drafts; verification; two tokens and a draft; verification.
+    assert steps[:2] == [(len(STEM), False), (len(STEM) + 1, False)]
+    assert steps[2:] == [(1, True), (3, True), (2, True), (1, True), (3, True)]
 
 
 def test_preempted_sequences_draft_again_and_keep_their_tokens(tiny: LoadedModel) -> None:

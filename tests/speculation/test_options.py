@@ -1,6 +1,8 @@
 """`speculative_config`: vLLM's names, and one sentence at the door for what cannot work."""
 
 import dataclasses
+import json
+import shutil
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, prompt
@@ -60,14 +62,33 @@ def test_a_configuration_with_it_can_be_copied_with_other_options() -> None:
     assert dataclasses.replace(config, seed=1).speculative_config == config.speculative_config
 
 
-def test_the_command_line_takes_json_and_says_what_is_wrong_with_it(capsys) -> None:
+DOORS = (
+    ["generate", "hello"],
+    ["serve"],
+    ["demo", "--headless"],
+    ["bench", "throughput", "--workload", "single"],
+    ["compare", "--a", "plain", "--b", "ngram"],
+    ["simulate", "--acceptance-rate", "0.5"],
+)
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door[0])
+def test_the_command_line_takes_json_and_says_in_one_line_what_is_wrong_with_it(
+    door: list[str], capsys
+) -> None:
     for text, why in (
         ('{"method": "eagle"}', "needs the field num_speculative_tokens"),
+        (json.dumps(NGRAM | {"num_speculative_tokens": 0}), "at least 1; got 0"),
+        (json.dumps(NGRAM | {"num_speculative_tokens": 17}), "at most block_size (16)"),
         ("ngram", "must be a JSON object"),
+        ("", "must be a JSON object"),
         ("3", "must be an object with fields"),
+        ("[" * 100_000, "must be a JSON object"),
     ):
-        assert main(["generate", "hello", "--speculative-config", text]) == 2
-        assert why in capsys.readouterr().err
+        assert main([*door, "--speculative-config", text]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("minivllm: speculative_config") and why in line
+        assert len(line) < 300
 
 
 def test_a_beam_search_is_refused_and_samples_are_not() -> None:
@@ -84,6 +105,23 @@ def test_a_draft_model_with_another_vocabulary_is_refused(tiny_random_path) -> N
     )
     with pytest.raises(ConfigError, match="tiny-random has another vocabulary than house"):
         LLMEngine.from_config(config)
+
+
+def test_a_draft_model_with_more_embeddings_is_refused_since_its_ids_may_not_exist(
+    tiny_random_path, tmp_path
+) -> None:
+    """The tokenizers are equal: checkpoints often pad their embeddings, to different sizes."""
+    padded = shutil.copytree(tiny_random_path, tmp_path / "padded")
+    config = json.loads((padded / "config.json").read_text())
+    size = config["vocab_size"]
+    (padded / "config.json").write_text(json.dumps(config | {"vocab_size": size + 5}))
+    for model, draft in ((tiny_random_path, padded), (padded, tiny_random_path)):
+        config = EngineConfig(
+            model=str(model), device="cpu", load_format="dummy", num_gpu_blocks_override=8,
+            speculative_config=DRAFT | {"model": str(draft)},
+        )  # fmt: skip
+        with pytest.raises(ConfigError, match=f"embeddings for ({size} tokens|{size + 5} tokens)"):
+            LLMEngine.from_config(config)
 
 
 def test_a_draft_model_that_is_quantized_already_keeps_its_weights(tmp_path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minivllm.cli.loading import loading
-from minivllm.cli.options import speculative_config
+from minivllm.cli.options import ReadSpeculativeConfig
 from minivllm.config import EngineConfig
 from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--speculative-config",
-        type=speculative_config,
+        action=ReadSpeculativeConfig,
         metavar="JSON",
         help="how the side with the part ngram or draft_model drafts; the part draft_model needs"
         " it",

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
-from minivllm.cli.options import ENGINE_HELP, speculative_config
+from minivllm.cli.options import ENGINE_HELP, ReadSpeculativeConfig
 from minivllm.cli.recording import recording
 from minivllm.config import Batching, KVCacheAllocator, SchedulingPolicy
 from minivllm.errors import ConfigError
@@ -159,7 +159,7 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
         )
     group.add_argument(
         "--speculative-config",
-        type=speculative_config,
+        action=ReadSpeculativeConfig,
         metavar="JSON",
         help=f"{ENGINE_HELP['speculative_config']}; needs --acceptance-rate",
     )

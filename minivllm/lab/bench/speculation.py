@@ -206,6 +206,7 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
         "threads": args.num_threads,
         "rounds": args.rounds,
         "output_len": args.output_len,
+        "enforce_eager": args.enforce_eager,
         "speculative_config": asdict(config.speculative_config),
         "results": [asdict(result) for result in results],
         "peers": [{"versions": peer.versions, "preloaded": peer.preloaded} for peer in peers],
@@ -224,6 +225,7 @@ def _config(args: argparse.Namespace, requests: list[BenchRequest]) -> EngineCon
         max_num_seqs=MAX_NUM_SEQS,
         num_gpu_blocks_override=MAX_NUM_SEQS * -(-length // EngineConfig().block_size),
         enable_prefix_caching=False,
+        enforce_eager=args.enforce_eager,
         speculative_config=SpeculativeConfig.of(
             lookup | {"num_speculative_tokens": args.num_speculative_tokens}
         ),
@@ -252,6 +254,7 @@ def _peer_settings(config: EngineConfig, num_threads: int) -> list[dict[str, obj
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_draft_arguments(parser, repeated="each workload runs on each side", drafts="drafts")
     add_model_arguments(parser)
+    parser.add_argument("--enforce-eager", action="store_true", help="on a GPU: no CUDA graphs")
     parser.add_argument("--vs", choices=("vllm",), help="also measure this peer, in turns")
     parser.add_argument(
         "--peer-python", metavar="PATH", help="the Python of an environment with vLLM, for --vs"

@@ -118,20 +118,20 @@ def get_attention_backend(
     num_blocks: int,
     device: torch.device,
     num_heads: int,
-    max_num_seqs: int,
+    max_num_rows: int,
     max_model_len: int,
 ) -> AttentionBackend:
     """Make the backend of that name (see `choose_attention_backend`) and allocate its cache.
 
     num_blocks: blocks in the cache; num_heads: the model's query heads
-    max_num_seqs, max_model_len: upper bounds for every step
+    max_num_rows, max_model_len: upper bounds for steps that run as CUDA graphs
 
     Raises `ConfigError` if the backend does not support this machine or this model.
     """
     kind, _, version = choose_attention_backend(name, spec, device).partition(":")
     if kind == "triton":
         return _import_triton_backend()(
-            version, spec, num_blocks, device, num_heads, max_num_seqs, max_model_len
+            version, spec, num_blocks, device, num_heads, max_num_rows, max_model_len
         )
     if kind == "cpu":
         from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend

@@ -78,13 +78,13 @@ class TritonAttentionBackend:
         num_blocks: int,
         device: torch.device,
         num_heads: int,
-        max_num_seqs: int,
+        max_num_rows: int,
         max_model_len: int,
     ) -> None:
         """Allocate the cache. Raises `ConfigError` if the kernels do not support the model.
 
         version: the kernel version
-        max_num_seqs, max_model_len: upper bounds for every step, for the kernel version `static`
+        max_num_rows, max_model_len: upper bounds for the steps of the kernel version `static`
         """
         self.check_support(version, spec, device)
         self._version = version
@@ -105,7 +105,7 @@ class TritonAttentionBackend:
         if version in ("static", "unified"):
             key_cache = self._views[0][0]
             self._static = StaticDecode(
-                max_num_seqs, max_model_len, key_cache, num_heads, self._scale,
+                max_num_rows, max_model_len, key_cache, num_heads, self._scale,
                 self._num_processors, spec.dtype,
             )  # fmt: skip
             self.static_inputs = StaticInputs(self._static.block_tables)

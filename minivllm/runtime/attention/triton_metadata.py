@@ -63,5 +63,5 @@ class TritonAttentionMetadata:
     """In a `triton:unified` step that takes one launch, replaces `decodes` and `prefills`."""
     static: StaticDecode | None = None
     """In a decode step of `DecodeGraphs`, replaces `decodes`, `prefills` and `mixed`: one row per
-    sequence, then rows of padding.
+    token, then rows of padding.
     """

@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
         num_rounds=args.rounds or DEFAULT_ROUNDS,
         num_threads=args.num_threads,
         peers=peers_with_python(args.vs or [], args.peer_python or []),
-        speculative_config=given and SpeculativeConfig.from_json(given),
+        speculative_config=None if given is None else SpeculativeConfig.from_json(given),
         formats=formats_of(args.formats) if args.formats else [],
         same_gguf=args.peer_gguf is not None,
     )
