@@ -93,6 +93,20 @@ def test_a_failure_in_one_behaviour_costs_no_other(submit, statement, kind, word
     assert words in (failure.text if failure else "")
 
 
+def test_an_error_in_a_function_that_was_given_is_reported_where_the_student_called_it(submit):
+    # The call fails in `FreeKVCacheBlockQueue.remove`, which is no hole: the block is not queued.
+    submission = submit("")
+    source = submission.file.read_text(encoding="utf-8")
+    call = "self.evict(block)\n        block.ref_cnt = 1"
+    assert source.count(call) == 1
+    submission.file.write_text(
+        source.replace(call, f"self.free_queue.remove(block)\n        {call}"), encoding="utf-8"
+    )
+    line = source[: source.index(call)].count("\n") + 1
+    failure = check(EXERCISE, submission).first_failure.counterexample.failure
+    assert f"BlockPoolError in line {line}, in _hand_out: " in failure.text
+
+
 @pytest.mark.parametrize(
     "statement",
     [
