@@ -122,7 +122,6 @@ def report_progress(args: argparse.Namespace) -> int:
         state = "passed" if one and one.passed else "not passed" if one else "not begun"
         checks, hints = (one.checks, one.hints) if one else (0, 0)
         print(
-            f"{exercise.name:<24} {state:<11} {plural(checks, 'check'):<10}"
-            f" {plural(hints, 'hint')}"
+            f"{exercise.name:<24} {state:<11} {plural(checks, 'check'):<10} {plural(hints, 'hint')}"
         )
     return 0
