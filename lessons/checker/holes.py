@@ -17,6 +17,7 @@ class Hole(NamedTuple):
 
     owner: str
     """The name of the class; empty for a function of the module."""
+    name: str
     first: int
     """The first line of the function, including decorators."""
     begin: int
@@ -44,7 +45,7 @@ def find_holes(exercise: Exercise) -> list[Hole]:
         indent = " " * docstring.col_offset
         found.append(
             Hole(
-                name.rpartition(".")[0],
+                *name.rpartition(".")[::2],
                 first,
                 docstring.end_lineno + 1,
                 function.end_lineno,
@@ -57,12 +58,11 @@ def find_holes(exercise: Exercise) -> list[Hole]:
 def stub(exercise: Exercise) -> str:
     """The source in which a `TODO` that raises an error replaces the body of each hole."""
     lines = exercise.source.splitlines()
-    holes = find_holes(exercise)
-    for number, hole in reversed(list(enumerate(holes, 1))):
-        todo = f"TODO {exercise.name}, part {number}"
+    todo = f"TODO {exercise.name}"
+    for hole in reversed(find_holes(exercise)):
         lines[hole.begin - 1 : hole.end] = [
-            f"{hole.indent}# {todo}",
-            f'{hole.indent}raise NotImplementedError("{todo}: write this.")',
+            f"{hole.indent}# {todo}: {hole.name}",
+            f'{hole.indent}raise NotImplementedError("{todo}: write {hole.name}.")',
         ]
     return "\n".join(lines) + "\n"
 

@@ -69,7 +69,7 @@ def run(L: Teacher) -> Script:
     yield L.say(
         "Try it: `minivllm demo --scenario speculation` shows drafts and what becomes of them, and"
         " `minivllm bench speculation` measures one request and sixteen on your machine. The next"
-        " lesson makes the pass itself shorter."
+        " lesson decides which tokens may be drawn at all."
     )
 
 

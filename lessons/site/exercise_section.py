@@ -110,10 +110,10 @@ def _heads(exercise: Exercise) -> list[str]:
     """Each function to write, up to the end of its docstring, below a comment with its class."""
     lines = exercise.source.splitlines()
     heads = []
-    for number, hole in enumerate(find_holes(exercise), 1):
+    for hole in find_holes(exercise):
         of = f"# of {hole.owner}\n" if hole.owner else ""
         head = dedent("\n".join(lines[hole.first - 1 : hole.begin - 1]))
-        heads.append(f"{of}{head}\n    ...  # TODO {exercise.name}, part {number}")
+        heads.append(f"{of}{head}\n    ...  # TODO {exercise.name}")
     return heads
 
 

@@ -2,8 +2,8 @@
 
     sequence          tokens of this step
     ada   decode      [9]                      rows     0   1   2   3   4   5
-    bob   prefill     [5, 6, 7]                tokens   9   5   6   7   3   8
-    cleo  chunk       [3, 8]                   owner    ada bob bob bob cleo cleo
+    ben   prefill     [5, 6, 7]                tokens   9   5   6   7   3   8
+    cleo  chunk       [3, 8]                   owner    ada ben ben ben cleo cleo
 
 The model computes all rows at once; only attention must know whose row is whose. The engine does
 the same in numpy, in `minivllm/runtime/input_batch.py`; this is the slow and plain version.

@@ -3,8 +3,8 @@
 import pytest
 
 from minivllm.errors import ExerciseError
-from minivllm.lessons.checker.catalogue import Exercise, find_exercise
-from minivllm.lessons.checker.holes import stub
+from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.checker.holes import find_holes, stub
 
 SOURCE = '''class Pool:
     """Some blocks."""
@@ -47,7 +47,7 @@ def small(*holes: str) -> Exercise:
     return _Small(*find_exercise("block-pool")._replace(name="small", holes=holes))
 
 
-def test_the_bodies_of_the_holes_are_gone_and_their_parts_numbered_from_top_to_bottom():
+def test_the_bodies_of_the_holes_are_gone_and_each_todo_has_the_name_of_its_function():
     made = stub(small("Pool.take", "Pool.size"))
     gone = ["# All of them.", "return 7", "if self.size < 7:", "return 5", "return 6"]
     kept = [line for line in SOURCE.splitlines() if line.strip() not in gone]
@@ -55,11 +55,19 @@ def test_the_bodies_of_the_holes_are_gone_and_their_parts_numbered_from_top_to_b
     namespace: dict = {}
     exec(made, namespace)
     pool = namespace["Pool"]()
-    with pytest.raises(NotImplementedError, match=r"TODO small, part 1: write this\."):
+    with pytest.raises(NotImplementedError, match=r"^TODO small: write size\.$"):
         _ = pool.size
-    with pytest.raises(NotImplementedError, match=r"TODO small, part 2: write this\."):
+    with pytest.raises(NotImplementedError, match=r"^TODO small: write take\.$"):
         pool.take()
     assert namespace["size"]() == 8
+    todos = [line.strip() for line in made.splitlines() if "# TODO" in line]
+    assert todos == ["# TODO small: size", "# TODO small: take"]
+
+
+def test_holes_are_listed_from_top_to_bottom():
+    for exercise in (one for one in exercises() if not one.is_hunt):
+        written = [".".join(filter(None, hole[:2])) for hole in find_holes(exercise)]
+        assert written == list(exercise.holes)
 
 
 @pytest.mark.parametrize("hole", ["Pool.gone", "take", "silent"])

@@ -26,7 +26,13 @@ RIGHT = [
     (
         "split-kv",
         "torch.lerp(output[rows].float(), other.float(), share)",
-        "output[rows] + share * (other.float() - output[rows])",
+        "(output[rows] + share * (other.float() - output[rows]))",
+    ),
+    (
+        "split-kv",  # each part by its weight in the whole; off by the rounding of the whole's sum
+        "torch.lerp(output[rows].float(), other.float(), share)",
+        "((mine - (whole := torch.logaddexp(mine, other_lse))).exp().unsqueeze(-1) * output[rows]"
+        " + (other_lse - whole).exp().unsqueeze(-1) * other)",
     ),
     ("top-p", "mass_before < top_p * total", "mass_before / total < top_p"),
     ("few-bits", "round((weight - minimum) / scale)", "int((weight - minimum) / scale + 0.5)"),

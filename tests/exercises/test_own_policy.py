@@ -1,5 +1,6 @@
-"""own-policy: three rules, and a score that any order of the waiting requests can earn."""
+"""own-policy: four rules, and a score that any order of the waiting requests can earn."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import Result, run_behaviours
 from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.policy import score
+from minivllm.lessons.checker.policy.decisions import Recorder, Replay
 from minivllm.lessons.checker.policy.play import Served, play_traffic
 from minivllm.lessons.checker.policy.score import PolicyFigures
 from minivllm.lessons.checker.policy.traffic import MAX_TOKENS, NUM_REQUESTS, draw_traffic
@@ -84,6 +86,32 @@ def test_twice_as_good_in_one_figure_and_half_as_good_in_another_is_no_gain():
     assert "pause p90" in score.weakest([fcfs._replace(pause=2.0)], [fcfs])
 
 
+def test_recorded_decisions_give_the_same_traffic_again_and_fit_no_other():
+    requests, recorder = draw_traffic(5), Recorder(PriorityRequestQueue())
+    served = list(play_traffic(requests, recorder))
+    assert list(play_traffic(requests, Replay(recorder.decisions))) == served
+    chosen = json.loads(recorder.decisions)
+    for others in (chosen[:-1], chosen[1:], [NUM_REQUESTS, *chosen[1:]]):
+        with pytest.raises(ValueError, match="cannot be chosen here"):
+            list(play_traffic(requests, Replay(json.dumps(others))))
+
+
+@pytest.mark.parametrize(
+    ("choose", "words"),
+    [
+        (lambda running: running.pop(), "changes `running`"),
+        (lambda running: running.sort(reverse=True) or running[0], "changes `running`"),
+        (lambda running: None, "not in `running`"),
+        (lambda running: running[0] + 1, "not in `running`"),
+    ],
+)
+def test_a_victim_is_one_of_those_who_run_and_their_list_stays_as_it_is(choose, words):
+    policy = FCFSRequestQueue()
+    policy.choose_victim = choose
+    with pytest.raises(ValueError, match=words):
+        Recorder(policy).choose_victim([1000, 2000, 3000])
+
+
 # ---- submissions ----
 
 
@@ -148,6 +176,36 @@ def test_shortest_first_starves_somebody_whatever_its_score(tmp_path):
 def test_chance_and_memory_between_runs_are_found(source, tmp_path):
     body = f"    @staticmethod\n    def key(sequence):\n        {source}\n"
     assert any(name.startswith(REPEATS) for name in failed(checked(body, tmp_path)))
+
+
+def test_a_submission_that_changes_the_clock_of_its_own_process_gains_nothing(tmp_path):
+    body = """
+    from minivllm.lessons.checker.policy import play
+    play.SECONDS_PER_STEP = play.SECONDS_PER_TOKEN = 0.001
+
+    @staticmethod
+    def key(sequence):
+        return sequence.request.arrival_number, sequence.index
+"""
+    result = checked(body, tmp_path)
+    assert not result.passed
+    assert any(name.startswith("level 1") for name in failed(result))
+
+
+def test_a_policy_that_knows_who_will_arrive_is_found(tmp_path):
+    body = """
+    @staticmethod
+    def key(sequence):
+        import sys
+        frame = sys._getframe()
+        while frame is not None and "pending" not in frame.f_locals:
+            frame = frame.f_back
+        request = sequence.request
+        coming = len(frame.f_locals["pending"]) if frame is not None else 0
+        return request.arrival_number + coming * request.priority, request.arrival_number, 0
+"""
+    names = failed(checked(body, tmp_path))
+    assert any(name.startswith("no decision depends on what comes later") for name in names)
 
 
 def test_a_policy_that_raises_or_loops_gets_a_verdict(tmp_path):

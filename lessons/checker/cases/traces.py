@@ -82,7 +82,8 @@ def describe_trace(case: Trace) -> str:
 
 
 def _prompt(one: dict[str, Any]) -> list[int]:
-    return [*range(1, one["alike"] + 1), *(10 + one["letter"] + i for i in range(one["own"]))]
+    own = (10 + one["letter"] + i % 18 for i in range(one["own"]))  # below the toy model's EOS
+    return [*range(1, one["alike"] + 1), *own]
 
 
 def build_engine(case: Trace, waiting: RequestQueue | None = None) -> LLMEngine:

@@ -11,7 +11,7 @@ was imported earlier would still use the engine's own code, so every check would
 import ast
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -21,6 +21,7 @@ from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 
 TENSORS = {"numpy", "torch", "triton"}
+_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def plug_in(module_name: str, file: Path) -> ModuleType:
@@ -63,12 +64,26 @@ def _load(name: str, file: Path) -> ModuleType:
     return module
 
 
-def where_in(file: Path, error: BaseException) -> str:
-    """The last line of the student's file in the traceback, such as " in line 3"; may be empty."""
+def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> str:
+    """The last line of the student's file in the traceback, such as " in line 3"; may be empty.
+
+    given: functions of the file that the student does not write. An error in one of them is
+    reported at the line that called it, if that line is the student's own.
+    """
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}"
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
-    return f" in line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+    own = [one for one in frames if one.name not in given]
+    last = next(reversed(own or frames), None)
+    return f" in line {last.lineno}, in {last.name}" if last else ""
+
+
+def given_functions(exercise: Exercise) -> set[str]:
+    """The functions that are written already. Call this before the student's module is loaded."""
+    names = {
+        node.name for node in ast.walk(ast.parse(exercise.source)) if isinstance(node, _FUNCTION)
+    }
+    return names - {hole.rpartition(".")[2] for hole in exercise.holes}
 
 
 def imports_of(exercise: Exercise) -> list[str]:

@@ -35,6 +35,7 @@ class StudentModule:
         self._exercise = exercise
         self._file = file
         self._limit = limit
+        self._given = plug.given_functions(exercise)
 
     def load(self, is_overlay: bool) -> dict[str, str] | None:
         """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
@@ -95,7 +96,7 @@ class StudentModule:
         return None
 
     def _failure(self, error: BaseException, seconds: float) -> dict[str, str]:
-        where = plug.where_in(self._file, error)
+        where = plug.where_in(self._file, error, self._given)
         if isinstance(error, TimeIsUpError):
             return {
                 "kind": "time",

@@ -1,7 +1,7 @@
-"""Checks for own-policy: three rules that any policy keeps, and three levels of a score.
+"""Checks for own-policy: four rules that any policy keeps, and three levels of a score.
 
 The rules compare lines, as other exercises do. For a level there is no right answer: the child
-reports when each token of hidden traffic came, and `_level` judges these times here.
+reports what the policy decides on hidden traffic, and the decisions are followed and judged here.
 """
 
 import json
@@ -22,8 +22,14 @@ from minivllm.lessons.checker.cases.traces import (
     run_trace,
 )
 from minivllm.lessons.checker.policy import score
-from minivllm.lessons.checker.policy.play import play_traffic
-from minivllm.lessons.checker.policy.traffic import draw_traffic
+from minivllm.lessons.checker.policy.decisions import Recorder, Replay
+from minivllm.lessons.checker.policy.play import Served, play_traffic
+from minivllm.lessons.checker.policy.traffic import (
+    MAX_TOKENS,
+    NUM_REQUESTS,
+    PolicyRequest,
+    draw_traffic,
+)
 
 Case = dict[str, Any]
 MOST_OVERTAKEN = 48
@@ -47,7 +53,7 @@ def _own_policy() -> type[RequestQueue]:
 
 
 def _run(case: Case, policy: type[RequestQueue]) -> Iterator[str]:
-    yield from run_trace(case, build_engine(case, policy()))
+    yield from run_trace(case, build_engine(case, Recorder(policy())))
 
 
 def _trace(draw: Draw) -> Case:
@@ -90,28 +96,83 @@ def repeats(case: Case) -> Iterator[str]:
     yield f"the first event that differs in a second run: {differs}"
 
 
-def _stream_request(draw: Draw) -> Case:
+def _later_alike(case: Case, requests: list[PolicyRequest]) -> list[list[float]]:
+    """When the tokens came that were written before request `cut` arrived."""
+    now = draw_traffic(case["seed"])[case["cut"]].arrives
+    served = score.read_served(list(play_traffic(requests, Recorder(_own_policy()()))))
+    return [[t for t in one.times if t < now] for one in served[: case["cut"]]]
+
+
+@behaviour(
+    "no decision depends on what comes later: who arrives, and how long an answer will be",
+    task=1,
+    hint="What does your policy look at besides the sequences? Nobody can know the rest.",
+    cases=lambda draw: {"seed": draw.integer(0, 10**6), "cut": draw.integer(20, 60)},
+    examples=3,
+)
+def foresees(case: Case) -> Iterator[str]:
+    requests = draw_traffic(case["seed"])
+    yield f"traffic {case['seed']}, up to the arrival of request {case['cut']}"
+    first = _later_alike(case, requests)
+    # The same past, and another future: nobody else comes, and unfinished answers are longer.
+    others = [
+        one if len(times) == one.num_output_tokens else one._replace(num_output_tokens=MAX_TOKENS)
+        for one, times in zip(requests, first, strict=False)
+    ]
+    pairs = enumerate(zip(first, _later_alike(case, others), strict=True))
+    differs = next((number for number, (a, b) in pairs if a != b), None)
+    yield f"the first request that is served differently if the future is another: {differs}"
+
+
+def _stream_request(draw: Draw, lengths: list[int], most_tokens: int) -> Case:
+    own = draw.choice(lengths)
+    is_document = own >= max(lengths) // 2
     return {
         "alike": 0,
-        "own": draw.choice([2, 1, 3, 5, 12]),
-        "max_tokens": draw.integer(1, 2),
+        "own": own,
+        "max_tokens": draw.integer(1, most_tokens),
         "letter": 1,
-        "priority": draw.choice([0, 0, 0, 0, 1]),
+        "priority": int(is_document) if draw.integer(0, 5) else 1 - int(is_document),
     }
 
 
 def _stream(draw: Draw) -> Case:
-    """More requests than can be served, one in each step, for a long time."""
-    requests = draw.list_of(_stream_request, 100, 120)
+    """More requests than can be served, one in each step, for a long time.
+
+    Prompts are as long as in the traffic, and one is served at a time; or they are short, and there
+    is too little memory for those who run.
+    """
+    is_short = draw.boolean()
+    lengths, most_tokens = ([8, 8, 12, 16, 60], 16) if is_short else ([12, 2, 24, 40, 100, 200], 2)
+    requests = draw.list_of(lambda d: _stream_request(d, lengths, most_tokens), 100, 120)
     return {
-        "num_blocks": 40,
-        "block_size": 4,
-        "max_num_seqs": 1,
-        "max_num_batched_tokens": 16,
+        "num_blocks": 12 if is_short else 28,
+        "block_size": 8,
+        "max_num_seqs": 4 if is_short else 1,
+        "max_num_batched_tokens": 64,
         "enable_prefix_caching": False,
         "scheduling_policy": "priority",
         "requests": [{**one, "arrives": number} for number, one in enumerate(requests)],
     }
+
+
+def _overtaken(lines: Iterator[str]) -> dict[int, int]:
+    """For each request, how many later ones were admitted while it waited, also when preempted."""
+    overtaken: dict[int, int] = {}
+    waiting: set[int] = set()
+    for line in lines:
+        event = json.loads(line) if line.startswith("{") else {"ev": line}
+        number = int(event["seq_id"][1:].partition(".")[0]) if "seq_id" in event else -1
+        if event["ev"] == "request.arrived":
+            overtaken[number] = 0
+        if event["ev"] in ("request.arrived", "request.preempted"):
+            waiting.add(number)
+        elif event["ev"] in ("request.admitted", "request.resumed"):
+            waiting.remove(number)
+        if event["ev"] == "request.admitted":
+            for earlier in waiting:
+                overtaken[earlier] += earlier < number
+    return overtaken
 
 
 @behaviour(
@@ -119,19 +180,12 @@ def _stream(draw: Draw) -> Case:
     task=1,
     hint="Which requests does your order put last? What lets them move forward while they wait?",
     cases=_stream,
-    examples=6,
+    examples=10,
 )
 def overtakes(case: Case) -> Iterator[str]:
-    yield f"{len(case['requests'])} requests, one before each step; one is served at a time"
-    first_admissions: dict[str, int] = {}
-    for line in _run(case, _own_policy()):
-        event = json.loads(line) if line.startswith("{") else {"ev": line}
-        if event["ev"] == "request.admitted":
-            first_admissions[event["seq_id"]] = len(first_admissions)
-    served = [
-        first_admissions.get(f"r{n}.0", len(case["requests"])) for n in range(len(case["requests"]))
-    ]
-    for number, count in enumerate(score.num_overtaking(served)):
+    slots = case["max_num_seqs"]
+    yield f"{len(case['requests'])} requests, one before each step; at most {slots} run"
+    for number, count in _overtaken(_run(case, _own_policy())).items():
         if count > MOST_OVERTAKEN:
             one = case["requests"][number]
             yield (
@@ -149,12 +203,21 @@ def _hidden(draw: Draw) -> Case:
 
 def serve(case: Case) -> Iterator[str]:
     for seed in case["seeds"]:
-        yield from _lines_of_own(seed)
+        yield _decisions_of_own(seed)
 
 
 @cache  # all levels ask for the same traces
-def _lines_of_own(seed: int) -> list[str]:
-    return list(play_traffic(draw_traffic(seed), _own_policy()()))
+def _decisions_of_own(seed: int) -> str:
+    recorder = Recorder(_own_policy()())
+    for _ in play_traffic(draw_traffic(seed), recorder):
+        pass
+    return recorder.decisions
+
+
+@cache
+def _served(seed: int, decisions: str) -> list[Served]:
+    """Serve the traffic by these decisions. Raises `ValueError` if they do not fit it."""
+    return score.read_served(list(play_traffic(draw_traffic(seed), Replay(decisions))))
 
 
 @cache
@@ -180,36 +243,44 @@ def _known(name: str, case: Case) -> list[score.PolicyFigures]:
     return [_figures_of_known(name, seed) for seed in case["seeds"]]
 
 
-def _figures(lines: Sequence[str]) -> list[score.PolicyFigures]:
-    served = score.read_served(lines)
-    each = len(served) // NUM_TRACES
-    return [score.figures_of(served[i * each : (i + 1) * each]) for i in range(NUM_TRACES)]
+def _figures(case: Case, lines: Sequence[str]) -> list[score.PolicyFigures]:
+    return [score.figures_of(one) for one in map(_served, case["seeds"], lines)]
+
+
+def _unserved(case: Case, lines: Sequence[str]) -> str:
+    """Why the traffic is not served by these decisions; empty if it is."""
+    if len(lines) != NUM_TRACES:
+        return f"it decided about {len(lines)} of {NUM_TRACES} traces"
+    for seed, decisions in zip(case["seeds"], lines, strict=True):
+        try:
+            served = _served(seed, decisions)
+        except (ValueError, TypeError) as error:
+            return f"its decisions do not fit the traffic, as we serve it ({error})"
+        for number, (one, request) in enumerate(zip(served, draw_traffic(seed), strict=False)):
+            if len(one.times) != request.num_output_tokens:
+                return (
+                    f"request {number} gets {len(one.times)} tokens in place of"
+                    f" {request.num_output_tokens}"
+                )
+        if len(served) != NUM_REQUESTS:
+            return f"{len(served)} of {NUM_REQUESTS} requests were served"
+    return ""
 
 
 def _level(needed: Least) -> Judge:
     """Make a judge. needed: the score that this level needs, from that of our own policy"""
 
     def judge(case: Case, ours: list[str], yours: list[str]) -> str:
-        try:
-            served = score.read_served(yours)
-        except ValueError:
-            return "its results cannot be read"
-        for one, expected in zip(served, score.read_served(ours), strict=False):
-            if (one.arrived, len(one.times)) != (expected.arrived, len(expected.times)):
-                return (
-                    f"a request that came after {expected.arrived:.2f} s gets {len(one.times)}"
-                    f" tokens in place of {len(expected.times)}"
-                )
-        if len(yours) != len(ours):
-            return f"{len(yours)} of {len(ours)} requests were served"
+        if unserved := _unserved(case, yours):
+            return unserved
         fcfs = _known("fcfs", case)
-        least = needed(score.score_of(_figures(ours), fcfs))
-        own = score.score_of(_figures(yours), fcfs)
+        least = needed(score.score_of(_figures(case, ours), fcfs))
+        own = score.score_of(_figures(case, yours), fcfs)
         if own >= least:
             return ""
         return (
             f"the score is {own:.2f}, and this level needs {least:.2f}; fcfs has 1.00."
-            f" {score.weakest(_figures(yours), fcfs)}"
+            f" {score.weakest(_figures(case, yours), fcfs)}"
         )
 
     return judge
@@ -217,8 +288,11 @@ def _level(needed: Least) -> Judge:
 
 def _table(case: Case, ours: list[str], yours: list[str]) -> list[str]:
     """The figures of all policies on the hidden traffic, and what each of them says."""
+    if _unserved(case, yours):
+        return []
     policies = {name: _known(name, case) for name in ("fcfs", "priority", "shortest")}
-    rows = score.table({**policies, "ours": _figures(ours), "yours": _figures(yours)})
+    own = {"ours": _figures(case, ours), "yours": _figures(case, yours)}
+    rows = score.table({**policies, **own})
     starving = f"more than {MOST_OVERTAKEN} would be too many: priority and shortest know no bound"
     meanings = [*score.MEANINGS, ("overtaken", starving)]
     return [*rows, *(f"  {title:<9}  {meaning}" for title, meaning in meanings)]

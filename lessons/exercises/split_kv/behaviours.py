@@ -110,7 +110,7 @@ def _row(draw: Draw) -> list[list[int]]:
         "dtype": draw.choice(["float32", "bfloat16"]),
         "mine": draw.list_of(_row, 3, 3),
         "other": draw.list_of(_row, 2, 2),
-        "levels": draw.list_of(lambda d: d.choice([0, 150, -150, 5000]), 3, 3),
+        "levels": draw.list_of(lambda d: d.choice([0, 150, -150, 400]), 3, 3),
         "gap": draw.choice([0, 0, 0, 120, -120]),
     },
     examples=80,

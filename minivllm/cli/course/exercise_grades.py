@@ -16,6 +16,7 @@ from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
 from minivllm.lessons.checker.child import walls
 from minivllm.lessons.teacher.progress import Progress
+from minivllm.text import plural
 
 SECRET = "MINIVLLM_GRADE_SECRET"
 
@@ -119,8 +120,8 @@ def report_progress(args: argparse.Namespace) -> int:
         return 0
     for exercise, one in rows:
         state = "passed" if one and one.passed else "not passed" if one else "not begun"
+        checks, hints = (one.checks, one.hints) if one else (0, 0)
         print(
-            f"{exercise.name:<24} {state:<11} {one.checks if one else 0:>3} checks"
-            f" {one.hints if one else 0:>2} hints"
+            f"{exercise.name:<24} {state:<11} {plural(checks, 'check'):<10} {plural(hints, 'hint')}"
         )
     return 0

@@ -1,0 +1,100 @@
+"""What a policy decides, as a list that another process can follow.
+
+A score must not depend on what a submission says about itself: its process could also change the
+clock or the memory of the engine there. So the child reports decisions alone, and the parent serves
+the same traffic by them, on its own engine and clock.
+"""
+
+import json
+from collections.abc import Iterator
+
+from minivllm.core.request import Sequence
+from minivllm.core.request_queue import RequestQueue
+
+
+class Recorder(RequestQueue):
+    """Passes every question on to a policy, and notes whom it chooses.
+
+    Raises `ValueError` for a victim that does not run, and for a change of the list of those who
+    run: that list is the scheduler's own.
+    """
+
+    def __init__(self, policy: RequestQueue) -> None:
+        self._policy = policy
+        self._chosen: list[int] = []
+
+    @property
+    def decisions(self) -> str:
+        """The arrival numbers of all who were chosen, in order, as JSON."""
+        return json.dumps(self._chosen)
+
+    def _note(self, sequence: Sequence) -> Sequence:
+        self._chosen.append(sequence.request.arrival_number)
+        return sequence
+
+    def peek(self) -> Sequence:
+        return self._note(self._policy.peek())
+
+    def pop(self) -> Sequence:
+        return self._note(self._policy.pop())
+
+    def choose_victim(self, running: list[Sequence]) -> Sequence:
+        before = list(running)
+        victim = self._policy.choose_victim(running)
+        if running != before:
+            raise ValueError("choose_victim changes `running`, the scheduler's own list")
+        if not any(victim is one for one in before):
+            raise ValueError("choose_victim returns something that is not in `running`")
+        return self._note(victim)
+
+    def add(self, sequence: Sequence) -> int:
+        return self._policy.add(sequence)
+
+    def add_preempted(self, sequence: Sequence) -> int:
+        return self._policy.add_preempted(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        self._policy.remove(sequence)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self._policy)
+
+    def __len__(self) -> int:
+        return len(self._policy)
+
+
+class Replay(RequestQueue):
+    """Decides as it was recorded. Raises `ValueError` if the decisions do not fit the traffic."""
+
+    def __init__(self, decisions: str) -> None:
+        self._chosen = iter(json.loads(decisions))
+        self._queue: list[Sequence] = []
+
+    def _next(self, among: list[Sequence]) -> Sequence:
+        number = next(self._chosen, None)
+        for sequence in among:
+            if sequence.request.arrival_number == number:
+                return sequence
+        raise ValueError(f"request {number} cannot be chosen here")
+
+    def peek(self) -> Sequence:
+        return self._next(self._queue)
+
+    def choose_victim(self, running: list[Sequence]) -> Sequence:
+        return self._next(running)
+
+    def add(self, sequence: Sequence) -> int:
+        self._queue.append(sequence)
+        return len(self._queue) - 1
+
+    def add_preempted(self, sequence: Sequence) -> int:
+        return self.add(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        self._queue.remove(sequence)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self._queue)
+
+    def __len__(self) -> int:
+        return len(self._queue)
