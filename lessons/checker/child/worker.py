@@ -25,7 +25,7 @@ from typing import Any, TextIO
 
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.child import plug
-from minivllm.lessons.checker.child.limits import limit_forks_and_writes, take_limits
+from minivllm.lessons.checker.child.limits import limit_forks, take_limits
 from minivllm.lessons.checker.child.student import StudentModule
 
 
@@ -112,7 +112,7 @@ class _Worker:
         self._pid = os.getpid()
 
     def load(self, is_overlay: bool) -> dict[str, str] | None:
-        limit_forks_and_writes()
+        limit_forks()
         failure = self._student.load(is_overlay)
         self._end_if_forked()
         return failure
