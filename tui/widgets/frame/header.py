@@ -29,7 +29,7 @@ class Header(Panel, can_focus=False):
         " the prefix cache. PICTURE PAUSED: the engine goes on, and space plays the picture."
         " ENGINE PAUSED: the engine waits, and p resumes it. Blocks are in use, cached (free,"
         " but a prompt can still hit them) or empty; on a wide line, the memory of those in use."
-        " MiB/token: the weights that a step reads, for one sequence as for many. A click on a"
+        " MiB/step: the weights that a step reads, for one sequence as for many. A click on a"
         " number opens a screen with details; a click on the right end pauses or plays the"
         " picture, or resumes the engine."
     )
@@ -152,7 +152,7 @@ class Header(Panel, can_focus=False):
         if counters.num_preemptions:
             yield preempted
         if num_bytes := model.header.bytes_per_token:
-            yield [(format_memory(num_bytes), "text*"), ("/token", "muted")]
+            yield [(format_memory(num_bytes), "text*"), ("/step", "muted")]
         if block_bytes := model.header.block_bytes:
             total = format_memory(len(model.fold.blocks) * block_bytes)
             used = format_memory(use.used * block_bytes)
