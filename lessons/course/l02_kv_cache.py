@@ -138,9 +138,9 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.predict(
         f"Each of the {layers} layers runs attention {heads} times side by side, in **key/value"
-        f" heads**. In each head, a token has a key of {size} numbers and a value of {size}. Here"
-        f" each takes {width} bytes; the type in the top line is that of the weights. How many"
-        " bytes does one token take in the cache?",
+        f" heads**. In each head, a token has a key of {size} numbers and a value of {size}. Here a"
+        f" number takes {width} bytes, whatever the type of the weights. How many bytes does one"
+        " token take in the cache?",
         answer=lambda: engine.bytes_per_token,
         unit="byte",
         why={
