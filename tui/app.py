@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from minivllm.tui.keys.windows import Windows
 
 FRAMES_PER_SECOND = 15
-START_FRAMES_PER_SECOND = 4
-"""While an engine is being built. Each frame delays the imports in the engine's thread."""
 SECONDS_OF_EVENTS = 0.02
 """Seconds per frame for new events: under a flood of events the picture lags, but keys work."""
 _SECONDS_TO_READ = 5
@@ -186,18 +184,16 @@ class DashboardApp(App[str]):
             return
         await self.switch_mode("start")
         self.draw()
-        self._start_timers = (
-            self.set_interval(1 / FRAMES_PER_SECOND, self._follow_start),
-            self.set_interval(1 / START_FRAMES_PER_SECOND, self.draw),
-        )
+        self._timer = self.set_interval(1 / FRAMES_PER_SECOND, self._follow_start)
         self.call_after_refresh(self.context.start.begin)
 
     def _follow_start(self) -> None:
-        if self.context.start.started.done():
-            # Not in the timer's task, which ends here.
-            self.call_later(self._end_of_start)
-            for timer in self._start_timers:
-                timer.stop()
+        if not self.context.start.started.done():
+            self.draw()
+            return
+        # Not in the timer's task, which ends here.
+        self.call_later(self._end_of_start)
+        self._timer.stop()
 
     async def _end_of_start(self) -> None:
         context, started = self.context, self.context.start.started

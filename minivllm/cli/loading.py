@@ -54,9 +54,8 @@ def build_engine(config: EngineConfig, tell: Tell) -> "LLMEngine":
 def load_parts(config: EngineConfig, tell: Tell) -> "LoadedModel":
     """Import torch, then load kernels and model. Not in the main thread, which gets signals."""
     tell("PyTorch", "importing", 0.0)
-    with _collects_no_garbage():
-        loader = import_module("minivllm.runtime.loader")
-        import_module("minivllm.runtime.model_runner")
+    loader = import_module("minivllm.runtime.loader")
+    import_module("minivllm.runtime.model_runner")
     tell("PyTorch", loader.torch.__version__, 1.0)
     tell("Kernels", "loading, or building at the first start", 0.0)
     tell("Kernels", _load_kernels(config), 1.0)
