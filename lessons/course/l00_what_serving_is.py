@@ -34,10 +34,11 @@ def run(L: Teacher) -> Script:
     yield L.say(
         "Try it in three terminals, now or later. `minivllm serve house --events` loads a small"
         " model once and waits for requests. `minivllm attach http://localhost:8000` draws what its"
-        " engine does. And in the third, three users at the same moment (`&`). Here, the lesson"
-        " sends the requests to an engine of its own.",
+        " engine does. And in the third, three users at the same moment (`&`). This lesson has an"
+        " engine of its own, and the panels show it. Later lessons explain their words.",
         figure=(
-            *(f'curl localhost:8000/generate -d \'{{"prompt": "{begin}"}}\' &' for begin in BEGIN),
+            "url=localhost:8000/generate",
+            *(f'curl $url -d \'{{"prompt": "{begin}"}}\' &' for begin in BEGIN),
             "wait",
         ),
     )
@@ -65,8 +66,8 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
         _ask(engine, name)
     yield L.predict(
         "`ada`, `bob` and `cleo` each press Enter on a `curl` at the same moment. The engine works"
-        " in **steps**: a step runs the model once. On how many of the three requests does its"
-        " first step work?",
+        " in **steps**: a step is one pass through the model. On how many of the three requests"
+        " does its first step work?",
         before=engine.step,
         answer=lambda: len(engine.fold.scheduled),
         unit="request",
@@ -116,7 +117,7 @@ def _three_at_once(L: Teacher, engine: LessonEngine) -> Script:
             2: "It does not matter who came first.",
         },
         otherwise="The requests share weights and time, but no text.",
-        because="An engine decides **when** your token is computed, never **which** token it is.",
+        because="This engine decides **when** your token is computed, never **which** token it is.",
     )
 
 

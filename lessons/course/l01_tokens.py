@@ -33,7 +33,7 @@ def run(L: Teacher) -> Script:
         focus="slots",
     )
     yield L.predict(
-        f"`{TEXT}` is {words} words, {characters} characters and {len(pieces)} tokens:"
+        f"The text `{TEXT}` is {words} words, {characters} characters and {len(pieces)} tokens:"
         f" {_shown(pieces)} `everybody` has as many letters as `dragonfly`, and is one token. Why"
         " is `dragonfly` cut?",
         answer=lambda: RARE if _is_one_token(engine, "everybody") else LONG,
@@ -73,7 +73,7 @@ def run(L: Teacher) -> Script:
             ),
             0: "The pass over the prompt already ends with a prediction of the next token.",
         },
-        because="One pass gives one new token per sequence.",
+        because="One pass gives one new token per **sequence**, the growing text of a request.",
     )
     L.check(
         f"in step 1, {len(pieces)} tokens of ada went through the model",
@@ -146,14 +146,15 @@ def run(L: Teacher) -> Script:
         engine.add(name, TEXT, max_tokens=WANTED, temperature=1.0, seed=seed)
     engine.run()
     cleo, dan, eve = map(engine.output_tokens, ("cleo", "dan", "eve"))
-    L.check("two requests with the same seed got the same tokens", cleo == dan)
-    L.check("a different seed gave different tokens", eve != cleo)
     yield L.say(
-        "With a temperature above 0 the sampler may draw a less likely token. `cleo`, `dan` and"
-        " `eve` asked the same at temperature 1: two with one seed, one with another. The draw"
-        " depends only on the seed and the position, so even random answers can be repeated.",
+        "With a temperature above 0 the sampler may draw a less likely token. Chance comes from a"
+        " number, the **seed**, and from the position in the text. So even random answers can be"
+        " repeated. `cleo`, `dan` and `eve` asked the same at temperature 1: two with one seed, one"
+        " with another.",
         focus="finished",
     )
+    L.check("two requests with the same seed got the same tokens", cleo == dan)
+    L.check("a different seed gave different tokens", eve != cleo)
 
 
 def _shown(pieces: list[str]) -> str:

@@ -35,9 +35,9 @@ def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
     length = PROMPT
     yield L.say(
         "Attention lets each token look back at all tokens before it: at a **key**, to see how"
-        " relevant that token is, and at a **value**, to take information from it. The keys and"
-        " values of a token never change, so the engine computes them once and stores them: the"
-        " **KV cache**.",
+        " relevant that token is, and at a **value**, to take information from it. No token looks"
+        " ahead, so the keys and values of a token never change. The engine computes them once and"
+        " stores them: the **KV cache**.",
         focus="blockmap",
     )
     yield L.predict(
@@ -138,8 +138,9 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.predict(
         f"Each of the {layers} layers runs attention {heads} times side by side, in **key/value"
-        f" heads**. In each head, a token has a key of {size} numbers and a value of {size}; a"
-        f" number takes {width} bytes. How many bytes does one token take in the cache?",
+        f" heads**. In each head, a token has a key of {size} numbers and a value of {size}. Here a"
+        f" number takes {width} bytes, whatever the type of the weights. How many bytes does one"
+        " token take in the cache?",
         answer=lambda: engine.bytes_per_token,
         unit="byte",
         why={
@@ -157,7 +158,7 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
     yield L.say(
         "A model of 8 billion parameters (32 layers, 8 heads of 128, 2 bytes) takes"
         f" {large // 1024} KiB per token: a chat of 8,192 tokens takes {large * 8192 / 2**30:.0f}"
-        " GiB. So memory limits how many users an engine can serve at once. The rest of this"
+        " GiB. So memory limits how many users an engine can serve at once. Much of this"
         " course is about that memory.",
         diagram="kv-cache",
     )
@@ -194,8 +195,8 @@ def _growing_and_freed(L: Teacher, engine: LessonEngine) -> Script:
         },
         otherwise="When a request ends, its memory is freed.",
         because=(
-            "The next lesson shows how servers allocated this memory before paging, and how much"
-            " they wasted."
+            "A request that has ended needs no memory. The next lesson shows how servers allocated"
+            " it before paging, and how much they wasted."
         ),
     )
     L.check("all memory is free again", engine.num_free == engine.num_blocks)

@@ -39,11 +39,10 @@ def run(L: Teacher) -> Script:
     slots = naive.num_blocks * naive.block_size
 
     yield L.say(
-        "Before 2023 a server gave each request one **contiguous** range of memory, like a"
-        " tensor. The length of an answer is not known in advance, so the range had to fit the"
-        f" longest one allowed. Here: {slots} **slots** for one token each; the panel"
-        f" draws them in blocks of {naive.block_size} (lesson 4). A request may have at most"
-        f" {LIMIT} tokens.",
+        "Before 2023 a server gave each request one **contiguous** range of memory. The length of"
+        " an answer is not known in advance, so the range had to fit the longest text allowed, here"
+        f" {LIMIT} tokens. The memory has {slots} **slots** for one token each, drawn in blocks of"
+        f" {naive.block_size} (lesson 4). (A batch slot holds a request.)",
         focus="blockmap",
     )
     yield L.predict(
@@ -79,9 +78,11 @@ def run(L: Teacher) -> Script:
     L.check("used, reserved and internal slots add up to all allocated slots", _adds_up(naive))
     yield L.say(
         f"The rest is wasted in two ways. **Reserved**: {first.reserved} slots that ada will fill"
-        " later; until then no other request can use them. **Internal fragmentation**:"
+        " later (her last token is never stored). Until then no other request can use them."
+        " **Internal fragmentation**:"
         f" {first.internal} slots that she will never fill, because her answer is shorter than the"
-        " longest one."
+        " longest one.",
+        figure=reservation_bar(first, 1),
     )
     for name in NAMES[1:]:
         _ask(naive, name)
@@ -115,13 +116,15 @@ def run(L: Teacher) -> Script:
     )
     yield L.say(
         f"The third loss is an **unusable remainder**: {now.external} slots are free, and a"
-        f" reservation takes {LIMIT}. cleo waits, and dan and eve wait behind her (**head-of-line"
-        " blocking**), or small requests could overtake a large one forever.",
+        f" reservation takes {LIMIT}. cleo waits, and dan and eve wait behind her: **head-of-line"
+        " blocking**. If others could overtake her, small requests could make a large one wait"
+        " forever.",
         focus="blockmap",
     )
     yield from _different_sizes(L, slots)
     yield L.predict(
-        "Two requests run and three wait. What percentage of the whole memory holds a token now?",
+        "Back to the engine: two requests run and three wait. What percentage of the whole memory"
+        " holds a token now?",
         answer=lambda: 100 * now.used / now.total,
         unit="%",
         tolerance=0.25,
@@ -176,7 +179,8 @@ def run(L: Teacher) -> Script:
         all(naive.output_tokens(name) == paged.output_tokens(name) for name in NAMES),
     )
     L.check(
-        f"{lost:.0%} of the allocated slots were empty without paging, {kept:.0%} with it",
+        f"on average, {lost:.0%} of the allocated slots were empty without paging, {kept:.0%} with"
+        " it",
         kept < lost / 2,
     )
     single, plain = (
@@ -198,7 +202,7 @@ def run(L: Teacher) -> Script:
         },
         otherwise="She gets one token per step either way.",
         because=(
-            "Paging makes no request faster. It makes room for more of them, so the gain is"
+            "Paging makes no step faster. It makes room for more requests, so the gain is"
             " throughput under load."
         ),
     )
@@ -216,8 +220,7 @@ def _different_sizes(L: Teacher, num_slots: int) -> Script:
     memory = FirstFit(num_slots)
     for name, size in RESERVED.items():
         memory.reserve(name, size)
-    full = memory.drawn()
-    L.check(f"these four reservations fill all {num_slots} slots", memory.num_free == 0)
+    full, was_full = memory.drawn(), memory.num_free == 0
     for name in ENDED:
         memory.free(name)
     gaps, num_free = memory.drawn(), memory.num_free
@@ -231,10 +234,11 @@ def _different_sizes(L: Teacher, num_slots: int) -> Script:
         why={"yes": "There are enough free slots, but they are not adjacent."},
         because=f"The longest run of free slots has {memory.longest_run}.",
     )
+    L.check(f"the first four reservations filled all {num_slots} slots", was_full)
     yield L.say(
         f"The memory before and after, {num_slots // len(full)} slots for each sign. Enough is free"
-        " in all, and no gap is long enough: **external fragmentation**. It needs pieces of"
-        " different size: of equal ones, any free piece will do.",
+        " in all, and no gap is long enough: **external fragmentation**. It happens only if the"
+        " pieces differ in size: of equal ones, any free piece will do.",
         figure=(full, gaps),
     )
 

@@ -137,9 +137,9 @@ def run(L: Teacher) -> Script:
     engine.run_until(lambda: not (engine.is_running("ada") or engine.is_running("bob")))
     yield L.say(
         "Both requests have ended. Their blocks went back to the **free queue**, from the last to"
-        " the first. Nothing is cached here, so each block was put at the front, and a sequence's"
-        " first block is reused first: see the panel Free queue. The next request takes blocks"
-        " from the front, wherever they are in memory.",
+        " the first. Each block was put at the front, so a sequence's first block is reused first: see"
+        " the panel Free queue. The next request takes blocks from the front. (Blocks kept for a"
+        " later prompt go to the end: lesson 8.)",
         focus="freequeue",
     )
     queue = list(engine.fold.free_queue)
@@ -172,8 +172,8 @@ def run(L: Teacher) -> Script:
             "other answers": "Where a token is stored does not change what is computed.",
         },
         because=(
-            "The tables grow, and the kernel must look up every token; vLLM's default is 16."
-            " Lesson 17 shows how a kernel reads through a table."
+            "The tables grow, and the kernel, the code that computes attention, must look up every"
+            " token. vLLM's default is 16. Lesson 17 shows how a kernel reads through a table."
         ),
     )
 

@@ -68,8 +68,8 @@ def _one_after_another(L: Teacher, alone: LessonEngine) -> Script:
         otherwise="One token per step, one user at a time: add up what they want.",
         because=(
             f"{' + '.join(map(str, WISHES.values()))}. A pass for {NINE} tokens takes only"
-            f" {measured_step_times()[NINE]} times as long as for one (SmolLM2 on a CPU), so here"
-            " most of the processor is idle: its **utilization** is low."
+            f" {measured_step_times()[NINE]} times as long as for one (SmolLM2 on a CPU): most of"
+            " the time, the processor waits for the weights. Its **utilization** is low."
         ),
     )
     L.check(
@@ -106,8 +106,8 @@ def _static_batches(L: Teacher, static: LessonEngine, alone: LessonEngine) -> Sc
         event for event in static.events_of(ev.RequestDeferred) if event.reason == "static_batch"
     ]
     L.check(
-        f"cleo was deferred {len(deferred)} times because a static batch was running",
-        len(deferred) == LONG - 1,
+        f"a running batch made cleo wait in {len(deferred)} steps, 2 to {LONG}",
+        [event.step for event in deferred] == list(range(2, LONG + 1)),
     )
     yield L.predict(
         f"bob ended after {SHORT} steps, and ada went on to step {LONG}. For how many steps was"
@@ -130,8 +130,8 @@ def _static_batches(L: Teacher, static: LessonEngine, alone: LessonEngine) -> Sc
         f"static batches needed {static.fold.step} steps in all", static.fold.step == LONG + SHORT
     )
     yield L.say(
-        f"{static.fold.step} steps instead of {alone.fold.step}: better, but slots were still idle."
-        " But a batch is only a list of sequences (the next lesson shows how they share a pass)."
+        f"{static.fold.step} steps instead of {alone.fold.step}: better, but a slot was still idle."
+        " And a batch is only a list of sequences (the next lesson shows how they share a pass)."
         " What would you change, if that list can be made **anew for every step**?"
     )
 
@@ -187,7 +187,8 @@ def _a_new_batch_in_every_step(L: Teacher, static: LessonEngine, alone: LessonEn
         f"Sequential {alone.fold.step}, static {static.fold.step}, continuous {live.fold.step}"
         " steps: the same tokens in less time is a higher **throughput**. No text changed,"
         " because your batch-mates decide when your token is computed, never which token it is."
-        " Only the scheduler made the difference; the model did the same work.",
+        " Only the scheduler made the difference: the model computed the same tokens in fewer"
+        " passes.",
         focus="finished",
         diagram="batching",
     )
@@ -200,7 +201,8 @@ def _one_who_arrives_later(L: Teacher) -> Script:
     late.add("bob", _prompt(late, "bob"), max_tokens=SHORT)
     yield L.say(
         "Now a more realistic case: users do not arrive together. Static batching again. `ada`"
-        " came alone and has had one step. Now `bob` arrives, and **one slot is free**.",
+        f" came alone, wants {LONG} tokens, and has had one step. Now `bob` arrives, and **one slot"
+        " is free**.",
         focus="slots",
     )
     yield L.predict(

@@ -38,7 +38,7 @@ def run(L: Teacher) -> Script:
     )
     yield L.say(
         "On the Scheduler screen (key 3), the panel Flat batch shows these rows for any run. The"
-        " number of rows is what a step costs: one for a sequence that writes, a whole prompt for"
+        " number of rows is the work of a step: one for a sequence that writes, a whole prompt for"
         " a new one. Who may add how many rows to a step? That is the next lesson."
     )
 
@@ -104,9 +104,9 @@ def _what_each_row_needs(L: Teacher, engine: LessonEngine) -> Script:
         " first: the **positions**."
     )
     yield L.predict(
-        f"ada's prompt had {PROMPTS['ada']} tokens (positions 0 to {PROMPTS['ada'] - 1}), and the"
-        f" model has written {HEAD_START} more. The newest of them is her row in this step. What"
-        " is its position?",
+        f"ada's prompt had {PROMPTS['ada']} tokens (positions 0 to {PROMPTS['ada'] - 1}). Before"
+        f" this step, the model had written {HEAD_START} more. The newest of them is her row in"
+        " this step. What is its position?",
         answer=lambda: _rows(engine, "ada")[0].position,
         why={
             0: "That is its row in the list. Its position is its place in her text.",
@@ -137,8 +137,9 @@ def _what_each_row_needs(L: Teacher, engine: LessonEngine) -> Script:
     L.check("no two rows are written to the same slot", _slots_differ(engine))
     yield L.say(
         "The panel **Flat batch** has the three lists side by side, for the step that has just"
-        " run: the row, the letter of its sequence, its position, its token, and its slot. With"
-        " the boundaries, this is all that the model gets: it knows no requests and no users.",
+        " run: the row, the letter of its sequence, its position, its token, and its slot. The"
+        " model gets these, the boundaries and the block tables. It knows no requests and no"
+        " users.",
         focus="flat_batch",
         figure=flat_ranges(_all_rows(engine)),
         diagram="flattened-batch",
@@ -166,8 +167,8 @@ def _attention_stays_apart(L: Teacher, engine: LessonEngine) -> Script:
         because="The list is shared, and the attention is not: no user's text reaches another's.",
     )
     yield L.predict(
-        f"{_num_rows(engine)} rows went through the model, and each ends with scores for a next"
-        " token. How many tokens did the engine sample in this step?",
+        f"{_num_rows(engine)} rows went through the model, and each could predict a next token."
+        " How many tokens did the engine sample in this step?",
         answer=lambda: _sampled(engine),
         unit="token",
         why={
@@ -229,7 +230,7 @@ def _what_padding_would_cost(L: Teacher, engine: LessonEngine) -> Script:
         },
         otherwise="Only one step mixed different lengths: add its padding to the rows.",
         because=(
-            f"And padded keys: attention would have read {padded_keys} in place of {keys}. One long"
+            f"Attention would read more as well: {padded_keys} keys instead of {keys}. One long"
             " sequence makes every other one as long."
         ),
     )

@@ -107,8 +107,9 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
 def _budget_and_context(L: Teacher, engine: LessonEngine) -> Script:
     context = max(_contexts(engine))
     yield L.predict(
-        f"In the last step that ada, bob and diary shared, they had {context} tokens together, all"
-        " in the cache but the newest of each. How many tokens of the budget did this step use?",
+        f"In the last step that ada, bob and diary shared, they had {context} tokens together. All"
+        " but the newest of each were in the cache. How many tokens of the budget did this step"
+        " use?",
         answer=lambda: _work_with_context(engine, context),
         unit="token",
         why={

@@ -217,10 +217,6 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
     yield from _no_answers_in_the_cache(L, engine)
     engine.add("spy", _prompt(engine, " A block is"), max_tokens=2, cache_salt="another company")
     engine.step()
-    L.check(
-        "spy, with another cache_salt, found nothing of ada's prompt",
-        _found(engine, "spy") == 0,
-    )
     yield L.say(
         "A cache leaks through timing: an unusually fast first token reveals that someone sent"
         " this text before. So a request can have a `cache_salt`. It goes into the hash of the"
@@ -228,6 +224,7 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
         " prompt, with another salt.",
         focus="eventlog",
     )
+    L.check("spy found nothing of ada's prompt", _found(engine, "spy") == 0)
 
 
 def _no_answers_in_the_cache(L: Teacher, engine: LessonEngine) -> Script:

@@ -134,7 +134,7 @@ def _copies_on_write(L: Teacher, engine: LessonEngine) -> Script:
         diagram="copy-on-write",
     )
     yield L.predict(
-        f"They go on until each has {WISH} tokens, into a third and a fourth block. How many"
+        f"They go on until each answer has {WISH} tokens, into a third and a fourth block. How many"
         " **more** blocks are copied on the way?",
         before=lambda: engine.run_until(lambda: not engine.is_running("ada")),
         answer=lambda: len(engine.events_of(ev.BlockCopied)) - (SAMPLES - 1),
@@ -213,8 +213,8 @@ def _beams(L: Teacher) -> Script:
         why={PROMPT: "The new beam's table points to the blocks that hold the prompt."},
         otherwise="The new beam's table points to blocks that hold all of it.",
         because=(
-            "Not even those in the half-full block: it is copied, not computed again. A fork"
-            " changes only tables."
+            "A fork changes only tables. The half-full block is copied at the first write, and not"
+            " computed again."
         ),
     )
     facts = beams.facts.requests["dan"]
@@ -243,7 +243,8 @@ def _as_in_vllm(L: Teacher) -> Script:
     yield L.predict(
         f"vLLM today does it differently: {SAMPLES} answers are {SAMPLES} requests that share"
         " **full** blocks through the prefix cache, already in the step that fills a block. Three"
-        " such requests arrive together. How many tokens go through the model in the first step?",
+        f" such requests arrive together, each with a prompt of {PROMPT} tokens; blocks have {SIZE}."
+        " How many tokens go through the model in the first step?",
         before=three.step,
         answer=lambda: sum(three.scheduled(f"eve{index}") for index in range(SAMPLES)),
         focus="budget",

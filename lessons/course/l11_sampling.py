@@ -77,7 +77,7 @@ def _greedy(L: Teacher, engine: LessonEngine) -> Script:
         focus="choice",
     )
     yield L.predict(
-        f"So far we used **greedy** sampling, `temperature=0`. {ASKED} users send this text, and"
+        f"Most lessons use **greedy** sampling, `temperature=0`. {ASKED} users send this text, and"
         f" each gets one token. How many of them get `{other}`?",
         before=lambda: (L.show(queue), _many(queue, ASKED)),
         answer=lambda: count(queue, second.token_id),
@@ -102,7 +102,7 @@ def _temperature(L: Teacher, engine: LessonEngine) -> Script:
     yield L.say(
         "To draw at random, first divide all logits by the **temperature**, then take the softmax."
         f" At temperature 1, `{names[0]}` is {times:.2f} times as likely as `{names[1]}`: their"
-        f" logits differ by {first.logit - third.logit:.2f}, and that is e to this power.",
+        f" logits differ by {first.logit - third.logit:.2f}, and {times:.2f} is e to this power.",
         focus="choice",
     )
     yield L.predict(
@@ -296,7 +296,8 @@ def _the_same_numbers(L: Teacher, engine: LessonEngine, event: ev.TokenExplained
     _many(many, DRAWS, temperature=1.0, top_k=TOP_K)
     wins, name = count(many, most.token_id), word(engine, most.token_id)
     L.check(
-        f"of {DRAWS} users with other seeds, {wins} got `{name}` ({most.final_probability:.0%})",
+        f"of {DRAWS} users with other seeds, {wins} got `{name}`, at a probability of"
+        f" {most.final_probability:.0%}",
         abs(wins / DRAWS - most.final_probability) < 0.1,
     )
 

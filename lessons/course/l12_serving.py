@@ -220,9 +220,9 @@ def _a_user_who_leaves(L: Teacher) -> Script:
     yield L.say(
         "All requests have ended. `vllm:num_requests_running` is 0 now: a **gauge**, the present"
         f" state. `vllm:request_success_total` is {counters.finished_requests} (and"
-        f" {counters.aborted_requests} aborted): a **counter**, which only goes up. A scrape every"
-        " 15 seconds misses what a gauge did in between; the difference of two counter values"
-        " misses nothing.",
+        f" {counters.aborted_requests} aborted): a **counter**, which only goes up. A monitor that"
+        " reads every 15 seconds misses what a gauge did in between; the difference of two counter"
+        " values misses nothing.",
         focus="finished",
     )
     yield L.predict(
@@ -243,8 +243,8 @@ def _a_user_who_leaves(L: Teacher) -> Script:
     yield L.say(
         "Times go into **histograms**: counts of how many were under 10 ms, under 25 ms, and so"
         " on. Counts from all servers can be added and give a p99 of the whole; means and"
-        " ready-made p99 values cannot be added. All metrics have vLLM's names, so its Grafana"
-        " board works with both."
+        " ready-made p99 values cannot be added. All metrics have vLLM's names, so its charts"
+        " (for Grafana) work with both."
     )
     yield L.say(
         "In the code: `EngineThread` in `minivllm/engine/engine_thread.py` is the loop that takes"

@@ -1,6 +1,7 @@
 """Lesson 15: what a grammar does to the distribution, and which tokens it gives for nothing."""
 
 import json
+from textwrap import wrap
 
 from minivllm.events import types as ev
 from minivllm.lessons.shown.masks import (
@@ -62,7 +63,7 @@ def run(L: Teacher) -> Script:
     yield L.say(
         f"`ada` asks `{RECORD}`, at a temperature of {HOT['temperature']}, which is too hot for"
         " this small model. No program can read her answer:",
-        figure=(free.text("ada"),),
+        figure=tuple(wrap(free.text("ada"), 40)),
     )
     L.check("her answer is not JSON", not _is_json(free.text("ada")))
     yield from _an_automaton(L)
@@ -300,7 +301,7 @@ def _forced_tokens(L: Teacher) -> Script:
         "Look at her text. After `Tokyo` the model wanted to close the record, and the schema did"
         " not let it: one property was still missing. What the model wrote in its place fits the"
         " form, and makes no sense. **Forced off its path**, even a right answer can go wrong.",
-        figure=(jumping.text("cleo"),),
+        figure=tuple(wrap(jumping.text("cleo"), 40)),
     )
     L.check("both answers are equal", plain.output_tokens("cleo") == jumping.output_tokens("cleo"))
     yield from _rolling_back(L, jumping)

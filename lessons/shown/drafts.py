@@ -8,7 +8,7 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.speculation import draft_lengths
 from minivllm.text import visible
 
-_COLUMNS = 8
+_COLUMNS = 6
 """Columns for the time of a step with one row."""
 
 

@@ -198,8 +198,9 @@ class LessonPlayer:
         right, answered = self.score
         parts = [f"This is the end of **{self._lesson.title}**."]
         if answered:
-            parts.append(
-                f"{right} of {answered} predictions were right. Each wrong one showed you something"
-                " that works differently than you thought."
-            )
+            parts.append(f"{right} of {answered} predictions were right.")
+            if right < answered:
+                parts.append(
+                    "Each wrong one showed you something that works differently than you thought."
+                )
         return " ".join([*parts, what_comes_next(self._lesson)]).rstrip()

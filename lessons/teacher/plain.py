@@ -78,7 +78,7 @@ class PlainLesson:
                 self._print(f"  | {row}".rstrip())
             self._print("")
         for claim in page.claims:
-            self._print(textwrap.fill(f"✓ {claim}", WIDTH, subsequent_indent="  "))
+            self._print(textwrap.fill(f"✓ checked: {claim}", WIDTH, subsequent_indent="  "))
         mark = "? " if page.asks else {True: "✓ ", False: "✗ ", None: ""}[page.right]
         for row in wrap(mark + without_marks(page.text), WIDTH):
             self._print(row)

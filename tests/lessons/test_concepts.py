@@ -77,6 +77,18 @@ def test_a_lesson_names_what_it_teaches_and_nothing_that_comes_later(name):
             assert not early, f"{term!r}, which is taught in {one.name}: {early[0]}"
 
 
+def test_the_exit_ticket_of_the_lab_asks_only_what_the_lab_teaches():
+    page = (COURSE_FOLDER.parents[1] / "docs/teach/lab-3h.md").read_text(encoding="utf-8")
+    plan, ticket = page.split("## Exit ticket")
+    taken = {find_lesson(name).name for name in re.findall(r"^minivllm lesson (\S+)", plan, re.M)}
+    questions = re.findall(r"^ *\d\. .*", ticket, re.M)
+    assert len(taken) >= 5 and len(questions) == 10, "five questions and their answers"
+    # The projector shows the terms of the first two lessons.
+    for lesson in lessons()[2:]:
+        for term in LESSONS[lesson.name].teaches if lesson.name not in taken else ():
+            assert not any(mentions(term, text) for text in questions), term
+
+
 def mentions(term: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(term)}s?(?!\w)", text, re.IGNORECASE) is not None
 

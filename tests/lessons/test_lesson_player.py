@@ -58,6 +58,21 @@ def test_the_end_shows_the_score_and_first_answers_are_kept(player):
     assert [kept.first_answers[number].right for number in ("1", "2")] == [False, True]
 
 
+def test_only_an_end_after_a_wrong_answer_speaks_of_wrong_answers(lesson_shelf):
+    ends = {}
+    for first in ("1", "2"):
+        player = LessonPlayer(small_lesson.run, lesson_shelf)
+        for answer in (first, "2"):
+            player.forward()
+            player.answer(answer)
+            player.forward()
+        while not player.over:
+            player.forward()
+        ends[player.score] = "wrong" in player.page.text
+        player.close()
+    assert ends == {(1, 2): True, (2, 2): False}
+
+
 def test_a_false_claim_ends_the_lesson_with_a_sentence(lesson_shelf):
     @lesson(1, "wrong", "Wrong", minutes=5)
     def run(L: Teacher):

@@ -18,7 +18,7 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.lesson import Page
 from minivllm.tui.widgets.frame.lesson_text import LessonText
 
-ROOM_OF_80_BY_24 = 31, 20
+ROOM_OF_80_BY_24, ROOM_OF_120_BY_36 = (31, 20), (44, 30)
 
 
 @dataclass
@@ -92,6 +92,13 @@ def test_every_page_fits_beside_its_picture_in_the_smallest_terminal(run):
         # A path longer than a row wraps.
         for words in (wanted, *page.choices):
             assert words.replace(" ", "") in drawn.replace(" ", ""), f"page {page.number}: {drawn}"
+
+
+def test_every_drawing_is_shown_in_a_terminal_of_the_size_that_the_site_recommends(run):
+    for page in run.pages:
+        rows = LessonText(OnePage(page)).lines(None, *ROOM_OF_120_BY_36)
+        drawn = {text_of(row).rstrip() for row in rows}
+        assert {row.rstrip() for row in page.figure} <= drawn, f"page {page.number}"
 
 
 def test_a_second_run_is_equal_and_its_transcript_holds_every_page(run, lesson_shelf):

@@ -166,6 +166,8 @@ def reason_in_words(truth: Fold, sequence) -> str:
         return "a slot is free now: next step"
     if reason == "max_num_seqs" and not free:
         return f"all {truth.max_num_seqs} slots taken"
+    if reason == "token_budget" and free:
+        return f"needs {need} token{'s' if need > 1 else ''}, {free} of the budget left"
     if unit is not None:
         return f"needs {need} {unit}{'s' if need > 1 else ''}, {free} free"
     return {

@@ -110,6 +110,9 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
     if reason == "max_num_seqs":
         # A request with several sequences needs a slot for each.
         key += ".free" if free else "" if max_num_seqs is None else ".limit"
+    elif reason == "token_budget" and free:
+        # Without chunked prefill, a prompt must fit whole into the rest of the budget.
+        key += ".free"
     if key not in PHRASES:  # of a newer version
         return clean(str(reason))
     return phrase(key, need=need, free=free, limit=max_num_seqs or 0)

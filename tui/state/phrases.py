@@ -16,6 +16,7 @@ PHRASES: Mapping[str, str] = MappingProxyType(
         # Why a sequence was not admitted, in a list. A second form has the name of its condition.
         "defer.no_blocks": "needs {need:block}, {free} free",
         "defer.token_budget": "token budget used",
+        "defer.token_budget.free": "needs {need:token}, {free} of the budget left",
         "defer.max_num_seqs": "all slots taken",
         "defer.max_num_seqs.limit": "all {limit:slot} taken",
         "defer.max_num_seqs.free": "needs {need:slot}, {free} free",

@@ -61,6 +61,7 @@ def test_every_kind_of_event_has_a_sentence_or_its_own_panel(
 
 def test_every_reason_of_the_engine_has_its_own_words() -> None:
     waits = [deferral(reason, 3, 1, 4) for reason in get_args(ev.DeferReason)]
+    assert missing_from(deferral("token_budget", 40, 22), 40, 22) == []
     assert missing_from(waits[0], 3, 1) == missing_from(deferral("max_num_seqs", 1, 0, 4), 4) == []
     words = [*waits, *(miss(why) for why in get_args(ev.MissReason))]
     assert len(set(words)) == len(words) and not any("_" in one for one in words)

@@ -55,7 +55,9 @@ class LessonText(Panel):
         head, said = _head(title, page, width), _said(page, self.typed, width)
         keys = self._keys(page, width)
         claims = [
-            row for claim in page.claims for row in _hanging("✓ ", claim, "good", "muted", width)
+            row
+            for claim in page.claims
+            for row in _hanging("✓ ", f"checked: {claim}", "good", "muted", width)
         ]
         if claims:
             claims.append(())

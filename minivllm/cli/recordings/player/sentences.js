@@ -19,6 +19,7 @@ export function phrase(key, facts = {}) {
 export function deferral(reason, need, free, limit = null) {
   let key = `defer.${reason}`;
   if (reason === "max_num_seqs") key += free ? ".free" : limit === null ? "" : ".limit";
+  if (reason === "token_budget" && free) key += ".free";
   return PHRASES[key] ? phrase(key, { need, free, limit: limit ?? 0 }) : clean(String(reason));
 }
 
