@@ -21,7 +21,7 @@ from minivllm.lessons.checker.search import Counterexample, cases_of, compare_li
 
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
-_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched")
+_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched", "outside")
 
 
 class Misconception(NamedTuple):

@@ -33,6 +33,8 @@ class Grade(NamedTuple):
     result: Result | None
     """None if the student has no file for this exercise."""
     max_score: int
+    file_hash: str = ""
+    """Of the file before it ran; empty without a file."""
 
     @property
     def score(self) -> int:
@@ -44,12 +46,6 @@ class Grade(NamedTuple):
         if self.result is None or self.result.could_not_run is not None:
             return "error"
         return "pass" if self.result.passed else "fail"
-
-    @property
-    def file_hash(self) -> str:
-        if self.result is None:
-            return ""
-        return "sha256:" + hashlib.sha256(self.result.file.read_bytes()).hexdigest()
 
 
 def seed_for(secret: str, student: str, exercise: str) -> int:
@@ -99,10 +95,11 @@ def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
     seed = seed_for(secret, student.name, exercise.name)
     file = _file_in(student, exercise)
     most = max_score_of(len(exercise.behaviours()))
-    result = (
-        None if file is None else check(exercise, Submission(file), seed=seed, patience=PATIENCE)
-    )
-    return Grade(student.name, exercise, seed, result, most)
+    if file is None:
+        return Grade(student.name, exercise, seed, None, most)
+    file_hash = "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
+    result = check(exercise, Submission(file), seed=seed, patience=PATIENCE)
+    return Grade(student.name, exercise, seed, result, most, file_hash)
 
 
 def _file_in(student: Path, exercise: Exercise) -> Path | None:

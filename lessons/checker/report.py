@@ -17,7 +17,7 @@ from minivllm.text import clean
 VISIBLE = "the tests of visible_test.py"
 _LINES_BEFORE = 4
 _MOST_CHARACTERS = 400
-_WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "died")
+_WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "outside", "died")
 """Failures for which the behaviour's hint would not help."""
 
 

@@ -74,7 +74,7 @@ class StudentModule:
     def _patched(self) -> dict[str, str] | None:
         now = plug.fingerprint(self._module)
         changed = [
-            name for name, value in self._fingerprint.items() if now.get(name) != value
+            name for name, value in self._fingerprint.items() if now.get(name) is not value
         ] + self._intrusions
         if not changed:
             return None
