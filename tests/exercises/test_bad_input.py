@@ -93,6 +93,20 @@ def test_a_failure_in_one_behaviour_costs_no_other(submit, statement, kind, word
     assert words in (failure.text if failure else "")
 
 
+def test_code_that_fails_only_sometimes_fails_and_ends_no_check(submit):
+    """Hypothesis raises an error of its own if a case fails once and then passes."""
+    lines = """
+import itertools
+calls, good_pop = itertools.count(), BlockPool.pop_free_block
+def pop(self):
+    block = good_pop(self)
+    return block if next(calls) % 7 else self.blocks[0]
+BlockPool.pop_free_block = pop
+"""
+    result = run_behaviours(EXERCISE, submit(lines), patience=2)
+    assert result.exit_status == 1 and result.first_failure.counterexample.actual
+
+
 @pytest.mark.parametrize(
     "statement",
     [
