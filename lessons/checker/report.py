@@ -75,7 +75,7 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
 def _end_of_hunt(result: Result) -> Iterator[str]:
     """The rest of the report of a "find the bug" exercise."""
     name, failed = result.exercise.name, result.first_failure
-    yield "  ok    a step and a rule are given"
+    yield f"  {'FAIL' if result.visible else 'ok  '}  a step and a rule are given"
     yield f"{name}: {result.score} of {result.max_score} checks passed."
     yield ""
     if failed is None:
