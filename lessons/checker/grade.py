@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.check import Result, check, max_score_of
+from minivllm.lessons.checker.check import BehaviourResult, Result, check, max_score_of
 from minivllm.lessons.checker.child import plug
-from minivllm.lessons.checker.child.sandbox import Submission
+from minivllm.lessons.checker.child.sandbox import Failure, Submission
+from minivllm.lessons.checker.search import Counterexample
 
 PATIENCE = 0.5
 """Seconds to shrink a failing case: less than in `check`, because a whole class takes longer."""
@@ -97,9 +98,23 @@ def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
     most = max_score_of(len(exercise.behaviours()))
     if file is None:
         return Grade(student.name, exercise, seed, None, most)
-    file_hash = "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
-    result = check(exercise, Submission(file), seed=seed, patience=PATIENCE)
+    file_hash = ""
+    try:
+        file_hash = "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
+        result = check(exercise, Submission(file), seed=seed, patience=PATIENCE)
+    except ExerciseError:
+        raise
+    except Exception as error:  # one file must not cost the others their grades
+        result = _not_checked(exercise, file, seed, error)
     return Grade(student.name, exercise, seed, result, most, file_hash)
+
+
+def _not_checked(exercise: Exercise, file: Path, seed: int, error: Exception) -> Result:
+    what = f"the checker itself failed on it, please report this: {type(error).__name__}: {error}"
+    failure = Failure("died", what)
+    nothing = Counterexample({}, [], [], 0, failure)
+    behaviours = [BehaviourResult(one, nothing) for one in exercise.behaviours()]
+    return Result(exercise, file, failure, [], behaviours, [], 0.0, seed)
 
 
 def _file_in(student: Path, exercise: Exercise) -> Path | None:

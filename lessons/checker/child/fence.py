@@ -14,6 +14,7 @@ import os
 import struct
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from functools import cache
 
 _OTHER_NAMES = {"os.remove": 1, "os.rmdir": 1, "os.mkdir": 1, "os.rename": 2, "os.link": 2}
@@ -35,7 +36,8 @@ class Fence:
         self._folder = os.path.realpath(folder)
         self._files = files
         self._attempt = ""
-        lock_writes_to(self._folder)
+        with suppress(OSError):  # a container can forbid it: a file is checked all the same
+            lock_writes_to(self._folder)
         sys.addaudithook(self._look)
 
     @property
