@@ -43,6 +43,20 @@ def test_an_unchecked_end_is_not_mistaken_for_forgotten_pieces():
     assert result.misconception == read_misconception(file)
 
 
+def test_a_belief_is_named_if_its_error_is_raised_in_another_function_of_the_students_file(
+    tmp_path,
+):
+    """A file of `wrong/` has only the wrong function, so there the engine's own code raises it."""
+    exercise = find_exercise("top-p")
+    wrong = exercise.folder / "wrong" / "overflows.py"
+    file = tmp_path / exercise.student_file
+    file.write_text(f"{exercise.source}\n\n{wrong.read_text()}")
+    result = check(exercise, Submission(file), patience=0.5)
+    kinds = [one.counterexample.failure for one in result.behaviours if not one.passed]
+    assert any(failure and "in line" in failure.text for failure in kinds)
+    assert result.misconception == read_misconception(wrong)
+
+
 RAISES_IN_THE_ENGINE = """
 good_release = BlockPool.release
 def release(self, block):
