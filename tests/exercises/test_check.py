@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable
 
 from minivllm.events.recording.recording import Recording
+from minivllm.lessons.checker import diagnosis
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child.sandbox import Submission
+from minivllm.lessons.checker.child.sandbox import Session, Submission
 from minivllm.lessons.checker.diagnosis import read_misconception
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.report import report
@@ -51,10 +52,15 @@ def test_a_belief_is_named_if_its_error_is_raised_in_another_function_of_the_stu
     wrong = exercise.folder / "wrong" / "overflows.py"
     file = tmp_path / exercise.student_file
     file.write_text(f"{exercise.source}\n\n{wrong.read_text()}")
-    result = check(exercise, Submission(file), patience=0.5)
-    kinds = [one.counterexample.failure for one in result.behaviours if not one.passed]
-    assert any(failure and "in line" in failure.text for failure in kinds)
-    assert result.misconception == read_misconception(wrong)
+    (behaviour,) = [one for one in exercise.behaviours() if "reaches top_p" in one.name]
+    rows = [{"logits": [0.0, 1.0], "temperature": 0.001, "top_p": 0.001}]
+    failures = []
+    for submission in (Submission(file), Submission(wrong, "overlay")):
+        with Session(exercise, submission) as session:
+            answer = session.ask({"behaviour": behaviour.key, "case": {"rows": rows}})
+            failures.append(answer.failure)
+    assert ["in line" in one.text for one in failures] == [True, False]
+    assert diagnosis._words(failures[0]) == diagnosis._words(failures[1])
 
 
 RAISES_IN_THE_ENGINE = """
