@@ -52,7 +52,7 @@ def test_a_belief_is_named_if_its_error_is_raised_in_another_function_of_the_stu
     wrong = exercise.folder / "wrong" / "overflows.py"
     file = tmp_path / exercise.student_file
     file.write_text(f"{exercise.source}\n\n{wrong.read_text()}")
-    (behaviour,) = [one for one in exercise.behaviours() if "reaches top_p" in one.name]
+    (behaviour,) = [one for one in exercise.behaviours() if "smallest set" in one.name]
     rows = [{"logits": [0.0, 1.0], "temperature": 0.001, "top_p": 0.001}]
     failures = []
     for submission in (Submission(file), Submission(wrong, "overlay")):
