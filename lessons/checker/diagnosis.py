@@ -17,11 +17,12 @@ from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.sandbox import Failure, Reply, Session, Submission
+from minivllm.lessons.checker.child.student import UNUSABLE
 from minivllm.lessons.checker.search import Counterexample, cases_of, compare_lines, compare_with
 
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
-_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched")
+_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched", "outside")
 
 
 class Misconception(NamedTuple):
@@ -124,12 +125,16 @@ class WrongSolutions:
 
 
 def _words(failure: Failure | None) -> str | None:
-    """The failure without line numbers and limits, because these differ between processes."""
+    """The failure without what differs between processes: line numbers, limits, and whose file.
+
+    A student's file is a whole module, and a file of `wrong/` only a part of one. So the same error
+    in another function of the module is in the student's file, but not in that of `wrong/`.
+    """
     if failure is not None and failure.kind in ("time", "memory"):
         return "endless"  # an endless loop that collects data can hit either limit first
     if failure is None or failure.kind == "missed":  # what a judge says of lines without a failure
         return None
     if failure.kind != "raised":
         return failure.kind
-    head, marker, rest = failure.text.partition(" in line ")
-    return head + (rest.partition(":")[2] if marker else "")
+    head, marker, rest = failure.text.removeprefix(UNUSABLE).partition(" in line ")
+    return f"{head}:{rest.partition(':')[2]}".rstrip(":") if marker else head

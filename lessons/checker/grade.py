@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.check import Result, check, max_score_of
+from minivllm.lessons.checker.check import BehaviourResult, Result, check, max_score_of
 from minivllm.lessons.checker.child import plug
-from minivllm.lessons.checker.child.sandbox import Submission
+from minivllm.lessons.checker.child.sandbox import Failure, Submission
+from minivllm.lessons.checker.search import Counterexample
 
 PATIENCE = 0.5
 """Seconds to shrink a failing case: less than in `check`, because a whole class takes longer."""
@@ -33,6 +34,8 @@ class Grade(NamedTuple):
     result: Result | None
     """None if the student has no file for this exercise."""
     max_score: int
+    file_hash: str = ""
+    """Of the file before it ran; empty without a file."""
 
     @property
     def score(self) -> int:
@@ -44,12 +47,6 @@ class Grade(NamedTuple):
         if self.result is None or self.result.could_not_run is not None:
             return "error"
         return "pass" if self.result.passed else "fail"
-
-    @property
-    def file_hash(self) -> str:
-        if self.result is None:
-            return ""
-        return "sha256:" + hashlib.sha256(self.result.file.read_bytes()).hexdigest()
 
 
 def seed_for(secret: str, student: str, exercise: str) -> int:
@@ -99,10 +96,25 @@ def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
     seed = seed_for(secret, student.name, exercise.name)
     file = _file_in(student, exercise)
     most = max_score_of(len(exercise.behaviours()))
-    result = (
-        None if file is None else check(exercise, Submission(file), seed=seed, patience=PATIENCE)
-    )
-    return Grade(student.name, exercise, seed, result, most)
+    if file is None:
+        return Grade(student.name, exercise, seed, None, most)
+    file_hash = ""
+    try:
+        file_hash = "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
+        result = check(exercise, Submission(file), seed=seed, patience=PATIENCE)
+    except ExerciseError:
+        raise
+    except Exception as error:  # one file must not cost the others their grades
+        result = _not_checked(exercise, file, seed, error)
+    return Grade(student.name, exercise, seed, result, most, file_hash)
+
+
+def _not_checked(exercise: Exercise, file: Path, seed: int, error: Exception) -> Result:
+    what = f"the checker itself failed on it, please report this: {type(error).__name__}: {error}"
+    failure = Failure("died", what)
+    nothing = Counterexample({}, [], [], 0, failure)
+    behaviours = [BehaviourResult(one, nothing) for one in exercise.behaviours()]
+    return Result(exercise, file, failure, [], behaviours, [], 0.0, seed)
 
 
 def _file_in(student: Path, exercise: Exercise) -> Path | None:

@@ -17,7 +17,7 @@ from minivllm.text import clean
 VISIBLE = "the tests of visible_test.py"
 _LINES_BEFORE = 4
 _MOST_CHARACTERS = 400
-_WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "died")
+_WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "outside", "died")
 """Failures for which the behaviour's hint would not help."""
 
 
@@ -75,7 +75,7 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
 def _end_of_hunt(result: Result) -> Iterator[str]:
     """The rest of the report of a "find the bug" exercise."""
     name, failed = result.exercise.name, result.first_failure
-    yield "  ok    a step and a rule are given"
+    yield f"  {'FAIL' if result.visible else 'ok  '}  a step and a rule are given"
     yield f"{name}: {result.score} of {result.max_score} checks passed."
     yield ""
     if failed is None:

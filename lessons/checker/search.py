@@ -24,7 +24,7 @@ from minivllm.lessons.checker.child.sandbox import Failure, Session
 _FULL_SIZE = 6
 _MAX_TRIES = 300
 """Maximum number of cases that hypothesis draws to find a failing case of its own."""
-NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched", "missed")
+NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched", "outside", "missed")
 
 
 class Counterexample(NamedTuple):
@@ -86,6 +86,7 @@ def _shrunk(
     try:
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis import seed as with_seed
+        from hypothesis.errors import Flaky
     except ImportError as error:
         raise ExerciseError(
             "Exercises need hypothesis: pip install 'minivllm[lessons]'."
@@ -113,7 +114,7 @@ def _shrunk(
             best = found
         raise _DiffersError
 
-    with suppress(_EnoughError, _DiffersError):
+    with suppress(_EnoughError, _DiffersError, Flaky):  # flaky: a case failed, and then it passed
         with_seed(seed)(limits(given(strategy_of(behaviour.cases))(run)))()
     return best
 

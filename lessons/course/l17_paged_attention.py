@@ -145,7 +145,7 @@ def run(L: Teacher) -> Script:
         },
         because=(
             "The kernel computes little with each byte, so the speed of memory limits decoding:"
-            " see lesson 12."
+            " see lesson 18."
         ),
     )
     engine.engine.record_attention_mass(True)

@@ -107,6 +107,20 @@ def test_an_error_in_a_function_that_was_given_is_reported_where_the_student_cal
     assert f"BlockPoolError in line {line}, in _hand_out: " in failure.text
 
 
+def test_code_that_fails_only_sometimes_fails_and_ends_no_check(submit):
+    """Hypothesis raises an error of its own if a case fails once and then passes."""
+    lines = """
+import itertools
+calls, good_pop = itertools.count(), BlockPool.pop_free_block
+def pop(self):
+    block = good_pop(self)
+    return block if next(calls) % 7 else self.blocks[0]
+BlockPool.pop_free_block = pop
+"""
+    result = run_behaviours(EXERCISE, submit(lines), patience=2)
+    assert result.exit_status == 1 and result.first_failure.counterexample.actual
+
+
 @pytest.mark.parametrize(
     "statement",
     [

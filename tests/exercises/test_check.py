@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable
 
 from minivllm.events.recording.recording import Recording
+from minivllm.lessons.checker import diagnosis
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child.sandbox import Submission
+from minivllm.lessons.checker.child.sandbox import Session, Submission
 from minivllm.lessons.checker.diagnosis import read_misconception
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.report import report
@@ -41,6 +42,25 @@ def test_an_unchecked_end_is_not_mistaken_for_forgotten_pieces():
     file = exercise.folder / "wrong" / "the_end_does_not_look.py"
     result = check(exercise, Submission(file, "overlay"), patience=0.02)
     assert result.misconception == read_misconception(file)
+
+
+def test_a_belief_is_named_if_its_error_is_raised_in_another_function_of_the_students_file(
+    tmp_path,
+):
+    """A file of `wrong/` has only the wrong function, so there the engine's own code raises it."""
+    exercise = find_exercise("top-p")
+    wrong = exercise.folder / "wrong" / "overflows.py"
+    file = tmp_path / exercise.student_file
+    file.write_text(f"{exercise.source}\n\n{wrong.read_text()}")
+    (behaviour,) = [one for one in exercise.behaviours() if "smallest set" in one.name]
+    rows = [{"logits": [0.0, 1.0], "temperature": 0.001, "top_p": 0.001}]
+    failures = []
+    for submission in (Submission(file), Submission(wrong, "overlay")):
+        with Session(exercise, submission) as session:
+            answer = session.ask({"behaviour": behaviour.key, "case": {"rows": rows}})
+            failures.append(answer.failure)
+    assert ["in line" in one.text for one in failures] == [True, False]
+    assert diagnosis._words(failures[0]) == diagnosis._words(failures[1])
 
 
 RAISES_IN_THE_ENGINE = """

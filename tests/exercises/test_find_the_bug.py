@@ -85,12 +85,15 @@ def test_no_wrong_answer_passes_or_is_told_the_right_one(tmp_path):
 
 def test_a_student_starts_answers_and_passes(home, capsys):
     exercise = HUNTS[0]
+    assert main(["exercise", "demo", exercise.name]) == 0  # its page says so before `start`
+    assert "recording.jsonl --step 1" in capsys.readouterr().out
     assert main(["exercise", "start", exercise.name]) == 0
     folder = home / "workspace" / exercise.name
     names = {"answer.toml", "recording.jsonl", "README.md", "AGENTS.md"}
     assert {one.name for one in folder.iterdir()} == names
     assert main(["exercise", "check", exercise.name]) == 1
-    assert "nothing is broken" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "nothing is broken" in told and "0 of 3 checks" in told
     right = first_break(exercise)
     (folder / "answer.toml").write_text(f"step = {right.step}\nrule = {right.rule!r}\n")
     assert main(["exercise", "check", exercise.name]) == 0

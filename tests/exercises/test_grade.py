@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from minivllm.cli import main
+from minivllm.lessons.checker import grade as grading
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.grade import seed_for
 from minivllm.lessons.checker.holes import stub
@@ -89,6 +90,23 @@ def test_one_students_folder_gives_one_file_and_a_folder_without_students_none(
     assert main([*GRADE, str(submissions), "--junit", "x.xml"]) == 2
     told = capsys.readouterr().err
     assert "--json" in told and "--csv" in told, "the remaining formats"
+
+
+def test_an_error_of_the_checker_itself_costs_one_student_and_not_the_class(
+    submissions, tmp_path, monkeypatch
+):
+    good_check = grading.check
+
+    def check(exercise, submission, **options):
+        if submission.file.parent.name == "ben":
+            raise RuntimeError("a fault of ours")
+        return good_check(exercise, submission, **options)
+
+    monkeypatch.setattr(grading, "check", check)
+    assert main([*GRADE, str(submissions), "--csv", str(tmp_path / "grades.csv")]) == 1
+    rows = {row["student"]: row for row in csv.DictReader((tmp_path / "grades.csv").open())}
+    assert len(rows) == 5 and rows["ada"]["status"] == "pass"
+    assert rows["ben"]["status"] == "error" and "a fault of ours" in rows["ben"]["first_failure"]
 
 
 @pytest.mark.parametrize("option", ["--csv", "--json"])

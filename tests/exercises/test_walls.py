@@ -1,4 +1,4 @@
-"""bubblewrap around student code: it isolates where it works, and warns where it does not."""
+"""The walls around student code: the fence on every system, and bubblewrap where it works."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import run_behaviours
-from minivllm.lessons.checker.child import walls
+from minivllm.lessons.checker.child import fence, walls
 from minivllm.lessons.checker.child.sandbox import Session, Submission
 from minivllm.lessons.checker.holes import stub
 
@@ -50,8 +50,8 @@ with suppress(OSError):
             reached = False
     stand = walls.program() is not None
     assert stand == (walls.notice() is None)
-    assert (mark.exists(), reached) == (not stand, not stand)
-    assert (submission.file.read_text() == handed_in) == stand
+    assert reached == (not stand and fence.landlock_version() < 4)
+    assert not mark.exists() and submission.file.read_text() == handed_in
 
 
 def test_a_forbidden_bubblewrap_warns_once_and_a_missing_one_does_not(
@@ -121,6 +121,20 @@ check.Result.passed = property(lambda self: True)
 """
 
 
+WRITES_OUTSIDE = """
+import pathlib
+for other in pathlib.Path(__file__).parents[1].rglob("*.py"):
+    try:
+        other.write_text("mine")
+    except OSError:
+        pass
+"""
+REMOVES_THE_CLASS = """
+import pathlib, shutil
+shutil.rmtree(pathlib.Path(__file__).parents[1], ignore_errors=True)
+"""
+
+
 def test_grading_goes_on_after_every_kind_of_bad_file(submit, tmp_path, capsys):
     source = EXERCISE.source
     files = {
@@ -130,6 +144,10 @@ def test_grading_goes_on_after_every_kind_of_bad_file(submit, tmp_path, capsys):
         "d-forks": f"{source}\nimport os\nfor _ in range(4): os.fork()",
         "e-names-itself-passed": f"{stub(EXERCISE)}\n{NAMES_ITSELF_PASSED}",
         "f-is-right": source,
+        "g-writes-outside": source + WRITES_OUTSIDE,
+        "h-removes-the-class": source + REMOVES_THE_CLASS,
+        "i-ends-the-checker": source + "\nimport os\nos.kill(os.getppid(), 9)",
+        "j-removes-itself": source + "\nimport os\nos.remove(__file__)",
     }
     for student, text in files.items():
         (tmp_path / "class" / student).mkdir(parents=True)
@@ -144,3 +162,108 @@ def test_grading_goes_on_after_every_kind_of_bad_file(submit, tmp_path, capsys):
     assert full == 7 == scores.pop("d-forks")  # its forks end, and it is right
     assert set(scores.values()) == {0}
     assert "f-is-right" in capsys.readouterr().err
+    for student, text in files.items():  # nothing is lost
+        assert (tmp_path / "class" / student / EXERCISE.student_file).read_text() == text
+
+
+# ---- the fence ----
+
+landlock = pytest.mark.skipif(fence.landlock_version() < 3, reason="needs Landlock (Linux 6.2)")
+
+
+@pytest.fixture
+def neighbour(tmp_path) -> Path:
+    """The file of another student, which no submission may change."""
+    file = tmp_path / "ben" / "block_pool.py"
+    file.parent.mkdir()
+    file.write_text("ben's work")
+    return file
+
+
+IN_PYTHON = {
+    "writes": "open(FILE, 'w').write('mine')",
+    "appends": "open(FILE, 'ab').write(b'mine')",
+    "renames": "import os; os.replace(__file__, FILE)",
+    "removes": "import os; os.remove(FILE)",
+    "removes the folder": "import shutil, os; shutil.rmtree(os.path.dirname(FILE))",
+    "follows its own link": "import os; os.symlink(FILE, 'link'); open('link', 'w').write('mine')",
+    "gives it a second name": "import os; os.link(FILE, 'twin'); open('twin', 'w').write('mine')",
+    "climbs": "import os; open(os.path.relpath(FILE), 'w').write('mine')",
+    "locks": "import os; os.chmod(FILE, 0)",
+    "empties": "import os; os.truncate(FILE, 0)",
+    "hides the error": "import contextlib\nwith contextlib.suppress(OSError): open(FILE, 'w')",
+}
+
+
+@pytest.mark.parametrize("statement", IN_PYTHON.values(), ids=IN_PYTHON)
+def test_a_file_that_writes_outside_its_folder_is_refused_and_the_verdict_names_the_path(
+    submit, neighbour, statement
+):
+    with Session(EXERCISE, submit(f"FILE = {str(neighbour)!r}\n{statement}")) as session:
+        failure = session.start()
+    assert failure.kind == "outside"
+    assert str(neighbour.parents[1]) in failure.text and " in line " in failure.text
+    assert neighbour.read_text() == "ben's work"
+    assert neighbour.stat().st_mode & 0o400
+
+
+AROUND_PYTHON = {
+    "a program": "import subprocess; subprocess.run(['sh', '-c', f'echo mine > {FILE}'])",
+    "C": "import ctypes; ctypes.CDLL(None).unlink(FILE.encode())",
+    "a link made in C": """import ctypes
+libc = ctypes.CDLL(None)
+libc.symlink(FILE.encode(), b'link'), libc.link(FILE.encode(), b'twin')
+import subprocess; subprocess.run(['sh', '-c', 'echo mine > link; echo mine > twin'])""",
+    "a folder's number": """import os
+folder = os.open(os.path.dirname(FILE), os.O_RDONLY)
+try: os.remove('block_pool.py', dir_fd=folder)
+except PermissionError: pass""",
+    "a process that goes away": "import os, subprocess; subprocess.Popen(['sh', '-c',"
+    " f'rm {FILE}'], start_new_session=True).wait()",
+}
+
+
+@landlock
+@pytest.mark.parametrize("statement", AROUND_PYTHON.values(), ids=AROUND_PYTHON)
+def test_the_kernel_refuses_what_goes_around_python(submit, neighbour, statement):
+    with Session(EXERCISE, submit(f"FILE = {str(neighbour)!r}\n{statement}")) as session:
+        session.start()
+    assert neighbour.read_text() == "ben's work"
+
+
+@pytest.mark.parametrize("statement", ["os.kill(os.getppid(), 9)", "os.kill(-1, 0)"])
+def test_a_file_cannot_end_the_checker(submit, statement):
+    with Session(EXERCISE, submit(f"import os\n{statement}")) as session:
+        failure = session.start()
+    assert failure.kind == "outside" and "another process" in failure.text
+
+
+@pytest.mark.skipif(fence.landlock_version() < 6, reason="needs Landlock of Linux 6.12")
+def test_the_kernel_refuses_a_signal_to_the_checker_and_a_connection(submit):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        lines = f"""
+import ctypes, os, socket
+assert ctypes.CDLL(None).kill(os.getppid(), 0) == -1
+try:
+    socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), timeout=5)
+except PermissionError:
+    pass
+else:
+    raise AssertionError
+"""
+        with Session(EXERCISE, submit(lines)) as session:
+            assert session.start() is None
+
+
+def test_a_file_may_use_its_folder_its_own_processes_and_the_null_device(submit):
+    lines = """
+import os, subprocess, tempfile
+os.mkdir('own'); open('own/file', 'w').write('x'); os.rename('own/file', 'file')
+os.symlink('/etc/hosts', 'link'); os.remove('link'); os.remove('file'); os.rmdir('own')
+with tempfile.TemporaryDirectory() as folder: open(f'{folder}/file', 'w').write('x')
+open(os.devnull, 'w').write('x')
+subprocess.run(['true'], stdout=subprocess.DEVNULL, check=True)
+sleeper = subprocess.Popen(['sleep', '60']); sleeper.kill(); sleeper.wait()
+"""
+    with Session(EXERCISE, submit(lines)) as session:
+        assert session.start() is None

@@ -53,9 +53,10 @@ def judge(exercise: Exercise, file: Path, *, seed: int = 0) -> Result:
     begin = time.monotonic()
     rule, step = behaviours_of_hunt()
     right, answer = first_break(exercise), read_answer(file, _last_step(exercise))
-    unread, fitting = None, []
+    unread, fitting, visible = None, [], []
     if isinstance(answer, Failure):
         unread = answer if answer.kind != "todo" else None
+        visible = [] if unread else [answer.text]
         wrong = [answer, answer]
     else:
         fitting = [found for other, found in _beliefs(exercise) if other == answer]
@@ -68,7 +69,8 @@ def judge(exercise: Exercise, file: Path, *, seed: int = 0) -> Result:
         BehaviourResult(one, failure and Counterexample({}, [], [], 0, failure))
         for one, failure in zip((rule, step), wrong, strict=True)
     ]
-    return Result(exercise, file, unread, [], results, fitting, time.monotonic() - begin, seed)
+    seconds = time.monotonic() - begin
+    return Result(exercise, file, unread, visible, results, fitting, seconds, seed)
 
 
 def read_answer(file: Path, last_step: int) -> HuntAnswer | Failure:

@@ -1,1 +1,1 @@
-"""The child process for student code. Limits: `sandbox`, `walls`; work: `plug`, `worker`."""
+"""The child process for student code: `sandbox` starts and limits it, `worker` does the work."""

@@ -115,9 +115,9 @@ def intrusions(own: ModuleType, file: Path) -> list[str]:
     return found
 
 
-def fingerprint(own: ModuleType) -> dict[str, int]:
-    """The id() of every function in minivllm's other modules, to detect replaced functions."""
-    return {f"{owner}.{name}": id(value) for owner, name, value in _functions(own)}
+def fingerprint(own: ModuleType) -> dict[str, FunctionType]:
+    """Every function in minivllm's other modules, to detect replaced functions."""
+    return {f"{owner}.{name}": value for owner, name, value in _functions(own)}
 
 
 def _functions(own: ModuleType) -> Iterator[tuple[str, str, FunctionType]]:

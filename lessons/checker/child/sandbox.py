@@ -1,8 +1,9 @@
 """`Session`: starts and controls the child process that runs a submission.
 
 The session asks the child case by case and kills it if it misbehaves. The child gets a scratch
-folder, an empty environment and limits (see `worker`); the session measures wall-clock time. With a
-working `bubblewrap`, the child has no network and can write only to its scratch folder (`walls`).
+folder, an empty environment and limits (see `worker`); the session measures wall-clock time. The
+child can write only to its scratch folder (`fence`). A working `bubblewrap` makes a second wall and
+takes away the network (`walls`).
 docs/teach/grading.md lists what the limits do not stop.
 
 If the child dies, only the current behaviour fails: the next question starts a new child.
@@ -39,7 +40,7 @@ MAX_ANSWER_BYTES = 32 << 20
 
 class Failure(NamedTuple):
     kind: str
-    """One of: raised, todo, time, memory, output, exit, patched, died, missed."""
+    """One of: raised, todo, time, memory, output, exit, patched, outside, died, missed."""
     text: str
     file: str = ""
     """The student's file in which it happened, if several run together."""
@@ -70,7 +71,9 @@ class Child:
                 "Exercises need Linux or macOS for their limits; on Windows run them in WSL."
             )
         self._command = command
-        self._scratch = tempfile.TemporaryDirectory(prefix="minivllm-exercise-")
+        self._scratch = tempfile.TemporaryDirectory(
+            prefix="minivllm-exercise-", ignore_cleanup_errors=True
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
         self._usual_seconds = self._seconds = seconds
@@ -81,6 +84,7 @@ class Child:
         if self._process is not None:
             return None
         scratch = self._scratch.name
+        os.makedirs(scratch, exist_ok=True)  # where no `fence` stands, the code can remove it
         self._rest = b""
         self._process = subprocess.Popen(
             [*walls.before(scratch), sys.executable, "-I", "-B", *self._command],

@@ -17,6 +17,8 @@ from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child import plug
 
 MAX_LINES = 20_000
+UNUSABLE = "its result or its side effects cannot be used: "
+"""Begins the text of an error that other code raises because of the student's."""
 LOADING = 2
 """Time limit for imports, as a multiple of the time limit for a case."""
 MAX_FILE_BYTES = 1 << 20
@@ -75,7 +77,7 @@ class StudentModule:
     def _patched(self) -> dict[str, str] | None:
         now = plug.fingerprint(self._module)
         changed = [
-            name for name, value in self._fingerprint.items() if now.get(name) != value
+            name for name, value in self._fingerprint.items() if now.get(name) is not value
         ] + self._intrusions
         if not changed:
             return None
@@ -137,7 +139,7 @@ class StudentModule:
             return {"kind": "raised", "text": f"{what}{where}{message}"}
         return {
             "kind": "raised",
-            "text": f"its result or its side effects cannot be used: {what}{message}",
+            "text": f"{UNUSABLE}{what}{message}",
         }
 
     def _not_in_it(self, error: BaseException) -> str | None:

@@ -1,13 +1,15 @@
-"""Isolation for student code with `bubblewrap`, if it is installed and works.
+"""A second wall around student code, besides `fence`: `bubblewrap`, if it is installed and works.
 
-Isolated code has no network, and can write only to the scratch folder. bubblewrap needs namespaces,
-which many containers forbid, so it is tried once. If the trial fails, the code runs without
-isolation, and `notice` returns a warning.
+Isolated code has no network at all, and sees all files as read-only but those of the scratch
+folder. bubblewrap needs namespaces, which many containers forbid, so it is tried once. If the trial
+fails, the code runs without bubblewrap, and `notice` returns a warning.
 """
 
 import shutil
 import subprocess
 from functools import cache
+
+from minivllm.lessons.checker.child.fence import landlock_version
 
 _NEW_WORLD = (
     "--ro-bind",
@@ -42,10 +44,11 @@ def notice() -> str | None:
     complaint = "" if found is None else _complaint(found)
     if not complaint:
         return None
-    return (
-        f"bubblewrap is installed but cannot run here ({complaint}), so the code under test"
-        " is not isolated from the network and the files."
-    )
+    if landlock_version() >= 4:
+        left = "only Landlock keeps the code under test from files and connections"
+    else:
+        left = "the code under test is not isolated from the network"
+    return f"bubblewrap is installed but cannot run here ({complaint}), so {left}."
 
 
 @cache

@@ -223,8 +223,8 @@ def admits(case: Case) -> Iterator[str]:
     "the engine emits the same events for random requests",
     task=5,
     hint=(
-        "Open it with `minivllm exercise diff`: the Budget panel shows the tokens of each sequence,"
-        " the queue shows why the others wait."
+        "Open it with `minivllm exercise diff`: the panel Token budget shows the tokens of each"
+        " sequence, the queue shows why the others wait."
     ),
     cases=lambda draw: draw_trace(
         draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 12), num_blocks=9

@@ -308,7 +308,10 @@ def _diff(args: argparse.Namespace) -> int:
 
     exercise, workspace = _chosen(args), _workspace(args)
     if exercise.is_hunt:
-        return _watch_recording(args, exercise, at_answer=True)
+        from minivllm.lessons.checker.bugs.judge import step_of_answer
+
+        answer = workspace.submission(exercise).file
+        return _watch_recording(args, exercise, step_of_answer(exercise, answer))
     result = check(exercise, workspace.submission(exercise), seed=args.seed, diagnoses=False)
     found = write_difference(result, workspace.folder(exercise) / ".diff")
     print(found.sentence)
@@ -346,7 +349,7 @@ def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     if exercise.is_hunt:
-        return _watch_recording(args, exercise, at_answer=False)
+        return _watch_recording(args, exercise, step=1)
     if not exercise.runs_in_engine:
         raise ExerciseError(
             f"No engine runs {exercise.student_file}: `minivllm exercise check {exercise.name}`"
@@ -357,13 +360,9 @@ def _demo(args: argparse.Namespace) -> int:
     return subprocess.run([*command, *dashboard]).returncode
 
 
-def _watch_recording(args: argparse.Namespace, exercise: Exercise, *, at_answer: bool) -> int:
-    """Open the dashboard on the recording: at its first step, or at the step of the answer."""
-    from minivllm.lessons.checker.bugs.judge import step_of_answer
-
-    file = _workspace(args).submission(exercise).file
+def _watch_recording(args: argparse.Namespace, exercise: Exercise, step: int) -> int:
+    """Open the dashboard on the recording, whether the exercise is started or not."""
     recording = exercise.recording
-    step = step_of_answer(exercise, file) if at_answer else 1
     if not terminal_attached():
         print(f"In a terminal: minivllm replay {recording} --step {step}")
         return 0

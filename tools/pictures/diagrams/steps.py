@@ -77,7 +77,7 @@ def step_loop(canvas: Canvas) -> None:
         ],
         "accent thick",
     )
-    canvas.text(WIDTH - MARGIN, 78, "next step", "accent strong", "end")
+    canvas.text(WIDTH - MARGIN, 113, "next step", "accent strong", "end")
     canvas.arrow([(left + 40, bottom + 2), (left + 40, bottom + 18)])
     canvas.text(MARGIN, bottom + 35, "text to the users; finished requests leave", "muted")
     canvas.name(MARGIN, bottom + 66, "ada")

@@ -1,0 +1,154 @@
+"""A fence around a student's code: it writes only to its scratch folder, and ends only itself.
+
+Two layers. An audit hook sees on every system what Python code is about to do. It refuses, and
+keeps the path for the verdict, even if the code catches the error. Python can be gone around, so on
+Linux 5.13 and later Landlock makes the kernel refuse, too, for C code and for other programs.
+
+Landlock needs no root and no installation (https://docs.kernel.org/userspace-api/landlock.html).
+Later kernels also refuse TCP connections (6.7) and signals to other processes (6.12). It does not
+cover `chmod` by another program; bubblewrap (`walls`) does.
+"""
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Collection
+from contextlib import suppress
+from functools import cache
+
+_OTHER_NAMES = {"os.remove": 1, "os.rmdir": 1, "os.mkdir": 1, "os.rename": 2, "os.link": 2}
+"""Event -> how many paths it has, first of all its arguments. A link itself is not followed."""
+_CONTENTS = ("os.truncate", "os.chmod", "os.chown", "os.utime", "shutil.rmtree")
+_SIGNALS = ("os.kill", "os.killpg")
+_EVENTS = {"open", "os.symlink", *_OTHER_NAMES, *_CONTENTS, *_SIGNALS}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ALWAYS_OPEN = (os.devnull,)
+
+
+class Fence:
+    def __init__(self, folder: str, files: Collection[str] = ()) -> None:
+        """Fence in this process and its children, for ever.
+
+        folder: the only place to write to
+        files: the student's files, to name the line that tries to write elsewhere
+        """
+        self._folder = os.path.realpath(folder)
+        self._files = files
+        self._attempt = ""
+        with suppress(OSError):  # a container can forbid it: a file is checked all the same
+            lock_writes_to(self._folder)
+        sys.addaudithook(self._look)
+
+    @property
+    def failure(self) -> dict[str, str] | None:
+        """The first attempt to leave the folder, as the fields of a `Failure`."""
+        return {"kind": "outside", "text": self._attempt} if self._attempt else None
+
+    def _look(self, event: str, args: tuple) -> None:
+        if event not in _EVENTS:  # first, because imports alone cause thousands of events
+            return
+        if event == "open":
+            if args[2] & _WRITING and not isinstance(args[0], int):
+                self._require_inside(os.path.realpath(args[0]))
+        elif event in _OTHER_NAMES:
+            for path in args[: _OTHER_NAMES[event]]:
+                self._require_inside(_without_following(path))
+        elif event == "os.symlink":
+            self._require_inside(_without_following(args[1]))
+        elif event in _CONTENTS:
+            if not isinstance(args[0], int):
+                self._require_inside(os.path.realpath(args[0]))
+        elif not _is_ours(args[0]):
+            self._refuse("it tried to send a signal to another process")
+
+    def _require_inside(self, path: str | bytes) -> None:
+        path = os.fsdecode(path)
+        if not (path + os.sep).startswith(self._folder + os.sep) and path not in _ALWAYS_OPEN:
+            self._refuse(f"it tried to write outside its folder: {path}")
+
+    def _refuse(self, text: str) -> None:
+        if not self._attempt:
+            frame = sys._getframe()
+            while frame is not None and frame.f_code.co_filename not in self._files:
+                frame = frame.f_back
+            self._attempt = text if frame is None else f"{text} in line {frame.f_lineno}"
+        raise PermissionError(self._attempt)
+
+
+def _without_following(path: str | bytes | os.PathLike) -> str:
+    folder, name = os.path.split(os.fsdecode(path))
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether a process belongs to the session that the checker started for the submission."""
+    try:
+        return pid >= 0 and os.getsid(pid) == os.getsid(0)
+    except ProcessLookupError:
+        return True
+
+
+# ---- Landlock ----
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every processor
+_VERSION_ONLY = 1
+_PATH_BENEATH = 1
+_NO_NEW_PRIVILEGES = 38
+
+_WRITE_FILE, _REFER, _TRUNCATE = 1 << 1, 1 << 13, 1 << 14
+_REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
+_TCP = 0b11
+_SIGNALS_AND_SOCKETS = 0b11
+
+
+@cache
+def landlock_version() -> int:
+    """Version of the kernel's Landlock; 0 without it."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        return max(_call(_CREATE_RULESET, None, 0, _VERSION_ONLY), 0)
+    except OSError:
+        return 0
+
+
+def lock_writes_to(folder: str) -> None:
+    """Let the kernel refuse writes of this process elsewhere. Without Landlock, do nothing."""
+    version = landlock_version()
+    if version == 0:
+        return
+    writes = _WRITE_FILE | _REMOVE_AND_MAKE
+    writes |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    fields = [writes]
+    if version >= 4:
+        fields.append(_TCP)
+    if version >= 6:
+        fields.append(_SIGNALS_AND_SOCKETS)
+    handled = struct.pack(f"{len(fields)}Q", *fields)
+    rules = _call(_CREATE_RULESET, handled, len(handled), 0)
+    try:
+        _allow(rules, folder, writes)
+        for device in _ALWAYS_OPEN:
+            _allow(rules, device, writes & (_WRITE_FILE | _TRUNCATE))
+        ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        _call(_RESTRICT_SELF, rules, 0)
+    finally:
+        os.close(rules)
+
+
+def _allow(rules: int, path: str, writes: int) -> None:
+    place = os.open(path, os.O_PATH)
+    try:
+        _call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", writes, place), 0)
+    finally:
+        os.close(place)
+
+
+def _call(number: int, *args: int | bytes | None) -> int:
+    system = ctypes.CDLL(None, use_errno=True)
+    words = [ctypes.c_long(one) if isinstance(one, int) else one for one in args]
+    result = system.syscall(ctypes.c_long(number), *words)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
