@@ -1,5 +1,5 @@
 import { momentsOf, placeOfStep } from "./clock.js";
-import { h } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { BadRecording, trackOf } from "./load.js";
 import { addStyle } from "./style.js";
@@ -132,13 +132,13 @@ export class Player {
   draw(counts) {
     this.views.forEach((view, side) => view.draw(counts[side]));
     const last = this.tracks[0].ends.at(-1).step;
-    this.label.textContent = this.tracks.length === 1
+    setText(this.label, this.tracks.length === 1
       ? `step ${number(this.stepNumber)} of ${number(last)}`
       : `${this.moments[this.place].t.toFixed(2)} s: steps`
-        + ` ${this.moments[this.place].ends.map((end) => number(end.step)).join(" and ")}`;
+        + ` ${this.moments[this.place].ends.map((end) => number(end.step)).join(" and ")}`);
     const words = this.views.map((view) => view.summary()).join(" ");
     this.bar.show(this.place, this.label.textContent);
-    if (this.timer === null) this.live.textContent = words;
+    if (this.timer === null) setText(this.live, words);
     this.onmove(this.stepNumber);
   }
 

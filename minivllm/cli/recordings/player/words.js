@@ -2,9 +2,14 @@ import { clean } from "./text.js";
 
 // The tokens of sequences and blocks as words.
 
+const words = new Map(); // piece -> word
+
 export function word(fold, tokenId) {
   const piece = fold.pieces.get(tokenId);
-  return piece === undefined ? ` ${tokenId}` : clean(piece);
+  if (piece === undefined) return ` ${tokenId}`;
+  let found = words.get(piece);
+  if (found === undefined) words.set(piece, (found = clean(piece)));
+  return found;
 }
 
 // The tokens in a block: {ids, numPrompt, isNew(index)}; `owners` as of `moment.owners`.
