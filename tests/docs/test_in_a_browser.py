@@ -152,3 +152,15 @@ def test_a_page_that_moved_opens_where_its_text_is_now(readers):
         page.wait_for_url(f"**/{new}")
         place = new.partition("#")[2]
         assert not place or page.locator(f"[id='{place}']").count() == 1, (old, new)
+
+
+@pytest.mark.parametrize("page", ["index.html", "learn/block-tables.html", "use/player.html"])
+def test_without_javascript_a_page_says_what_is_missing_and_shows_stills(page, browser, site):
+    context = browser.new_context(java_script_enabled=False, viewport=PHONE)
+    tab = context.new_page()
+    tab.goto(f"{site.as_uri()}/{page}")
+    assert "JavaScript" in tab.locator("article").inner_text()
+    if page != "use/player.html":
+        assert tab.locator("article img").first.evaluate("image => image.naturalWidth") > 0
+    assert tab.locator(".p-player").count() == 0
+    context.close()
