@@ -164,3 +164,23 @@ def test_without_javascript_a_page_says_what_is_missing_and_shows_stills(page, b
         assert tab.locator("article img").first.evaluate("image => image.naturalWidth") > 0
     assert tab.locator(".p-player").count() == 0
     context.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "place"),
+    [
+        ("concepts/kv-cache.html#events", "events"),
+        ("concepts/scheduler.html#go-on", "read-on"),
+        ("exercises/lru.html#hints", "exercise-lru"),
+        ("tutorial/10-preemption.html#write-it-yourself", "exercises"),
+        ("concepts/kv-cache.html", "in-short"),
+    ],
+)
+def test_a_link_into_a_page_that_moved_opens_the_place_where_its_text_is_now(old, place, readers):
+    page = readers[0].page
+    page.set_viewport_size(DESKTOP)
+    readers[0].open("404.html")
+    readers[0].open(old)
+    page.wait_for_url(f"**#{place}")
+    page.wait_for_load_state("load")
+    expect(page.locator(f"[id='{place}']")).to_be_in_viewport()
