@@ -156,10 +156,41 @@ def test_the_player_fits_and_everyone_can_read_it(browser, tmp_path, paths, widt
         color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
     )
     open_recording(page, tmp_path, *paths, step=41)
-    assert page.evaluate(_OVERFLOW) is None
     page.evaluate(AXE_SCRIPT)
-    assert page.evaluate(_AXE) == []
+    for _ in ("nothing selected", "a sequence selected"):
+        assert page.evaluate(_OVERFLOW) is None
+        assert page.evaluate(_AXE) == []
+        page.locator(".p-slot .p-name").first.click()
     page.close()
+
+
+def test_a_selected_sequence_stands_out_in_the_whole_map(page, tmp_path):
+    open_recording(page, tmp_path, BURST, step=41)
+    page.locator(".p-slot .p-name").first.click()
+    chosen = page.locator(".p-block.p-chosen").count()
+    assert 0 < chosen < page.locator(".p-block").count()
+    assert page.locator(".p-block.p-dim").count() == page.locator(".p-block").count() - chosen
+    page.keyboard.press("Escape")
+    assert page.locator(".p-block:is(.p-dim, .p-chosen)").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "step", "said"),
+    [
+        ("12", 12, ""),
+        ("b16", 41, "Block 16 is held by dan alone"),
+        ("june", 41, "june is number 2 in the queue"),
+        ("b99999", 41, "There is no block"),
+        ("nobody", 41, "nobody is not known"),
+    ],
+)
+def test_the_key_g_goes_to_a_step_a_request_or_a_block(page, tmp_path, asked, step, said):
+    open_recording(page, tmp_path, BURST, step=41)
+    page.on("dialog", lambda question: question.accept(asked))
+    page.locator(".p-player").focus()
+    page.keyboard.press("g")
+    assert step_shown(page) == step
+    assert said in page.locator(".p-why").inner_text()
 
 
 def drop_page(folder: Path) -> str:

@@ -63,7 +63,11 @@ export class View {
 
   select(target) {
     const same = target && this.chosen?.kind === target.kind && this.chosen.id === target.id;
-    this.chosen = same ? null : target;
+    this.choose(same ? null : target);
+  }
+
+  choose(target) {
+    this.chosen = target;
     this.draw(this.at);
   }
 

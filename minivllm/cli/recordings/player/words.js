@@ -16,7 +16,7 @@ export function word(fold, tokenId) {
 export function contentsOf(moment, id, owners) {
   const { fold, header } = moment, size = header.block_size;
   if (!owners.length) {
-    const ids = fold.blocks[id].hash === null ? [] : moment.ages.content(id);
+    const ids = fold.blocks[id]?.hash ? moment.ages.content(id) : []; // a reader may ask for any
     return { ids, numPrompt: ids.length, isNew: () => false };
   }
   // Other owners of a shared block may not have computed its tokens yet.
