@@ -145,6 +145,10 @@ def test_a_block_and_a_sequence_say_why(page, tmp_path):
     assert "Block 16 is held by dan alone" in page.locator(".p-why").inner_text()
     page.locator(".p-waiting [data-sequence]").nth(1).click()
     assert "june is number 2 in the queue" in page.locator(".p-why").inner_text()
+    page.locator(".p-block").nth(16).hover()  # pointing asks, too, until the pointer leaves
+    assert "Block 16 is held by dan alone" in page.locator(".p-why").inner_text()
+    page.locator(".p-controls").hover()
+    assert "june is number 2 in the queue" in page.locator(".p-why").inner_text()
     assert "step 41" in page.locator("[aria-live]").inner_text().lower()
 
 
