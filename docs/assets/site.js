@@ -17,3 +17,15 @@ function watchTables() {
 }
 new MutationObserver(watchTables).observe(document.querySelector(".md-content"), { childList: true, subtree: true });
 watchTables();
+
+// A link to a place in a page that has moved arrives as #place-of-the-page#place-in-it. Open the second if the page still
+// has it, or else the first. `MOVED` names headings that are called differently now.
+const MOVED = { "go-on": "read-on", "write-it-yourself": "exercises" };
+
+function openOldPlace() {
+  const names = location.hash.split("#").slice(1).reverse();
+  if (names.length === 1 && document.getElementById(names[0])) return;
+  const place = names.flatMap((name) => [name, MOVED[name]]).find((name) => name && document.getElementById(name));
+  if (place) location.replace(`#${place}`);
+}
+openOldPlace();

@@ -55,14 +55,18 @@ class _Writer:
         self._draw = draw
         self._engine: str | None = None
         self._last_rows: list[str] = []
+        self._has_folded_claims = False
 
     def write(self) -> None:
         """Play the lesson and write all its pages, except the final page with the score."""
         player = self._player
         while not player.over:
             page = player.page
-            # A page's claims were checked before the page, so they belong to the last section.
-            self.parts += _claims(page)
+            # A page's claims were checked before the page, so they belong to the last section. After
+            # a question they give its answer away, so they are folded with it.
+            if not self._has_folded_claims:
+                self.parts += _claims(page)
+            self._has_folded_claims = False
             self._begin_section(page)
             if page.asks:
                 self.parts.append(self._question(page))
@@ -103,14 +107,13 @@ class _Writer:
             f"{to_markdown(answer.text)}\n",
             *_misconceptions(question, self._player.truths[-1]),
         ]
-        fold = boxed(
-            "success",
-            "The engine’s answer",
-            "\n".join([*answered, *self._picture(answer)]),
-            folded=True,
-        )
+        answered += self._picture(answer)
         if not self._player.over:
             self._player.forward()
+        if not self._player.over:
+            answered += _claims(self._player.page)
+            self._has_folded_claims = True
+        fold = boxed("success", "The engine’s answer", "\n".join(answered), folded=True)
         asked = (
             f"{to_markdown(page.text)}\n{choices}\n" if choices else f"{to_markdown(page.text)}\n"
         )

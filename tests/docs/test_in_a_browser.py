@@ -3,13 +3,12 @@
 Needs a Chromium on this machine, or its path in MINIVLLM_CHROMIUM; none is downloaded.
 """
 
-import gzip
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 from support.docs.built_site import DOCS, moved_pages, pages_of_docs
 from support.docs.site_in_chromium import (
     DESKTOP,
@@ -18,6 +17,7 @@ from support.docs.site_in_chromium import (
     Reader,
     chromium,
     find_chromium,
+    served,
 )
 
 from minivllm.events.recording.recording import Recording
@@ -29,10 +29,24 @@ pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
-def readers(site: Path) -> Iterator[tuple[Reader, Reader]]:
-    """A reader in the light scheme, and one in the dark scheme."""
+def browser() -> Iterator[Browser]:
     with chromium(find_chromium()) as browser:
-        yield Reader(browser, site, "light"), Reader(browser, site, "dark")
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def readers(browser: Browser, site: Path) -> tuple[Reader, Reader]:
+    """A reader in the light scheme, and one in the dark scheme."""
+    return Reader(browser, site, "light"), Reader(browser, site, "dark")
+
+
+@pytest.fixture(params=["disk", "http"])
+def visitor(request: pytest.FixtureRequest, browser: Browser, site: Path) -> Iterator[Reader]:
+    """A reader who has never been here: in a fresh profile, from disk or from a server."""
+    with served(site) as address:
+        reader = Reader(browser, site, "light", None if request.param == "disk" else address)
+        yield reader
+        reader.close()
 
 
 @pytest.mark.parametrize("page", pages_of_docs())
@@ -56,8 +70,8 @@ def test_the_pages_of_source_code_are_whole_and_readable(site, readers):
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_search_finds_copy_on_write_without_a_server(size, readers):
-    reader = readers[0]
+def test_search_finds_copy_on_write_from_disk_and_from_a_server(size, visitor):
+    reader = visitor
     assert reader.visit("index.html", widths=(size,), with_axe=False) == []
     if size is PHONE:
         reader.page.locator("label[for=__search].md-header__button").click()
@@ -83,19 +97,20 @@ def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(readers
     assert page.locator(".md-typeset__scrollwrap[tabindex]").count() == 0
 
 
-def test_the_landing_page_is_light(readers):
-    """All that a browser loads for it, compressed as a server sends it: player, search, recording."""
-    page, loaded = readers[0].page, {}
+def test_the_landing_page_is_light(visitor):
+    """All bytes that a browser loads before the reader does anything, none of them compressed.
 
-    def note(response):
-        loaded[response.url] = len(gzip.compress(response.body()))
-
-    page.on("response", note)
-    readers[0].open("index.html")
+    The index of the search is not among them: the page loads it when the search is opened.
+    """
+    page, loaded = visitor.page, {}
+    page.on("response", lambda response: loaded.update({response.url: response.body()}))
+    visitor.open("index.html")
     page.locator(".player .p-title").first.wait_for()
-    page.remove_listener("response", note)
-    assert any(url.endswith("recordings/shared-prefix.js") for url in loaded)
-    assert sum(loaded.values()) < MOST_BYTES_OF_THE_LANDING_PAGE, loaded
+    page.wait_for_load_state("networkidle")
+    names = [Path(url).name.partition("?")[0] for url in loaded]
+    assert {"index.html", "player.js", "shared-prefix.js"} <= set(names)
+    sizes = dict(zip(names, map(len, loaded.values()), strict=True))
+    assert sum(sizes.values()) < MOST_BYTES_OF_THE_LANDING_PAGE, sizes
 
 
 @pytest.mark.parametrize("step", [1, 105, 372])
@@ -137,3 +152,35 @@ def test_a_page_that_moved_opens_where_its_text_is_now(readers):
         page.wait_for_url(f"**/{new}")
         place = new.partition("#")[2]
         assert not place or page.locator(f"[id='{place}']").count() == 1, (old, new)
+
+
+@pytest.mark.parametrize("page", ["index.html", "learn/block-tables.html", "use/player.html"])
+def test_without_javascript_a_page_says_what_is_missing_and_shows_stills(page, browser, site):
+    context = browser.new_context(java_script_enabled=False, viewport=PHONE)
+    tab = context.new_page()
+    tab.goto(f"{site.as_uri()}/{page}")
+    assert "JavaScript" in tab.locator("article").inner_text()
+    if page != "use/player.html":
+        assert tab.locator("article img").first.evaluate("image => image.naturalWidth") > 0
+    assert tab.locator(".p-player").count() == 0
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "place"),
+    [
+        ("concepts/kv-cache.html#events", "events"),
+        ("concepts/scheduler.html#go-on", "read-on"),
+        ("exercises/lru.html#hints", "exercise-lru"),
+        ("tutorial/10-preemption.html#write-it-yourself", "exercises"),
+        ("concepts/kv-cache.html", "in-short"),
+    ],
+)
+def test_a_link_into_a_page_that_moved_opens_the_place_where_its_text_is_now(old, place, readers):
+    page = readers[0].page
+    page.set_viewport_size(DESKTOP)
+    readers[0].open("404.html")
+    readers[0].open(old)
+    page.wait_for_url(f"**#{place}")
+    page.wait_for_load_state("load")
+    expect(page.locator(f"[id='{place}']")).to_be_in_viewport()

@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-from support.docs.site_in_chromium import DESKTOP, NEEDS_CHROMIUM, Reader, chromium, find_chromium
+from support.docs.site_in_chromium import (
+    DESKTOP,
+    NEEDS_CHROMIUM,
+    Reader,
+    chromium,
+    find_chromium,
+    served,
+)
 from support.patience import SOON
 from support.tool_modules import load_tool
 
@@ -25,11 +29,6 @@ VICTIM = ("minivllm.core.request_queue", "FCFSRequestQueue.choose_victim")
 pytestmark = NEEDS_CHROMIUM
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
     """The site with Python, served on loopback."""
@@ -39,11 +38,8 @@ def address(site: Path) -> Iterator[str]:
     except fetching.FetchError as error:
         pytest.skip(f"Pyodide is not here: {error}")
     load_tool("site/playground_files.py").add_python(site)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with served(site) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

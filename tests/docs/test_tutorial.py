@@ -48,6 +48,17 @@ def stale_pictures(pictures: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
+def test_what_the_engine_showed_after_a_question_is_folded_with_its_answer(lesson):
+    text = (DOCS / "learn" / page_name(lesson)).read_text(encoding="utf-8")
+    blocks = [one for one in text.split("\n\n") if one.strip()]
+    assert not [
+        claim
+        for before, claim in pairwise(blocks)
+        if claim.startswith("Checked on the engine") and before.startswith("    ")
+    ]
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
 def test_the_page_of_a_topic_says_what_lesson_summary_and_exercises_say_today(lesson):
     drawn_again = lesson.name in DRAWN
     page = topic_page(lesson, draw=draw if drawn_again else (lambda page, title: ""))

@@ -22,6 +22,8 @@ LABELS = "labels.js"
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.]+)";\n', re.M)
 _TOP = re.compile(r"^(?:async )?(?:function|class|const|let) (\w+)", re.M)
 _COMMENT = re.compile(r"^\s*//.*\n", re.M)
+_SPACE = re.compile(r"^\s+", re.M)
+"""Empty lines and indentation. No module has a string over several lines."""
 
 
 def player_script() -> str:
@@ -44,13 +46,15 @@ def bundle(modules: dict[str, str]) -> str:
             if name in owners:
                 raise ValueError(f"{module} and {owners[name]} both have {name}: rename one.")
             owners[name] = module
-    return f'// The player of minivllm.\n(() => {{\n"use strict";\n{"".join(done.values())}}})();\n'
+    text = _SPACE.sub("", "".join(done.values()))
+    return f'// The player of minivllm.\n(() => {{\n"use strict";\n{text}}})();\n'
 
 
 def _add(name: str, modules: dict[str, str], done: dict[str, str]) -> None:
     text = modules[name]
     if name.endswith(".css"):
-        sheet = re.sub(r"\s*\n\s*", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.S)).strip()
+        sheet = re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
+        sheet = re.sub(r" ?([{};,]) ?", r"\1", sheet).strip()
         done[name] = f"const STYLE_SHEET = {json.dumps(sheet)};\n"
         return
     for needed in _IMPORT.findall(text):

@@ -9,7 +9,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Literal
 
 import pytest
@@ -71,6 +74,21 @@ def chromium(executable: str) -> Iterator[Browser]:
         )
         yield browser
         browser.close()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def served(site: Path) -> Iterator[str]:
+    """The address of the site on loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
 
 
 class Reader:

@@ -1,4 +1,4 @@
-import { h, hueStyle, redraw } from "./dom.js";
+import { become, h, hueStyle, node, setText } from "./dom.js";
 import { number } from "./text.js";
 import { contentsOf, word } from "./words.js";
 
@@ -26,7 +26,7 @@ export class Blocks {
   draw(moment, chosenBlock, chosenSequence) {
     const { fold } = moment, count = fold.blocks.length;
     const used = count - fold.freeQueue.length;
-    this.title.textContent = `KV blocks  ${number(used)} of ${number(count)} in use`;
+    setText(this.title, `KV blocks  ${number(used)} of ${number(count)} in use`);
     this.toggle.hidden = count > MOST_CARDS;
     this.toggle.setAttribute("aria-pressed", String(this.withWords));
     this.grid.classList.toggle("p-cards", this.withWords);
@@ -59,23 +59,21 @@ export class Blocks {
     const look = lookOf(moment, id, owners);
     const entry = owners.find(([seqId]) => seqId === chosenSequence)?.[1];
     const key = [look.state, look.letter, look.hue, look.fill, look.sign, look.signAge,
-      look.isTouched, look.count, entry ?? "", id === chosenBlock, this.withWords && look.stamp,
+      look.isTouched, look.count, entry ?? Boolean(chosenSequence), id === chosenBlock, this.withWords && look.stamp,
     ].join();
-    redraw(cell, key, () => {
-      cell.className = `p-block p-${look.state}${look.isTouched ? " p-touched" : ""}`
+    become(cell, key, () => node("button", {
+      class: `p-block p-${look.state}${look.isTouched ? " p-touched" : ""}`
         + `${id === chosenBlock || entry !== undefined ? " p-chosen" : ""}`
-        + `${chosenSequence && entry === undefined ? " p-dim" : ""}`;
-      cell.style.cssText = `${look.style};--fill:${look.fill}`;
-      cell.setAttribute("aria-label", look.label);
-      const sign = look.sign
-        ? h("b", { class: `p-sign p-sign-${look.sign} p-age${look.signAge}` }, SIGNS[look.sign]) : null;
-      return [
-        h("span", { class: "p-id" }, String(id)),
-        h("span", { class: "p-mark" }, entry !== undefined ? `#${entry}` : look.mark),
-        sign,
-        this.withWords ? h("span", { class: "p-words" }, ...wordsIn(moment, id, owners)) : null,
-      ].filter(Boolean);
-    });
+        + `${chosenSequence && entry === undefined ? " p-dim" : ""}`,
+      style: `${look.style};--fill:${look.fill}`, "aria-label": look.label,
+    },
+    node("span", { class: "p-id" }, String(id)),
+    node("span", { class: "p-mark" }, entry !== undefined ? `#${entry}` : look.mark),
+    look.sign ? node("b", {
+      key: "sign", class: `p-sign p-sign-${look.sign} p-age${look.signAge}`,
+    }, SIGNS[look.sign]) : null,
+    this.withWords ? node("span", { key: "words", class: "p-words" }, ...wordsIn(moment, id, owners))
+      : null));
   }
 }
 
@@ -128,10 +126,10 @@ function stripes(moment, owners) {
 
 export function wordsIn(moment, id, owners) {
   const held = contentsOf(moment, id, owners);
-  const spans = held.ids.map((tokenId, at) => h("span", {
+  const spans = held.ids.map((tokenId, at) => node("span", {
     class: `${at < held.numPrompt ? "p-in" : "p-out"}${held.isNew(at) ? " p-new" : ""}`,
   }, word(moment.fold, tokenId)));
   const missing = owners.length ? moment.header.block_size - held.ids.length : 0;
-  if (missing > 0) spans.push(h("span", { class: "p-faint" }, " ╴".repeat(missing)));
+  if (missing > 0) spans.push(node("span", { class: "p-faint" }, " ╴".repeat(missing)));
   return spans;
 }

@@ -10,7 +10,7 @@ import { addStyle } from "./style.js";
 // data-recording: a file of recordings/ without its ending; two with a comma play side by side
 // data-play: begin playing once it is visible   data-words: blocks show their words
 // data-select: a sequence (ada.0) or a block (b9)
-// data-drop: files can be dropped on it and are played here; they are sent nowhere
+// data-drop: files that are dropped on the page are played here; they are sent nowhere
 
 const base = document.currentScript?.src.replace(/[^/]*$/, "") ?? "";
 const registry = (window.minivllmRecordings ??= {});
@@ -101,13 +101,12 @@ function takeFiles(element) {
       say(element, error);
     }
   }
-  for (const target of [element, zone]) {
-    target.addEventListener("dragover", (event) => event.preventDefault());
-    target.addEventListener("drop", (event) => {
-      event.preventDefault();
-      open(event.dataTransfer.files);
-    });
-  }
+  // Anywhere on the page: next to the player, a browser would leave the page and open the file.
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    open(event.dataTransfer.files);
+  });
 }
 
 function begin() {

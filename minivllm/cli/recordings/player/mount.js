@@ -1,9 +1,9 @@
 import { momentsOf, placeOfStep } from "./clock.js";
-import { h } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { BadRecording, trackOf } from "./load.js";
 import { addStyle } from "./style.js";
-import { number } from "./text.js";
+import { number, shortName } from "./text.js";
 import { TimeBar } from "./timebar.js";
 import { View } from "./view.js";
 
@@ -132,13 +132,13 @@ export class Player {
   draw(counts) {
     this.views.forEach((view, side) => view.draw(counts[side]));
     const last = this.tracks[0].ends.at(-1).step;
-    this.label.textContent = this.tracks.length === 1
+    setText(this.label, this.tracks.length === 1
       ? `step ${number(this.stepNumber)} of ${number(last)}`
       : `${this.moments[this.place].t.toFixed(2)} s: steps`
-        + ` ${this.moments[this.place].ends.map((end) => number(end.step)).join(" and ")}`;
+        + ` ${this.moments[this.place].ends.map((end) => number(end.step)).join(" and ")}`);
     const words = this.views.map((view) => view.summary()).join(" ");
     this.bar.show(this.place, this.label.textContent);
-    if (this.timer === null) this.live.textContent = words;
+    if (this.timer === null) setText(this.live, words);
     this.onmove(this.stepNumber);
   }
 
@@ -199,6 +199,19 @@ export class Player {
     event.stopPropagation();
   }
 
+  // As the dashboard's key g: a step, a sequence or a block.
+  ask() {
+    const asked = prompt("Go to a step (412), a request (ada) or a block (b9)")?.trim();
+    const [view] = this.views, block = /^b(\d+)$/.exec(asked ?? "");
+    if (!asked) return;
+    if (/^\d+$/.test(asked)) this.goTo(Number(asked));
+    else if (block) view.choose({ kind: "block", id: Number(block[1]) });
+    else {
+      const ids = [...view.moment.fold.sequences.keys()];
+      view.choose({ kind: "sequence", id: ids.find((id) => shortName(id) === asked) ?? asked });
+    }
+  }
+
   link() {
     const names = this.tracks.map((track) => track.name).join(",");
     const hash = `#recording=${encodeURIComponent(names)}&step=${this.stepNumber}`;
@@ -218,6 +231,7 @@ const KEYS = {
   Home: (player) => player.jump(0), End: (player) => player.jump(Infinity),
   "+": (player) => player.faster(1), "=": (player) => player.faster(1),
   "-": (player) => player.faster(-1),
+  g: (player) => player.ask(),
   ArrowDown: (player) => player.views[0].selectNext(1), j: (player) => player.views[0].selectNext(1),
   ArrowUp: (player) => player.views[0].selectNext(-1), k: (player) => player.views[0].selectNext(-1),
   w: (player) => { player.live.textContent = player.views[0].why.textContent; },

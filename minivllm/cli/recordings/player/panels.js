@@ -1,4 +1,4 @@
-import { h, hueStyle, letterOf, redraw } from "./dom.js";
+import { h, hueStyle, letterOf, node, redraw, setText } from "./dom.js";
 import { decisionsOf, whyWaiting } from "./sentences.js";
 import { number, plural, shortName } from "./text.js";
 
@@ -31,19 +31,19 @@ export class Waiting extends Panel {
 
   draw(moment, chosen) {
     const { waiting, sequences } = moment.fold;
-    this.title.textContent = `Waiting  ${waiting.length}`;
+    setText(this.title, `Waiting  ${waiting.length}`);
     const rows = waiting.slice(0, MOST_ROWS).map((id, at) => [id, whyWaiting(moment, at)]);
     redraw(this.body, JSON.stringify([rows, chosen]), () => {
-      if (!rows.length) return [h("div", { class: "p-faint" }, "none waiting")];
+      if (!rows.length) return [node("div", { class: "p-faint" }, "none waiting")];
       return rows.map(([id, why], at) => {
         const { num_preemptions: count } = sequences.get(id);
-        return h("button", {
+        return node("button", {
           class: `p-line${id === chosen ? " p-chosen" : ""}`, type: "button", "data-sequence": id,
           style: hueStyle(moment.hueOf(id)),
         },
-        letterOf(moment, id), h("span", { class: "p-name" }, shortName(id)),
-        count ? h("span", { class: "p-warn" }, `↺${count}`) : null,
-        h("span", { class: at ? "p-muted" : "" }, why));
+        letterOf(moment, id), node("span", { class: "p-name" }, shortName(id)),
+        count ? node("span", { key: "count", class: "p-warn" }, `↺${count}`) : null,
+        node("span", { key: "why", class: at ? "p-muted" : "" }, why));
       });
     });
   }
@@ -58,18 +58,18 @@ export class FreeQueue extends Panel {
   draw(moment) {
     const { freeQueue, blocks } = moment.fold;
     const cached = freeQueue.reduce((sum, id) => sum + (blocks[id].hash !== null), 0);
-    this.title.textContent = `Free queue  ${number(freeQueue.length)}`
-      + (cached ? `, ${number(cached)} still cached` : "");
+    setText(this.title, `Free queue  ${number(freeQueue.length)}`
+      + (cached ? `, ${number(cached)} still cached` : ""));
     const shown = freeQueue.slice(0, MOST_CHIPS);
     const key = shown.map((id) => (blocks[id].hash === null ? id : `${id}c`)).join();
     redraw(this.body, key, () => [
-      h("span", { class: "p-muted" }, freeQueue.length ? "next →" : "empty"),
-      ...shown.map((id) => h("button", {
-        class: `p-chip${blocks[id].hash === null ? "" : " p-cached"}`, type: "button", tabindex: -1,
+      node("span", { class: "p-muted" }, freeQueue.length ? "next →" : "empty"),
+      ...shown.map((id) => node("button", {
+        key: `b${id}`, class: `p-chip${blocks[id].hash === null ? "" : " p-cached"}`, type: "button", tabindex: -1,
         "data-block": id, style: hueStyle(moment.hueOf(moment.ages.lastOwner(id))),
       }, String(id))),
       ...(freeQueue.length > shown.length
-        ? [h("span", { class: "p-muted" }, `and ${number(freeQueue.length - shown.length)} more`)] : []),
+        ? [node("span", { key: "more", class: "p-muted" }, `and ${number(freeQueue.length - shown.length)} more`)] : []),
     ]);
   }
 }
@@ -84,12 +84,13 @@ export class Budget extends Panel {
     const sum = (kind) => scheduled.reduce(
       (total, share) => total + (kind && share.kind !== kind ? 0 : share.num_tokens), 0);
     const used = sum(null);
-    this.title.textContent = budget
+    setText(this.title, budget
       ? `Token budget  ${number(used)} of ${number(budget)}: ${number(sum("decode"))} decode,`
         + ` ${number(sum("prefill"))} prefill`
-      : "Token budget  no step yet";
+      : "Token budget  no step yet");
     const key = scheduled.map((share) => `${share.seq_id} ${share.num_tokens} ${share.kind}`).join();
-    redraw(this.body, `${budget} ${key}`, () => scheduled.map((share) => h("button", {
+    redraw(this.body, `${budget} ${key}`, () => scheduled.map((share) => node("button", {
+      key: share.seq_id,
       class: `p-share p-${share.kind}`, type: "button", tabindex: -1,
       "data-sequence": share.seq_id,
       style: `${hueStyle(moment.hueOf(share.seq_id))};`
@@ -103,25 +104,25 @@ export class Events extends Panel {
   constructor() {
     super("events");
     this.letScroll("Decisions");
+    this.title.textContent = "Decisions";
   }
 
   // The newest decisions; those of the current step are marked.
   draw(moment, track, at) {
-    this.title.textContent = "Decisions";
     const step = track.events[at - 1]?.step;
     const rows = decisionsOf(track, track.eventsOfSteps(at, STEPS_OF_DECISIONS))
       .slice(-MOST_DECISIONS);
     const key = rows.map((row) => `${row.step === step} ${row.step} ${row.owner} ${row.text}`).join();
     redraw(this.body, key, () => {
-      if (!rows.length) return [h("div", { class: "p-faint" }, "none in these steps")];
-      return rows.reverse().map((row) => h("div", {
-        class: `p-line${row.step === step ? "" : " p-old"}`, style: hueStyle(moment.hueOf(row.owner)),
+      if (!rows.length) return [node("div", { key: "none", class: "p-faint" }, "none in these steps")];
+      return rows.reverse().map((row) => node("div", {
+        key: row.key, class: `p-line${row.step === step ? "" : " p-old"}`, style: hueStyle(moment.hueOf(row.owner)),
         "data-sequence": row.owner, "data-block": row.blocks.at(-1),
       },
-      h("span", { class: "p-when" }, number(row.step)),
+      node("span", { class: "p-when" }, number(row.step)),
       row.owner ? letterOf(moment, row.owner) : null,
-      row.owner ? h("span", { class: "p-name" }, shortName(row.owner)) : null,
-      h("span", { class: `p-${row.style}` }, row.text, h("span", { class: "p-muted" }, row.after))));
+      row.owner ? node("span", { class: "p-name" }, shortName(row.owner)) : null,
+      node("span", { class: `p-${row.style}` }, row.text, node("span", { class: "p-muted" }, row.after))));
     });
   }
 }

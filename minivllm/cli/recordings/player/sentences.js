@@ -109,7 +109,7 @@ export function decisionsOf(track, events) {
     const key = `${event.step} ${event.ev} ${owner} ${words.verb} ${words.after}`;
     let row = event.block_id === undefined ? undefined : byKey.get(key);
     if (!row) {
-      rows.push((row = { ...words, step: event.step, owner, blocks: [] }));
+      rows.push((row = { ...words, key: `e${event.seq}`, step: event.step, owner, blocks: [] }));
       byKey.set(key, row);
     }
     if (event.block_id !== undefined) row.blocks.push(event.block_id);

@@ -1,10 +1,10 @@
-import { h, hueStyle, letterOf, redraw } from "./dom.js";
+import { become, h, hueStyle, letterOf, node, setText } from "./dom.js";
 import { clean, idRanges, shortName } from "./text.js";
 import { word } from "./words.js";
 
 // Batch slots: the running sequences with their progress, block tables and text as words.
 
-const WORDS_SHOWN = 64;
+const WORDS_SHOWN = 48;
 const MOST_SLOTS = 32;
 
 export class Slots {
@@ -20,7 +20,7 @@ export class Slots {
     const most = Math.max(fold.maxNumSeqs, ...[...bySlot.keys()].map((slot) => slot + 1));
     const slots = most <= MOST_SLOTS ? [...Array(most).keys()]
       : [...bySlot.keys()].sort((a, b) => a - b).slice(0, MOST_SLOTS);
-    this.title.textContent = `Batch slots  ${fold.running.length} of ${fold.maxNumSeqs}`;
+    setText(this.title, `Batch slots  ${fold.running.length} of ${fold.maxNumSeqs}`);
     while (this.rows.length > slots.length) this.rows.pop().remove();
     while (this.rows.length < slots.length) {
       this.rows.push(h("div", { class: "p-slot" }));
@@ -33,23 +33,21 @@ export class Slots {
 
   drawSlot(row, moment, slot, seqId, newTokens, chosen) {
     if (!seqId) {
-      row.className = "p-slot p-empty";
-      row.removeAttribute("data-sequence");
-      redraw(row, `free ${slot}`, () => [h("span", { class: "p-faint" }, `${slot}  free`)]);
+      become(row, `free ${slot}`, () => node("div", { class: "p-slot p-empty" },
+        node("span", { key: "free", class: "p-faint" }, `${slot}  free`)));
       return;
     }
     const { fold } = moment, sequence = fold.sequences.get(seqId);
     const share = fold.scheduled.find((one) => one.seq_id === seqId);
-    row.className = `p-slot${chosen === seqId ? " p-chosen" : ""}${share ? " p-active" : ""}`;
-    row.dataset.sequence = seqId;
-    row.style.cssText = hueStyle(moment.hueOf(seqId));
     const key = [seqId, sequence.num_computed_tokens, sequence.output_token_ids.length,
       sequence.block_table.join(), sequence.num_preemptions, share?.kind, newTokens.get(seqId),
-      share?.num_accepted, moment.letter(seqId)].join(" ");
-    redraw(row, key, () => [
-      this.head(moment, seqId, sequence, share),
-      h("div", { class: "p-said" }, textOf(moment, sequence, share, newTokens.get(seqId) ?? 0)),
-    ]);
+      share?.num_accepted, moment.letter(seqId), moment.hueOf(seqId), chosen === seqId].join(" ");
+    become(row, key, () => node("div", {
+      class: `p-slot${chosen === seqId ? " p-chosen" : ""}${share ? " p-active" : ""}`,
+      "data-sequence": seqId, style: hueStyle(moment.hueOf(seqId)),
+    },
+    this.head(moment, seqId, sequence, share),
+    node("div", { class: "p-said" }, textOf(moment, sequence, share, newTokens.get(seqId) ?? 0))));
   }
 
   head(moment, seqId, sequence, share) {
@@ -60,17 +58,17 @@ export class Slots {
       : sequence.output_token_ids.length / Math.max(request.max_tokens, 1);
     const progress = isPrefill ? `${sequence.num_computed_tokens}/${known}`
       : `+${sequence.output_token_ids.length}`;
-    return h("div", { class: "p-slot-head" },
+    return node("div", { class: "p-slot-head" },
       letterOf(moment, seqId),
-      h("button", { class: "p-name", type: "button", "data-sequence": seqId }, shortName(seqId)),
-      h("span", { class: `p-phase ${isPrefill ? "p-prefill" : "p-decode"}` },
+      node("button", { class: "p-name", type: "button", "data-sequence": seqId }, shortName(seqId)),
+      node("span", { class: `p-phase ${isPrefill ? "p-prefill" : "p-decode"}` },
         isPrefill ? "prefill" : "decode"),
-      h("span", { class: "p-count" }, progress),
-      h("span", { class: "p-meter", "aria-hidden": "true" },
-        h("i", { style: `width:${Math.min(100 * done, 100).toFixed(1)}%` })),
+      node("span", { class: "p-count" }, progress),
+      node("span", { class: "p-meter", "aria-hidden": "true" },
+        node("i", { style: `width:${Math.min(100 * done, 100).toFixed(1)}%` })),
       sequence.num_preemptions
-        ? h("span", { class: "p-warn", title: "preempted" }, `↺${sequence.num_preemptions}`) : null,
-      h("span", { class: "p-table" }, `blocks ${tail(idRanges(sequence.block_table), 26)}`));
+        ? node("span", { key: "count", class: "p-warn", title: "preempted" }, `↺${sequence.num_preemptions}`) : null,
+      node("span", { key: "table", class: "p-table" }, `blocks ${tail(idRanges(sequence.block_table), 26)}`));
   }
 }
 
@@ -85,26 +83,26 @@ function textOf(moment, sequence, share, numNew) {
   const from = Math.max(out.length - WORDS_SHOWN, 0);
   const parts = [];
   if (from) parts.push("… ");
-  else parts.push(h("span", { class: "p-prompt" }, promptOf(fold, request)), " ");
-  // One element for all words of a block that are not new, so that a step makes few elements.
-  for (let at = from, run = null; at < out.length; at++) {
-    const block = sequence.block_table[Math.floor((sequence.num_prompt_tokens + at) / size)];
-    const isNew = at >= out.length - numNew;
-    if (run?.block !== block || isNew) {
-      run = { block, element: h("span", {
-        class: isNew ? "p-word p-new" : "p-word", "data-block": block,
-      }) };
-      parts.push(run.element);
-    }
-    run.element.append(word(fold, out[at]));
+  else parts.push(node("span", { class: "p-prompt" }, promptOf(fold, request)), " ");
+  // One element for all words of a block that are not new, so that a step changes few elements.
+  const numOld = Math.max(out.length - numNew, from);
+  const blockAt = (at) =>
+    sequence.block_table[Math.floor((sequence.num_prompt_tokens + at) / size)];
+  const add = (key, name, first, last) => parts.push(node("span", {
+    key, class: name, "data-block": blockAt(first),
+  }, out.slice(first, last).map((id) => word(fold, id)).join("")));
+  for (let at = from, next; at < numOld; at = next) {
+    next = Math.min(at + size - (sequence.num_prompt_tokens + at) % size, numOld);
+    add(`block ${blockAt(at)}`, "p-word", at, next);
   }
+  for (let at = numOld; at < out.length; at++) add(`new ${at}`, "p-word p-new", at, at + 1);
   if (share?.draft_token_ids.length) {
     const isOpen = share.num_accepted === null;
     for (const id of share.draft_token_ids.slice(share.num_accepted ?? 0)) {
-      parts.push(h(isOpen ? "em" : "del", { class: "p-draft" }, word(fold, id)));
+      parts.push(node(isOpen ? "em" : "del", { class: "p-draft" }, word(fold, id)));
     }
   }
-  return h("div", {}, ...parts);
+  return node("div", {}, ...parts);
 }
 
 function promptOf(fold, request) {

@@ -18,7 +18,8 @@ export class TimeBar {
       "aria-label": "Step", oninput: () => onseek(Number(this.slider.value)),
     });
     this.chart = h("div", { class: "p-chart", "aria-hidden": "true" });
-    this.element = h("div", { class: "p-timebar" }, this.chart, this.slider);
+    this.now = h("i", { class: "p-now" });
+    this.element = h("div", { class: "p-timebar" }, this.chart, this.slider, this.now);
     tracks.forEach((track, side) => this.chart.append(chartOf(moments, track, side)));
     this.legend = legendOf(tracks);
   }
@@ -27,7 +28,7 @@ export class TimeBar {
     this.slider.value = place;
     this.slider.setAttribute("aria-valuetext", words);
     const last = Math.max(Number(this.slider.max), 1);
-    this.element.style.setProperty("--now", `${100 * place / last}%`);
+    this.now.style.left = `${100 * place / last}%`;
   }
 }
 

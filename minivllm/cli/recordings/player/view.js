@@ -1,5 +1,5 @@
 import { Blocks, wordsIn } from "./blocks.js";
-import { h, redraw } from "./dom.js";
+import { h, node, redraw, setText } from "./dom.js";
 import { Budget, Events, FreeQueue, Waiting } from "./panels.js";
 import { Slots } from "./slots.js";
 import { number, plural, shortName } from "./text.js";
@@ -49,7 +49,7 @@ export class View {
     this.queue.draw(moment);
     this.budget.draw(moment);
     this.events.draw(moment, this.track, at);
-    this.caption.textContent = this.captionText();
+    setText(this.caption, this.captionText());
     this.explain(this.chosen);
   }
 
@@ -63,7 +63,11 @@ export class View {
 
   select(target) {
     const same = target && this.chosen?.kind === target.kind && this.chosen.id === target.id;
-    this.chosen = same ? null : target;
+    this.choose(same ? null : target);
+  }
+
+  choose(target) {
+    this.chosen = target;
     this.draw(this.at);
   }
 
@@ -96,11 +100,11 @@ export class View {
       const past = this.track.events.slice(0, this.at);
       if (target?.kind === "block") {
         const words = wordsIn(this.moment, target.id, this.moment.owners(target.id));
-        return [h("b", {}, "Why? "), whyBlock(this.moment, past, target.id),
-          words.length ? h("div", { class: "p-words" }, ...words) : null].filter(Boolean);
+        return [node("b", {}, "Why? "), whyBlock(this.moment, past, target.id),
+          words.length ? node("div", { class: "p-words" }, ...words) : null];
       }
       const asked = target?.id ?? this.moment.fold.waiting[0];
-      if (asked !== undefined) return [h("b", {}, "Why? "), whySequence(this.moment, past, asked)];
+      if (asked !== undefined) return [node("b", {}, "Why? "), whySequence(this.moment, past, asked)];
       return [this.summary()];
     });
   }

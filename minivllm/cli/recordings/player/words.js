@@ -2,16 +2,21 @@ import { clean } from "./text.js";
 
 // The tokens of sequences and blocks as words.
 
+const words = new Map(); // piece -> word
+
 export function word(fold, tokenId) {
   const piece = fold.pieces.get(tokenId);
-  return piece === undefined ? ` ${tokenId}` : clean(piece);
+  if (piece === undefined) return ` ${tokenId}`;
+  let found = words.get(piece);
+  if (found === undefined) words.set(piece, (found = clean(piece)));
+  return found;
 }
 
 // The tokens in a block: {ids, numPrompt, isNew(index)}; `owners` as of `moment.owners`.
 export function contentsOf(moment, id, owners) {
   const { fold, header } = moment, size = header.block_size;
   if (!owners.length) {
-    const ids = fold.blocks[id].hash === null ? [] : moment.ages.content(id);
+    const ids = fold.blocks[id]?.hash ? moment.ages.content(id) : []; // a reader may ask for any
     return { ids, numPrompt: ids.length, isNew: () => false };
   }
   // Other owners of a shared block may not have computed its tokens yet.
