@@ -196,18 +196,30 @@ def _validation_error(error: RequestValidationError) -> ApiError:
         case _ if not param:
             message = "The request's body must be a JSON object."
         case _:
-            message = f"{param}: {first['msg'].replace('Input should', 'it should')}; got {given}."
+            message = f"{param}: {_plain(first['msg'])}; got {given}."
     return ApiError(400, message, code=code, param=param or None)
+
+
+def _plain(message: str) -> str:
+    """Return pydantic's words as words about JSON."""
+    message = re.sub("^(Input|String|List) should", "it should", message)
+    message = re.sub("a valid dictionary( or object to extract fields from)?", "an object", message)
+    return message.replace(" after validation", "")
 
 
 def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Choose the first error that is not only about a wrong type; else the first error.
 
     Each alternative of a union reports an error, and "too many items" is more useful than "not a
-    string".
+    string". For an object, "not one of these words" is about a wrong type too.
     """
     of_first = [item for item in errors if item["loc"][:2] == errors[0]["loc"][:2]]
-    return next((item for item in of_first if not item["type"].endswith("_type")), errors[0])
+    return next((item for item in of_first if not _is_about_type(item)), errors[0])
+
+
+def _is_about_type(item: dict[str, Any]) -> bool:
+    of_words = item["type"] == "literal_error" and isinstance(item["input"], dict)
+    return of_words or item["type"].endswith("_type")
 
 
 def _is_no_arm(part: str) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from minivllm.runtime.cpu.heap import trim_thread_heap
+
 T = TypeVar("T")
 
 STACK_SIZE = 256 << 20
@@ -24,6 +26,8 @@ def with_deep_stack(work: Callable[[], T]) -> T:
             future.set_result(work())
         except BaseException as error:
             future.set_exception(error)
+        # A grammar that explodes takes 25 MiB, which the heap would keep for a later thread.
+        trim_thread_heap()
 
     usual = threading.stack_size(STACK_SIZE)
     try:

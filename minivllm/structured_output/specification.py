@@ -97,15 +97,11 @@ def _check(specification: Specification) -> None:
         grammar = specification.to_llguidance()
     except (ValueError, IndexError, RecursionError) as error:
         _refuse(kind, f"is not valid ({_first_reason(str(error))}): correct it")
-    # 256 tokens, one for each byte, instead of the model's: this is quick, and refuses the same.
-    matcher = llguidance.LLMatcher(
-        llguidance.LLTokenizer("byte"),
-        grammar,
-        log_level=0,
-        limits=llguidance.LLParserLimits(**LIMITS),
-    )
-    if matcher.is_error():
-        _refuse(kind, f"is not valid ({_first_reason(matcher.get_error())}): correct it")
+    if specification.whitespace_pattern is not None:  # part of a schema, but a field of its own
+        _compile(
+            "whitespace_pattern", llguidance.grammar_from("regex", specification.whitespace_pattern)
+        )
+    matcher = _compile(kind, grammar)
     # Before any mask: for some grammars without an end, llguidance never returns from the first.
     if kind == "json" and not schema_can_end(text):
         _refuse(kind, "requires an endless value: let a property of the cycle be optional")
@@ -119,6 +115,24 @@ def _check(specification: Specification) -> None:
         _refuse(kind, f"is too complex ({_first_reason(matcher.get_error())}): simplify it")
 
 
+def _compile(field: str, grammar: str) -> "LLMatcher":
+    """Return a matcher over 256 tokens, one for each byte, or refuse `field`.
+
+    Compared with the model's tokens, this is quick, and it refuses the same.
+    """
+    import llguidance
+
+    matcher = llguidance.LLMatcher(
+        llguidance.LLTokenizer("byte"),
+        grammar,
+        log_level=0,
+        limits=llguidance.LLParserLimits(**LIMITS),
+    )
+    if matcher.is_error():
+        _refuse(field, f"is not valid ({_first_reason(matcher.get_error())}): correct it")
+    return matcher
+
+
 def _walk(matcher: "LLMatcher") -> None:
     """Read the first bytes of a text that fits. Most grammars that explode do so here."""
     for _ in range(_WALK):
@@ -129,8 +143,8 @@ def _walk(matcher: "LLMatcher") -> None:
         matcher.consume_token(lowest)
 
 
-def _refuse(kind: str, what: str) -> None:
-    raise InvalidSamplingParamsError(f"structured_outputs: {kind} {what}.") from None
+def _refuse(field: str, what: str) -> None:
+    raise InvalidSamplingParamsError(f"structured_outputs: {field} {what}.") from None
 
 
 def _first_reason(message: str) -> str:

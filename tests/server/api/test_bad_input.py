@@ -1,7 +1,9 @@
 """Every bad request gets one clear sentence in OpenAI's shape, and nothing is queued."""
 
 import json
+import re
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -172,6 +174,79 @@ def test_a_form_that_cannot_work_is_refused_under_the_clients_name(live, fields,
     assert (
         error["param"].partition(".")[0] == sentence.replace(".", " ").replace(":", " ").split()[0]
     )
+
+
+def _fields(field: str, *values: object) -> list[tuple[dict, str]]:
+    return [({field: value}, field) for value in values]
+
+
+WRONG_FORMS = [
+    *_fields("response_format", 1, "json", True, []),
+    *(({"response_format": value}, "response_format.type")
+      for value in ({}, {"type": None}, {"type": 5}, {"type": "json"})),
+    *_fields("response_format", {"type": "json_schema", "json_schema": None},
+             {"type": "json_object", "json_schema": {"name": "f", "schema": {}}},
+             {"type": "text", "json_schema": {"name": "f", "schema": {}}}),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}},
+     "response_format.json_schema.name"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}},
+     "response_format.json_schema.name"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "f"}}},
+     "response_format.json_schema.schema"),
+    *(({"response_format": schema(value)}, "response_format.json_schema.schema")
+      for value in (
+          5, "{}", [], None, True, {"type": 5}, {"properties": []}, {"required": "a"},
+          {"required": [1]}, {"enum": []}, {"enum": 3}, {"minimum": "a"}, {"$ref": 5},
+          {"type": "integer", "minimum": 3, "maximum": 2}, {"minLength": -1, "type": "string"},
+          {"type": "string", "minLength": 5, "maxLength": 2}, {"pattern": "("},
+          {"pattern": "a(?=b)"}, {"pattern": r"(a)\1"}, {"$ref": "#"}, {"$ref": "#/nowhere"},
+          {"$ref": "http://example.org/schema"}, {"if": {}, "then": {}}, {"format": "nothing"},
+          {"properties": {"a": False}, "required": ["a"], "type": "object"})),
+    ({"response_format": schema({}, strict="yes")}, "response_format.json_schema.strict"),
+    ({"response_format": schema({}, extra=1)}, "response_format.json_schema.extra"),
+    *_fields("structured_outputs", 1, "a", [], {}, {"choice": None}, {"json_object": False},
+             {"json": {}, "regex": "a"}, {"regex": "a", "disable_any_whitespace": True},
+             {"regex": "a", "whitespace_pattern": " "}),
+    *(({"structured_outputs": value}, f"structured_outputs.{next(iter(value))}")
+      for value in (
+          {"json": 5}, {"json": []}, {"json": True}, {"json": ""}, {"json": "{"}, {"json": "[]"},
+          {"json": "null"}, {"json": "x" * 1_000_000}, {"json": '{"items":' * 10_000},
+          {"json": '{"not":' * 10_000 + "{}" + "}" * 10_000}, {"regex": 5}, {"regex": r"(a)\1"},
+          {"regex": "a(?=b)"}, {"regex": "(?<!a)b"}, {"regex": r"\b"}, {"regex": r"[^\s\S]"},
+          {"regex": "a{3,1}"}, {"regex": "a" * 20_000}, {"choice": []}, {"choice": "a"},
+          {"choice": ["a", 3]}, {"choice": {"a": 1}}, {"grammar": ""}, {"grammar": 5},
+          {"grammar": "start: start"}, {"grammar": 'start: start "a"'},
+          {"grammar": "root ::= root"}, {"grammar": "start: a\na: b\nb: a"},
+          {"grammar": "start: /(/"}, {"grammar": "%import nothing.X\nstart: X"},
+          {"grammar": 'start: "a"\nstart: "b"'}, {"json_object": "yes"}, {"json_object": 1},
+          {"structural_tag": "{}"}, {"whitespace_pattern": 5, "json": {}},
+          {"disable_any_whitespace": "no", "json": {}})),
+    ({"structured_outputs": {"json": {}, "whitespace_pattern": "("}},
+     "structured_outputs: whitespace_pattern"),
+    *_fields("guided_json", 5, "{", '{"items":' * 10_000),
+    *_fields("guided_regex", 5, [], "("),
+    *_fields("guided_choice", "a", [], [1, 2]),
+    *_fields("guided_grammar", {}, "", "start: foo"),
+    *_fields("guided_decoding_backend", "xgrammar"),
+    ({"ignore_eos": True, "guided_regex": "a"}, "ignore_eos"),
+]  # fmt: skip
+
+
+def test_every_wrong_form_names_its_field_in_one_sentence_and_the_engine_goes_on(live):
+    """Processor time stands for time here, because other tests may be running beside this one."""
+    for fields, place in WRONG_FORMS:
+        began = time.process_time()
+        body = json.dumps({"prompt": "x", **fields}).encode()
+        error, given = check_refusal(live, "/v1/completions", body), str(fields)[:200]
+        assert time.process_time() - began < 1.0, given
+        assert error["status"] == 400, given
+        assert place in error["message"] and error["message"].count(". ") == 0, (given, error)
+        assert re.match(r"\w+", error["param"])[0] == re.match(r"\w+", place)[0], given
+        assert "dictionary" not in error["message"], "the client sent JSON"
+    with live.http() as http:
+        answer = http.post("/v1/completions", json={"prompt": "x", "max_tokens": 3})
+    assert answer.json()["usage"]["completion_tokens"] == 3
+    live.wait_until_idle()
 
 
 def test_a_grammar_is_checked_beside_the_engine_and_the_event_loop(live, monkeypatch):

@@ -1,6 +1,7 @@
 """Tool calls in chats, through OpenAI's client: forced by a grammar, or chosen by the model."""
 
 import json
+import time
 from collections.abc import Iterator
 
 import jsonschema_rs
@@ -271,6 +272,61 @@ BAD = [
     ({"messages": with_call(function={"name": "f", "arguments": '{"a":' * 990 + "1" + "}" * 990})},
      "messages[1].tool_calls[0].function.arguments", "object"),
     ({"messages": [with_call()[1] | {"role": "user"}]}, "messages[0].tool_calls", "assistant"),
+    *(({"tools": value}, "tools", "list") for value in (1, "a", {})),
+    *(({"tools": value}, "tools[0]", "object") for value in ([1], ["a"], [[]])),
+    ({"tools": [{}]}, "tools[0].type", "missing"),
+    ({"tools": [{"type": "function"}]}, "tools[0].function", "missing"),
+    ({"tools": [{"type": "function", "function": []}]}, "tools[0].function", "object"),
+    *(({"tools": with_function(name=name)}, "tools[0].function.name", "should")
+      for name in ("", 5, None, "a" * 65, "\u00e9")),
+    *(({"tools": with_function(name="f", parameters=value)}, "tools[0].function.parameters",
+       "object") for value in ([], "{}", {"type": ["object", "null"]}, {"type": 5})),
+    *(({"tools": with_function(name="f", strict=True, parameters={"properties": {"a": value}})},
+       "tools[0].function.parameters", "not valid")
+      for value in ({"not": {}}, {"pattern": "("}, {"uniqueItems": True})),
+    ({"tools": with_function(name="f", strict="yes")}, "tools[0].function.strict", "boolean"),
+    ({"tools": with_function(name="f", description=5)}, "tools[0].function.description", "string"),
+    ({"tools": with_function(name="f", returns={})}, "tools[0].function.returns", "Unknown"),
+    ({"tools": [with_function(name=f"f{i}")[0] for i in range(129)]}, "tools", "128"),
+    ({"tools": []}, "tool_choice", "needs tools"),
+    ({"tools": with_function(name="f", parameters=json.loads('{"items":' * 40 + "{}" + "}" * 40))},
+     "tools", "32 levels"),
+    *(({"tool_choice": value}, "tool_choice", "required") for value in (1, True, "weather")),
+    ({"tool_choice": {}}, "tool_choice.type", "missing"),
+    ({"tool_choice": NAMED | {"type": "tool"}}, "tool_choice.type", "function"),
+    ({"tool_choice": {"type": "function"}}, "tool_choice.function", "missing"),
+    ({"tool_choice": {"type": "function", "function": {"name": 5}}}, "tool_choice.function.name",
+     "string"),
+    ({"tool_choice": {"type": "function", "function": {"name": "a b"}}},
+     "tool_choice.function.name", "match"),
+    *(({"parallel_tool_calls": value}, "parallel_tool_calls", "boolean")
+      for value in ("yes", 1, [], {})),
+    ({"guided_regex": "a"}, "guided_regex", "tool_choice"),
+    ({"use_beam_search": True, "n": 2, "temperature": 0}, "use_beam_search", "tool_choice"),
+    ({"min_tokens": 3}, "min_tokens", "tool_choice"),
+    ({"functions": [{"name": "f"}]}, "functions", "not supported"),
+    *(({"messages": [*with_call(), RESULT | {"tool_call_id": value}]},
+       "messages[2].tool_call_id", "should") for value in (5, "", [])),
+    ({"messages": [RESULT | {"tool_call_id": "a"}, *with_call()]},
+     "messages[0].tool_call_id", "before"),
+    ({"messages": [{"role": "user", "content": "x", "tool_call_id": "a"}]},
+     "messages[0].tool_call_id", "role tool"),
+    *(({"messages": with_call(function={"name": "f", "arguments": value})},
+       "messages[1].tool_calls[0].function.arguments", word)
+      for value, word in [("{", "object"), ("5", "object"), ("", "object"), ('{"a":NaN}', "object"),
+                          ("{}x", "object"), ({}, "string"), (None, "string")]),
+    *(({"messages": with_call(function={"arguments": "{}"} | name)},
+       "messages[1].tool_calls[0].function.name", word)
+      for name, word in [({}, "missing"), ({"name": "a b"}, "match"), ({"name": "a" * 65}, "match")]),
+    ({"messages": with_call(type="code")}, "messages[1].tool_calls[0].type", "function"),
+    ({"messages": [*ASK, {"role": "assistant", "tool_calls": {}}]}, "messages[1].tool_calls",
+     "list"),
+    ({"messages": [*ASK, {"role": "function", "name": "f", "content": "x"}]}, "messages[1].role",
+     "tool"),
+    ({"messages": [*with_call(), RESULT | {"tool_call_id": "a", "content": {"a": 1}}]},
+     "messages[2].content", "string"),
+    ({"messages": [*ASK, {"role": "assistant", "content": "x", "reasoning_content": 5}]},
+     "messages[1].reasoning_content", "string"),
 ]  # fmt: skip
 
 
@@ -280,12 +336,14 @@ def test_bad_tools_are_refused_with_their_place_before_the_engine_hears_of_them(
 ):
     before = len(tiny_server.events)
     body = {"messages": ASK, "tools": TOOLS, "tool_choice": "required"} | fields
+    began = time.process_time()  # the server runs in this process
     with tiny_server.http() as http:
         answer = http.post("/v1/chat/completions", json=body)
     error = answer.json()["error"]
     assert (answer.status_code, error["param"]) == (400, param), error
     assert word in error["message"] and error["message"].count(". ") == 0
     assert len(tiny_server.events) == before
+    assert time.process_time() - began < 1.0
 
 
 def test_each_function_keeps_its_own_definitions():
