@@ -9,7 +9,6 @@ Later kernels also refuse TCP connections (6.7) and signals to other processes (
 cover `chmod` by another program; bubblewrap (`walls`) does.
 """
 
-import ctypes
 import os
 import struct
 import sys
@@ -118,6 +117,8 @@ def lock_writes_to(folder: str) -> None:
     version = landlock_version()
     if version == 0:
         return
+    import ctypes  # not above: the site's playground imports this file, too
+
     writes = _WRITE_FILE | _REMOVE_AND_MAKE
     writes |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     fields = [writes]
@@ -146,6 +147,8 @@ def _allow(rules: int, path: str, writes: int) -> None:
 
 
 def _call(number: int, *args: int | bytes | None) -> int:
+    import ctypes
+
     system = ctypes.CDLL(None, use_errno=True)
     words = [ctypes.c_long(one) if isinstance(one, int) else one for one in args]
     result = system.syscall(ctypes.c_long(number), *words)
