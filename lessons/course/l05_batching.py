@@ -68,8 +68,8 @@ def _one_after_another(L: Teacher, alone: LessonEngine) -> Script:
         otherwise="One token per step, one user at a time: add up what they want.",
         because=(
             f"{' + '.join(map(str, WISHES.values()))}. A pass for {NINE} tokens takes only"
-            f" {measured_step_times()[NINE]} times as long as for one (SmolLM2 on a CPU): most of"
-            " the time, the processor waits for the weights. Its **utilization** is low."
+            f" {measured_step_times()[NINE]} times as long as for one (SmolLM2 on a CPU): mostly,"
+            " the processor waits for weights. Its **utilization** is low."
         ),
     )
     L.check(

@@ -296,8 +296,7 @@ def _the_same_numbers(L: Teacher, engine: LessonEngine, event: ev.TokenExplained
     _many(many, DRAWS, temperature=1.0, top_k=TOP_K)
     wins, name = count(many, most.token_id), word(engine, most.token_id)
     L.check(
-        f"of {DRAWS} users with other seeds, {wins} got `{name}`, at a probability of"
-        f" {most.final_probability:.0%}",
+        f"{wins} of {DRAWS} other seeds drew `{name}`, whose share is {most.final_probability:.0%}",
         abs(wins / DRAWS - most.final_probability) < 0.1,
     )
 

@@ -149,9 +149,7 @@ def test_no_section_of_an_exercise_shows_its_solution_or_the_last_hint(exercise)
     assert inside == []
     assert "](../../" not in text and to_markdown(exercise.hints[-1]) not in text
     assert to_markdown(exercise.hints[0]) in text and to_markdown(exercise.hints[1]) in text
-    # The heading of each hole is there.
-    named = re.findall(rf"# TODO {exercise.name}, part (\d+)", text)
-    assert named == [str(number) for number in range(1, len(exercise.holes) + 1)]
+    assert len(re.findall(rf"# TODO {exercise.name}$", text, re.M)) == len(exercise.holes)
     assert all(f"def {hole.rpartition('.')[2]}(" in text for hole in exercise.holes)
 
 

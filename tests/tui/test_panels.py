@@ -269,7 +269,8 @@ def test_the_top_line_has_the_weights_format_and_bytes_per_token_on_a_usual_term
         lookup_bytes=1 << 20, block_bytes=512 << 10,
     )  # fmt: skip
     row = rows(Header(), model, 118, 1)[0]
-    assert missing_from(row, "house Q4_1", "weights 4.0 MiB/step") == []
+    assert missing_from(row, "house Q4_1", "4.0 MiB/step") == []
+    assert missing_from(rows(Header(), model, 160, 1)[0], "weights 4.0 MiB/step") == []
 
 
 def test_more_slots_or_waiting_requests_than_rows_are_counted_on_the_last_row(stage, ask) -> None:

@@ -19,6 +19,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 _LONGEST_VALUE = 400
 _MOST_NUMBERS = 100
 _FEWEST_SOURCE_ROWS = 6
+_PARTS = compile_pattern(r"[^.]+\.?")
 _BREAKABLE = compile_pattern(r"\.?[^ (\[,.]*[ (\[,]*")
 
 
@@ -53,7 +54,8 @@ class EventDetail(Panel):
             Row(width).put(text, "text").line() for text in _wrap(meaning_of(type(event)), width)
         ]
         where, _, function = event.rule.partition(":")
-        names = ("emitted by ", "faint"), (function, "muted"), (f" in {where}", "faint")
+        parts = [(part, "faint") for part in _PARTS.findall(where)]  # a row may end after each
+        names = ("emitted by ", "faint"), (function, "muted"), (" in ", "faint"), *parts
         rule = flow(names, width, indent=2)
         # Draw one field per line, or several if there is no room. Omit fields only after that.
         fields = _fields(event, width)

@@ -13,6 +13,7 @@ _ROOM_FOR_FACTS = 40
 """Columns for the model's name and the step; a long status must not take them. Narrower lines have
 only short statuses."""
 _ROOM_FOR_BLOCKS = 60
+_ROOM_FOR_LABELS = 140
 """On a narrower line, beside the tabs, there are fewer numbers."""
 
 _QUIET_SECONDS = 10
@@ -152,8 +153,8 @@ class Header(Panel, can_focus=False):
         if counters.num_preemptions:
             yield preempted
         if num_bytes := model.header.bytes_per_token:
-            weights = format_memory(num_bytes)
-            yield [("weights ", "muted"), (weights, "text*"), ("/step", "muted")]
+            label = "weights " if width >= _ROOM_FOR_LABELS else ""
+            yield [(label, "muted"), (format_memory(num_bytes), "text*"), ("/step", "muted")]
         if block_bytes := model.header.block_bytes:
             total = format_memory(len(model.fold.blocks) * block_bytes)
             used = format_memory(use.used * block_bytes)
