@@ -131,8 +131,7 @@ def completion(output: CompletionOutput) -> Completion:
 ALL_THAT_HAPPENS = {
     "requests": [
         (STEM, {"n": 4, "temperature": 0.7, "max_tokens": 24}, 0),
-        (STEM, {"n": 1, "temperature": 0.0, "max_tokens": 24}, 0),
-        (STEM * 2, {"n": 1, "temperature": 0.0, "max_tokens": 24}, 9),
+        *[([*STEM, 50 + i], {"n": 1, "temperature": 0.0, "max_tokens": 24}, i) for i in range(4)],
     ],
     "speculation": {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 4},
     "num_spare_blocks": 0,
