@@ -1,4 +1,4 @@
-"""`StaticInputs`: a decode step's inputs in fixed device tensors, filled by one copy per step.
+"""`StaticInputs`: a step's inputs in fixed device tensors, a row per token, in one copy per step.
 
 A copy to the device takes the host some ten microseconds, however small it is. So all small inputs
 are the rows of one tensor:
@@ -102,9 +102,8 @@ class StaticInputs:
             self._block_tables.view(-1).index_copy_(
                 0, entries[: len(changes)], block_ids[: len(changes)]
             )
-            sent[row, column] = block_tables[
-                row, column
-            ]  # only after the copy: if it fails, the next step sends the changes again
+            # Only after the copy: if it fails, the next step sends the changes again.
+            sent[row, column] = block_tables[row, column]
 
 
 def _rows(side: Any, int32: Any) -> _Rows:

@@ -80,6 +80,8 @@ def create_draft_proposer(
     from minivllm.speculation.draft_model import DraftModelProposer
 
     limit = min(runner.max_model_len, draft.config.max_position_embeddings)
+    # With its drafts all accepted, a draft model computes two tokens in its next step. It keeps
+    # `speculative_config`, so that this step may be a CUDA graph too.
     own = replace(
         config,
         model=draft.name,

@@ -86,14 +86,13 @@ function textOf(moment, sequence, share, numNew) {
   else parts.push(node("span", { class: "p-prompt" }, promptOf(fold, request)), " ");
   // One element for all words of a block that are not new, so that a step changes few elements.
   const numOld = Math.max(out.length - numNew, from);
-  const blockAt = (at) =>
-    sequence.block_table[Math.floor((sequence.num_prompt_tokens + at) / size)];
+  const logicalBlock = (at) => Math.floor((sequence.num_prompt_tokens + at) / size);
   const add = (key, name, first, last) => parts.push(node("span", {
-    key, class: name, "data-block": blockAt(first),
+    key, class: name, "data-block": sequence.block_table[logicalBlock(first)],
   }, out.slice(first, last).map((id) => word(fold, id)).join("")));
   for (let at = from, next; at < numOld; at = next) {
     next = Math.min(at + size - (sequence.num_prompt_tokens + at) % size, numOld);
-    add(`block ${blockAt(at)}`, "p-word", at, next);
+    add(`block ${logicalBlock(at)}`, "p-word", at, next);
   }
   for (let at = numOld; at < out.length; at++) add(`new ${at}`, "p-word p-new", at, at + 1);
   if (share?.draft_token_ids.length) {
