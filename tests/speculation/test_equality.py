@@ -5,22 +5,27 @@ The tokens of tiny random models are a hard case: no token is much more likely t
 
 import dataclasses
 from collections.abc import Callable
+from itertools import count
 from typing import NamedTuple
 
 import pytest
+import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.engine.identity_prompts import CHAT, TEXT
 from support.engine.identity_runs import run
 
 from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
 from minivllm.engine.engine import LLMEngine
+from minivllm.errors import SamplingError
 from minivllm.events.state import Counters
-from minivllm.outputs import CompletionOutput
+from minivllm.outputs import CompletionOutput, SampledToken
 from minivllm.runtime import cuda_graphs
 from minivllm.runtime.cuda_graphs import DecodeGraphs
 from minivllm.runtime.input_batch import ModelInput
 from minivllm.runtime.loader import LoadedModel, load_model
+from minivllm.runtime.model_runner import ModelRunner
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 BASE = EngineConfig(
@@ -101,10 +106,15 @@ class Completion(NamedTuple):
 
 
 def tokens_of(
-    model: LoadedModel, requests: list[tuple], **options: object
+    model: LoadedModel, requests: list[tuple], wrong_every: int = 0, **options: object
 ) -> tuple[dict[str, list[Completion]], Counters]:
-    """What each request got, and the engine's totals."""
+    """What each request got, and the engine's totals.
+
+    wrong_every: how often the draft model draws another token than it would; 0: never
+    """
     engine = LLMEngine.from_model(dataclasses.replace(BASE, **options), model)
+    if wrong_every:
+        _draw_wrongly(engine._stepper.scheduler._proposer._proposer._runner, wrong_every)
     found: dict[str, list[Completion]] = {}
     late = sorted(enumerate(requests), key=lambda one: one[1][2])
     step = 0
@@ -119,6 +129,22 @@ def tokens_of(
     return found, engine.inspect().counters
 
 
+def _draw_wrongly(runner: ModelRunner, every: int) -> None:
+    """Make a draft model's runner draw another token, one time in `every`."""
+    draw, num_draws = runner.sample_tokens, count()
+
+    def draw_wrongly(
+        sequences: list[Sequence], logits: torch.Tensor
+    ) -> list[SampledToken | SamplingError]:
+        sampled = draw(sequences, logits)
+        for token in sampled:
+            if isinstance(token, SampledToken) and next(num_draws) % every == 0:
+                token.token_id = (token.token_id + 1) % 256
+        return sampled
+
+    runner.sample_tokens = draw_wrongly
+
+
 def completion(output: CompletionOutput) -> Completion:
     logprobs = output.logprobs and [
         Near(choices[token].logprob)
@@ -130,15 +156,21 @@ def completion(output: CompletionOutput) -> Completion:
 
 ALL_THAT_HAPPENS = {
     "requests": [
-        (STEM, {"n": 4, "temperature": 0.7, "max_tokens": 24}, 0),
-        *[([*STEM, 50 + i], {"n": 1, "temperature": 0.0, "max_tokens": 24}, i) for i in range(4)],
+        (STEM, {"n": 4, "temperature": 0.7, "max_tokens": 24, "ignore_eos": True}, 0),
+        *[
+            ([*STEM, 50 + i], {"n": 1, "temperature": 0.0, "max_tokens": 40, "ignore_eos": True}, i)
+            for i in range(4)
+        ],
     ],
     "speculation": {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 4},
     "num_spare_blocks": 0,
     "budget": 32,
     "caching": True,
+    "wrong_every": 3,
 }
-"""Traffic with preemptions, copies, prefix hits and accepted drafts, whatever hypothesis draws."""
+"""Traffic with preemptions, copies, prefix hits, accepted drafts and rejected ones, whatever
+hypothesis draws.
+"""
 
 
 def random_traffic(max_examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -149,6 +181,7 @@ def random_traffic(max_examples: int) -> Callable[[Callable[..., None]], Callabl
         num_spare_blocks=st.integers(0, 6),
         budget=st.integers(8, 64),
         caching=st.booleans(),
+        wrong_every=st.sampled_from([0, 2, 3, 7]),
     )
     checks = [HealthCheck.too_slow]
     how = settings(
@@ -161,9 +194,18 @@ def random_traffic(max_examples: int) -> Callable[[Callable[..., None]], Callabl
 
 
 def check_random_traffic(
-    tiny: LoadedModel, requests, speculation, num_spare_blocks: int, budget: int, caching: bool
+    tiny: LoadedModel,
+    requests: list[tuple],
+    speculation: dict[str, object],
+    num_spare_blocks: int,
+    budget: int,
+    caching: bool,
+    wrong_every: int,
 ) -> Counters:
-    """Return the totals of the run with drafts. num_spare_blocks: beside the largest request's"""
+    """Return the totals of the run with drafts.
+
+    num_spare_blocks: beside those of the largest request; wrong_every: see `tokens_of`
+    """
     largest = max(
         sampling["n"] * -(-(len(prompt) + sampling["max_tokens"]) // BASE.block_size)
         for prompt, sampling, _ in requests
@@ -174,9 +216,11 @@ def check_random_traffic(
         "enable_prefix_caching": caching,
     }
     plain, _ = tokens_of(tiny, requests, **options)
-    drafted, counters = tokens_of(tiny, requests, **options, speculative_config=speculation)
+    has_model = speculation["method"] == "draft_model"  # the model itself
+    options["speculative_config"] = speculation
+    drafted, counters = tokens_of(tiny, requests, wrong_every * has_model, **options)
     assert drafted == plain
-    if speculation["method"] == "draft_model":  # the model itself
+    if has_model and not wrong_every:
         accepted = counters.spec_decode_num_accepted_tokens
         assert accepted == counters.spec_decode_num_draft_tokens
     return counters
@@ -193,7 +237,8 @@ def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, numb
     check()
     happened = totals[0]  # in the traffic that is the same in every run
     assert happened.num_preemptions and happened.copied_blocks
-    assert happened.prefix_cache_hits and happened.spec_decode_num_accepted_tokens
+    assert happened.prefix_cache_hits
+    assert 0 < happened.spec_decode_num_accepted_tokens < happened.spec_decode_num_draft_tokens
 
 
 @pytest.mark.parametrize("method", ["ngram", "draft_model"])
