@@ -1,12 +1,14 @@
 """A fence around a student's code: it writes only to its scratch folder, and ends only itself.
 
 Two layers. An audit hook sees on every system what Python code is about to do. It refuses, and
-keeps the path for the verdict, even if the code catches the error. Python can be gone around, so on
-Linux 5.13 and later Landlock makes the kernel refuse, too, for C code and for other programs.
+keeps the path for the verdict, even if the code catches the error. Python reports only ordinary
+calls to a hook: not `os.open` with `dir_fd`, `os.mkfifo`, `os.mknod`, `signal.pidfd_send_signal`,
+and not what other programs and C modules do. So on Linux 5.13 and later Landlock makes the kernel
+refuse those, too.
 
 Landlock needs no root and no installation (https://docs.kernel.org/userspace-api/landlock.html).
-Later kernels also refuse TCP connections (6.7) and signals to other processes (6.12). It does not
-cover `chmod` by another program; bubblewrap (`walls`) does.
+Later kernels also refuse to empty a file (6.2), TCP connections (6.7) and signals to other
+processes (6.12). It does not cover `chmod` by another program; bubblewrap (`walls`) does.
 """
 
 import os
@@ -16,11 +18,29 @@ from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
 
-_OTHER_NAMES = {"os.remove": 1, "os.rmdir": 1, "os.mkdir": 1, "os.rename": 2, "os.link": 2}
-"""Event -> how many paths it has, first of all its arguments. A link itself is not followed."""
-_CONTENTS = ("os.truncate", "os.chmod", "os.chown", "os.utime", "shutil.rmtree")
+_NAMES = {
+    "os.remove": [(0, 1)],
+    "os.rmdir": [(0, 1)],
+    "os.mkdir": [(0, 2)],
+    "os.rename": [(0, 2), (1, 3)],
+    "os.link": [(1, 3)],
+    "os.symlink": [(1, 2)],
+}
+"""Event -> the arguments that are a path, each with its `dir_fd`. A link itself is not followed."""
+_CONTENTS = {
+    "os.chmod": (0, 2),
+    "os.chown": (0, 3),
+    "os.utime": (0, 3),
+    "os.link": (0, 2),
+    "shutil.rmtree": (0, 1),
+    "os.truncate": (0, None),
+    "os.chflags": (0, None),
+    "os.setxattr": (0, None),
+    "os.removexattr": (0, None),
+}
+"""The same for the paths whose links are followed."""
 _SIGNALS = ("os.kill", "os.killpg")
-_EVENTS = {"open", "os.symlink", *_OTHER_NAMES, *_CONTENTS, *_SIGNALS}
+_EVENTS = {"open", "sqlite3.connect", *_NAMES, *_CONTENTS, *_SIGNALS}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ALWAYS_OPEN = (os.devnull,)
 
@@ -50,16 +70,27 @@ class Fence:
         if event == "open":
             if args[2] & _WRITING and not isinstance(args[0], int):
                 self._require_inside(os.path.realpath(args[0]))
-        elif event in _OTHER_NAMES:
-            for path in args[: _OTHER_NAMES[event]]:
-                self._require_inside(_without_following(path))
-        elif event == "os.symlink":
-            self._require_inside(_without_following(args[1]))
-        elif event in _CONTENTS:
-            if not isinstance(args[0], int):
-                self._require_inside(os.path.realpath(args[0]))
-        elif not _is_ours(args[0]):
-            self._refuse("it tried to send a signal to another process")
+        elif event == "sqlite3.connect":
+            if database := _file_of_database(os.fsdecode(args[0])):
+                self._require_inside(os.path.realpath(database))
+        elif event in _SIGNALS:
+            if not _is_ours(args[0]):
+                self._refuse("it tried to send a signal to another process")
+        else:
+            self._look_at_paths(event, args)
+
+    def _look_at_paths(self, event: str, args: tuple) -> None:
+        for path, folder in _NAMES.get(event, ()):
+            self._require_inside(_without_following(_absolute(args[path], args[folder])))
+        if event in _CONTENTS:
+            path, folder = _CONTENTS[event]
+            if isinstance(args[path], int):
+                full = _path_of(args[path])
+                if not full.startswith(os.sep):  # a pipe or a socket
+                    return
+            else:
+                full = _absolute(args[path], None if folder is None else args[folder])
+            self._require_inside(os.path.realpath(full))
 
     def _require_inside(self, path: str | bytes) -> None:
         path = os.fsdecode(path)
@@ -75,9 +106,35 @@ class Fence:
         raise PermissionError(self._attempt)
 
 
-def _without_following(path: str | bytes | os.PathLike) -> str:
-    folder, name = os.path.split(os.fsdecode(path))
+def _absolute(path: str | bytes | os.PathLike, folder: int | None) -> str:
+    """A path as a call with this `dir_fd` reads it; an event has -1 or None in place of none."""
+    path = os.fsdecode(path)
+    if folder in (None, -1) or os.path.isabs(path):
+        return path
+    return os.path.join(_path_of(folder), path)
+
+
+def _path_of(number: int) -> str:
+    """The path of an open file or folder. Raises `OSError`, so the call fails, if it has none."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        return os.fsdecode(fcntl.fcntl(number, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    return os.readlink(f"/proc/self/fd/{number}")
+
+
+def _without_following(path: str) -> str:
+    folder, name = os.path.split(path)
     return os.path.join(os.path.realpath(folder), name)
+
+
+def _file_of_database(name: str) -> str:
+    """The file of a database of sqlite, which can be a URI; empty for one in memory."""
+    if name.startswith("file:"):
+        from urllib.parse import unquote
+
+        name = unquote(name.removeprefix("file:").partition("?")[0])
+    return "" if name == ":memory:" else name
 
 
 def _is_ours(pid: int) -> bool:
