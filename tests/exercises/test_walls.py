@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,77 @@ def test_a_file_that_writes_outside_its_folder_is_refused_and_the_verdict_names_
     assert neighbour.stat().st_mode & 0o400
 
 
+def run_behind_the_hook(statement: str, file: Path) -> str:
+    """Run a statement behind a fence without Landlock. Returns what the fence has seen."""
+    scratch = file.parents[1] / "scratch"
+    scratch.mkdir(exist_ok=True)
+    code = f"""
+import os, shutil, sys
+from minivllm.lessons.checker.child import fence
+fence.lock_writes_to = lambda folder: False
+hook = fence.Fence(os.getcwd())
+FILE, OWN = {str(file)!r}, os.getcwd()
+try:
+    exec({statement!r})
+finally:
+    print(hook.failure)
+"""
+    run = subprocess.run(
+        [sys.executable, "-I", "-c", code], cwd=scratch, capture_output=True, text=True
+    )
+    assert run.returncode == 0 or "PermissionError" in run.stderr, run.stderr
+    return run.stdout
+
+
+THERE = "there = os.open(os.path.dirname(FILE), os.O_RDONLY); "
+HERE = "here = os.open(OWN, os.O_RDONLY); os.chdir('/'); "
+WITH_A_FOLDERS_NUMBER = [
+    "os.remove('block_pool.py', dir_fd=there)",
+    "os.rmdir('empty', dir_fd=there)",
+    "os.mkdir('new', dir_fd=there)",
+    "open('own', 'w'); os.rename('own', 'block_pool.py', dst_dir_fd=there)",
+    "os.rename('block_pool.py', 'mine', src_dir_fd=there)",
+    "open('own', 'w'); os.link('own', 'new', dst_dir_fd=there)",
+    "os.link('block_pool.py', 'twin', src_dir_fd=there)",
+    "os.symlink('/etc', 'new', dir_fd=there)",
+    "os.chmod('block_pool.py', 0, dir_fd=there)",
+    "os.utime('block_pool.py', (0, 0), dir_fd=there)",
+    "os.chown('block_pool.py', -1, -1, dir_fd=there)",
+    "os.chmod(os.open(FILE, os.O_RDONLY), 0)",
+    "os.symlink(FILE, 'link'); os.link('link', 'twin', src_dir_fd=os.open('.', os.O_RDONLY))",
+    "import sqlite3; sqlite3.connect(FILE)",
+    "import sqlite3; sqlite3.connect(f'file:{FILE}?mode=rw', uri=True)",
+]
+
+
+@pytest.mark.parametrize("statement", WITH_A_FOLDERS_NUMBER)
+def test_the_hook_alone_resolves_a_folders_number_and_a_database(neighbour, statement):
+    (neighbour.parent / "empty").mkdir()
+    before = neighbour.stat()
+    assert "outside its folder" in run_behind_the_hook(THERE + statement, neighbour)
+    assert sorted(os.listdir(neighbour.parent)) == ["block_pool.py", "empty"]
+    assert neighbour.read_text() == "ben's work"
+    assert (neighbour.stat().st_mode, neighbour.stat().st_mtime) == (
+        before.st_mode,
+        before.st_mtime,
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "os.mkdir('own', dir_fd=here); os.rename('own', 'other', src_dir_fd=here, dst_dir_fd=here)",
+        "os.makedirs(OWN + '/a/b'); open(OWN + '/a/b/file', 'w'); shutil.rmtree(OWN + '/a')",
+        "open(OWN + '/file', 'w'); os.chmod('file', 0o600, dir_fd=here); os.remove('file',"
+        " dir_fd=here)",
+        "os.chmod(os.open(OWN + '/file', os.O_RDWR | os.O_CREAT), 0o600)",
+        "import sqlite3; sqlite3.connect(':memory:'); sqlite3.connect(OWN + '/own.db')",
+    ],
+)
+def test_the_hook_alone_allows_the_own_folder_from_anywhere(neighbour, statement):
+    assert run_behind_the_hook(HERE + statement, neighbour) == "None\n"
+
+
 AROUND_PYTHON = {
     "a program": "import subprocess; subprocess.run(['sh', '-c', f'echo mine > {FILE}'])",
     "C": "import ctypes; ctypes.CDLL(None).unlink(FILE.encode())",
@@ -216,8 +288,8 @@ libc.symlink(FILE.encode(), b'link'), libc.link(FILE.encode(), b'twin')
 import subprocess; subprocess.run(['sh', '-c', 'echo mine > link; echo mine > twin'])""",
     "a folder's number": """import os
 folder = os.open(os.path.dirname(FILE), os.O_RDONLY)
-try: os.remove('block_pool.py', dir_fd=folder)
-except PermissionError: pass""",
+os.write(os.open('block_pool.py', os.O_WRONLY | os.O_TRUNC, dir_fd=folder), b'mine')""",
+    "a pipe with a name": "import os; os.mkfifo(FILE + '-pipe')",
     "a process that goes away": "import os, subprocess; subprocess.Popen(['sh', '-c',"
     " f'rm {FILE}'], start_new_session=True).wait()",
 }
@@ -226,9 +298,18 @@ except PermissionError: pass""",
 @landlock
 @pytest.mark.parametrize("statement", AROUND_PYTHON.values(), ids=AROUND_PYTHON)
 def test_the_kernel_refuses_what_goes_around_python(submit, neighbour, statement):
+    run_behind_the_hook(statement, neighbour)  # without the kernel, it does go around
+    assert state_of(neighbour) != (["block_pool.py"], "ben's work")
+    shutil.rmtree(neighbour.parent)
+    neighbour.parent.mkdir()
+    neighbour.write_text("ben's work")
     with Session(EXERCISE, submit(f"FILE = {str(neighbour)!r}\n{statement}")) as session:
         session.start()
-    assert neighbour.read_text() == "ben's work"
+    assert state_of(neighbour) == (["block_pool.py"], "ben's work")
+
+
+def state_of(file: Path) -> tuple[list[str], str]:
+    return sorted(os.listdir(file.parent)), file.read_text() if file.exists() else ""
 
 
 @pytest.mark.parametrize("statement", ["os.kill(os.getppid(), 9)", "os.kill(-1, 0)"])
