@@ -13,7 +13,7 @@ from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import Result, run_behaviours
 from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.policy import score
-from minivllm.lessons.checker.policy.decisions import Recorder, Replay
+from minivllm.lessons.checker.policy.decisions import MAX_DECISIONS, Recorder, Replay
 from minivllm.lessons.checker.policy.play import Served, play_traffic
 from minivllm.lessons.checker.policy.score import PolicyFigures
 from minivllm.lessons.checker.policy.traffic import MAX_TOKENS, NUM_REQUESTS, draw_traffic
@@ -94,6 +94,26 @@ def test_recorded_decisions_give_the_same_traffic_again_and_fit_no_other():
     for others in (chosen[:-1], chosen[1:], [NUM_REQUESTS, *chosen[1:]]):
         with pytest.raises(ValueError, match="cannot be chosen here"):
             list(play_traffic(requests, Replay(json.dumps(others))))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("[" * 100_000, "not a list"),
+        ('{"0": 1}', "not a list"),
+        ("[[1]]", "not a list"),
+        ("[null]", "not a list"),
+        ("[1, \ud800]", "not a list"),
+        ("", "not a list"),
+        ("[]", "request None cannot be chosen here"),
+        (json.dumps([0] * (MAX_DECISIONS + 1)), "there are 7201 of them, more than 7200"),
+    ],
+    ids=["deep", "object", "nested", "null", "no text", "empty", "none", "too many"],
+)
+def test_forged_decisions_fail_the_level_with_one_sentence(line, words):
+    levels = [one for one in EXERCISE.behaviours() if one.name.startswith("level 1")]
+    verdict = levels[0].judge({"seeds": [5, 6, 7]}, [], [line] * 3)
+    assert verdict.startswith("its decisions do not fit the traffic") and words in verdict
 
 
 @pytest.mark.parametrize(

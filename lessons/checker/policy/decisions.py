@@ -8,8 +8,14 @@ the same traffic by them, on its own engine and clock.
 import json
 from collections.abc import Iterator
 
+import msgspec
+
 from minivllm.core.request import Sequence
 from minivllm.core.request_queue import RequestQueue
+from minivllm.lessons.checker.policy.traffic import NUM_REQUESTS
+
+MAX_DECISIONS = 100 * NUM_REQUESTS
+"""Our own policy needs about ten for each request."""
 
 
 class Recorder(RequestQueue):
@@ -67,7 +73,14 @@ class Replay(RequestQueue):
     """Decides as it was recorded. Raises `ValueError` if the decisions do not fit the traffic."""
 
     def __init__(self, decisions: str) -> None:
-        self._chosen = iter(json.loads(decisions))
+        """decisions: as of `Recorder`, but perhaps forged. Raises `ValueError` for other text."""
+        try:
+            chosen = msgspec.json.decode(decisions, type=list[int])
+        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
+            raise ValueError("they are not a list of arrival numbers") from error
+        if len(chosen) > MAX_DECISIONS:
+            raise ValueError(f"there are {len(chosen)} of them, more than {MAX_DECISIONS}")
+        self._chosen = iter(chosen)
         self._queue: list[Sequence] = []
 
     def _next(self, among: list[Sequence]) -> Sequence:

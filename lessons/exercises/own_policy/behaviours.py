@@ -254,7 +254,7 @@ def _unserved(case: Case, lines: Sequence[str]) -> str:
     for seed, decisions in zip(case["seeds"], lines, strict=True):
         try:
             served = _served(seed, decisions)
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             return f"its decisions do not fit the traffic, as we serve it ({error})"
         for number, (one, request) in enumerate(zip(served, draw_traffic(seed), strict=False)):
             if len(one.times) != request.num_output_tokens:
