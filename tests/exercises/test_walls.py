@@ -319,6 +319,23 @@ def test_a_file_cannot_end_the_checker(submit, statement):
     assert failure.kind == "outside" and "another process" in failure.text
 
 
+def test_a_group_whose_leader_has_ended_is_refused(neighbour):
+    script = "sleep 60 >&- 2>&- <&- & echo $!"
+    leader = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+    sleeper = int(leader.communicate()[0])
+    try:
+        os.killpg(leader.pid, 0)  # the group is there
+        seen = run_behind_the_hook(f"os.killpg({leader.pid}, 9)", neighbour)
+        assert "another process" in seen
+        os.kill(sleeper, 0)
+    finally:
+        os.kill(sleeper, 9)
+
+
+def test_a_file_may_signal_its_own_group(neighbour):
+    assert run_behind_the_hook("os.killpg(os.getpgrp(), 0); os.killpg(0, 0)", neighbour) == "None\n"
+
+
 @pytest.mark.skipif(fence.landlock_version() < 6, reason="needs Landlock of Linux 6.12")
 def test_the_kernel_refuses_a_signal_to_the_checker_and_a_connection(submit):
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -74,7 +74,7 @@ class Fence:
             if database := _file_of_database(os.fsdecode(args[0])):
                 self._require_inside(os.path.realpath(database))
         elif event in _SIGNALS:
-            if not _is_ours(args[0]):
+            if not _is_ours(args[0], is_group=event == "os.killpg"):
                 self._refuse("it tried to send a signal to another process")
         else:
             self._look_at_paths(event, args)
@@ -137,12 +137,15 @@ def _file_of_database(name: str) -> str:
     return "" if name == ":memory:" else name
 
 
-def _is_ours(pid: int) -> bool:
-    """Whether a process belongs to the session that the checker started for the submission."""
+def _is_ours(number: int, is_group: bool) -> bool:
+    """Whether a process or group belongs to the session that the checker started.
+
+    A group outlives its leader, and then nothing says which session it belongs to.
+    """
     try:
-        return pid >= 0 and os.getsid(pid) == os.getsid(0)
+        return number >= 0 and os.getsid(number) == os.getsid(0)
     except ProcessLookupError:
-        return True
+        return not is_group or number == os.getpgrp()
 
 
 # ---- Landlock ----
