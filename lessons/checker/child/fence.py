@@ -17,6 +17,10 @@ import sys
 from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ctypes
 
 _NAMES = {
     "os.remove": [(0, 1)],
@@ -177,8 +181,6 @@ def lock_writes_to(folder: str) -> None:
     version = landlock_version()
     if version == 0:
         return
-    import ctypes  # not above: the site's playground imports this file, too
-
     writes = _WRITE_FILE | _REMOVE_AND_MAKE
     writes |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     fields = [writes]
@@ -192,7 +194,7 @@ def lock_writes_to(folder: str) -> None:
         _allow(rules, folder, writes)
         for device in _ALWAYS_OPEN:
             _allow(rules, device, writes & (_WRITE_FILE | _TRUNCATE))
-        ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         _call(_RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)
@@ -209,9 +211,20 @@ def _allow(rules: int, path: str, writes: int) -> None:
 def _call(number: int, *args: int | bytes | None) -> int:
     import ctypes
 
-    system = ctypes.CDLL(None, use_errno=True)
     words = [ctypes.c_long(one) if isinstance(one, int) else one for one in args]
-    result = system.syscall(ctypes.c_long(number), *words)
+    return _checked(_libc().syscall(ctypes.c_long(number), *words))
+
+
+def _checked(result: int) -> int:
+    import ctypes
+
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
+
+
+@cache
+def _libc() -> "ctypes.CDLL":
+    import ctypes  # not above: the site's playground imports this file, too
+
+    return ctypes.CDLL(None, use_errno=True)
