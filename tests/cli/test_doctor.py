@@ -15,6 +15,7 @@ from minivllm.cli import main
 from minivllm.cli.doctor import doctor, libraries, machine, models, sandbox, screen
 from minivllm.cli.doctor.finding import advice, bad, ok
 from minivllm.errors import ModelIntegrityError
+from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.child.sandbox import Failure, Session
 
 
@@ -175,6 +176,24 @@ def test_a_full_disk_is_bad_and_a_small_one_a_note(free, state, tmp_path, monkey
 def test_a_sandbox_that_cannot_run_is_bad(monkeypatch):
     monkeypatch.setattr(Session, "start", lambda self: Failure("died", "its process was ended"))
     assert sandbox.check_sandbox() == bad("sandbox", "exercises cannot run: its process was ended")
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        (0, "time and memory (no Landlock"),
+        (2, "their own folder (partly: before Linux 6.2"),
+        (3, "Landlock lets them write only to their own folder"),
+    ],
+)
+def test_the_sandbox_names_the_landlock_that_locks_a_child(version, words, monkeypatch):
+    monkeypatch.setattr(Session, "start", lambda self: None)
+    monkeypatch.setattr(walls, "program", lambda: None)
+    monkeypatch.setattr(walls, "notice", lambda: None)
+    monkeypatch.setattr(walls, "landlock", lambda: version)
+    finding = sandbox.check_sandbox()
+    assert finding.state == "ok" and words in finding.text
+    assert finding.text.endswith((")", "folder"))
 
 
 # ---- the terminal ----

@@ -353,6 +353,19 @@ else:
             assert session.start() is None
 
 
+@landlock
+def test_a_lock_that_fails_is_no_lock(tmp_path, monkeypatch):
+    assert walls.landlock() == fence.landlock_version()
+    assert not fence.lock_writes_to(str(tmp_path / "missing"))
+    (tmp_path / "still").write_text("unlocked")
+
+    def forbidden(*_, **__):
+        return subprocess.CompletedProcess([], 0, b"False\n")
+
+    monkeypatch.setattr(subprocess, "run", forbidden)
+    assert walls.landlock.__wrapped__() == 0
+
+
 def test_a_file_may_use_its_folder_its_own_processes_and_the_null_device(submit):
     lines = """
 import os, subprocess, tempfile

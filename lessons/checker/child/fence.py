@@ -15,7 +15,6 @@ import os
 import struct
 import sys
 from collections.abc import Collection
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -59,8 +58,7 @@ class Fence:
         self._folder = os.path.realpath(folder)
         self._files = files
         self._attempt = ""
-        with suppress(OSError):  # a container can forbid it: a file is checked all the same
-            lock_writes_to(self._folder)
+        lock_writes_to(self._folder)  # without it, a file is checked all the same
         sys.addaudithook(self._look)
 
     @property
@@ -167,7 +165,7 @@ _SIGNALS_AND_SOCKETS = 0b11
 
 @cache
 def landlock_version() -> int:
-    """Version of the kernel's Landlock; 0 without it."""
+    """Version of the kernel's Landlock; 0 without it. A process may still fail to lock itself."""
     if sys.platform != "linux":
         return 0
     try:
@@ -176,11 +174,22 @@ def landlock_version() -> int:
         return 0
 
 
-def lock_writes_to(folder: str) -> None:
-    """Let the kernel refuse writes of this process elsewhere. Without Landlock, do nothing."""
+def lock_writes_to(folder: str) -> bool:
+    """Let the kernel refuse writes of this process elsewhere, for ever. Returns whether it does.
+
+    A kernel without Landlock does not, and a container can forbid it.
+    """
     version = landlock_version()
     if version == 0:
-        return
+        return False
+    try:
+        _lock(folder, version)
+    except OSError:
+        return False
+    return True
+
+
+def _lock(folder: str, version: int) -> None:
     writes = _WRITE_FILE | _REMOVE_AND_MAKE
     writes |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     fields = [writes]
@@ -194,7 +203,7 @@ def lock_writes_to(folder: str) -> None:
         _allow(rules, folder, writes)
         for device in _ALWAYS_OPEN:
             _allow(rules, device, writes & (_WRITE_FILE | _TRUNCATE))
-        _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        _checked(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
         _call(_RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)

@@ -7,9 +7,13 @@ fails, the code runs without bubblewrap, and `notice` returns a warning.
 
 import shutil
 import subprocess
+import sys
 from functools import cache
 
-from minivllm.lessons.checker.child.fence import landlock_version
+from minivllm.lessons.checker.child import fence
+
+TRUNCATE_FROM, TCP_FROM = 3, 4
+"""Versions of Landlock: the first that refuses to empty a file, and to open a connection."""
 
 _NEW_WORLD = (
     "--ro-bind",
@@ -44,11 +48,22 @@ def notice() -> str | None:
     complaint = "" if found is None else _complaint(found)
     if not complaint:
         return None
-    if landlock_version() >= 4:
+    if landlock() >= TCP_FROM:
         left = "only Landlock keeps the code under test from files and connections"
     else:
         left = "the code under test is not isolated from the network"
     return f"bubblewrap is installed but cannot run here ({complaint}), so {left}."
+
+
+@cache
+def landlock() -> int:
+    """Version of the Landlock that locks a child process, as a trial shows; 0 if none does."""
+    lock = f"from {fence.__name__} import lock_writes_to; print(lock_writes_to('.'))"
+    try:
+        trial = subprocess.run([sys.executable, "-I", "-c", lock], capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return fence.landlock_version() if trial.stdout == b"True\n" else 0
 
 
 @cache

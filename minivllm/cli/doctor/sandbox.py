@@ -13,7 +13,6 @@ def check_sandbox() -> Finding:
     from minivllm.errors import ExerciseError
     from minivllm.lessons.checker.catalogue import find_exercise
     from minivllm.lessons.checker.child import walls
-    from minivllm.lessons.checker.child.fence import landlock_version
     from minivllm.lessons.checker.child.sandbox import Session, Submission
 
     exercise = find_exercise(_EXERCISE)
@@ -29,6 +28,10 @@ def check_sandbox() -> Finding:
     limits = "exercises run with limits on time and memory"
     if why := walls.notice():
         return ok("sandbox", f"{limits}; {why.rstrip('.')}")
-    if landlock_version() > 0:
-        return ok("sandbox", f"{limits}, and Landlock lets them write only to their own folder")
-    return ok("sandbox", f"{limits} (no Landlock: C code and programs can write to your files)")
+    version = walls.landlock()
+    if version == 0:
+        return ok("sandbox", f"{limits} (no Landlock: C code and programs can write to your files)")
+    locked = f"{limits}, and Landlock lets them write only to their own folder"
+    if version < walls.TRUNCATE_FROM:
+        locked += " (partly: before Linux 6.2, C code and programs can empty your files)"
+    return ok("sandbox", locked)
