@@ -6,6 +6,7 @@ gets different cases, because the seed depends on the teacher's secret and the s
 
 import hashlib
 import os
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -110,7 +111,12 @@ def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
 
 
 def _not_checked(exercise: Exercise, file: Path, seed: int, error: Exception) -> Result:
-    what = f"the checker itself failed on it, please report this: {type(error).__name__}: {error}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}, line {last.lineno}"
+    what = (
+        "the checker itself failed on it, please report this:"
+        f" {type(error).__name__} ({place}): {error}"
+    )
     failure = Failure("died", what)
     nothing = Counterexample({}, [], [], 0, failure)
     behaviours = [BehaviourResult(one, nothing) for one in exercise.behaviours()]
