@@ -84,7 +84,7 @@ class Child:
         if self._process is not None:
             return None
         scratch = self._scratch.name
-        os.makedirs(scratch, exist_ok=True)  # where no `fence` stands, the code can remove it
+        os.makedirs(scratch, exist_ok=True)  # without Landlock, the code can remove it
         self._rest = b""
         self._process = subprocess.Popen(
             [*walls.before(scratch), sys.executable, "-I", "-B", *self._command],

@@ -18,7 +18,7 @@ from minivllm.lessons.checker.child import plug
 
 MAX_LINES = 20_000
 UNUSABLE = "its result or its side effects cannot be used: "
-"""Begins the text of an error that other code raises because of the student's."""
+"""Prefix for errors raised outside the student's file, from what it returned or changed."""
 LOADING = 2
 """Time limit for imports, as a multiple of the time limit for a case."""
 MAX_FILE_BYTES = 1 << 20

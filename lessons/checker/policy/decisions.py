@@ -19,10 +19,10 @@ MAX_DECISIONS = 100 * NUM_REQUESTS
 
 
 class Recorder(RequestQueue):
-    """Passes every question on to a policy, and notes whom it chooses.
+    """Passes every question on to a policy, and records which sequence it chooses.
 
-    Raises `ValueError` for a victim that does not run, and for a change of the list of those who
-    run: that list is the scheduler's own.
+    Raises `ValueError` for a victim that is not running, and for a change of the list of running
+    sequences: that list is the scheduler's own.
     """
 
     def __init__(self, policy: RequestQueue) -> None:
@@ -31,7 +31,7 @@ class Recorder(RequestQueue):
 
     @property
     def decisions(self) -> str:
-        """The arrival numbers of all who were chosen, in order, as JSON."""
+        """The arrival numbers of the chosen sequences, in order, as JSON."""
         return json.dumps(self._chosen)
 
     def _note(self, sequence: Sequence) -> Sequence:

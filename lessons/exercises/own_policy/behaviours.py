@@ -140,7 +140,7 @@ def _stream(draw: Draw) -> Case:
     """More requests than can be served, one in each step, for a long time.
 
     Prompts are as long as in the traffic, and one is served at a time; or they are short, and there
-    is too little memory for those who run.
+    is too little memory for the running sequences.
     """
     is_short = draw.boolean()
     lengths, most_tokens = ([8, 8, 12, 16, 60], 16) if is_short else ([12, 2, 24, 40, 100, 200], 2)
