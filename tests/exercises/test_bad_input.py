@@ -107,6 +107,18 @@ def test_an_error_in_a_function_that_was_given_is_reported_where_the_student_cal
     assert f"BlockPoolError in line {line}, in _hand_out: " in failure.text
 
 
+def test_an_error_in_a_helper_is_reported_there_even_if_a_given_function_has_its_name(submit):
+    # `remove` is given in `FreeKVCacheBlockQueue`; the student's own helper is another function.
+    submission = submit("def remove(block):\n    return block.nothing")
+    source = submission.file.read_text(encoding="utf-8")
+    call = "self.evict(block)\n        block.ref_cnt = 1"
+    text = source.replace(call, f"remove(block)\n        {call}")
+    submission.file.write_text(text, encoding="utf-8")
+    line = text[: text.index("return block.nothing")].count("\n") + 1
+    failure = check(EXERCISE, submission).first_failure.counterexample.failure
+    assert f"AttributeError in line {line}, in remove: " in failure.text
+
+
 def test_code_that_fails_only_sometimes_fails_and_ends_no_check(submit):
     """Hypothesis raises an error of its own if a case fails once and then passes."""
     lines = """

@@ -67,23 +67,38 @@ def _load(name: str, file: Path) -> ModuleType:
 def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> str:
     """The last line of the student's file in the traceback, such as " in line 3"; may be empty.
 
-    given: functions of the file that the student does not write. An error in one of them is
-    reported at the line that called it, if that line is the student's own.
+    given: qualified names of functions that the student does not write. An error in one of them
+    is reported at the line that called it, if that line is the student's own.
     """
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}"
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
-    own = [one for one in frames if one.name not in given]
-    last = next(reversed(own or frames), None)
-    return f" in line {last.lineno}, in {last.name}" if last else ""
+    frames = [
+        (frame.f_code, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == str(file)
+    ]
+    # A lambda or comprehension belongs to the function that it is in.
+    own = [one for one in frames if one[0].co_qualname.partition(".<locals>")[0] not in given]
+    code, line = (own or frames or [(None, 0)])[-1]
+    return f" in line {line}, in {code.co_name}" if code else ""
 
 
 def given_functions(exercise: Exercise) -> set[str]:
-    """The functions that are written already. Call this before the student's module is loaded."""
-    names = {
-        node.name for node in ast.walk(ast.parse(exercise.source)) if isinstance(node, _FUNCTION)
-    }
-    return names - {hole.rpartition(".")[2] for hole in exercise.holes}
+    """The functions that are written already, as qualified names.
+
+    Call this before the student's module is loaded.
+    """
+    return set(_functions_in(ast.parse(exercise.source))) - set(exercise.holes)
+
+
+def _functions_in(node: ast.AST, prefix: str = "") -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _FUNCTION):
+            yield prefix + child.name
+        elif isinstance(child, ast.ClassDef):
+            yield from _functions_in(child, f"{prefix}{child.name}.")
+        else:
+            yield from _functions_in(child, prefix)
 
 
 def imports_of(exercise: Exercise) -> list[str]:
