@@ -272,6 +272,8 @@ def test_the_hook_alone_resolves_a_folders_number_and_a_database(neighbour, stat
         "open(OWN + '/file', 'w'); os.chmod('file', 0o600, dir_fd=here); os.remove('file',"
         " dir_fd=here)",
         "os.chmod(os.open(OWN + '/file', os.O_RDWR | os.O_CREAT), 0o600)",
+        "os.fchmod(os.pipe()[0], 0o600)",
+        "hasattr(os, 'memfd_create') and os.ftruncate(os.memfd_create('own'), 8)",
         "import sqlite3; sqlite3.connect(':memory:'); sqlite3.connect(OWN + '/own.db')",
     ],
 )

@@ -88,8 +88,8 @@ class Fence:
             path, folder = _CONTENTS[event]
             if isinstance(args[path], int):
                 full = _path_of(args[path])
-                if not full.startswith(os.sep):  # a pipe or a socket
-                    return
+                if not full.startswith(os.sep) or full.startswith("/memfd:"):
+                    return  # a pipe, a socket or memory
             else:
                 full = _absolute(args[path], None if folder is None else args[folder])
             self._require_inside(os.path.realpath(full))
