@@ -32,10 +32,11 @@ def run(L: Teacher) -> Script:
         ),
     )
     yield L.say(
-        "Try it in three terminals, now or later. `minivllm serve house --events` loads a small"
-        " model once and waits for requests. `minivllm attach http://localhost:8000` draws what its"
-        " engine does. And in the third, three users at the same moment (`&`). This lesson has an"
-        " engine of its own, and the panels show it. Later lessons explain their words.",
+        "Try it in three terminals: `minivllm serve house --events` loads a small model and waits"
+        " for requests. `minivllm attach http://localhost:8000` draws what its"
+        " engine does. In the third, three users at the same moment (`&`). They end at once:"
+        " `←` steps back. This lesson has an engine of its own, and the panels show it. Later"
+        " lessons explain their words.",
         figure=(
             "url=localhost:8000/generate",
             *(f'curl $url -d \'{{"prompt": "{begin}"}}\' &' for begin in BEGIN),

@@ -248,9 +248,8 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
     )
     yield L.say(
         "**Other models**: hundreds of architectures, weights in FP8 and AWQ, LoRA adapters,"
-        " images and sound, answers that follow a grammar. **Speed**: compiled models,"
-        " FlashAttention, a scheduler that plans the next step while this one runs"
-        " (`async_scheduler.py`). None of it changes what a step is."
+        " images and sound. **Speed**: compiled models, FlashAttention, a scheduler that plans the"
+        " next step while this one runs (`async_scheduler.py`). None of it changes what a step is."
     )
 
 

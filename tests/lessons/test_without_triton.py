@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,8 @@ import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.tool_modules import load_tool
 
+from minivllm.lessons.checker import catalogue
+from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.course.library import lessons
 from minivllm.lessons.shown.recorded import recorded
 from minivllm.runtime.attention.recorded_xray import recordings
@@ -156,3 +159,13 @@ def test_a_cpu_engine_neither_needs_nor_imports_triton(results, home):
         " in sys.modules)"
     )
     assert run("-c", code, hidden=False, home=home).stdout.split()[-1] == "False"
+
+
+def test_the_page_for_teachers_names_the_exercises_that_need_triton(monkeypatch):
+    monkeypatch.setattr(
+        catalogue, "find_spec", lambda name: None if name == "triton" else find_spec(name)
+    )
+    page = (TESTS.parent / "docs/teach/index.md").read_text(encoding="utf-8")
+    answer = page.partition("Macs and ARM laptops?")[2].partition("\n\n")[0]
+    impossible = {one.name for one in exercises() if one.obstacle}
+    assert impossible and all(f"`{name}`" in answer for name in impossible)
