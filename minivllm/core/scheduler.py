@@ -287,22 +287,26 @@ class Scheduler:
 
         After this call, other sequences can share those blocks.
         """
+        self._advance(item)
         sequence = item.sequence
-        end = item.start + item.num_tokens
+        self.kv_cache_manager.cache_full_blocks(sequence, sequence.num_computed_tokens)
+        num_unforked = sequence.request.num_unforked
+        if item.sampling and num_unforked and not sequence.request.params.use_beam_search:
+            # The prompt is complete: fork the sequence once for each further sample.
+            item.sampling += [self.fork(sequence) for _ in range(num_unforked)]
+
+    def _advance(self, item: ScheduledSequence) -> None:
+        """Count the item's tokens as computed; the last known token predicts the next one."""
+        sequence = item.sequence
         if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
             item.kind = "decode"
         if self._bus.active:
             self._bus.emit(
                 ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start
             )
-        sequence.num_computed_tokens = end
-        self.kv_cache_manager.cache_full_blocks(sequence, end)
-        # Only a chunk that reaches the last known token predicts the next one.
-        if end == sequence.num_tokens:
+        sequence.num_computed_tokens = item.start + item.num_tokens
+        if sequence.num_computed_tokens == sequence.num_tokens:
             item.sampling.append(sequence)
-            if sequence.request.num_unforked and not sequence.request.params.use_beam_search:
-                # The prompt is complete: fork the sequence once for each further sample.
-                item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
 
     # ---- preemption ----
 

@@ -22,7 +22,7 @@ RIGHT = [
     ("block-table", CEILING, "len(range(0, num_tokens, self.block_size))"),
     ("lru", "if block is self._tail:", "if self.num_free_blocks == 0:"),
     ("token-budget", f"if shortage is None{BUDGET}", f"if not plan.preempted{BUDGET}"),
-    ("chunked-prefill", "if end == sequence.num_tokens", "if end >= sequence.num_tokens"),
+    ("chunked-prefill", "_tokens == sequence.num_tokens", "_tokens >= sequence.num_tokens"),
     (
         "split-kv",
         "torch.lerp(output[rows].float(), other.float(), share)",
@@ -54,8 +54,8 @@ NAMELESS = [
     ("block-table", CEILING, "num_tokens / self.block_size"),
     (
         "chunked-prefill",
-        "if end == sequence.num_tokens",
-        "if end in (sequence.num_prompt_tokens, sequence.num_tokens)",
+        "if sequence.num_computed_tokens == sequence.num_tokens",
+        "if sequence.num_computed_tokens in (sequence.num_prompt_tokens, sequence.num_tokens)",
     ),
     ("preemption", VICTIM, "self.running[-1]\n            plan"),
     (

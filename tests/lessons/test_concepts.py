@@ -77,6 +77,18 @@ def test_a_lesson_names_what_it_teaches_and_nothing_that_comes_later(name):
             assert not early, f"{term!r}, which is taught in {one.name}: {early[0]}"
 
 
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda one: one.name)
+def test_an_exercise_uses_no_term_of_a_later_lesson_that_it_does_not_explain(exercise):
+    page = exercise_page(exercise.name)
+    texts = [*re.split(r"\n\s*\n|\n(?= *(?:\d\.|-) )", page), *exercise.hints]
+    defined = " ".join(re.findall(r"(?<!\*)\*(\w[^*\n]*)\*(?!\*)", page))
+    for lesson in lessons():
+        for term in LESSONS[lesson.name].teaches if lesson.number > exercise.lesson else ():
+            early = [one for one in texts if mentions(term, one) and not SEE.search(one)]
+            later = f"{term!r}, which is taught in {lesson.name}"
+            assert mentions(term, defined) or not early, f"{later}: {early[0]}"
+
+
 def test_the_exit_ticket_of_the_lab_asks_only_what_the_lab_teaches():
     page = (COURSE_FOLDER.parents[1] / "docs/teach/lab-3h.md").read_text(encoding="utf-8")
     plan, ticket = page.split("## Exit ticket")
@@ -87,6 +99,12 @@ def test_the_exit_ticket_of_the_lab_asks_only_what_the_lab_teaches():
     for lesson in lessons()[2:]:
         for term in LESSONS[lesson.name].teaches if lesson.name not in taken else ():
             assert not any(mentions(term, text) for text in questions), term
+
+
+def exercise_page(name: str) -> str:
+    """The statement of an exercise, as its author wrote it."""
+    folder = COURSE_FOLDER.parent / "exercises" / name.replace("-", "_")
+    return (folder / "README.md").read_text(encoding="utf-8")
 
 
 def mentions(term: str, text: str) -> bool:

@@ -32,14 +32,11 @@ def chunks(draw: Draw) -> Case:
     return {
         "output": draw.integer(0, 6),
         "prompt": draw.integer(1, 14),
-        "n": draw.integer(1, 2),
-        "beams": draw.boolean(),
-        "block_size": draw.integer(2, 4),
         "chunks": [one for part in parts for one in part],
     }
 
 
-def _scheduler(block_size: int, chunked: bool) -> Any:
+def _scheduler(chunked: bool) -> Any:
     from minivllm.clock import VirtualClock
     from minivllm.core.admission import AdmissionPolicy
     from minivllm.core.block_pool import BlockPool
@@ -50,7 +47,7 @@ def _scheduler(block_size: int, chunked: bool) -> Any:
 
     bus = EventBus(VirtualClock())
     return Scheduler(
-        KVCacheManager(BlockPool(40, bus), block_size, True, bus),
+        KVCacheManager(BlockPool(40, bus), 4, True, bus),
         create_request_queue("fcfs"),
         AdmissionPolicy("continuous", 0.0, 4),
         max_num_seqs=4,
@@ -65,10 +62,7 @@ def _request(case: Case) -> Any:
     from minivllm.core.request import Request
     from minivllm.sampling_params import SamplingParams
 
-    params = SamplingParams(n=case.get("n", 1))
-    if case.get("beams"):
-        params = SamplingParams(beam_width=2, temperature=0)
-    request = Request("ben", list(range(case["prompt"])), params)
+    request = Request("ben", list(range(case["prompt"])), SamplingParams())
     for token_id in range(case["output"]):
         request.sequences[0].append_token(100 + token_id)
     return request
@@ -77,7 +71,7 @@ def _request(case: Case) -> Any:
 def _tell_chunk(case: Case) -> Iterator[str]:
     sequence = _request(case).sequences[0]
     start = case["start"] % sequence.num_tokens
-    got = _scheduler(4, case["chunked"])._first_chunk(sequence, start, case["budget"])
+    got = _scheduler(case["chunked"])._first_chunk(sequence, start, case["budget"])
     yield (
         f"{sequence.num_prompt_tokens} prompt and {sequence.num_output_tokens} output tokens,"
         f" {start} from the cache, {case['budget']} left in the step: gets {got!r}"
@@ -107,37 +101,27 @@ def whole_prompt(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "each chunk counts its tokens and registers its full blocks, and the last one predicts",
+    "each chunk counts its tokens, and the one with the last known token predicts",
     task=3,
-    hint=(
-        "From chunk to chunk, follow num_computed_tokens, the registered blocks and item.sampling."
-    ),
+    hint="From chunk to chunk, follow num_computed_tokens and item.sampling.",
     cases=chunks,
 )
-def commits(case: Case) -> Iterator[str]:
-    from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS
+def advances(case: Case) -> Iterator[str]:
     from minivllm.core.scheduler_output import ScheduledSequence
 
-    scheduler = _scheduler(case["block_size"], chunked=True)
-    request = _request(case)
-    sequence = request.sequences[0]
-    scheduler.requests["ben"] = request
-    scheduler._admit(sequence, 0, 0)
+    scheduler = _scheduler(chunked=True)
+    sequence = _request(case).sequences[0]
     for num_tokens in case["chunks"]:
         start = sequence.num_computed_tokens
         num_tokens = min(num_tokens, sequence.num_tokens - start)
         if num_tokens < 1:
             return
-        scheduler.kv_cache_manager.allocate_slots(sequence, start + num_tokens, NO_COMPUTED_BLOCKS)
         item = ScheduledSequence(sequence, start, num_tokens)
-        scheduler._commit(item)
-        names = scheduler.kv_cache_manager.pool.cached_blocks()
-        beams = " with beam search" if case["beams"] else ""
+        scheduler._advance(item)
         yield (
             f"tokens {start} to {start + num_tokens - 1} of {sequence.num_prompt_tokens} +"
-            f" {sequence.num_output_tokens}{beams}: {sequence.num_computed_tokens} computed, {item.kind},"
-            f" {len(names)} blocks cached, sampling {[one.seq_id for one in item.sampling]},"
-            f" {len(scheduler.running)} running"
+            f" {sequence.num_output_tokens}: {sequence.num_computed_tokens} computed, {item.kind},"
+            f" sampling {[one.seq_id for one in item.sampling]}"
         )
 
 

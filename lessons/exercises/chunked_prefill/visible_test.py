@@ -49,10 +49,3 @@ def test_a_prompt_advances_by_its_chunks_and_the_last_one_predicts():
     steps = [scheduler.schedule(now=0.0).scheduled[0] for _ in range(3)]
     assert [(item.start, item.num_tokens) for item in steps] == [(0, 8), (8, 8), (16, 4)]
     assert [len(item.sampling) for item in steps] == [0, 0, 1]
-
-
-def test_only_full_blocks_have_names():
-    scheduler = scheduler_of(6)
-    scheduler.add_request(request_of(20))
-    scheduler.schedule(now=0.0)
-    assert len(scheduler.kv_cache_manager.pool.cached_blocks()) == 1

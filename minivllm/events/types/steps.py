@@ -31,7 +31,7 @@ class StepScheduled(Event, tag="step.scheduled"):
     """
     num_computed_tokens: int
     """How many tokens of the sequence had keys and values in the cache before this step."""
-    rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._commit"
+    rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._advance"
 
 
 class StepEnd(Event, tag="step.end"):

@@ -10,20 +10,13 @@ class Scheduler:
             return missing
         return budget if self.enable_chunked_prefill else 0
 
-    def _commit(self, item):
+    def _advance(self, item):
         sequence, bus = item.sequence, self._bus
         is_decode = item.start >= sequence.num_prompt_tokens and item.num_tokens == 1
         item.kind = "decode" if is_decode else item.kind
         if bus.active:
             bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
         sequence.num_computed_tokens = item.start + item.num_tokens
-        self.kv_cache_manager.cache_full_blocks(sequence, sequence.num_computed_tokens)
         if sequence.num_computed_tokens < sequence.num_tokens:
             return
         item.sampling.append(sequence)
-        if sequence.request.params.use_beam_search:
-            return
-        num_forks = sequence.request.num_unforked
-        while num_forks > 0:
-            item.sampling.append(self.fork(sequence))
-            num_forks -= 1

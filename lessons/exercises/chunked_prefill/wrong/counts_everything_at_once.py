@@ -11,9 +11,8 @@ HINT = (
 
 
 class Scheduler(engine.Scheduler):
-    def _commit(self, item: ScheduledSequence) -> None:
+    def _advance(self, item: ScheduledSequence) -> None:
         sequence = item.sequence
-        end = item.start + item.num_tokens
         if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
             item.kind = "decode"
         if self._bus.active:
@@ -21,8 +20,5 @@ class Scheduler(engine.Scheduler):
                 ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start
             )
         sequence.num_computed_tokens = sequence.num_tokens
-        self.kv_cache_manager.cache_full_blocks(sequence, end)
-        if end == sequence.num_tokens:
+        if item.start + item.num_tokens == sequence.num_tokens:
             item.sampling.append(sequence)
-            if sequence.request.num_unforked and not sequence.request.params.use_beam_search:
-                item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
