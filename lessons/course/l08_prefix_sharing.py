@@ -12,14 +12,17 @@ SHARED = 12
 OWN = 3
 """Tokens of a request that come after the rules."""
 SHARED_BLOCKS = SHARED // SIZE
+CALLS = 10
+GROWTH = 2 * SIZE
+"""Tokens by which an agent's prompt grows with each call: an answer and a tool's result."""
 
 
 @lesson(
     8,
     "prefix-sharing",
     "Prefix sharing: the hash chain, freeing and evicting",
-    minutes=11,
-    pages=28,
+    minutes=12,
+    pages=31,
     needs=("block-tables",),
 )
 def run(L: Teacher) -> Script:
@@ -27,6 +30,7 @@ def run(L: Teacher) -> Script:
     yield from _shared_blocks(L, engine)
     yield from _the_hash_chain(L, engine)
     yield from _free_is_not_evicted(L, engine)
+    yield from _an_agent(L)
     yield from _evicted_in_order(L)
 
 
@@ -246,6 +250,35 @@ def _no_answers_in_the_cache(L: Teacher, engine: LessonEngine) -> Script:
     )
 
 
+def _an_agent(L: Teacher) -> Script:
+    options = {"num_blocks": 32, "block_size": SIZE, "max_num_seqs": 1}
+    without = L.engine("an agent, no cache", enable_prefix_caching=False, **options)
+    _call_again_and_again(without)
+    total = _prompt_tokens_computed(without)
+    agent = L.engine("an agent", **options)
+    yield L.predict(
+        f"An agent calls the model, runs a tool, and calls again with the whole history: {CALLS}"
+        f" calls, each prompt {GROWTH} tokens longer than the last. Their prompts have {GROWTH},"
+        f" {2 * GROWTH}, ... {CALLS * GROWTH} tokens, {total} in all. How many of the {total} go"
+        " through the model?",
+        before=lambda: _call_again_and_again(agent),
+        answer=lambda: _prompt_tokens_computed(agent),
+        focus="finished",
+        unit="token",
+        why={
+            total: "That is without a prefix cache. Each prompt begins with the one before it.",
+            GROWTH: "That is one call. Each of the calls brings as many new tokens.",
+            0: "Each call brings an answer and a tool's result that no prompt had before.",
+        },
+        because=f"{GROWTH} a call. Without the cache, 20 calls need nearly 4 times the work of 10.",
+    )
+    yield L.say(
+        "This is money. A machine that costs 2 dollars an hour and computes 1,000 tokens a second"
+        " makes 3.6 million tokens in that hour: **0.56 dollars for a million tokens**. A token that"
+        " is found in the cache takes almost no time, so it costs almost nothing."
+    )
+
+
 def _evicted_in_order(L: Teacher) -> Script:
     small = L.engine("a pool of 6 blocks", num_blocks=6, block_size=SIZE, max_num_seqs=2)
     small.add("ada", small.tokens(RULES, SHARED), max_tokens=1)
@@ -324,6 +357,21 @@ def _found(engine: LessonEngine, name: str) -> int:
 def _prompt(engine: LessonEngine, own: str) -> list[int]:
     """The rules, and then the first tokens of a text of one's own."""
     return engine.tokens(RULES, SHARED) + engine.tokens(own, OWN)
+
+
+def _call_again_and_again(engine: LessonEngine) -> None:
+    """Send what an agent sends: in each call, all text so far and a tool's new result."""
+    text = engine.tokens(RULES, GROWTH)
+    tools = engine.tokens(STORIES["ada"] + STORIES["bob"], CALLS * SIZE)
+    for call in range(1, CALLS + 1):
+        engine.add(f"call {call}", text, max_tokens=SIZE)
+        engine.run()
+        text = text + engine.output_tokens(f"call {call}") + tools[-SIZE * call :][:SIZE]
+
+
+def _prompt_tokens_computed(engine: LessonEngine) -> int:
+    steps = engine.events_of(ev.StepScheduled)
+    return sum(step.num_tokens for step in steps if step.kind != "decode")
 
 
 def _bob_then_cleo(engine: LessonEngine) -> None:

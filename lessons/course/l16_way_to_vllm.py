@@ -22,7 +22,7 @@ COMPUTED, LEFT = 12, 4
 HEADS, GPUS = 8, 4
 
 
-@lesson(16, "way-to-vllm", "The way to vLLM", minutes=10, pages=25, needs=("serving", "grammar"))
+@lesson(16, "way-to-vllm", "The way to vLLM", minutes=10, pages=26, needs=("serving", "grammar"))
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(
@@ -267,6 +267,12 @@ def _the_same_default(L: Teacher) -> Script:
         },
         otherwise="Divide, and round up.",
         because="So what you know about a chat's memory here is true there.",
+    )
+    yield L.say(
+        "**And is your text the same?** Here, in float32 on a CPU, other requests never change your"
+        " tokens. A GPU kernel adds in an order that depends on the size of the batch, and each order"
+        " rounds differently. So an answer of vLLM can change with the load, even at temperature"
+        " 0. `VLLM_BATCH_INVARIANT=1` prevents it and costs speed."
     )
     yield L.say(
         "A first evening with vLLM: run `vllm serve` with a small model, and beside it `minivllm"

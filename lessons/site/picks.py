@@ -13,6 +13,8 @@ from typing import NamedTuple
 class Picks(NamedTuple):
     teaches: str
     """One sentence, for the list of lessons."""
+    skill: str
+    """What a student can do afterwards: one sentence, for teachers."""
     drawn: tuple[int, ...]
     """Numbers of the pages to draw."""
     summary: str
@@ -25,6 +27,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
     {
         "what-serving-is": Picks(
             "Users, one engine, one device; three requests share each pass of the model.",
+            "Say what engine and device do for three users, and count the passes that they share.",
             (4, 6, 10, 12),
             "server",
             (
@@ -34,6 +37,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "tokens": Picks(
             "A tokenizer cuts text into tokens, and each pass of the model writes one more.",
+            "Count the model's passes for a prompt and its answer; tell prefill from decode.",
             (4, 6, 9, 11, 15),
             "sampling",
             (
@@ -44,6 +48,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "kv-cache": Picks(
             "Why keys and values are stored, how many bytes a token takes, how the cache grows.",
+            "Compute the bytes of a token in the cache, and the work that the cache saves.",
             (3, 5, 8, 14, 16),
             "kv-cache",
             (
@@ -56,6 +61,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "naive-serving": Picks(
             "Three ways to waste memory when each request reserves it for the longest answer.",
+            "Compute what a reservation wastes, and name the three kinds of waste.",
             (3, 8, 9, 16, 18),
             "kv-cache",
             (
@@ -71,6 +77,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "block-tables": Picks(
             "Memory is allocated in blocks, when a token needs one; which slot a token gets.",
+            "Find a token's slot from a block table; say when the next block is allocated.",
             (3, 4, 6, 12, 14),
             "block-pool",
             (
@@ -84,6 +91,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "paged-attention": Picks(
             "How a kernel reads through the table, tile by tile, with a running softmax.",
+            "Follow a kernel through a block table, and merge two tiles by online softmax.",
             (1, 3, 13, 15),
             "kernels",
             (
@@ -100,6 +108,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "batching": Picks(
             "Why forming a new batch in each step leaves no slot empty.",
+            "Count the steps of static and continuous batching; say when a request joins.",
             (3, 9, 12, 14, 18),
             "scheduler",
             (
@@ -109,6 +118,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "one-pass": Picks(
             "How sequences of different length go through the model together, without padding.",
+            "Write down the arrays of a flattened batch, and the rows that predict a token.",
             (3, 12, 19, 21),
             "scheduler",
             (
@@ -119,6 +129,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "token-budget": Picks(
             "One budget per step for prompts and answers; a long prompt runs in chunks.",
+            "Cut a prompt into chunks by hand; say whom a larger budget helps, and whom it delays.",
             (4, 6, 11, 14, 17),
             "scheduler",
             (
@@ -134,7 +145,8 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "prefix-sharing": Picks(
             "How the engine finds a prefix that it has seen before; a freed block stays cached.",
-            (3, 6, 10, 15, 21),
+            "Say which blocks of a prompt hit, and which cached block is evicted next.",
+            (3, 6, 10, 15, 24),
             "prefix-cache",
             (
                 ("minivllm/core/block_math.py#hash_block_tokens", "the hash of a block"),
@@ -150,6 +162,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "copy-on-write": Picks(
             "Several answers share blocks until one of them writes.",
+            "Predict which sharer copies a block, and count the blocks of samples and beams.",
             (6, 8, 9, 15, 16),
             "copy-on-write",
             (
@@ -163,6 +176,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "preemption": Picks(
             "What happens if no block is free, and which users notice it.",
+            "Predict the victim, and say what its preemption costs and whom.",
             (5, 8, 10, 15, 21),
             "scheduler",
             (
@@ -175,6 +189,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "serving": Picks(
             "What happens to an HTTP request, and the few metrics that describe a server.",
+            "Follow an HTTP request to its tokens, and read from the metrics why it was slow.",
             (4, 7, 10, 17, 18),
             "server",
             (
@@ -191,6 +206,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "kernel-ladder": Picks(
             "Why memory limits the speed of a decode, and five kernels, each better than the last.",
+            "Estimate the shortest time of a decode from its bytes; say what each kernel gains.",
             (1, 20),
             "kernels",
             (
@@ -218,6 +234,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "speculation": Picks(
             "Guess the next tokens, verify them in one step: free for one request, costly for 16.",
+            "Compute when drafts pay, and say what becomes of a rejected one.",
             (4, 11, 14, 28, 30),
             "speculation",
             (
@@ -233,6 +250,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "bytes": Picks(
             "The same weights in fewer bytes, more blocks in the same memory, and what it changes.",
+            "Compute what fewer bits give in blocks and in time, and say what they change.",
             (8, 23, 25, 27, 33),
             "kv-cache",
             (
@@ -247,6 +265,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "grammar": Picks(
             "A mask makes an answer fit its form: how it is found, what it costs, what it forces.",
+            "Work out the mask of a step by hand, and say when a token is forced.",
             (13, 14, 18, 20, 25),
             "structured-output",
             (
@@ -264,7 +283,8 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "way-to-vllm": Picks(
             "Which names and options are vLLM's, and what vLLM has in addition.",
-            (8, 13, 16, 24),
+            "Find each idea in vLLM's source, and translate options and metrics.",
+            (8, 13, 16, 25),
             "scheduler",
             (
                 ("minivllm/config.py#EngineConfig", "the options, under vLLM's names"),
@@ -277,6 +297,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
         "sampling": Picks(
             "Temperature, top-k, top-p, min-p and the draw; why a seed gives the same token again.",
+            "Apply temperature, top-k, top-p and min-p to a distribution, and explain one draw.",
             (1, 6, 18, 21, 27),
             "sampling",
             (

@@ -68,9 +68,22 @@ def course_tables() -> str:
     for one in lessons():
         needs = ", ".join(_numbered(find_lesson(name)) for name in one.needs) or "nothing"
         own = ", ".join(exercise.name for exercise in exercises_of(one)) or "none"
-        goal = PICKS[one.name].teaches
+        goal = PICKS[one.name].skill
         parts.append(f"| {link_to(one, _LEARN)} | {goal} | {needs} | {one.minutes} | {own} |\n")
+    parts.append(_tools())
     return "".join(parts)
+
+
+def _tools() -> str:
+    """Which exercises need more than plain Python."""
+    written = [one for one in exercises() if not one.is_hunt]
+    triton = [one.name for one in written if "@triton.jit" in one.source]
+    tensors = [one.name for one in written if "import torch" in one.source]
+    names = ", ".join(f"`{name}`" for name in tensors if name not in triton)
+    return (
+        f"\n**Torch**: {names} compute with tensors, so a student should have met them. **Triton**:"
+        f" {' and '.join(f'`{name}`' for name in triton)}. All other exercises are plain Python.\n"
+    )
 
 
 def _numbered(lesson: Lesson) -> str:
@@ -119,9 +132,10 @@ command.
 
 ### Goals and prerequisites
 
-After a lesson, a student can explain what the second column says, and can predict it on the engine.
+After a lesson, a student can do what the second column says. The lesson's questions practise it, \
+and the engine checks each answer.
 
-| lesson | goal | after | minutes | exercises |
+| lesson | the student can | after | minutes | exercises |
 |---|---|---|---|---|
 """
 _BELIEFS = """\
