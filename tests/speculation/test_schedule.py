@@ -177,29 +177,29 @@ def test_a_sequence_whose_drafts_fail_drafts_less_and_less_often() -> None:
     engine = engine_with(*range(400))
     engine.add("a", prompt(6), max_tokens=300)
     engine.run()
-    assert [drafts for drafts, _ in verified(engine)][:5] == [4, 3, 2, 1, 1]
+    assert [drafts for drafts, _ in verified(engine)][:5] == [4, 1, 1, 1, 1]
     assert len(verified(engine)) < 12
     assert engine.token_ids("a") == expected_output(prompt(6), 300)
 
 
 def test_after_failures_a_sequence_pauses_then_tries_one_draft_and_recovers() -> None:
     lengths, sequence = DraftLengths(8), object()
-    assert lengths.wanted(sequence, 1, 1) == 8
+    assert lengths.wanted(sequence, 1, 1) == 5
     for step in range(1, 9):
         lengths.verified(sequence, step, 4, 0)
     assert lengths.wanted(sequence, 9, 1) == lengths.wanted(sequence, 8 + LONGEST_PAUSE, 1) == 0
     assert lengths.wanted(sequence, 9 + LONGEST_PAUSE, 1) == 1
     for step in range(100, 105):
         lengths.verified(sequence, step, 2, 2)
-    assert lengths.wanted(sequence, 105, 1) == 8
+    assert lengths.wanted(sequence, 105, 1) == 6
     lengths.verified(sequence, 105, 8, 0)
     lengths.forget(sequence)
-    assert lengths.wanted(sequence, 106, 1) == 8
+    assert lengths.wanted(sequence, 106, 1) == 5
 
 
 def test_in_a_large_batch_only_likely_drafts_are_computed() -> None:
     lengths, sequence = DraftLengths(8), object()
-    assert lengths.wanted(sequence, 1, num_rows=1) == 8
+    assert lengths.wanted(sequence, 1, num_rows=1) == 5  # 0.8, ..., 0.33, then 0.26
     assert lengths.wanted(sequence, 1, num_rows=16) == 3  # 0.8, 0.64, 0.512, then 0.41
 
 

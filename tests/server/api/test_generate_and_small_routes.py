@@ -1,14 +1,22 @@
 """vLLM's early `/generate`, and the routes about model and tokenizer."""
 
 import json
+import re
 import shutil
 import subprocess
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from support.patience import SOON
+from support.server.live_server import serving
 
 from minivllm import __version__
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.runtime.loader import load_model
+
+LAB = Path(__file__).resolve().parents[3] / "docs/teach/lab-3h.md"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -22,6 +30,17 @@ def test_the_curl_command_of_the_early_servers_works(tiny_server):
     assert answer.keys() == {"text"}
     (text,) = answer["text"]
     assert text.startswith(prompt) and len(text) > len(prompt)
+
+
+def test_the_request_of_the_three_hour_lab_gets_all_tokens_that_it_asks_for():
+    body = re.search(r"/generate -d '(.*)'", LAB.read_text(encoding="utf-8"))[1]
+    config = EngineConfig(model="house", num_gpu_blocks_override=400, device="cpu")
+    engine = LLMEngine.from_model(config, load_model(config))
+    with serving(engine) as live, live.http() as http:
+        assert http.post("/generate", content=body).status_code == 200
+        lines = http.get("/metrics").text.splitlines()
+    (total,) = (line for line in lines if line.startswith("vllm:generation_tokens_total"))
+    assert float(total.rpartition(" ")[2]) == json.loads(body)["max_tokens"] == 1000
 
 
 @pytest.mark.parametrize(
