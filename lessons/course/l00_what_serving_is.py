@@ -56,9 +56,9 @@ def run(L: Teacher) -> Script:
     )
     yield L.say(
         "In the code: `minivllm/server/` is the HTTP side, `minivllm/engine/engine.py` the engine,"
-        " `minivllm/runtime/` the device's part. In vLLM: `vllm/entrypoints/openai`,"
-        " `vllm/v1/engine` and `vllm/v1/worker`. The lessons call the engine directly, so they need"
-        " no second terminal. Next: how a text becomes numbers."
+        " `minivllm/runtime/` the device's part. **vLLM** is a widely used open-source engine, and"
+        " minivllm a small one of its design: there they are `vllm/entrypoints/openai`,"
+        " `vllm/v1/engine` and `vllm/v1/worker`. Next: how a text becomes numbers."
     )
 
 

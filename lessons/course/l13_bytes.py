@@ -78,7 +78,7 @@ def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngi
             10: "That would be bfloat16, 2 bytes each.",
         },
         otherwise=f"{FLOAT32} GB for each token, and 20 GB per second.",
-        because="With 4-bit weights it would be over 30. That is why people pick small files.",
+        because="With 4-bit weights, 5 bits with all that they need, it would be 32.",
     )
     weights = weights_per_pass(stored.loaded.config)
     num_bytes, of_float32 = (engine.header.bytes_per_token for engine in (stored, unpacked))
@@ -95,7 +95,9 @@ def _bytes_over_bandwidth(L: Teacher, unpacked: LessonEngine, stored: LessonEngi
         },
         otherwise=f"{weights:,} weights of {BF16} bytes.",
         because=(
-            "Half of float32, so a decode can be twice as fast."
+            f"2 for each weight, and {num_bytes - BF16 * weights:,} for small vectors in float32."
+            " Half of float32, so a decode can be twice as fast. (Most engines of these lessons"
+            " unpack their weights: their headers show twice as much.)"
             if num_bytes < of_float32
             else "This processor or the model's file allows no other way than to unpack them."
         ),
@@ -110,26 +112,23 @@ def _exact_inside_the_core(
         engine.add("ada", "Repeat three times: Olga sees the moon", ANSWER, chat=True)
     yield L.say(
         "But the engine computes in float32. Must it not unpack the weights first? Only inside the"
-        " **core**, after the bytes are read: in registers, or 12 KB at a time in its first cache."
-        " A bfloat16 is the upper half of a float32, and the lower half is zeros. A real weight:",
+        " processor, a small piece at a time, after the bytes have been read. A bfloat16 is the"
+        " upper half of a float32, and the lower half is zeros. A real weight:",
         figure=bits_figure(matrix[0, 0].item()),
     )
     L.check("every weight here is exactly a bfloat16", bool((matrix == matrix.bfloat16()).all()))
     yield L.predict(
         f"ada asks for {ANSWER} tokens. One engine unpacked all weights to float32 when it loaded"
-        " them. The other keeps them as they are, and unpacks inside the core, in every step. How"
-        " many of the tokens differ?",
+        " them. The other keeps them as they are, and unpacks inside the processor, in every step."
+        " How many of the tokens differ?",
         before=lambda: [engine.run() for engine in (unpacked, stored)],
         answer=lambda: _num_different(unpacked, stored),
         unit="token",
-        why={
-            ANSWER: "Both engines multiply the same float32 numbers.",
-            1: "Both engines multiply the same float32 numbers.",
-        },
+        why={ANSWER: "Both engines multiply the same float32 numbers."},
         otherwise="Both engines multiply the same float32 numbers.",
         because=(
-            "The rounding happened once, when the file was made. Reading it adds none, in any"
-            " format. So weights as stored cost no quality."
+            "The rounding happened once, when the file was made: what few bits lose was lost there."
+            " Reading the file never rounds again, in any format."
         ),
     )
 
@@ -144,14 +143,14 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
     mb = weights_per_pass(L.shown.loaded.config) * q4_1.block_bytes / q4_1.block_size / 1e6
     step, whole = block.scale, (matrix.max() - matrix.min()).item() / LARGEST_QUANT
     yield L.say(
-        "Now 4 bits. They can count from 0 to 15, and no further. So a block of"
-        f" {q4_1.block_size} neighbours shares a **scale**, the size of one step, and a minimum."
-        " Each weight is read as `scale * quant + minimum`:",
+        f"Now 4 bits, which count from 0 to 15. So {q4_1.block_size} neighbours (a block, but not one"
+        " of the cache) share a **scale**, the distance between two values, and a minimum. Each"
+        " weight has a **quant**, its number of 4 bits, and is read as `scale * quant + minimum`:",
         figure=block_figure(weights, block),
     )
     yield L.predict(
-        f"This is `Q4_1`. A block of {q4_1.block_size} weights also has its scale and its minimum,"
-        " as float16. How many bytes has a block in all?",
+        f"This format is called `Q4_1`. A block of {q4_1.block_size} weights also has its scale and"
+        " its minimum, as float16. How many bytes has a block in all?",
         answer=lambda: q4_1.block_bytes,
         unit="byte",
         why={
@@ -166,16 +165,16 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
         ),
     )
     yield L.predict(
-        f"The weights of this block reach from {block.minimum:.4f} to {max(weights):.4f}, and a"
-        f" step is {step:.4f}. Each weight goes to the nearest step. How far off can a weight be"
+        f"The weights of this block reach from {block.minimum:.4f} to {max(weights):.4f}, and"
+        f" the scale is {step:.4f}. Each weight gets the nearest value. How far off can a weight be,"
         " at most?",
         answer=lambda: step / 2,
         tolerance=0.1,
         why={
-            round(step, 4): "Between two steps, the nearer one is at most half a step away.",
-            0: "Between two steps there is no value: a weight there must move.",
+            round(step, 4): "Of two values, the nearer one is at most half of their distance away.",
+            0: "Between two values there is nothing: a weight there must move.",
         },
-        otherwise="The worst place is the middle between two steps.",
+        otherwise="The worst place is the middle between two values.",
         because="That is the price of 4 bits, paid once, when the file is made.",
     )
     worst = max(map(abs, map(float.__sub__, weights, dequantize_block(block))))
@@ -183,20 +182,21 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
     yield L.say(
         f"So a block has {q4_1.block_bytes} bytes: 2 of scale, 2 of minimum, and 16 with two quants"
         " each. All its weights are read from these, and nothing else is stored.",
+        figure=("[ scale 2 ][ min 2 ][ 0, 1 ][ 2, 3 ] ...",),
         diagram="quantized-block",
     )
     yield L.predict(
         f"Why a scale for each block? The weights of the whole matrix reach from"
         f" {matrix.min():.3f} to {matrix.max():.3f}. If all shared one scale, how many times"
-        " larger would a step be than in this block?",
+        " larger would it be than in this block?",
         answer=lambda: whole / step,
         unit="time",
         tolerance=0.25,
-        why={1: "One large weight anywhere makes the step larger for all."},
-        otherwise=f"Each range has {LARGEST_QUANT} steps: compare the ranges.",
+        why={1: "One large weight anywhere makes the scale larger for all."},
+        otherwise=f"Each range has {LARGEST_QUANT} distances: compare the ranges.",
         because=(
-            "Small blocks round better, but need more bytes for scales. Q4_0, Q4_1, Q8_0 and the K"
-            " formats are different bargains."
+            "Small blocks round better, but need more bytes for scales. Other formats, such as Q4_0"
+            " and Q8_0, choose otherwise."
         ),
     )
 
@@ -206,9 +206,10 @@ def _who_gains(L: Teacher) -> Script:
     prompt = operations_per_byte(LONG_PROMPT, BF16)
     slow, same = "hardly faster", "about 3 times faster"
     yield L.predict(
-        f"A decode in Q4_1 reads 3.2 times fewer bytes than in bfloat16. A prompt of {LONG_PROMPT}"
-        f" tokens does {prompt:.0f} operations for each byte of bfloat16, and an {H100.name} can do"
-        f" {balance:.0f} while it moves one. How much faster is that prompt in Q4_1?",
+        f"Each weight, 2 bytes in bfloat16, is used for each of a prompt's {LONG_PROMPT} tokens:"
+        f" {2 * LONG_PROMPT:,} operations, {prompt:.0f} for each byte. An {H100.name}, a large GPU,"
+        f" can do {balance:.0f} in the time of reading a byte. In Q4_1 there are 3.2 times fewer"
+        " bytes. How much faster is the prompt?",
         answer=lambda: slow if prompt > balance else same,
         choices=(slow, same, "6.4 times faster"),
         why={
@@ -216,8 +217,8 @@ def _who_gains(L: Teacher) -> Script:
             "6.4 times faster": "That is over float32, and for a step that waits for bytes.",
         },
         because=(
-            "It is compute-bound. Fewer bytes help steps that wait for memory: decodes of few"
-            " requests. Unpacking uses arithmetic that is idle there."
+            "Its limit is arithmetic: it is **compute-bound**. Fewer bytes help steps that wait for"
+            " memory: decodes of few requests. Unpacking uses arithmetic that is idle there."
         ),
     )
 
@@ -282,22 +283,23 @@ def _capacity(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
 
 
 def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
-    few, many = (_engine(L, f"{count} blocks", num_blocks=count) for count in (AMPLE, 2 * AMPLE))
+    few = _engine(L, "ada alone", num_blocks=AMPLE)
+    many = _engine(L, "ada alone, twice the memory", num_blocks=2 * AMPLE)
+    fewer = "she needs fewer steps"
     for engine in (few, many):
         engine.add("ada", engine.tokens(STORIES["ada"], PROMPT), max_tokens=WISH)
     yield L.predict(
         "**Bandwidth** is something else: how fast bytes are read. ada is alone. She gets a machine"
         f" with twice the memory, so {2 * AMPLE} blocks instead of {AMPLE}, but no faster memory."
-        " How many percent faster is her answer?",
+        " What changes for her?",
         before=lambda: [engine.run() for engine in (few, many)],
-        answer=lambda: round(100 * (few.fold.step / many.fold.step - 1)),
-        unit="%",
+        answer=lambda: fewer if few.fold.step > many.fold.step else "nothing",
+        choices=("nothing", "her steps are shorter", fewer),
         focus="step_history",
         why={
-            100: "The same bytes must be read in each step.",
-            50: "The same bytes must be read in each step.",
+            "her steps are shorter": "The same bytes must be read in each, at the same speed.",
+            fewer: "Each of her tokens still needs the one before it.",
         },
-        otherwise="The same bytes must be read in each step.",
         because="Capacity decides how many run together. Bandwidth decides how long a step takes.",
     )
     weights = BF16 * weights_per_pass(small.loaded.config)
@@ -310,10 +312,7 @@ def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
         answer=lambda: wide / narrow,
         unit="time",
         tolerance=0.1,
-        why={
-            2: "Add the weights to both, then divide.",
-            4: "The weights are read all the same.",
-        },
+        why={4: "The weights are read all the same."},
         otherwise="Add the weights to both sums, then divide.",
         because="With many users and long texts, the cache is most of what a step reads.",
     )
@@ -326,8 +325,8 @@ def _what_changes(L: Teacher, crowded: LessonEngine) -> Script:
         engine.add("ada", STORIES["ada"], max_tokens=ANSWER, logprobs=0)
     yield L.predict(
         f"Do the numbers stay the same? ada gets {ANSWER} tokens with float32 keys and values, and"
-        " again with int8. The engine also reports each token's log-probability. How many of"
-        f" the {ANSWER} log-probabilities are exactly equal?",
+        " again with int8. For each token, the engine also reports the logarithm of its"
+        f" probability. How many of these {ANSWER} numbers are exactly equal?",
         before=lambda: [engine.run() for engine in (exact, rounded)],
         answer=lambda: sum(map(float.__eq__, _logprobs(exact), _logprobs(rounded))),
         unit="number",
@@ -353,18 +352,19 @@ def _one_scale_for_each_token(L: Teacher) -> Script:
     for engine in (ample, tight):
         _ask(engine)
     yield L.predict(
-        f"Last question. The three requests run with int8, once in {AMPLE} blocks, and once in"
-        f" {FEW_BLOCKS}, where one is preempted and its keys are computed again, all in one chunk."
-        " How many of all their tokens differ?",
+        "Last question. The three requests run with int8, once with ample memory, and once in a"
+        " cache so small that one is preempted and its keys are computed again, in one chunk. Does"
+        " a token change?",
         before=lambda: [engine.run() for engine in (ample, tight)],
-        answer=lambda: sum(_num_different(ample, tight, name) for name in PEOPLE),
+        answer=lambda: "yes" if any(_num_different(ample, tight, one) for one in PEOPLE) else "no",
+        choices=("yes", "no"),
         focus="timelines",
-        unit="token",
         why={
-            1: "A token's scale depends on this token alone, so rounding gives the same again.",
-            WISH: "A token's scale depends on this token alone, so rounding gives the same again.",
+            "yes": (
+                "In a chunk as in a decode, keys are rounded before a token reads them, and each"
+                " token has its own scales."
+            )
         },
-        otherwise="A token's scale depends on this token alone.",
         because=(
             "If tokens shared a scale, a later, larger one would change the numbers before it. So"
             " int8 may change tokens, but scheduling still never does."

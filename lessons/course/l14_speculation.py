@@ -10,7 +10,7 @@ from minivllm.lessons.shown.drafts import (
 )
 from minivllm.lessons.shown.roofline import H100
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
-from minivllm.lessons.teacher.measure import token_steps
+from minivllm.lessons.teacher.measure import num_accepted, num_drafted, token_steps
 from minivllm.lessons.teacher.prompts import DIARY
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 from minivllm.speculation import draft_lengths
@@ -120,8 +120,9 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
         because="Even if all drafts are wrong, a step gives one token, as without drafts.",
     )
     yield L.say(
-        "The step in rows. Each draft is compared with what the row before it drew. A row after a"
-        " wrong draft is worthless; the first token that differs is the model's own, and final.",
+        "The step in rows. Each draft stands above what the row before it drew; the last row comes"
+        " after the last draft. A row after a wrong draft is worthless. The first token that differs"
+        " is the model's own, and final.",
         figure=drafts_and_drawn(engine, drafts, drawn),
     )
     yield from _roll_back(L, engine, computed, accepted)
@@ -184,7 +185,7 @@ def _the_same_tokens(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> S
         },
         otherwise="Steps without a match give one token, and wrong drafts save nothing.",
         because=lambda: (
-            f"{_accepted(engine)} of {_drafted(engine)} drafts were right. Each of them saved a"
+            f"{num_accepted(engine)} of {num_drafted(engine)} drafts were right. Each of them saved a"
             " step."
         ),
     )
@@ -215,7 +216,7 @@ def _the_same_tokens(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> S
             " what it would have drawn alone."
         ),
     )
-    L.check("these drafts were verified, too", _drafted(sampled[1]) > 0)
+    L.check("these drafts were verified, too", num_drafted(sampled[1]) > 0)
 
 
 def _a_draft_model(L: Teacher) -> Script:
@@ -231,7 +232,7 @@ def _a_draft_model(L: Teacher) -> Script:
         "As an experiment, let the model draft for itself, still at temperature 1.3. How many"
         " percent of its drafts are accepted?",
         before=engine.run,
-        answer=lambda: round(100 * _accepted(engine) / _drafted(engine)),
+        answer=lambda: round(100 * num_accepted(engine) / num_drafted(engine)),
         unit="%",
         why={
             50: "It is the same model with the same random numbers, so it draws the same token.",
@@ -250,8 +251,9 @@ def _what_it_costs(L: Teacher) -> Script:
     alone, many = 1 + GUESSES, MANY * (1 + GUESSES)
     yield L.say(
         "Now the price of a wrong draft: its row goes through the model for nothing. Measured with"
-        f" SmolLM2 on a CPU: the time of a step by its number of rows, over that of one row. Up to"
-        f" {draft_lengths.CHEAP_ROWS} rows or so, reading the weights takes longer than computing.",
+        " SmolLM2 in float32 on a CPU: the time of a step by its number of rows, over that of one."
+        f" Up to {draft_lengths.CHEAP_ROWS} rows or so, reading the weights takes longer than"
+        " computing.",
         focus="budget",
         figure=step_times_figure(times),
     )
@@ -291,9 +293,10 @@ def _what_it_costs(L: Teacher) -> Script:
     L.check(f"that is {ratio * times[1] / times[alone]:.1f} times as many as for one", ratio > 2)
     balance = round(H100.operations_per_byte * BF16 / 2)
     yield L.say(
-        f"So drafts are free at batch one and costly at sixteen, on this CPU. On an {H100.name},"
-        f" arithmetic becomes the limit only at about {balance} rows (lesson 13):"
-        f" {MANY} requests with drafts are still cheap there, {balance // (1 + GUESSES)} are not."
+        "So with these weights drafts are free at batch one and costly at sixteen. Weights in Q4_1"
+        f" (lesson 13) are read sooner: there, {alone} rows take twice as long as one. On an"
+        f" {H100.name}, arithmetic becomes the limit only at about {balance} rows: {MANY} requests"
+        f" with drafts are still cheap, {balance // (1 + GUESSES)} are not."
     )
 
 
@@ -304,7 +307,7 @@ def _drafts_yield(L: Teacher) -> Script:
     )  # fmt: skip
     for number in range(MANY):
         _ask(engine, f"r{number}", ignore_eos=True, max_tokens=40)
-    engine.run_until(lambda: _drafted(engine) > 0)
+    engine.run_until(lambda: num_drafted(engine) > 0)
     first = {len(event.token_ids) for event in engine.events_of(ev.DraftProposed)}
     L.check(
         f"{MANY} requests together drafted at most {max(first)} tokens each at first, and not"
@@ -331,13 +334,13 @@ def _drafts_yield(L: Teacher) -> Script:
         otherwise=f"The {MANY} decodes come first.",
         because="Drafts get what is left, so they never delay a token that is certain.",
     )
-    before = _drafted(engine)
+    before = num_drafted(engine)
     engine.add("diary", engine.tokens(DIARY, 40), max_tokens=1)
     yield L.predict(
         "Now `diary` arrives with a prompt of 40 tokens."
         " How many drafts does the next step verify?",
         before=engine.step,
-        answer=lambda: _drafted(engine) - before,
+        answer=lambda: num_drafted(engine) - before,
         unit="draft",
         why={BUDGET - MANY: "A chunk of the prompt comes before drafts."},
         because="Drafts yield to every kind of real work: to decodes, prompts and admissions.",
@@ -372,14 +375,6 @@ def _num_steps(engine: LessonEngine) -> int:
 
 def _outputs(engine: LessonEngine) -> tuple[int, ...]:
     return tuple(engine.output_tokens("ada"))
-
-
-def _drafted(engine: LessonEngine) -> int:
-    return sum(len(event.token_ids) for event in engine.events_of(ev.DraftProposed))
-
-
-def _accepted(engine: LessonEngine) -> int:
-    return sum(event.num_accepted for event in engine.events_of(ev.DraftVerified))
 
 
 def _tokens_of_last_step(engine: LessonEngine) -> int:

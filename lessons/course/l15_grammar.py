@@ -11,9 +11,10 @@ from minivllm.lessons.shown.masks import (
     num_common,
     percent,
     states_figure,
+    wanted_after,
 )
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
-from minivllm.lessons.teacher.measure import token_steps
+from minivllm.lessons.teacher.measure import num_accepted, token_steps
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 from minivllm.sampling_params import StructuredOutputsParams
 from minivllm.structured_output.reference import RegexAutomaton, bitmask, vocabulary_bytes
@@ -42,7 +43,6 @@ LOOKUP = {
     "prompt_lookup_max": 4,
     "prompt_lookup_min": 2,
 }
-BITS = 8
 
 
 @lesson(
@@ -123,21 +123,19 @@ def _tokens(L: Teacher, vocabulary: list[bytes | None], ends: list[int]) -> Scri
     yield L.predict(
         f"But a model draws **tokens**, {len(vocabulary):,} of them here. A token is allowed if"
         " the machine can read all its bytes. For the first token,"
-        f" {names(vocabulary, allowed[b''])} are allowed: words need not be whole tokens. How many"
-        " tokens are allowed after `n`?",
-        answer=lambda: len(allowed[b"n"]),
-        unit="token",
+        f" {names(vocabulary, allowed[b''])} are allowed: words need not be whole tokens. The"
+        " vocabulary has tokens `o`, `on` and `one`. Which are allowed after `n`?",
+        answer=lambda: names(vocabulary, allowed[b"n"]),
+        choices=("`o`", "`o` `on`", "`o` `on` `one`"),
         why={
-            1: "`o` is one. A token may also reach into the next word: `n`, then `on`.",
-            len(allowed[b""]): "These were for the first token.",
+            "`o`": "A token may also reach into the next word: `n`, then `on`.",
+            "`o` `on` `one`": "After `no`, a word begins with `ne`, and that is neither.",
         },
-        otherwise="The next byte must be `o`, but a token may have more bytes.",
-        because=(
-            f"{names(vocabulary, allowed[b'n'])}. Tokens do not care for the borders of a grammar."
-        ),
+        because="Tokens do not care for the borders of a grammar.",
     )
     yield L.predict(
-        f"This model has {len(ends)} tokens that end a text. After `no`, the tokens"
+        f"This model has {len(ends)} tokens that end an answer, one for texts and one for chats."
+        " After `no`, the tokens"
         f" {names(vocabulary, allowed[b'no'])} can follow. How many tokens are allowed in all?",
         answer=lambda: len(_allowed(automaton, b"no", vocabulary, ends)),
         unit="token",
@@ -172,19 +170,25 @@ def _the_mask(L: Teacher, free: LessonEngine, formed: LessonEngine, vocab_size: 
     )
     form = StructuredOutputsParams(json=_schema("name", "age", "city"), whitespace_pattern=" ?")
     formed.add("ada", RECORD, chat=True, structured_outputs=form, **HOT)
+    formed.add("ada again", RECORD, chat=True, structured_outputs=form, **HOT | {"seed": 10})
     L.show(formed)
     yield L.predict(
-        "Now `ada` asks again, with a JSON schema, at the same temperature and with the same random"
-        f" numbers. Before, she got `{free.text('ada')[:24]}…` and then noise. The schema allows"
-        " every age up to 120. Does she get 27, which she asked for?",
+        "`ada` asks again, just as hot, with a JSON schema: name and city are words with a capital,"
+        f" and age is a number up to 120. Before, she got `{free.text('ada')[:24]}…` and then noise."
+        " What can the schema **not** prevent?",
         before=formed.run,
-        answer=lambda: "yes" if '"age": 27' in formed.text("ada") else "no",
-        choices=("yes", "no"),
+        answer=lambda: _not_prevented([formed.text(name) for name in ("ada", "ada again")]),
+        choices=("a text that is not JSON", "a name in small letters", "a wrong name"),
         focus="finished",
-        why={"no": "The mask removed only noise, and the model still chooses the rest."},
-        because=lambda: f"She gets `{formed.text('ada')}`.",
-    )  # fmt: skip
-    L.check("with the schema, her answer is JSON", _is_json(formed.text("ada")))
+        why={
+            "a text that is not JSON": "Every token that breaks the form is refused.",
+            "a name in small letters": "That is part of the form: the schema says it.",
+        },
+        because=lambda: (
+            f"She gets `{formed.text('ada')}`. With another seed the name is"
+            f" {_name(formed.text('ada again'))}: of the right form, and wrong."
+        ),
+    )
 
 
 def _the_distribution(L: Teacher) -> Script:
@@ -196,11 +200,10 @@ def _the_distribution(L: Teacher) -> Script:
     left = [one for one in event.candidates if one.cut_by is None]
     best = max(left, key=lambda one: one.probability)
     total = best.probability / best.tempered_probability
-    L.choose("bob")
     yield L.say(
         f"What does a mask do to the probabilities? `bob` asks `{CAPITAL}`, and may answer only"
         f" {', '.join(CITIES[:-1])} or {CITIES[-1]}. These are the candidates for his first token.",
-        focus="choice",
+        focus="slots",
         figure=mask_figure(engine, event)[:7],
     )
     word = engine.fold.token_pieces[best.token_id]
@@ -215,11 +218,13 @@ def _the_distribution(L: Teacher) -> Script:
         otherwise=f"{percent(best.probability)} of {percent(total)}.",
         because="A mask is a cut like top-k, but it does not ask how likely a token was.",
     )
+    L.choose("bob")
     yield L.predict(
         "So what does bob answer, greedily, with only these three cities to choose from?",
         before=engine.run,
         answer=lambda: engine.text("bob"),
         choices=CITIES,
+        focus="choice",
         why={
             "Paris": (
                 "The model knows it, but has learned to say it at the end of a sentence, and not as"
@@ -233,7 +238,7 @@ def _the_distribution(L: Teacher) -> Script:
 
 
 def _the_models_own_form(L: Teacher, other: LessonEngine) -> Script:
-    engine = _engine(L, "a sentence")
+    engine = _engine(L, "the city in a whole sentence")
     form = StructuredOutputsParams(regex=SENTENCE)
     engine.add("bob", CAPITAL, 16, chat=True, ignore_eos=False, structured_outputs=form)
     yield L.predict(
@@ -255,27 +260,26 @@ def _the_models_own_form(L: Teacher, other: LessonEngine) -> Script:
 
 
 def _forced_tokens(L: Teacher) -> Script:
-    plain = _engine(L, "one token a step")
+    plain = _engine(L, "without jump-forward")
     jumping = _engine(L, "jump-forward", speculative_config=LOOKUP)
     form = StructuredOutputsParams(json=SCHEMA, whitespace_pattern=" ?")
     for engine in (plain, jumping):
-        engine.add(
-            "cleo", RECORD, 60, chat=True, ignore_eos=False, structured_outputs=form
-        )  # fmt: skip
+        engine.add("cleo", RECORD, 60, chat=True, ignore_eos=False, structured_outputs=form)
     plain.run()
     L.show(plain)
     steps, states = len(set(token_steps(plain, "cleo"))), plain.events_of(ev.GrammarState)
     yield L.predict(
-        "`cleo` asks with a schema that also requires a property `favourite_food`. When her text is"
-        ' `{"`, how many tokens can follow?',
+        "`cleo`'s schema also requires a property `favourite_food`. Properties come in its order."
+        " And where only one text can follow, the library `llguidance` allows only its usual tokens."
+        ' Her text is `{"`. How many tokens can follow?',
         answer=lambda: states[1].num_allowed,
         focus="choice",
         unit="token",
         why={
-            4: "The properties come in the order of the schema, so only `name` can come first.",
-            2: "`n` fits, too; but where one text must follow, only its usual tokens are allowed.",
+            4: "Only `name` can come first.",
+            2: "`n` fits, too, but `name` is one usual token.",
         },
-        otherwise="Which property comes first?",
+        otherwise="Only the text `name` can follow, and it is one usual token.",
         because="The token is **forced**. Whatever the model wants, there is nothing to choose.",
     )
     num_forced = sum(state.forced for state in states)
@@ -295,15 +299,20 @@ def _forced_tokens(L: Teacher) -> Script:
             1: "Between forced tokens there are choices, and a choice needs the model.",
         },
         otherwise="A step gives the drafts in a row, and one token of the model.",
-        because=lambda: "The same tokens: forced drafts are never wrong. This is **jump-forward**.",
+        because=lambda: (
+            f"{num_accepted(jumping)} drafts were right, each a step less: forced ones, and some that"
+            " prompt lookup found. This is **jump-forward**."
+        ),
     )
     yield L.say(
-        "Look at her text. After `Tokyo` the model wanted to close the record, and the schema did"
-        " not let it: one property was still missing. What the model wrote in its place fits the"
-        " form, and makes no sense. **Forced off its path**, even a right answer can go wrong.",
+        'Look at her text. After `Tokyo` the model wanted `"}`, one token that ends the record. The'
+        " schema refused it, because a property was missing. Of the tokens that were left, another"
+        " letter was the likeliest. **Forced off its path**, even a right answer can go wrong.",
         figure=tuple(wrap(jumping.text("cleo"), 40)),
     )
     L.check("both answers are equal", plain.output_tokens("cleo") == jumping.output_tokens("cleo"))
+    wanted = wanted_after(plain, "Tokyo")
+    L.check(f"after Tokyo it wanted `{wanted}`", wanted == '"}')
     yield from _rolling_back(L, jumping)
 
 
@@ -317,10 +326,7 @@ def _rolling_back(L: Teacher, engine: LessonEngine) -> Script:
         f" first {common} tokens are the same. How many tokens must the grammar **roll back**?",
         answer=lambda: len(read) - common,
         unit="token",
-        why={
-            len(read): "What both have in common is still right.",
-            0: "It would go on behind a text that does not exist.",
-        },
+        why={len(read): "What both have in common is still right."},
         otherwise="All that it has read behind the common part.",
         because=(
             "So the engine reports neither rejections nor preemptions to the grammar: before each"
@@ -333,8 +339,7 @@ def _what_a_mask_costs(L: Teacher, vocabulary: list[bytes | None]) -> Script:
     pieces = [piece for piece in vocabulary if piece]
     yield L.say(
         f"What does a mask cost? Our automaton reads all {sum(map(len, pieces)):,} bytes of the"
-        " vocabulary for each mask, and a large model has fifty times as many. The library"
-        " `llguidance` keeps the tokens in a **tree**: tokens that begin alike share a branch, and"
+        " vocabulary for each mask, and a large model has fifty times as many. `llguidance` keeps the tokens in a **tree**: tokens that begin alike share a branch, and"
         " a refused byte refuses the whole branch.",
         focus="slots",
     )
@@ -343,11 +348,12 @@ def _what_a_mask_costs(L: Teacher, vocabulary: list[bytes | None]) -> Script:
         f"The grammar allows only texts that begin with `A`. Our automaton tries {len(pieces):,}"
         " tokens. The tree refuses all other first bytes at once, and walks one branch. How many"
         " tokens are in it?",
-        answer=lambda: len(branch),
-        unit="token",
-        tolerance=0.5,
-        why={len(pieces): "Only tokens that begin with `A` are in that branch."},
-        otherwise="Few tokens begin with the same byte.",
+        answer=lambda: "fewer than 10" if len(branch) < 10 else "hundreds",
+        choices=("fewer than 10", "hundreds", "all"),
+        why={
+            "hundreds": f"It has {len(branch)}. Tokens begin with many different bytes.",
+            "all": "Only tokens that begin with `A` are in that branch.",
+        },
         because=(
             "So a mask takes microseconds. It must be ready when the logits are, for each sequence"
             " and each step."
@@ -363,6 +369,20 @@ def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
         block_size=8,
         **{"max_num_seqs": 2, "max_num_batched_tokens": 64, "explain_tokens": True, **options},
     )
+
+
+def _name(text: str) -> str:
+    return json.loads(text)["name"]
+
+
+def _not_prevented(texts: list[str]) -> str:
+    """Which of three faults the answers with a schema have."""
+    if not all(map(_is_json, texts)):
+        return "a text that is not JSON"
+    names = {_name(text) for text in texts}
+    if any(name[0].islower() for name in names):
+        return "a name in small letters"
+    return "a wrong name" if names != {"Hana"} else "none"
 
 
 def _schema(*names: str) -> dict[str, object]:

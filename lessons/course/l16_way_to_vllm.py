@@ -22,7 +22,14 @@ COMPUTED, LEFT = 12, 4
 HEADS, GPUS = 8, 4
 
 
-@lesson(16, "way-to-vllm", "The way to vLLM", minutes=10, pages=26, needs=("serving", "grammar"))
+@lesson(
+    16,
+    "way-to-vllm",
+    "The way to vLLM: what carries over",
+    minutes=10,
+    pages=26,
+    needs=("serving", "grammar"),
+)
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(
@@ -45,8 +52,9 @@ def _the_same_names(L: Teacher) -> Script:
     names = [field.name for field in fields(EngineConfig)]
     yield L.say(
         "You know the engine now: blocks and tables, a scheduler that catches up, an LRU prefix"
-        " cache. Nearly all of it is vLLM's design, under **vLLM's names**. This last lesson is"
-        " about what carries over to vLLM, and what you will meet there that is not here.",
+        " cache. Nearly all of it is vLLM's design, under **vLLM's names**. This lesson ends the"
+        " main track: what carries over to vLLM, and what you will meet there that is not here. Two"
+        " lessons about kernels follow, for those who want them.",
         focus="blockmap",
     )
     L.check("every option that is listed as only here exists", set(ONLY_HERE) <= set(names))
@@ -87,7 +95,7 @@ def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script
     yield L.predict(
         f"A GPU has {GPU} GB. The weights of the model take {MODEL} GB, and"
         f" `gpu_memory_utilization` is {ALLOWED}: the engine may use that share of the GPU. How"
-        " many GB are left for activations and the KV cache?",
+        " many GB are left for the results of a step and the KV cache?",
         answer=lambda: ALLOWED * GPU - MODEL,
         tolerance=0.02,
         why={
@@ -102,8 +110,8 @@ def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script
         because="What is left is cut into blocks when the engine starts.",
     )
     yield L.predict(
-        f"Here the cache gets room for {MEMORY_BLOCKS} and a half blocks of {SIZE} tokens,"
-        f" {per_block:,} bytes each. 8 users send {PROMPT} tokens each. How many run after the"
+        f"A block of {SIZE} tokens takes {per_block:,} bytes here, and the cache gets room for"
+        f" {MEMORY_BLOCKS} and a half of them. 8 users send {PROMPT} tokens each. How many run after the"
         " first step?",
         before=lambda: _eight_come(engine),
         answer=lambda: len(engine.fold.running),
@@ -117,8 +125,8 @@ def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script
         },
         otherwise=f"{MEMORY_BLOCKS} whole blocks, {-(-PROMPT // SIZE)} for each.",
         because=(
-            'vLLM prints this when it starts: "Maximum concurrency for ... tokens per request". Now'
-            " you can check it."
+            "When vLLM starts, it prints how many requests of the greatest length would fit"
+            ' ("Maximum concurrency"). Now you can check it.'
         ),
     )
     L.check(
@@ -247,9 +255,10 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
         " to CPU memory and to disk. All of it uses blocks with hashes, which you know."
     )
     yield L.say(
-        "**Other models**: hundreds of architectures, weights in FP8 and AWQ, LoRA adapters,"
-        " images and sound. **Speed**: compiled models, FlashAttention, a scheduler that plans the"
-        " next step while this one runs (`async_scheduler.py`). None of it changes what a step is."
+        "**Other models**: hundreds of architectures, more formats of weights, LoRA (small additions"
+        " to the weights, one for each customer), images and sound. **Speed**: models compiled to"
+        " fewer kernels, a scheduler that plans the next step while this one runs"
+        " (`async_scheduler.py`). None of it changes what a step is."
     )
 
 

@@ -1,10 +1,14 @@
 """Lesson 17: how a kernel reads keys and values through a block table, traced in a real decode."""
 
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from minivllm.events import types as ev
 from minivllm.lessons.shown.recorded import NOTICE, recorded, triton_is_here, xray_next_step
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import DIARY
-from minivllm.lessons.teacher.script import Script, Teacher, lesson
+from minivllm.lessons.teacher.script import Say, Script, Teacher, lesson
 
 SIZE = 16
 PROMPT = 70
@@ -12,7 +16,7 @@ MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefi
 
 
 @lesson(
-    17, "paged-attention", "The paged attention kernel, seen from inside", minutes=10, pages=16,
+    17, "paged-attention", "The paged attention kernel, seen from inside", minutes=10, pages=17,
     needs=("block-tables",), watches_kernels=True, track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
@@ -40,9 +44,9 @@ def run(L: Teacher) -> Script:
     L.check("her blocks are not in the order of their numbers", table != sorted(table))
     traced = "" if is_live else " (recorded on another machine)"
     yield L.predict(
-        f"We now trace the attention kernel for ada's next token{traced}. In what order does it"
-        " read her blocks?",
-        before=lambda: xray_next_step(L, engine),
+        f"We now trace the attention kernel for ada's next token{traced}. It is written in Triton,"
+        " a language for GPU kernels. In what order does it read her blocks?",
+        before=lambda: _trace(L, engine),
         answer=lambda: _order(engine, table),
         choices=("in the order of her table", "by block number", "all blocks of the cache"),
         why={
@@ -55,8 +59,8 @@ def run(L: Teacher) -> Script:
             ),
         },
         because=(
-            "For each tile, it first loads the table's entries, then the keys in those blocks."
-            " This extra lookup is the price of paging."
+            "It first loads some entries of the table, then the keys in those blocks. This extra"
+            " lookup is the price of paging."
         ),
     )
     trace = engine.events_of(ev.KernelTraced)[-1]
@@ -118,20 +122,22 @@ def run(L: Teacher) -> Script:
         },
         because=lambda: f"{' + '.join(str(_num_slots_of(tile)) for tile in tiles)} keys.",
     )
-    L.check(
-        "a program's running maximum never falls from tile to tile",
-        all(map(_maximum_never_falls, programs)),
-    )
     yield L.say(
         "Softmax needs the largest score and the sum over **all** keys, but a program sees one"
         " tile at a time. So it keeps a running maximum and a running sum. When a larger score"
         " appears, it scales down the sum that it has so far. This is **online softmax**: nothing"
-        " is read twice."
+        " is read twice.",
+        focus="xray",
     )
+    L.check(
+        "a program's running maximum never falls from tile to tile",
+        all(map(_maximum_never_falls, programs)),
+    )
+    yield _two_tiles(L, trace)
     yield L.predict(
         f"So one new token reads the keys and values of {trace.num_tokens} tokens, in every layer."
-        f" One token takes {engine.bytes_per_token:,} bytes in the cache. How many bytes of the"
-        " cache does this step read?",
+        f" One token takes {engine.bytes_per_token:,} bytes in the cache, all layers together. How"
+        " many bytes of the cache does this step read?",
         answer=lambda: trace.num_tokens * engine.bytes_per_token,
         unit="byte",
         tolerance=0.05,
@@ -141,6 +147,9 @@ def run(L: Teacher) -> Script:
             ),
             trace.num_tokens * engine.bytes_per_token // config.num_hidden_layers: (
                 "That is one layer. Every layer reads its own keys and values."
+            ),
+            trace.num_tokens * engine.bytes_per_token * config.num_hidden_layers: (
+                f"The {engine.bytes_per_token:,} bytes already count all layers."
             ),
         },
         because=(
@@ -177,6 +186,60 @@ def run(L: Teacher) -> Script:
         },
         because=(
             "Every fast kernel here is tested against a slow reference that is obviously correct."
+        ),
+    )
+
+
+def _trace(L: Teacher, engine: LessonEngine) -> None:
+    """Run the traced step, but keep the x-ray, which has the answers, for later."""
+    xray_next_step(L, engine)
+    L.focus("blockmap")
+
+
+class Merge(NamedTuple):
+    """How the softmax of a query head goes on when tile 2 has a larger score."""
+
+    head: int
+    old_max: float
+    old_sum: float
+    new_max: float
+    new_sum: float
+
+    @property
+    def kept(self) -> float:
+        """What the old sum counts for, relative to the new maximum."""
+        return self.old_sum * math.exp(self.old_max - self.new_max)
+
+    @property
+    def smaller_share(self) -> float:
+        """The share of the tile that matters less in the new sum."""
+        return min(self.kept, self.new_sum - self.kept) / self.new_sum
+
+
+def _merges(program: ev.TracedProgram) -> Iterator[Merge]:
+    first, second = program.tiles[:2]
+    states = zip(
+        first.running_max, first.running_sum, second.running_max, second.running_sum, strict=True
+    )
+    for at, (old_max, old_sum, new_max, new_sum) in enumerate(states):
+        if new_max > old_max:
+            head = program.kv_head * len(first.running_max) + at
+            yield Merge(head, old_max, old_sum, new_max, new_sum)
+
+
+def _two_tiles(L: Teacher, trace: ev.KernelTraced) -> Say:
+    """For the head where both tiles matter most in the new sum."""
+    merges = [merge for program in trace.programs for merge in _merges(program)]
+    one = max(merges, key=lambda merge: merge.smaller_share)
+    return L.say(
+        f"Query head {one.head} meets a larger score in tile 2: {one.new_max:.2f}, and before"
+        f" {one.old_max:.2f}. Its sum of {one.old_sum:.2f} was relative to {one.old_max:.2f}, so it"
+        " is scaled by e to the power of the difference. Then tile 2 adds its own weights:",
+        figure=(
+            f"after tile 1   max {one.old_max:.2f}  sum {one.old_sum:.2f}",
+            f"scaled         {one.old_sum:.2f} · e^({one.old_max:.2f} - {one.new_max:.2f})"
+            f" = {one.kept:.2f}",
+            f"after tile 2   {one.kept:.2f} + {one.new_sum - one.kept:.2f} = {one.new_sum:.2f}",
         ),
     )
 

@@ -30,11 +30,11 @@ BATCH = 512
 
 
 @lesson(
-    18, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, pages=33,
+    18, "kernel-ladder", "Five attention kernels, and why memory is the limit", minutes=11, pages=33,
     needs=("paged-attention", "batching"), watches_kernels=True, track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
-    engine = L.engine("one user", num_blocks=24, block_size=16, max_num_seqs=2)
+    engine = L.engine("ada alone", num_blocks=24, block_size=16, max_num_seqs=2)
     engine.add("ada", engine.tokens(DIARY, 40), max_tokens=12)
     engine.step(2)
     is_live = triton_is_here()
@@ -91,8 +91,8 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
     bound = H100.bytes_per_second / (BF16 * LARGE_MODEL)
     yield L.predict(
         f"An {H100.name} moves {H100.bytes_per_second / 1e12:.2f} terabytes per second to and from"
-        f" its memory. A model of {LARGE_MODEL // 10**9} billion weights answers **one** user. How"
-        " many tokens per second are possible at most?",
+        f" its memory. A model of {LARGE_MODEL // 10**9} billion weights answers **one** user, one"
+        " token per step. How many tokens per second are possible at most?",
         answer=lambda: round(bound),
         unit="token",
         tolerance=0.1,
@@ -102,8 +102,8 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
             " token."
         ),
         because=(
-            "No kernel can be faster. Decoding is **memory-bandwidth-bound**: the limit is the"
-            " speed of memory, its **bandwidth**. How much fits, its **capacity**, was the subject"
+            "No kernel can beat this; only fewer bytes, or more tokens per step, can. Decoding is"
+            " **memory-bandwidth-bound**: the limit is the speed of memory, its **bandwidth**. How much fits, its **capacity**, was the subject"
             " of the lessons on the KV cache."
         ),
     )
@@ -196,9 +196,9 @@ def _roofline(L: Teacher, engine: LessonEngine) -> Say:
     return L.say(
         f"The **roofline** of an {H100.name}, from its data sheet. On the slope a step is memory-"
         "bandwidth-bound: `d`, ada's decode, and `p`, the **prefill** of her"
-        f" {prompt} tokens. On the flat part it is compute-bound: `b`, {BATCH} decodes in a batch,"
-        f" or a prefill of {BATCH} tokens. So prefill is usually compute-bound, and decode"
-        " memory-bound.",
+        f" {prompt} tokens, which is short. On the flat part it is compute-bound: `b`, {BATCH}"
+        f" decodes in a batch, or a prefill of {BATCH} tokens. Most prompts are longer than the"
+        f" corner, {H100.operations_per_byte:.0f}.",
         figure=roofline(
             H100,
             [
@@ -309,11 +309,10 @@ def _more_programs(
         " scales each sum to the largest score of all, and then takes the mean of the means,"
         " **weighted by these sums**.",
         figure=(
-            "context   [ part 0 ][ part 1 ][ part 2 ]",
-            "              │         │         │",
-            "             max,  sum,  mean of each",
-            "              └─────────┼─────────┘",
-            "          merge: scale, then average",
+            "[ part 0 ]  max 3, sum 2, mean m0",
+            "[ part 1 ]  max 5, sum 4, mean m1",
+            "scaled to 5: 2·e^(3-5) = 0.27, and 4",
+            "mean: (0.27·m0 + 4·m1) / (0.27 + 4)",
         ),
         diagram="split-and-merge",
     )
@@ -321,9 +320,10 @@ def _more_programs(
     if measured is not None:
         yield L.say(
             f"Measured on an {H100.name}, with one sequence of {measured.ladders[-1].context:,}"
-            " tokens, under the same roof: `1` is `naive`, `2` `grouped`, `3` `split`. All do"
-            f" {OPERATIONS_PER_BYTE:.0f} operations per byte. A better kernel does not move to the"
-            " right; it comes closer to the roof.",
+            " tokens, under the same roof: `1` is `naive`, `2` `grouped`, `3` `split`. Two query"
+            " heads share a key head there: 4 operations for each number of 2 bytes, so"
+            f" {OPERATIONS_PER_BYTE:.0f} per byte. A better kernel does not move to the right; it"
+            " comes closer to the roof.",
             figure=roofline(H100, points(measured)),
         )
 
@@ -333,14 +333,14 @@ def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Scr
     config = engine.loaded.config
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     yield L.say(
-        "What is left is the time that Python takes. A step launches a few kernels in each layer."
-        " With a small model, Python takes longer to launch one than the GPU takes to run it. A"
+        "What is left is Python's time to **launch** kernels: to tell the GPU to start one, with so"
+        " many programs (its **grid**). With a small model, that takes longer than running it. A"
         " **CUDA graph** records all launches and replays them without Python, but always with the"
         " same grid and the same addresses."
     )
     yield L.predict(
-        "Version 4, `static`: a graph made for 4 sequences serves ada alone; the other three rows"
-        " are padding, with length 0. How many keys are loaded?",
+        f"Version 4, `static`: a graph made for 4 sequences serves ada alone, with {CONTEXT} tokens as"
+        " before; the other three rows are padding, with length 0. How many keys are loaded?",
         answer=lambda: looks["static"].keys_read,
         unit="key",
         why={
@@ -348,6 +348,7 @@ def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Scr
                 "A row of length 0 is not read at all: its programs end at once."
             ),
             heads * CONTEXT: "That was version 1.",
+            kv_heads * engine.num_tokens("ada"): f"Here she has {CONTEXT} tokens, as before.",
         },
         because="The padding costs programs that do nothing, but no bytes.",
     )
@@ -358,16 +359,16 @@ def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Scr
     yield L.predict(
         "A step often has both a chunk of a prompt and decodes. So far that takes two kernels,"
         " one after the other. Version 5, `unified`, treats a decode as a chunk of one token, and"
-        f" every program finds its own sequence. ada alone again, {kv_heads} key heads: how many"
-        " programs read keys?",
+        f" every program finds its own sequence. ada alone again, {kv_heads} key heads, and"
+        f" {CONTEXT} tokens, too few to be cut: how many programs read keys?",
         answer=lambda: looks["unified"].programs,
         unit="program",
         why={
             heads: ("A program serves all query heads of its key head at once, as since version 2.")
         },
         because=(
-            "For a decode it does what version 2 does. It gains in mixed steps: chunks and decodes"
-            " share the GPU instead of taking turns."
+            "For a short decode it does what version 2 does, for a long one what version 3 does. It"
+            " gains in mixed steps: chunks and decodes share the GPU instead of taking turns."
         ),
     )
     L.check("it loads every key once, too", looks["unified"].keys_read == kv_heads * CONTEXT)

@@ -32,15 +32,21 @@ def names(vocabulary: Seq[bytes | None], token_ids: Seq[int]) -> str:
 
 
 def mask_figure(engine: LessonEngine, event: ev.TokenExplained) -> tuple[str, ...]:
-    """The candidates of a token: the model's probability, and the one behind the mask."""
+    """The candidates of a token: the model's probability, and what the mask says."""
     pieces = engine.fold.token_pieces
-    rows = ["token         the model   after the mask"]
+    rows = ["token         the model   the mask"]
     for one in sorted(event.candidates, key=lambda one: -one.probability):
-        refused = one.cut_by == "structured_outputs"
-        after = "refused" if refused else percent(one.tempered_probability)
+        said = "refused" if one.cut_by == "structured_outputs" else "allowed"
         word = visible(pieces.get(one.token_id, str(one.token_id)))
-        rows.append(f"{word:12}{percent(one.probability):>11}   {after:>14}")
+        rows.append(f"{word:12}{percent(one.probability):>11}   {said:>8}")
     return tuple(rows)
+
+
+def wanted_after(engine: LessonEngine, text: str) -> str:
+    """The model's favourite, allowed or not, after the token `text`."""
+    explained, pieces = engine.events_of(ev.TokenExplained), engine.fold.token_pieces
+    at = next(i for i, one in enumerate(explained) if pieces[one.token_id] == text)
+    return pieces[max(explained[at + 1].candidates, key=lambda one: one.probability).token_id]
 
 
 def percent(share: float) -> str:

@@ -80,8 +80,8 @@ def _speed(version: MeasuredKernel) -> str:
 
 
 def _best_share(measured: MeasuredKernels) -> str:
-    best = max(version.share_of_copy for ladder in measured.ladders for version in ladder.versions)
-    return f"The best version reaches {best:.0%} of copying speed."
+    best = (max(one.share_of_copy for one in ladder.versions) for ladder in measured.ladders)
+    return f"The best reach {' and '.join(f'{share:.0%}' for share in best)} of copying speed."
 
 
 def _in_a_row(measured: MeasuredKernels) -> str:
@@ -92,6 +92,6 @@ def _in_a_row(measured: MeasuredKernels) -> str:
     if not {"split", "static"} <= speeds.keys():
         return ""
     return (
-        f"Launched in a row: {speeds['split']:,.0f} each for `split`, {speeds['static']:,.0f} for"
-        " `static` as a graph."
+        f"In a row, `split` takes {speeds['split']:,.0f} (the GPU waits for Python), `static`"
+        f" {speeds['static']:,.0f}."
     )

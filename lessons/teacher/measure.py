@@ -22,6 +22,14 @@ def gaps(engine: LessonEngine, request_id: str) -> list[int]:
     return [later - earlier for earlier, later in pairwise(steps)]
 
 
+def num_drafted(engine: LessonEngine) -> int:
+    return sum(len(event.token_ids) for event in engine.events_of(ev.DraftProposed))
+
+
+def num_accepted(engine: LessonEngine) -> int:
+    return sum(event.num_accepted for event in engine.events_of(ev.DraftVerified))
+
+
 def work_per_step(engine: LessonEngine) -> list[int]:
     return [event.used for event in engine.events_of(ev.StepEnd)]
 

@@ -154,12 +154,12 @@ class Predict:
         if given is None:
             return Verdict(None, _sentences(f"**{self.shown(answer)}.**", because))
         if self.is_right(given, answer):
-            return Verdict(True, _sentences(f"Right: {shown}.", because))
+            right = "Right" if self.shown(given) == self.shown(answer) else "Close enough"
+            return Verdict(True, _sentences(f"{right}: {shown}.", because))
+        # The reason speaks about the guess ("That is ..."), so it stands beside it.
+        said = f"You said {self.shown(given)}."
         why = self.why.get(given, self.otherwise)
-        return Verdict(
-            False,
-            _sentences(f"You said {self.shown(given)}; the answer is {shown}.", why, because),
-        )
+        return Verdict(False, _sentences(said, why, f"The answer is {shown}.", because))
 
     def is_right(self, given: Answer, answer: Answer) -> bool:
         if isinstance(given, str) or isinstance(answer, str):
