@@ -92,7 +92,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         "paged-attention": Picks(
             "How a kernel reads through the table, tile by tile, with a running softmax.",
             "Follow a kernel through a block table, and merge two tiles by online softmax.",
-            (1, 3, 13, 15),
+            (1, 10, 14, 16),
             "kernels",
             (
                 (
