@@ -283,10 +283,7 @@ class Scheduler:
             )
 
     def _commit(self, item: ScheduledSequence) -> None:
-        """Count the item's tokens as computed and register the blocks that they fill.
-
-        After this call, other sequences can share those blocks.
-        """
+        """Count the item's tokens as computed; from now on, others can share the blocks it fills."""
         self._advance(item)
         sequence = item.sequence
         self.kv_cache_manager.cache_full_blocks(sequence, sequence.num_computed_tokens)
