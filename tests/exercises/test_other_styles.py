@@ -6,6 +6,7 @@ of the engine's file; signatures, decorators and all other code stay.
 """
 
 import ast
+import resource
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from minivllm.lessons.checker.holes import find_holes
 from minivllm.lessons.checker.report import report
 
 FOLDER = Path(__file__).parent / "other_styles"
+SECONDS = 10
+"""The goal for a check, here in processor time, which a busy machine changes little."""
 FAST = ("flattened-batch", "engine-loop", "few-bits", "token-mask")
 TO_WRITE = [one for one in exercises() if not one.is_hunt]
 
@@ -61,10 +64,13 @@ def test_every_exercise_is_solved_in_another_style():
         for one in TO_WRITE
     ],
 )
-def test_a_right_solution_in_another_style_passes_with_all_points(exercise, tmp_path):
+def test_a_right_solution_in_another_style_passes_with_all_points_and_in_time(exercise, tmp_path):
     if exercise.obstacle:
         pytest.skip(exercise.obstacle)
     file = tmp_path / exercise.student_file
     file.write_text(in_other_style(exercise), encoding="utf-8")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = check(exercise, Submission(file), patience=0.3)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert result.passed and result.score == result.max_score, "\n".join(report(result))
+    assert 0 < after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SECONDS

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -161,11 +162,21 @@ def test_a_cpu_engine_neither_needs_nor_imports_triton(results, home):
     assert run("-c", code, hidden=False, home=home).stdout.split()[-1] == "False"
 
 
-def test_the_page_for_teachers_names_the_exercises_that_need_triton(monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "before", "after"),
+    [
+        ("teach/index.md", "Macs and ARM laptops?", "\n\n"),
+        ("teach/index.md", "**Triton**:", "."),
+        ("start/index.md", "the installation includes Triton", "\n\n"),
+    ],
+)
+def test_a_page_that_speaks_of_triton_names_the_exercises_that_need_it(
+    monkeypatch, page, before, after
+):
     monkeypatch.setattr(
         catalogue, "find_spec", lambda name: None if name == "triton" else find_spec(name)
     )
-    page = (TESTS.parent / "docs/teach/index.md").read_text(encoding="utf-8")
-    answer = page.partition("Macs and ARM laptops?")[2].partition("\n\n")[0]
+    text = (TESTS.parent / "docs" / page).read_text(encoding="utf-8")
     impossible = {one.name for one in exercises() if one.obstacle}
-    assert impossible and all(f"`{name}`" in answer for name in impossible)
+    named = set(re.findall(r"`([a-z-]+)`", text.partition(before)[2].partition(after)[0]))
+    assert impossible and named & {one.name for one in exercises()} == impossible
