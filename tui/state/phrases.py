@@ -97,7 +97,7 @@ EVENT_WORDS: Mapping[str, EventWords] = MappingProxyType(
         "block.hashed": EventWords("fills", ", now in the prefix cache", "muted"),
         "block.hit": EventWords("reuses", ", already computed", "good"),
         "block.copied": EventWords("copies shared block {src} to {dst}", "", "accent"),
-        "block.missed": EventWords("misses its block {logical}", ": {reason}", "muted"),
+        "block.missed": EventWords("finds no cached block {logical}", ": {reason}", "muted"),
         "block.released": EventWords("releases", "", "muted"),
         "block.freed": EventWords("freed", ", empty", "muted"),
         "block.freed.tail": EventWords("freed", ", still cached", "muted"),

@@ -72,7 +72,7 @@ def test_every_reason_of_the_engine_has_its_own_words() -> None:
     [
         ("r0", "takes", "0-6"),
         ("r1", "reuses", "0-5"),
-        ("r1", "misses", 6),
+        ("r1", "finds no", 6),
         ("r1", "slot 1", 48),
     ],
 )

@@ -187,11 +187,12 @@ def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line
 
 
 def _row_axis(trace: KernelTraced, kernel: str) -> int:
-    """The axis along which a kernel's programs form rows: the first axis with several values."""
+    """The axis with a row for each value: the first that varies; if only one does, another one."""
     places = zip(
         *(program.program for program in trace.programs if program.kernel == kernel), strict=True
     )
-    return next((axis for axis, along in enumerate(places) if len(set(along)) > 1), 0)
+    varies = [len(set(along)) > 1 for along in places]
+    return varies.index(sum(varies) > 1)
 
 
 def _around(rows: list[Line], at: int, most: int) -> list[Line]:
