@@ -274,8 +274,8 @@ def _an_agent(L: Teacher) -> Script:
     )
     yield L.say(
         "This is money. A machine that costs 2 dollars an hour and computes 1,000 tokens a second"
-        " makes 3.6 million tokens in that hour: **0.56 dollars for a million tokens**. A token that"
-        " is found in the cache takes almost no time, so it costs almost nothing."
+        " makes 3.6 million tokens in that hour: **0.56 dollars for a million tokens**. A token"
+        " that is found in the cache takes almost no time, so it costs almost nothing."
     )
 
 

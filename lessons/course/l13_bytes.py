@@ -143,8 +143,8 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
     mb = weights_per_pass(L.shown.loaded.config) * q4_1.block_bytes / q4_1.block_size / 1e6
     step, whole = block.scale, (matrix.max() - matrix.min()).item() / LARGEST_QUANT
     yield L.say(
-        f"Now 4 bits, which count from 0 to 15. So {q4_1.block_size} neighbours (a block, but not one"
-        " of the cache) share a **scale**, the distance between two values, and a minimum. Each"
+        f"Now 4 bits, which count from 0 to 15. So {q4_1.block_size} neighbours (a block, but not"
+        " one of the cache) share a **scale**, the distance between two values, and a minimum. Each"
         " weight has a **quant**, its number of 4 bits, and is read as `scale * quant + minimum`:",
         figure=block_figure(weights, block),
     )
@@ -166,8 +166,8 @@ def _a_block(L: Teacher, matrix: torch.Tensor) -> Script:
     )
     yield L.predict(
         f"The weights of this block reach from {block.minimum:.4f} to {max(weights):.4f}, and"
-        f" the scale is {step:.4f}. Each weight gets the nearest value. How far off can a weight be,"
-        " at most?",
+        f" the scale is {step:.4f}. Each weight gets the nearest value. How far off can a weight"
+        " be, at most?",
         answer=lambda: step / 2,
         tolerance=0.1,
         why={

@@ -120,9 +120,9 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
         because="Even if all drafts are wrong, a step gives one token, as without drafts.",
     )
     yield L.say(
-        "The step in rows. Each draft stands above what the row before it drew; the last row comes"
-        " after the last draft. A row after a wrong draft is worthless. The first token that differs"
-        " is the model's own, and final.",
+        "The drafts, and below each what the model drew in its place; the last place follows the"
+        " last draft. What comes after a wrong draft is worthless. The first token that differs is"
+        " the model's own, and final.",
         figure=drafts_and_drawn(engine, drafts, drawn),
     )
     yield from _roll_back(L, engine, computed, accepted)
@@ -185,8 +185,8 @@ def _the_same_tokens(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> S
         },
         otherwise="Steps without a match give one token, and wrong drafts save nothing.",
         because=lambda: (
-            f"{num_accepted(engine)} of {num_drafted(engine)} drafts were right. Each of them saved a"
-            " step."
+            f"{num_accepted(engine)} of {num_drafted(engine)} drafts were right. Each of them saved"
+            " a step."
         ),
     )
     L.check("both answers are equal", _outputs(plain) == _outputs(engine))

@@ -174,8 +174,8 @@ def _the_mask(L: Teacher, free: LessonEngine, formed: LessonEngine, vocab_size: 
     L.show(formed)
     yield L.predict(
         "`ada` asks again, just as hot, with a JSON schema: name and city are words with a capital,"
-        f" and age is a number up to 120. Before, she got `{free.text('ada')[:24]}…` and then noise."
-        " What can the schema **not** prevent?",
+        f" and age is a number up to 120. Before, she got `{free.text('ada')[:24]}…` and then"
+        " noise. What can the schema **not** prevent?",
         before=formed.run,
         answer=lambda: _not_prevented([formed.text(name) for name in ("ada", "ada again")]),
         choices=("a text that is not JSON", "a name in small letters", "a wrong name"),
@@ -270,7 +270,8 @@ def _forced_tokens(L: Teacher) -> Script:
     steps, states = len(set(token_steps(plain, "cleo"))), plain.events_of(ev.GrammarState)
     yield L.predict(
         "`cleo`'s schema also requires a property `favourite_food`. Properties come in its order."
-        " And where only one text can follow, the library `llguidance` allows only its usual tokens."
+        " And where only one text can follow, the library `llguidance` allows only its usual"
+        " tokens."
         ' Her text is `{"`. How many tokens can follow?',
         answer=lambda: states[1].num_allowed,
         focus="choice",
@@ -300,8 +301,8 @@ def _forced_tokens(L: Teacher) -> Script:
         },
         otherwise="A step gives the drafts in a row, and one token of the model.",
         because=lambda: (
-            f"{num_accepted(jumping)} drafts were right, each a step less: forced ones, and some that"
-            " prompt lookup found. This is **jump-forward**."
+            f"{num_accepted(jumping)} drafts were right, each a step less: forced ones, and some"
+            " that prompt lookup found. This is **jump-forward**."
         ),
     )
     yield L.say(
@@ -339,8 +340,9 @@ def _what_a_mask_costs(L: Teacher, vocabulary: list[bytes | None]) -> Script:
     pieces = [piece for piece in vocabulary if piece]
     yield L.say(
         f"What does a mask cost? Our automaton reads all {sum(map(len, pieces)):,} bytes of the"
-        " vocabulary for each mask, and a large model has fifty times as many. `llguidance` keeps the tokens in a **tree**: tokens that begin alike share a branch, and"
-        " a refused byte refuses the whole branch.",
+        " vocabulary for each mask, and a large model has fifty times as many. `llguidance` keeps"
+        " the tokens in a **tree**: tokens that begin alike share a branch, and a refused byte"
+        " refuses the whole branch.",
         focus="slots",
     )
     branch = [piece for piece in pieces if piece.startswith(b"A")]

@@ -111,8 +111,8 @@ def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script
     )
     yield L.predict(
         f"A block of {SIZE} tokens takes {per_block:,} bytes here, and the cache gets room for"
-        f" {MEMORY_BLOCKS} and a half of them. 8 users send {PROMPT} tokens each. How many run after the"
-        " first step?",
+        f" {MEMORY_BLOCKS} and a half of them. 8 users send {PROMPT} tokens each. How many run"
+        " after the first step?",
         before=lambda: _eight_come(engine),
         answer=lambda: len(engine.fold.running),
         unit="sequence",
@@ -255,9 +255,9 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
         " to CPU memory and to disk. All of it uses blocks with hashes, which you know."
     )
     yield L.say(
-        "**Other models**: hundreds of architectures, more formats of weights, LoRA (small additions"
-        " to the weights, one for each customer), images and sound. **Speed**: models compiled to"
-        " fewer kernels, a scheduler that plans the next step while this one runs"
+        "**Other models**: hundreds of architectures, more formats of weights, LoRA (small"
+        " additions to the weights, one for each customer), images and sound. **Speed**: models"
+        " compiled to fewer kernels, a scheduler that plans the next step while this one runs"
         " (`async_scheduler.py`). None of it changes what a step is."
     )
 
@@ -279,9 +279,9 @@ def _the_same_default(L: Teacher) -> Script:
     )
     yield L.say(
         "**And is your text the same?** Here, in float32 on a CPU, other requests never change your"
-        " tokens. A GPU kernel adds in an order that depends on the size of the batch, and each order"
-        " rounds differently. So an answer of vLLM can change with the load, even at temperature"
-        " 0. `VLLM_BATCH_INVARIANT=1` prevents it and costs speed."
+        " tokens. A GPU kernel adds in an order that depends on the size of the batch, and each"
+        " order rounds differently. So an answer of vLLM can change with the load, even at"
+        " temperature 0. `VLLM_BATCH_INVARIANT=1` prevents it and costs speed."
     )
     yield L.say(
         "A first evening with vLLM: run `vllm serve` with a small model, and beside it `minivllm"

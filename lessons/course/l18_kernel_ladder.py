@@ -30,8 +30,9 @@ BATCH = 512
 
 
 @lesson(
-    18, "kernel-ladder", "Five attention kernels, and why memory is the limit", minutes=11, pages=33,
-    needs=("paged-attention", "batching"), watches_kernels=True, track="kernels",
+    18, "kernel-ladder", "Five attention kernels, and why memory is the limit",
+    minutes=11, pages=33, needs=("paged-attention", "batching"), watches_kernels=True,
+    track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine("ada alone", num_blocks=24, block_size=16, max_num_seqs=2)
@@ -103,8 +104,8 @@ def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
         ),
         because=(
             "No kernel can beat this; only fewer bytes, or more tokens per step, can. Decoding is"
-            " **memory-bandwidth-bound**: the limit is the speed of memory, its **bandwidth**. How much fits, its **capacity**, was the subject"
-            " of the lessons on the KV cache."
+            " **memory-bandwidth-bound**: the limit is the speed of memory, its **bandwidth**. How"
+            " much fits, its **capacity**, was the subject of the lessons on the KV cache."
         ),
     )
     yield from _larger_batches(L, engine)
@@ -339,8 +340,8 @@ def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Scr
         " same grid and the same addresses."
     )
     yield L.predict(
-        f"Version 4, `static`: a graph made for 4 sequences serves ada alone, with {CONTEXT} tokens as"
-        " before; the other three rows are padding, with length 0. How many keys are loaded?",
+        f"Version 4, `static`: a graph made for 4 sequences serves ada alone, with {CONTEXT} tokens"
+        " as before; the other three rows are padding, with length 0. How many keys are loaded?",
         answer=lambda: looks["static"].keys_read,
         unit="key",
         why={

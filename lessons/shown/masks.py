@@ -1,6 +1,7 @@
 """Automata and masks as text drawings, for lesson 15."""
 
 from collections.abc import Sequence as Seq
+from itertools import pairwise
 
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -43,10 +44,12 @@ def mask_figure(engine: LessonEngine, event: ev.TokenExplained) -> tuple[str, ..
 
 
 def wanted_after(engine: LessonEngine, text: str) -> str:
-    """The model's favourite, allowed or not, after the token `text`."""
-    explained, pieces = engine.events_of(ev.TokenExplained), engine.fold.token_pieces
-    at = next(i for i, one in enumerate(explained) if pieces[one.token_id] == text)
-    return pieces[max(explained[at + 1].candidates, key=lambda one: one.probability).token_id]
+    """The model's favourite, allowed or not, after the token `text`; empty if that never came."""
+    pieces = engine.fold.token_pieces
+    for one, after in pairwise(engine.events_of(ev.TokenExplained)):
+        if pieces[one.token_id] == text:
+            return pieces[max(after.candidates, key=lambda other: other.probability).token_id]
+    return ""
 
 
 def percent(share: float) -> str:

@@ -160,8 +160,8 @@ bodies of a few functions. When it passes, the engine and the dashboard run on y
 
 The *core* exercises are about the ideas that all others build on. The *standard* ones go \
 further. The *stretch* ones are long, or need knowledge that the lessons do not teach. Take each \
-after its lesson. Those at the end of the list, after the kernels, are electives: no other exercise \
-builds on them. None needs a GPU.
+after its lesson. Those at the end of the list, after the kernels, are electives: no other \
+exercise builds on them. None needs a GPU.
 
 | exercise | topic | level | minutes | what you write |
 |---|---|---|---|---|

@@ -283,7 +283,7 @@ class Scheduler:
             )
 
     def _commit(self, item: ScheduledSequence) -> None:
-        """Count the item's tokens as computed; from now on, others can share the blocks it fills."""
+        """Count the item's tokens as computed. Others can share the blocks that they fill."""
         self._advance(item)
         sequence = item.sequence
         self.kv_cache_manager.cache_full_blocks(sequence, sequence.num_computed_tokens)

@@ -1,14 +1,14 @@
 """`DraftLengths`: how many tokens to draft for each sequence, from what came of its last drafts.
 
-A draft that is rejected costs work: its row goes through the model for nothing. With large weights,
-a few rows cost nearly nothing, because the step must read all weights anyway. Further rows cost time
-(SmolLM2 on a CPU with float32 weights, time of a step over one row's):
+A draft that is rejected costs work: its row goes through the model for nothing. A few rows cost
+nearly nothing if weights are large, because the step must read all of them anyway. Further rows
+cost time (SmolLM2 on a CPU with float32 weights, time of a step over one row's):
 
     rows     1    5    9   16   32   80
     time   1.0  1.1  1.1  1.6  2.5  5.0
 
-Weights in Q4_1 are read in a third of the time and computed no faster, so rows cost sooner: 2.0 times
-for 5 rows, 4.2 times for 16 (two cores of an AMD EPYC).
+Weights in Q4_1 are read in a third of the time and computed no faster, so rows cost sooner: 2.0
+times for 5 rows, 4.2 times for 16 (two cores of an AMD EPYC).
 
 So the j-th draft is computed only if all j drafts are probably right: with a probability of at
 least `LIKELY` if the step has many rows already, else of `POSSIBLE`. The probability is the j-th
