@@ -41,7 +41,7 @@ LESSONS: Mapping[str, Learned] = MappingProxyType(
         ),
         "token-budget": Learned(
             ("token budget", "chunked prefill"),
-            ("continuous batching", "flattened", "prefill", "decode"),
+            ("continuous batching", "prefill", "decode"),
         ),
         "prefix-sharing": Learned(
             ("prefix", "hash", "ref_cnt", "evicted"),

@@ -18,7 +18,7 @@ ROOM = 64
     "The token budget, prefill and decode, chunked prefill",
     minutes=9,
     pages=23,
-    needs=("one-pass",),
+    needs=("batching",),
 )
 def run(L: Teacher) -> Script:
     engine = _engine(L, "chunked prefill", BUDGET)

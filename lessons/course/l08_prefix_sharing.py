@@ -257,10 +257,10 @@ def _an_agent(L: Teacher) -> Script:
     total = _prompt_tokens_computed(without)
     agent = L.engine("an agent", **options)
     yield L.predict(
-        f"An agent calls the model, runs a tool, and calls again with the whole history: {CALLS}"
-        f" calls, each prompt {GROWTH} tokens longer than the last. Their prompts have {GROWTH},"
-        f" {2 * GROWTH}, ... {CALLS * GROWTH} tokens, {total} in all. How many of the {total} go"
-        " through the model?",
+        "An agent calls the model, runs a tool, and calls again with all so far, the model's answer"
+        f" and the tool's result: {CALLS} calls, each {GROWTH} tokens longer. Their prompts have"
+        f" {GROWTH}, {2 * GROWTH}, ... {CALLS * GROWTH} tokens, {total} in all. How many of the"
+        f" {total} go through the model?",
         before=lambda: _call_again_and_again(agent),
         answer=lambda: _prompt_tokens_computed(agent),
         focus="finished",

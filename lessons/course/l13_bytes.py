@@ -306,7 +306,7 @@ def _bandwidth(L: Teacher, small: LessonEngine, large: LessonEngine) -> Script:
     wide, narrow = (weights + USERS * CONTEXT * engine.bytes_per_token for engine in (small, large))
     yield L.predict(
         f"But int8 keys help bandwidth, too. {USERS} requests have {CONTEXT} tokens each. A step"
-        f" reads {weights / 1e6:.1f} MB of weights once, and the keys and values of all tokens:"
+        f" reads {weights / 1e6:.2f} MB of weights once, and the keys and values of all tokens:"
         f" {(wide - weights) / 1e6:.1f} MB in float32, {(narrow - weights) / 1e6:.1f} MB in int8."
         " How many times fewer bytes is that in all?",
         answer=lambda: wide / narrow,

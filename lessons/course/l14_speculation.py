@@ -121,7 +121,7 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
     )
     yield L.say(
         "The drafts, and below each what the model drew in its place; the last place follows the"
-        " last draft. What comes after a wrong draft is worthless. The first token that differs is"
+        " last draft. What comes after a wrong draft does not count. The first token that differs is"
         " the model's own, and final.",
         figure=drafts_and_drawn(engine, drafts, drawn),
     )

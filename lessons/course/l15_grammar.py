@@ -288,8 +288,8 @@ def _forced_tokens(L: Teacher) -> Script:
     L.show(jumping)
     yield L.predict(
         f"Her answer took {steps} steps, and {num_forced} of its {len(states)} tokens were forced."
-        " With lesson 14's drafts, the forced ones can be drafted without any model. How many steps"
-        " does the answer take then?",
+        " With lesson 14's drafts, the forced ones can be drafted without any model, and prompt"
+        " lookup finds one or two more. How many steps does the answer take then?",
         before=jumping.run,
         answer=lambda: len(set(token_steps(jumping, "cleo"))),
         focus="step_history",

@@ -264,7 +264,7 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
 
 def _the_same_default(L: Teacher) -> Script:
     yield L.predict(
-        "And what is the same? Start both without options, on the same machine: a block holds"
+        "And what is the same? Start both without options, on an NVIDIA GPU: a block holds"
         f" {EngineConfig().block_size} tokens in both. How many blocks does a chat of {CHAT:,}"
         " tokens take in both?",
         answer=lambda: _blocks_of_a_chat(L),

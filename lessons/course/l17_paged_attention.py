@@ -211,6 +211,11 @@ class Merge(NamedTuple):
         return self.old_sum * math.exp(self.old_max - self.new_max)
 
     @property
+    def added(self) -> float:
+        """What tile 2 adds, of the digits that are shown."""
+        return round(self.new_sum, 2) - round(self.kept, 2)
+
+    @property
     def smaller_share(self) -> float:
         """The share of the tile that matters less in the new sum."""
         return min(self.kept, self.new_sum - self.kept) / self.new_sum
@@ -239,7 +244,7 @@ def _two_tiles(L: Teacher, trace: ev.KernelTraced) -> Say:
             f"after tile 1   max {one.old_max:.2f}  sum {one.old_sum:.2f}",
             f"scaled         {one.old_sum:.2f} · e^({one.old_max:.2f} - {one.new_max:.2f})"
             f" = {one.kept:.2f}",
-            f"after tile 2   {one.kept:.2f} + {one.new_sum - one.kept:.2f} = {one.new_sum:.2f}",
+            f"after tile 2   {one.kept:.2f} + {one.added:.2f} = {one.new_sum:.2f}",
         ),
     )
 

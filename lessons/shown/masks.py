@@ -53,8 +53,8 @@ def wanted_after(engine: LessonEngine, text: str) -> str:
 
 
 def percent(share: float) -> str:
-    """`75.0 %`; three digits for small shares."""
-    return f"{100 * share:.1f} %" if share >= 0.1 else f"{100 * share:.3g} %"
+    """`75.0 %`; four digits for small shares."""
+    return f"{100 * share:.1f} %" if share >= 0.1 else f"{100 * share:.4g} %"
 
 
 def num_common(read: Seq[int], wanted: Seq[int]) -> int:

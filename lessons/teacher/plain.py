@@ -70,6 +70,10 @@ class PlainLesson:
         return line.removesuffix("\n")
 
     def _show(self, page: Page) -> None:
+        for claim in page.claims:  # they are about what was shown before this page
+            self._print(textwrap.fill(f"✓ checked: {claim}", WIDTH, subsequent_indent="  "))
+        if page.claims:
+            self._print("")
         rows = page_picture(page)
         if rows != self._last_picture:
             self._last_picture = rows
@@ -77,8 +81,6 @@ class PlainLesson:
             for row in [f"{title}{which}" for title in rows[:1]] + rows[1:]:
                 self._print(f"  | {row}".rstrip())
             self._print("")
-        for claim in page.claims:
-            self._print(textwrap.fill(f"✓ checked: {claim}", WIDTH, subsequent_indent="  "))
         mark = "? " if page.asks else {True: "✓ ", False: "✗ ", None: ""}[page.right]
         for row in wrap(mark + without_marks(page.text), WIDTH):
             self._print(row)

@@ -157,6 +157,7 @@ def test_code_that_ignores_its_timer_is_ended_from_outside(submit, statement, mo
     ("lines", "words"),
     [
         ("def", "SyntaxError in line"),
+        ("x = '\0'", "SyntaxError in the file"),
         pytest.param("while True: pass", "endless loop", marks=pytest.mark.slow),
         ("import no_such_module", "ModuleNotFoundError"),
         ("del BlockPool", "BlockPool"),
@@ -167,6 +168,13 @@ def test_a_file_that_cannot_be_loaded_could_not_run(submit, lines, words):
     assert result.exit_status == 2
     assert words in result.could_not_run.text
     assert result.score == 0
+
+
+def test_a_link_to_a_file_of_another_name_is_checked_like_the_file(submit):
+    file = submit().file
+    file.rename(file.with_suffix(".txt"))
+    file.symlink_to(file.with_suffix(".txt"))
+    assert check(EXERCISE, Submission(file)).passed
 
 
 def test_processes_and_files_of_a_submission_are_removed_with_it(submit):

@@ -101,6 +101,16 @@ def test_the_exit_ticket_of_the_lab_asks_only_what_the_lab_teaches():
             assert not any(mentions(term, text) for text in questions), term
 
 
+def test_the_lab_takes_each_lesson_after_those_that_it_needs():
+    page = (COURSE_FOLDER.parents[1] / "docs/teach/lab-3h.md").read_text(encoding="utf-8")
+    done = {"tokens"}  # the lecturer says the words of this lesson
+    assert "(../learn/tokens.md)" in page
+    for name in re.findall(r"^minivllm lesson (\S+)", page, re.M)[:5]:
+        lesson = find_lesson(name)
+        assert set(lesson.needs) <= done, name
+        done.add(lesson.name)
+
+
 def exercise_page(name: str) -> str:
     """The statement of an exercise, as its author wrote it."""
     folder = COURSE_FOLDER.parent / "exercises" / name.replace("-", "_")

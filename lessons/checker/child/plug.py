@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Collection, Iterator
 from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -53,7 +54,8 @@ def _raise_if_too_late(module_name: str) -> None:
 
 
 def _load(name: str, file: Path) -> ModuleType:
-    spec = spec_from_file_location(name, file)
+    # With a loader of ours, a link to a file of another name is Python, too.
+    spec = spec_from_file_location(name, file, loader=SourceFileLoader(name, str(file)))
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -71,7 +73,7 @@ def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> s
     is reported at the line that called it, if that line is the student's own.
     """
     if isinstance(error, SyntaxError):
-        return f" in line {error.lineno}"
+        return f" in line {error.lineno}" if error.lineno else " in the file"
     frames = [
         (frame.f_code, line)
         for frame, line in traceback.walk_tb(error.__traceback__)

@@ -32,6 +32,7 @@ def chunks(draw: Draw) -> Case:
     return {
         "output": draw.integer(0, 6),
         "prompt": draw.integer(1, 14),
+        "preempted": draw.integer(0, 2),
         "chunks": [one for part in parts for one in part],
     }
 
@@ -65,6 +66,7 @@ def _request(case: Case) -> Any:
     request = Request("ben", list(range(case["prompt"])), SamplingParams())
     for token_id in range(case["output"]):
         request.sequences[0].append_token(100 + token_id)
+    request.sequences[0].num_preemptions = case.get("preempted", 0)
     return request
 
 

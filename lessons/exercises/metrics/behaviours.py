@@ -57,7 +57,7 @@ def _events(requests: list[Case]) -> list[str]:
     """The log of these requests, in order of time."""
     events: list[Case] = []
     for number, one in enumerate(requests):
-        name = f"r{number}"
+        name = f"user.{number}"
         admitted = _admitted(one)
         events.append(_event("request.arrived", one["arrives"] / 1000, f"{name}.0", name))
         events.append(_event("request.admitted", admitted, f"{name}.0"))
@@ -144,23 +144,31 @@ def gaps(case: Case) -> Iterator[str]:
     yield f"{_told(one)}: gaps {_numbers(inter_token_latencies(one))}"
 
 
+def _values(draw: Draw) -> Case:
+    """Also 25 values and percents whose float of a rank is a little above a whole number."""
+    length = draw.choice([12, 12, 12, 25])
+    return {
+        "values": draw.list_of(lambda d: d.integer(1, 999), 25 if length == 25 else 0, length),
+        "percent": draw.choice([50, 99, 100, 1, 90, 75, 20, 95, 28, 56]),
+    }
+
+
 @behaviour(
     "a percentile is the value at its rank",
     task=4,
     hint="Sort the values. How many of them are at or below your result, in percent?",
-    cases=lambda draw: {
-        "values": draw.list_of(lambda d: d.integer(1, 999), 0, 12),
-        "percent": draw.choice([50, 99, 100, 1, 90, 75, 20, 95]),
-    },
+    cases=_values,
     examples=100,
     agree=close,
 )
 def percentiles(case: Case) -> Iterator[str]:
     from minivllm.lessons.sketches.latencies import percentile
 
-    value = percentile(list(case["values"]), case["percent"])
+    given = list(case["values"])
+    value = percentile(given, case["percent"])
     told = "None" if value is None else _numbers([value])
-    yield f"p{case['percent']} of {case['values']}: {told}"
+    changed = "" if given == case["values"] else " (and the caller's list is in another order now)"
+    yield f"p{case['percent']} of {case['values']}: {told}{changed}"
 
 
 @behaviour(

@@ -317,7 +317,7 @@ far_better = _level_of(
     lambda ours: FAR_BETTER,
 )
 as_good_as_ours = _level_of(
-    "level 3, for ambition: the score is about that of our own policy, or better",
+    "level 3, a challenge: the score is about that of our own policy, or better",
     3,
     "How many places is a priority worth, and how many tokens make up for one place?",
     lambda ours: AS_GOOD_AS_OURS * ours,
