@@ -121,8 +121,8 @@ def _one_verification(L: Teacher, plain: LessonEngine, engine: LessonEngine) -> 
     )
     yield L.say(
         "The drafts, and below each what the model drew in its place; the last place follows the"
-        " last draft. What comes after a wrong draft does not count. The first token that differs is"
-        " the model's own, and final.",
+        " last draft. After a wrong draft, nothing counts. The first token that differs is the"
+        " model's own, and final.",
         figure=drafts_and_drawn(engine, drafts, drawn),
     )
     yield from _roll_back(L, engine, computed, accepted)

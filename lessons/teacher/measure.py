@@ -23,11 +23,11 @@ def gaps(engine: LessonEngine, request_id: str) -> list[int]:
 
 
 def num_drafted(engine: LessonEngine) -> int:
-    return sum(len(event.token_ids) for event in engine.events_of(ev.DraftProposed))
+    return engine.fold.counters.spec_decode_num_draft_tokens
 
 
 def num_accepted(engine: LessonEngine) -> int:
-    return sum(event.num_accepted for event in engine.events_of(ev.DraftVerified))
+    return engine.fold.counters.spec_decode_num_accepted_tokens
 
 
 def work_per_step(engine: LessonEngine) -> list[int]:

@@ -105,7 +105,7 @@ def test_the_lab_takes_each_lesson_after_those_that_it_needs():
     page = (COURSE_FOLDER.parents[1] / "docs/teach/lab-3h.md").read_text(encoding="utf-8")
     done = {"tokens"}  # the lecturer says the words of this lesson
     assert "(../learn/tokens.md)" in page
-    for name in re.findall(r"^minivllm lesson (\S+)", page, re.M)[:5]:
+    for name in re.findall(r"^minivllm lesson (\w\S*)", page, re.M):
         lesson = find_lesson(name)
         assert set(lesson.needs) <= done, name
         done.add(lesson.name)
