@@ -12,8 +12,8 @@ DEV_INSTALLED := $(VENV)/.installed-dev
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help install setup model demo docs docs-serve docs-pages pictures house-model test mutants \
-	test-slow test-browser test-gpu conformance soak attack overhead gpu-report gpu-install \
+.PHONY: help install setup model demo docs docs-serve docs-pages pictures house-model test \
+	test-more test-all mutants test-slow test-browser test-gpu conformance soak attack overhead gpu-report gpu-install \
 	gpu-wheels lint format bench bench-check bench-update clean
 
 help: ## list the targets
@@ -59,13 +59,18 @@ docs-serve: setup ## show the site on http://127.0.0.1:8008, and again whenever 
 	-@$(BIN)/python tools/site/fetch_pyodide.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8008
 
-# One worker per core, each with up to 3 GiB and a single thread, so that workers do not wait for
-# each other's threads. The files keep their own order: by default, files with few tests come last,
-# some of them very long, and the other workers would wait for those.
-test: setup ## run the tests; those of smollm2 need it, so it is downloaded if that is possible
+# One worker per core, with a single thread each, so that workers do not wait for each other's threads.
+TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" \
+	--numprocesses $(WORKERS) --dist worksteal
+
+test: setup ## run the tests of the promises: minutes, no network
+	$(TESTS) --ignore tests/more
+
+test-more: setup ## run all other tests; those of smollm2 need it, so it is downloaded if possible
 	@$(BIN)/minivllm model fetch $(MODEL) || echo "So the tests that need $(MODEL) are skipped."
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" \
-		--numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
+	$(TESTS) tests/more
+
+test-all: lint test test-more ## what CI runs
 
 mutants: setup model ## break core and engine in many small ways; the tests must notice (MUTANTS=options)
 	$(BIN)/python tools/mutants/run.py --workers $(WORKERS) $(MUTANTS)

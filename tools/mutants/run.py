@@ -4,6 +4,7 @@
     python tools/mutants/run.py engine                only engine.toml
     python tools/mutants/run.py core --only salt      mutants of core.toml with "salt" in their name
     python tools/mutants/run.py --list-file my.toml   your own list
+    python tools/mutants/run.py --matrix kills.json   every test that notices each one, and a cover
 
 A list is a TOML file with `tests` (arguments of the pytest run that should notice), `must_kill` (a
 share in percent) and mutants:
@@ -24,6 +25,7 @@ list does not fit the source, or if the tests fail without a mutant.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -32,6 +34,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -107,11 +110,15 @@ class MutantList:
 
 @dataclass(frozen=True)
 class Outcome:
-    """killed_by: the test that noticed the mutant, or None"""
+    """killers: the tests that noticed the mutant; without a matrix, only the first"""
 
     mutant: Mutant | None
-    killed_by: str | None
+    killers: list[str]
     seconds: float
+
+    @property
+    def killed_by(self) -> str | None:
+        return self.killers[0] if self.killers else None
 
     @property
     def is_as_expected(self) -> bool:
@@ -146,10 +153,14 @@ def read_list(path: Path, root: Path = ROOT) -> MutantList:
 
 
 class Workshop:
-    """A copy of the tree in which one mutant at a time is tested, in a forked process."""
+    """A copy of the tree in which one mutant at a time is tested, in a forked process.
 
-    def __init__(self, folder: Path) -> None:
+    pytest: more arguments for pytest. By default it stops at the first test that fails.
+    """
+
+    def __init__(self, folder: Path, pytest: list[str]) -> None:
         self.folder = folder
+        self._pytest = pytest
         self._num_writes = 0
         for name in COPIED:
             source = ROOT / name
@@ -191,17 +202,19 @@ class Workshop:
         if self.mutant is not None:
             self._write(self._original)
         return Outcome(
-            self.mutant, self._killer(process != 0, os.waitstatus_to_exitcode(status)), seconds
+            self.mutant, self._killers(process != 0, os.waitstatus_to_exitcode(status)), seconds
         )
 
-    def _killer(self, has_ended: bool, status: int) -> str | None:
+    def _killers(self, has_ended: bool, status: int) -> list[str]:
         if not has_ended:
-            return f"its time: over {LIMIT:.0f} s"
+            return [f"its time: over {LIMIT:.0f} s"]
         if status == 0:
-            return None
+            return []
         said = self._log.read_text(encoding="utf-8", errors="replace")
-        found = re.search(r"^(?:FAILED|ERROR) (\S+?::\S+|\S+)", said, re.MULTILINE)
-        return found[1] if found else f"pytest itself, status {status}: {said[-400:]}"
+        found = re.findall(
+            r"^(?:FAILED|ERROR) (\S+::\w+(?:\[.*?\](?= - |$))?|\S+)", said, re.MULTILINE
+        )
+        return list(dict.fromkeys(found)) or [f"pytest itself, status {status}: {said[-400:]}"]
 
     def _run_tests(self, tests: list[str]) -> NoReturn:
         status = 3
@@ -213,7 +226,7 @@ class Workshop:
             sys.path[:0] = [str(self.folder)]
             arguments = [
                 *tests,
-                "-x",
+                *self._pytest,
                 "-q",
                 "-m",
                 "not slow and not gpu and not browser",
@@ -233,10 +246,10 @@ class Workshop:
         os.utime(self._file, (1_000_000_000 + self._num_writes, 1_000_000_000 + self._num_writes))
 
 
-def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
+def run(listed: MutantList, num_workers: int, pytest: list[str]) -> Iterator[Outcome]:
     """Test all mutants of a list. Raises `ListError` if the tests fail without a mutant."""
     with tempfile.TemporaryDirectory(prefix="minivllm-mutants-") as scratch:
-        workshops = [Workshop(Path(scratch) / str(number)) for number in range(num_workers)]
+        workshops = [Workshop(Path(scratch) / str(i), pytest) for i in range(num_workers)]
         workshops[0].start(None, listed.tests)
         while (sound := workshops[0].result()) is None:
             time.sleep(0.02)
@@ -275,6 +288,29 @@ def passes(outcomes: list[Outcome], must_kill: float) -> bool:
     return percent >= must_kill and not wrong
 
 
+def cover(kills: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Few tests that notice every mutant: greedily, the test that notices most of the rest.
+
+    kills: mutant -> the tests that notice it. Returns test -> the mutants that it adds.
+    """
+    left, chosen = {mutant: set(tests) for mutant, tests in kills.items() if tests}, {}
+    while left:
+        counts = Counter(test for tests in left.values() for test in tests)
+        best = min(counts, key=lambda test: (-counts[test], test))
+        chosen[best] = [mutant for mutant, tests in left.items() if best in tests]
+        left = {mutant: tests for mutant, tests in left.items() if best not in tests}
+    return chosen
+
+
+def print_matrix(kills: dict[str, list[str]]) -> None:
+    alone = {mutant: tests[0] for mutant, tests in kills.items() if len(tests) == 1}
+    chosen = cover(kills)
+    print(f"{len(chosen)} tests notice all {sum(map(bool, kills.values()))} mutants:")
+    for test, mutants in chosen.items():
+        only = sum(alone.get(mutant) == test for mutant in mutants)
+        print(f"{len(mutants):4} more, {only:3} that no other test notices  {test}")
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description="Make many small faults in the code, one at a time; check that the fast tests"
@@ -290,11 +326,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--workers", type=int, default=2, help="number of mutants tried in parallel"
     )
+    parser.add_argument(
+        "--matrix",
+        type=Path,
+        metavar="FILE",
+        help="run all tests of a list on each mutant, write who noticed what, print a small cover",
+    )
     options = parser.parse_args(arguments)
+    # A test that fails in a loop must not hide those after it.
+    pytest_arguments = ["--timeout=60"] if options.matrix else ["-x"]
     paths = [HERE / f"{name}.toml" for name in options.lists] or sorted(HERE.glob("*.toml"))
     if options.list_file:
         paths = [options.list_file]
-    all_pass = True
+    all_pass, kills = True, {}
     # Triton reads its variable when it is imported.
     os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"}
     for name in PRELOADED:
@@ -313,14 +357,20 @@ def main(arguments: list[str] | None = None) -> int:
             )
             outcomes = []
             for outcome in run(
-                MutantList(listed.name, listed.tests, listed.must_kill, chosen), options.workers
+                MutantList(listed.name, listed.tests, listed.must_kill, chosen),
+                options.workers,
+                pytest_arguments,
             ):
                 print(f"{outcome}  ({outcome.seconds:.0f} s)", flush=True)
                 outcomes.append(outcome)
             all_pass &= passes(outcomes, listed.must_kill)
+            kills |= {outcome.mutant.name: outcome.killers for outcome in outcomes}
     except ListError as error:
         print(error, file=sys.stderr)
         return 2
+    if options.matrix:
+        options.matrix.write_text(json.dumps(kills, indent=1), encoding="utf-8")
+        print_matrix(kills)
     return 0 if all_pass else 1
 
 

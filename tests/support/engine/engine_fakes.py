@@ -1,14 +1,18 @@
 """A fake model for tests that takes no time and detects every stale read.
 
-For every slot of the KV cache, `FakeRunner` stores the exact tokens whose keys and values were
-written there. Before it samples, it reads the slots of each sequence back, as attention would, and
-fails if one holds something else. The next token is a function of all earlier tokens, so a lost
+For every slot of the KV cache, `FakeRunner` stores a hash of the exact tokens whose keys and values
+were written there. Before it samples, it reads the slots of each sequence back, as attention would,
+and fails if one holds something else. The next token is a function of all earlier tokens, so a lost
 token or a wrong block table also changes the output.
+
+This is the only fake runner of the tests, and `FakeTokenizer` the only fake tokenizer. Where a test
+needs a model that waits, fails or writes a given text, it sets a hook of `FakeRunner`.
 """
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Mapping
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -19,6 +23,7 @@ from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
+from minivllm.errors import SamplingError
 from minivllm.events.fold import Fold
 from minivllm.events.types import Event, RequestArrived, TokenSampled, TokensNamed
 from minivllm.outputs import Logprob, RequestOutput, SampledToken
@@ -32,27 +37,48 @@ EOS = 99
 
 
 class FakeTokenizer:
-    """One character per token: token i is chr(32 + i)."""
+    """One character per token: token i is chr(32 + i).
 
-    vocab_size = VOCAB_SIZE
+    With `words`, a word and the space before it are one token, with an id in order of appearance.
+    """
+
     eos_token_ids = frozenset({EOS})
-    has_chat_template = False
     most_characters_per_token = 1
+    has_chat_template = True
+    template_knows_tools = False
+    named_tokens: Mapping[str, str] = {"eos_token": "<eos>"}
 
-    def encode(self, text: str) -> list[int]:
-        return [ord(character) - 32 for character in text]
+    def __init__(self, words: bool = False) -> None:
+        self.vocab_size = 10_000 if words else VOCAB_SIZE
+        self._token = re.compile(r"\s*\S+" if words else "(?s:.)")
+        self._pieces = [*(chr(32 + i) for i in range(EOS)), "<eos>"]
+        self._ids = {piece: i for i, piece in enumerate(self._pieces)}
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        return [self._id(piece) for piece in self._token.findall(text)]
+
+    def _id(self, piece: str) -> int:
+        if piece not in self._ids:
+            self._ids[piece] = len(self._pieces)
+            self._pieces.append(piece)
+        return self._ids[piece]
 
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
-        return "".join("" if i == EOS and skip_special_tokens else chr(32 + i) for i in ids)
+        return "".join("" if i == EOS and skip_special_tokens else self.piece(i) for i in ids)
 
     def piece(self, token_id: int) -> str:
-        return "<eos>" if token_id == EOS else chr(32 + token_id)
+        return self._pieces[token_id]
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
         return token_id == EOS and skip_special_tokens
 
     def is_byte_fallback(self, token_id: int) -> bool:
         return False
+
+    def apply_chat_template(
+        self, messages: list[dict[str, str]], tools: Collection[object] = ()
+    ) -> list[int]:
+        return self.encode("".join(f"{one['role']}:{one['content']}|" for one in messages))
 
 
 def prompt(length: int, first: int = 0) -> list[int]:
@@ -128,35 +154,56 @@ def search_over_lists(
     return [hypothesis.token_ids for hypothesis in search.hypotheses]
 
 
-def _with_drafts(item: ScheduledSequence) -> list[int]:
-    return [*item.sequence.token_ids, *item.draft_token_ids]
+def contents(item: ScheduledSequence) -> list[int]:
+    """What the slots of a sequence and its drafts hold: at each position, a hash of its prefix."""
+    token_ids = [*item.sequence.token_ids, *item.draft_token_ids]
+    return list(accumulate(token_ids, lambda before, token: hash((before, token)), initial=0))[1:]
 
 
 class FakeRunner:
-    """Replaces the model runner; see the module docstring."""
+    """Replaces the model runner; see the module docstring.
+
+    answers: request -> the tokens that the model writes for it, and then end-of-sequence. Sample i
+    leaves out the first i tokens; each beam gets tokens of the answer in an order of its own.
+    """
 
     device_lost = False
 
     def __init__(
-        self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99
+        self,
+        num_blocks: int,
+        block_size: int,
+        max_model_len: int = 10_000,
+        vocab_size: int = 99,
+        answers: Mapping[str, list[int]] | None = None,
     ) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.max_model_len = max_model_len
         self.vocab_size = vocab_size
-        self.kv: dict[int, tuple[int, ...]] = {}
+        self.answers = answers
+        self.kv: dict[int, int] = {}
         self.running: Callable[[], list[Sequence]] = list
         """All running sequences of the engine, planned or not: their slots are protected."""
         self.num_tokens_run = 0
+        # Hooks of a test: each may wait, count, raise, or return something else.
+        self.before: Callable[[SchedulerOutput, Watch], None] = lambda plan, watch: None
+        """Called before a step writes anything."""
+        self.after: Callable[[SchedulerOutput, Watch], StepResult | None] = lambda plan, watch: None
+        """Called after a step has written everything; may return its result."""
+        self.draw: Callable[[Sequence], SampledToken | SamplingError] = self.sample
+        """Draws the next token of a sequence."""
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+        self.before(plan, watch)
         copied = [(copy.dst, self.block(copy.src)) for copy in plan.copies]
         for dst, content in copied:
             for offset, entry in enumerate(content):
                 self.kv[dst * self.block_size + offset] = entry
         # As in each layer of the real model: all writes of the batch before all reads.
         poisoned = self._slots_in_use(plan)
-        for item in plan.scheduled:
+        held = [contents(item) for item in plan.scheduled]
+        for item, content in zip(plan.scheduled, held, strict=True):
             sequence = item.sequence
             slots = slot_mapping(sequence, item.start, item.num_tokens, self.block_size)
             for position, slot in enumerate(slots, item.start):
@@ -164,12 +211,13 @@ class FakeRunner:
                     assert slot not in poisoned, (
                         f"{sequence!r} writes slot {slot}, which {poisoned[slot]} reads"
                     )
-                    self.kv[slot] = tuple(_with_drafts(item)[: position + 1])
+                    self.kv[slot] = content[position]
             self.num_tokens_run += item.num_tokens
-        for item in plan.scheduled:
-            self._read_back(item)
+        for item, content in zip(plan.scheduled, held, strict=True):
+            self._read_back(item, content)
         # empty rows: `sample_tokens` draws from token ids
-        return StepResult(logits=np.empty((len(plan.sampling_sequences()), 0)))
+        result = StepResult(logits=np.empty((len(plan.sampling_sequences()), 0)))
+        return self.after(plan, watch) or result
 
     def device_works(self) -> bool:
         return not self.device_lost
@@ -193,27 +241,28 @@ class FakeRunner:
                 )
         return in_use
 
-    def block(self, block_id: int) -> list[tuple[int, ...] | None]:
+    def block(self, block_id: int) -> list[int | None]:
         first = block_id * self.block_size
         return [self.kv.get(slot) for slot in range(first, first + self.block_size)]
 
-    def _read_back(self, item: ScheduledSequence) -> None:
+    def _read_back(self, item: ScheduledSequence, content: list[int]) -> None:
         sequence = item.sequence
         for position in range(item.start + item.num_tokens):
             block = sequence.block_table[position // self.block_size]
             slot = block.block_id * self.block_size + position % self.block_size
-            written, wanted = self.kv.get(slot), tuple(_with_drafts(item)[: position + 1])
-            assert written == wanted, (
-                f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
+            assert self.kv.get(slot) == content[position], (
+                f"{sequence!r} reads position {position} in slot {slot}: stale, or never written"
             )
 
     def sample_tokens(
         self, sequences: list[Sequence], logits: None, watched: Collection[Sequence] = ()
-    ) -> list[SampledToken]:
+    ) -> list[SampledToken | SamplingError]:
         """The tokens of watched sequences have no explanation."""
-        return [self._sample(sequence) for sequence in sequences]
+        return [self.draw(sequence) for sequence in sequences]
 
-    def _sample(self, sequence: Sequence) -> SampledToken:
+    def sample(self, sequence: Sequence) -> SampledToken:
+        if self.answers is not None:
+            return self._next_of_answer(sequence, self.answers[sequence.request.request_id])
         token_id = next_token(sequence.token_ids, self.vocab_size, sequence.index)
         count = sequence.request.num_logprobs
         if count is None:
@@ -225,6 +274,18 @@ class FakeRunner:
             return SampledToken(token_id, sampled | best)
         own = {token_id: Logprob(-1.0 - sequence.index, 1)}
         return SampledToken(token_id, own | best | own)
+
+    def _next_of_answer(self, sequence: Sequence, answer: list[int]) -> SampledToken:
+        if not sequence.request.params.use_beam_search:
+            rest = answer[sequence.index + sequence.num_output_tokens :]
+            return SampledToken(rest[0] if rest else EOS)
+        # The words and their probabilities depend on the beam, so that some beams have several
+        # children and others none.
+        words = sorted(set(answer))
+        start, likely = sum(sequence.token_ids) % len(words), 0.1 + sum(sequence.token_ids[-3:]) % 5
+        offered = (words[start:] + words[:start])[: sequence.request.num_logprobs]
+        best = {token_id: Logprob(-likely * rank, rank) for rank, token_id in enumerate(offered, 1)}
+        return SampledToken(offered[0], best)
 
 
 class WatchedEngine:
