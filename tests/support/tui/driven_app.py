@@ -4,24 +4,36 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+import pytest
+import textual._wait
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
+from minivllm.tui.widgets.frame.keybar import KeyBar
 from minivllm.tui.widgets.frame.panel import Panel
 from support.patience import SOON
 
+# Textual's pilot waits until nothing has been computed for a while. A fifth of that time is enough
+# here.
+textual._wait.SLEEP_GRANULARITY /= 5
+textual._wait.SLEEP_IDLE /= 5
+
 SIZES = [(80, 24), (120, 36), (200, 60)]
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
-FRAME = 0.15
-"""Seconds in which at least one frame is drawn."""
 CONTROL_CHARACTERS = {
     *map(chr, (*range(9), *range(11, 32), *range(127, 160))),
     *"\u200d\u202e\u2066",
 }
 """Control characters and combining marks. An SVG has its own tabs and line ends."""
+
+
+@pytest.fixture
+def no_footer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the key bar: Textual rebuilds it at each change of focus, half the cost of a key."""
+    monkeypatch.setattr(KeyBar, "compose", lambda self: iter(()))
 
 
 def drive(
@@ -30,17 +42,42 @@ def drive(
     size: tuple[int, int] = (120, 36),
     tooltips: bool = False,
 ) -> None:
-    """Run `app` without a terminal while `script` presses its keys."""
+    """Run `app` without a terminal while `script` presses its keys.
+
+    No timer draws frames: `until` and `settle` do.
+    """
+    app.set_interval = frames = Frames()
+    app.frames = frames
 
     async def main() -> None:
         async with app.run_test(size=size, tooltips=tooltips) as pilot:
             await until(
                 pilot, lambda: app.dashboard_screen is not None and app.dashboard_screen.has_panels
             )
-            await pilot.pause(FRAME)
+            await settle(pilot)
             await script(pilot)
 
     asyncio.run(main())
+
+
+class Frames:
+    """Replaces the timer of the app: keeps the function that draws a frame."""
+
+    def __init__(self) -> None:
+        self.draw: Callable[[], None] = lambda: None
+
+    def __call__(self, seconds: float, draw: Callable[[], None]) -> "Frames":
+        self.draw = draw
+        return self
+
+    def stop(self) -> None:
+        self.draw = lambda: None
+
+
+async def frame(app: DashboardApp) -> None:
+    """Draw a frame, in the app's own task, as its timer would."""
+    if app.call_later(lambda: app.frames.draw()):
+        await _reached(app.call_later)
 
 
 def source_of(stage) -> InProcessSource:
@@ -62,13 +99,15 @@ async def until(pilot: Pilot, holds: Callable[[], object]) -> None:
     deadline = time.monotonic() + SOON
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
-        await pilot.pause(0.02)
+        await frame(pilot.app)
+        await pilot.pause(0.005)
 
 
 async def settle(pilot: Pilot) -> None:
     """Wait until the effects of keys and clicks are drawn."""
     app, places = pilot.app, None
     await pilot.pause()
+    await frame(app)
     while not app._exit:
         # Processor time is no sign of idleness on a shared machine: the app may only wait for its
         # turn. So wait for a refresh, and for the panels, which draw when they get a new size.

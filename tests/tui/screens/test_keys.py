@@ -1,25 +1,38 @@
-"""Every command by its keys, in the real app: it does what its help says.
+"""Every command by its key, in the real app: it does what its help says.
 
-Each command needs a check in `key_checks`. Checks of one group share an app. Before each check it
-returns to the same moment: paused at the end of a step in the middle of a run with preemptions.
+The checks of one group share an app. Each begins at a seat (`support.tui.key_seat`): paused at the
+end of step `MIDDLE` of a run with preemptions, on the overview, nothing selected. The keys of a
+race start child processes; see tests/more/tui/test_race.py.
 """
 
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
-from support.tui.driven_app import app_for, drawn, drive, panel, settle, show_screen, told, until
-from support.tui.key_checks import CHECKS
+from support.tui.driven_app import SCREENS, all_drawn, app_for, drawn, drive, panel, told, until
+from support.tui.driven_app import visible as panels_of
 from support.tui.key_seat import MIDDLE, FakeControl, Seat
 from textual.pilot import Pilot
-from textual.widgets._footer import FooterKey
+from textual.widgets import Input
 
+from minivllm.events import types as ev
+from minivllm.events.recording.event_index import NOTABLE_KINDS
+from minivllm.tui.answers.diff import difference
+from minivllm.tui.answers.why import why
+from minivllm.tui.draw.selection import block, event, sequence, step
+from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.keys.commands import COMMANDS
-from minivllm.tui.screens.help import keys_now
+from minivllm.tui.screens.dialogs import TextScreen
+from minivllm.tui.screens.help import HelpScreen, keys_now
 
-GROUPS = list(dict.fromkeys(command.group for command in COMMANDS))
+Check = Callable[[Seat, str], Awaitable[None]]
+CHECKS: dict[str, Check] = {}
+"""By the command's id."""
 LEAVE = ("app.quit", "app.interrupt")
 """Each of these has its own app."""
+GROUPS = [name for name in dict.fromkeys(one.group for one in COMMANDS) if name != "Race"]
 
 
 @pytest.mark.parametrize("together", [*GROUPS, *LEAVE])
@@ -51,246 +64,444 @@ def test_every_key_does_what_its_help_says(
     assert checked == [one.id for one in commands]
 
 
-def test_user_defined_keys_work_and_appear_in_footer_and_help(memory_pressure) -> None:
-    stage = memory_pressure.run()
-    app = app_for(stage, keymap={"time.step": "ctrl+right,y", "look.why": "f9", "app.quit": "f10"})
+def of(*command_ids: str) -> Callable[[Check], Check]:
+    def note(check: Check) -> Check:
+        CHECKS.update(dict.fromkeys(command_ids, check))
+        return check
 
-    async def script(pilot: Pilot) -> None:
-        seat = Seat(pilot, stage)
-        await seat.sit_down()
-        for key, position in (("y", 21), ("ctrl+right", 22), ("right", 22), ("left", 21)):
+    return note
+
+
+# ---- time ----
+
+
+def moves(place_after: Callable[[Seat, int], int], start: int = 0) -> Check:
+    """Check that after one press and after two the picture is at `place_after(seat, presses)`.
+
+    start: the position before, in events from the seat's own place
+    """
+
+    async def check(seat: Seat, key: str) -> None:
+        await seat.stand_at(seat.end_of(MIDDLE) + start)
+        for number in (1, 2):
             await seat.press(key)
-            seat.stands_at(seat.end_of(position))
-        await seat.press("w")
-        assert told(app) == []
-        await seat.press("f9", "q")
-        assert len(told(app)) == 1 and not app._exit
-        shown = {key.description: key.key_display for key in app.screen.query(FooterKey)}
-        assert (shown["Why?"], shown["Quit"]) == ("f9", "f10")
-        assert shown["Step"] in ("^→", "ctrl+right", "^right")
-        await seat.press("question_mark")
-        assert re.search(r"ctrl\+right y +Step +Go to the end of the next step", seat.window_text())
-        assert re.search(r"f10 +Quit", seat.window_text())
-        await seat.press("escape", "f10")
-        assert app._exit
+            seat.stands_at(place_after(seat, number))
 
-    drive(app, script)
+    return check
 
 
-def test_engine_keys_need_an_engine_and_some_need_a_selection(memory_pressure) -> None:
-    control, stage = FakeControl(), memory_pressure.run(MIDDLE)
-
-    async def watching(pilot: Pilot) -> None:
-        for command in (one for one in COMMANDS if one.group == "Engine"):
-            pilot.app.clear_notifications()
-            await pilot.press(command.keys.split(",")[0])
-            await until(pilot, lambda: told(pilot.app))
-            assert "another process" in told(pilot.app)[0], command.id
-
-    drive(app_for(stage), watching)
-
-    async def steering(pilot: Pilot) -> None:
-        for key in ("x", "X"):
-            await pilot.press(key)
-            await settle(pilot)
-            assert "Select a running" in told(pilot.app)[-1]
-        assert control.calls == []
-        control.to_say = ["max_num_seqs can be at most 4 [b].", "There is no request eve."]
-        sentence = " ".join(control.to_say)
-        await until(pilot, lambda: told(pilot.app) == [sentence])
-        await pilot.press("space", "n")
-        await settle(pilot)
-        assert pilot.app.context.transport.state == "live", "who takes a step wants to see it"
-
-    drive(app_for(stage, control=control), steering)
+def notable_stops(seat: Seat) -> list[int]:
+    """Positions just after notable events; of neighbours of one kind in one step, the first."""
+    found, last = [], None
+    for number, one in enumerate(seat.stage.events, start=1):
+        if type(one) in NOTABLE_KINDS:
+            if last != (one.step, type(one)):
+                found.append(number)
+            last = one.step, type(one)
+    return found
 
 
-def test_keys_typed_faster_than_the_app_reads_them_reach_the_field_after_tab(
-    memory_pressure,
-) -> None:
-    control = FakeControl()
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("a")
-        for key in (*"Hi", "tab", "backspace", *"200", "enter"):
-            pilot.app.simulate_key(key)  # unlike the pilot, this does not wait
-        await until(pilot, lambda: control.calls)
-        assert control.calls == [("add_request", "Hi", 200, 0.0, 1)]
-
-    drive(app_for(memory_pressure.run(MIDDLE), control=control), script)
+def before_here(seat: Seat) -> list[int]:
+    return [stop for stop in notable_stops(seat) if stop < seat.end_of(MIDDLE)]
 
 
-def test_a_key_without_effect_says_so_and_replaces_the_last_message(
-    memory_pressure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    app = app_for(memory_pressure.run(5), state="paused", has_next=True)
-    expected = {
-        "left": "the beginning", "left_square_bracket": "the beginning",
-        "left_curly_bracket": "the beginning", "down": "tab moves", "z": "tab moves",
-        "enter": "Nothing is selected", "end right right": "nothing after",
-        "m apostrophe": "the only mark",
-        "minus minus minus": "0.25×", "plus plus plus plus plus plus plus": "16×",
-        "ctrl+s": "cannot be written", "E": "cannot be written",
-    }  # fmt: skip
-
-    async def script(pilot: Pilot) -> None:
-        for keys, words in expected.items():
-            app.clear_notifications()
-            await pilot.press(*keys.split())
-            await until(pilot, lambda: told(app))
-            assert words in told(app)[0] and "\n" not in told(app)[0], keys
-        for sentence in ("One.", "One.", "Two."):  # faster than they can be shown
-            app.tell(sentence)
-        await until(pilot, lambda: told(app) == ["Two."])
-        await pilot.press("ctrl+n")
-        await settle(pilot)
-        assert app._exit and app.return_value == "next"
-
-    drive(app, script)
+def after_here(seat: Seat) -> list[int]:
+    return [stop for stop in notable_stops(seat) if stop > seat.end_of(MIDDLE)]
 
 
-@pytest.mark.parametrize("steered", [False, True])
-def test_the_footer_names_what_can_be_done_on_a_screen_and_fits(
-    steered: bool, memory_pressure
-) -> None:
-    app = app_for(memory_pressure.run(20), control=FakeControl() if steered else None)
-
-    async def script(pilot: Pilot) -> None:
-        shown = {}
-        for name in ("overview", "blocks", "events"):
-            await show_screen(pilot, name)
-            keys = {key.description: key.region for key in app.screen.query(FooterKey)}
-            shown[name] = set(keys)
-            assert list(keys)[-1] == "Quit" and 0 < keys["Quit"].right <= app.size.width
-        engine = {"Pause engine", "Ask", "Burst", "Engine step", "Option", "Abort"}
-        assert engine <= shown["overview"] if steered else engine.isdisjoint(shown["overview"])
-        assert "Inspect" in shown["blocks"] and "Inspect" not in shown["overview"]
-        assert ({"Attention", "X-ray"} <= shown["blocks"]) == steered
-        assert "Filter" in shown["events"]
-
-    drive(app, script, (200, 50) if steered else (80, 24))
+CHECKS["time.step_back"] = moves(lambda seat, n: seat.end_of(MIDDLE - n), start=-3)
+CHECKS["time.step"] = moves(lambda seat, n: seat.end_of(MIDDLE + n - 1), start=-3)
+CHECKS["time.event_back"] = moves(lambda seat, n: seat.end_of(MIDDLE) - n)
+CHECKS["time.event"] = moves(lambda seat, n: seat.end_of(MIDDLE) + n)
+CHECKS["time.notable_back"] = moves(lambda seat, n: before_here(seat)[-n])
+CHECKS["time.notable"] = moves(lambda seat, n: after_here(seat)[n - 1])
+CHECKS["time.start"] = moves(lambda seat, n: 0)
 
 
-def test_escape_closes_messages_first_and_an_answer_stays_until_then(
-    memory_pressure,
-) -> None:
-    app = app_for(memory_pressure.run(20))
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("2", "tab", "down", "w")
-        await settle(pilot)
-        assert [(one.title[:4], one.timeout > 3600) for one in app._notifications] == [
-            ("Why?", True)
-        ]
-        for _ in range(2):
-            app.tell("Something passes.")
-            await settle(pilot)
-            assert sorted(one.timeout > 3600 for one in app._notifications) == [False, True]
-        await pilot.press("escape")
-        await settle(pilot)
-        assert (len(app._notifications), app.current_mode) == (0, "blocks")
-        await pilot.press("escape")
-        await settle(pilot)
-        assert app.current_mode == "overview"
-
-    drive(app, script)
+@of("time.live")
+async def to_the_newest_event(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    seat.stands_at(len(seat.steps), "live")
 
 
-def test_the_time_bar_is_clicked_and_dragged(memory_pressure) -> None:
-    app = app_for(memory_pressure.run())
-
-    async def script(pilot: Pilot) -> None:
-        transport, bar = app.context.transport, panel(app, "timeline")
-        total = len(transport.recording)
-        await pilot.click(bar, offset=(20, 0))
-        await settle(pilot)
-        assert transport.state == "paused" and 0.4 < transport.position / total < 0.6
-        assert transport.position == transport.recording.step_end(app.model.fold.step)
-        assert drawn(app, "timeline")[0].index("●") in (19, 20, 21)
-        await pilot.mouse_down(bar, offset=(20, 0))
-        before = transport.position
-        for x in (15, 10, 5):
-            await pilot.hover(bar, offset=(x, 0))
-            await settle(pilot)
-            assert transport.position < before
-            before = transport.position
-        await pilot.hover(bar, offset=(0, 0))
-        await pilot.mouse_up(bar, offset=(0, 0))
-        await settle(pilot)
-        assert transport.position == 0
-        await pilot.click(bar, offset=(40, 0))
-        await settle(pilot)
-        assert transport.state == "live"
-
-    drive(app, script)
+@of("time.toggle")
+async def pause_or_play(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    here = seat.end_of(MIDDLE)
+    await until(seat.pilot, lambda: seat.transport.position > here)
+    assert seat.transport.state == "playing" and "▶ 1×" in drawn(seat.app, "header")[0]
+    await seat.press(key)
+    held = seat.transport.position
+    assert held in set(map(seat.end_of, range(MIDDLE, MIDDLE + 60)))
+    seat.app._frame()
+    seat.stands_at(held)
+    seat.transport.to_live()
+    await seat.press(key)
+    seat.stands_at(len(seat.steps))
 
 
-def test_go_to_accepts_names_and_steps_as_the_screen_shows_them(stage, ask) -> None:
-    whole = "chatcmpl-d92da972a4f640628a0bdcda8ec01234-0a1b2c3d"
-    run = stage([ask(whole, "a question", "an answer of some words", samples=2)]).run(3)
-    app = app_for(run)
-
-    async def script(pilot: Pilot) -> None:
-        seat, transport = Seat(pilot, run), app.context.transport
-
-        async def go_to(words: str) -> None:
-            await seat.press("g")
-            await seat.answer(words)
-
-        for words in ("2", "step 2", "0,002"):
-            transport.to_start()
-            await go_to(words)
-            assert transport.position == transport.recording.step_end(2), words
-        # A sample has no arrival event: it is selected without moving.
-        await go_to("d92da9.1")
-        assert app.context.selection.seq_id == f"{whole}.1"
-        assert transport.position == transport.recording.step_end(2)
-        await go_to("d92da9")
-        assert (app.context.selection.seq_id, app.current_mode) == (f"{whole}.0", "requests")
-        assert not told(app)
-        await go_to("9,999")
-        assert "9,999" in told(app)[-1] and transport.position == len(run.events)
-
-    drive(app, script)
+@of("time.faster", "time.slower")
+async def changes_the_speed_only(seat: Seat, key: str) -> None:
+    speed = 2.0 if key == "plus" else 0.5
+    await seat.press(key)
+    assert f"  {speed:g}×" in drawn(seat.app, "timeline")[0] and seat.transport.speed == speed
+    assert seat.transport.state == "paused"
 
 
-@pytest.mark.parametrize(
-    ("keys", "num_files", "said"),
-    [("q enter", 1, ".jsonl"), ("q q", 0, ""), ("ctrl+c", 0, "not saved"), ("E q", 1, "")],
-)
-def test_leaving_offers_to_save_requests_of_the_user(
-    keys: str, num_files: int, said: str, stage, ask, tmp_path: Path, monkeypatch, no_footer
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run = stage([ask("burst-1", "a question", "an answer"), ask("user-2", "another", "one")]).run()
-    app = app_for(run, control=FakeControl())
+@of("time.goto")
+async def to_a_step_a_request_or_a_block(seat: Seat, key: str) -> None:
+    async def go_to(words: str) -> None:
+        await seat.press(key)
+        await seat.answer(words)
 
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("q", "escape")
-        await settle(pilot)
-        assert not app._exit
-        await pilot.press(*keys.split())
-        await until(pilot, lambda: app._exit)
-        files = list(tmp_path.glob("*.jsonl"))
-        assert len(files) == num_files and said in str(app._exit_renderables)
-        assert bool(said) == bool(app._exit_renderables)
-        assert all(len(one.read_bytes().splitlines()) == 1 + len(run.events) for one in files)
-
-    drive(app, script)
+    for words, place in (("7", seat.end_of(7)), ("987654321", len(seat.steps))):
+        await go_to(words)
+        seat.stands_at(place)
+    await go_to("r5")
+    names = [getattr(one, "request_id", None) for one in seat.stage.events]
+    arrival = names.index("r5") + 1
+    seat.stands_at(arrival)
+    assert (seat.app.current_mode, seat.app.context.selection.seq_id) == ("requests", "r5.0")
+    await go_to("b9")
+    assert (seat.app.current_mode, seat.app.context.selection.block_id) == ("blocks", 9)
+    for nonsense in ("b24", "[bold]x", "9" * 5000, "b²"):
+        await go_to(nonsense)
+        assert "There is no " in told(seat.app)[-1] and len(told(seat.app)[-1]) < 200
+        seat.stands_at(arrival)
 
 
-def test_a_failed_save_does_not_leave(stage, ask, tmp_path: Path, monkeypatch, no_footer) -> None:
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    app = app_for(stage([ask("user-1", "a question", "an answer")]).run(), control=FakeControl())
+@of("time.mark", "time.previous_mark", "time.diff")
+async def marks_are_reached_again_and_compared(seat: Seat, key: str) -> None:
+    for without in ("apostrophe", "D"):
+        await seat.press(without)
+        assert "mark" in told(seat.app)[-1]
+    await seat.press("m", "m", "right", "m", "right")
+    places = [mark.position for mark in seat.transport.marks]
+    assert places == [seat.end_of(MIDDLE), seat.end_of(MIDDLE + 1)], "two at one moment are one"
+    assert "2 marks" in drawn(seat.app, "timeline")[0]
+    for number in (MIDDLE + 1, MIDDLE, MIDDLE + 1):  # wraps around to the last mark
+        await seat.press("apostrophe")
+        seat.stands_at(seat.end_of(number))
+    await seat.press("D")
+    two = (seat.transport.recording.view_at_event(place) for place in places)
+    assert isinstance(seat.app.screen, TextScreen)
+    assert seat.window_text().split() == " ".join(difference(*two)).split()
 
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("q", "enter")
-        await until(pilot, lambda: told(app))
-        assert "cannot be written" in told(app)[0] and not app._exit
 
-    drive(app, script)
+# ---- screens and looking ----
+
+
+@of(*(f"screen.{name}" for name in SCREENS))
+async def shows_the_screen(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    assert seat.app.current_mode == SCREENS[int(key) - 1]
+    assert f"step {MIDDLE}" in all_drawn(seat.app)
+    # A folded panel is only its title.
+    filled = [one for one in panels_of(seat.app) if one.content_size.height and one.id != "watch"]
+    assert len(filled) >= 2 and all("".join(drawn(seat.app, one.id)).strip() for one in filled)
+
+
+@of("look.next_panel", "look.previous_panel")
+async def focuses_each_panel_in_turn(seat: Seat, key: str) -> None:
+    ids = [one.id for one in panels_of(seat.app) if one.focusable]
+    assert not {"header", "watch", "timeline", "summary"} & set(ids), "nothing to choose there"
+    by = 1 if key == "tab" else -1
+    for number in range(1, len(ids) + 1):
+        await seat.press(key)
+        assert seat.app.focused.id == ids[(ids.index("slots") + by * number) % len(ids)]
+
+
+@of("look.down", "look.up", "look.page_down", "look.page_up")
+async def moves_the_cursor(seat: Seat, key: str) -> None:
+    by = {"down": 1, "up": -1, "pagedown": 12, "pageup": -12}[key]
+    fold, selection = seat.app.model.fold, seat.app.context.selection
+    last = len(fold.blocks) - 1
+    seat.app.set_focus(panel(seat.app, "blockmap"))
+    expected = 0 if by > 0 else last
+    for _ in range(2):
+        await seat.press(key)
+        assert selection.last == block(expected)
+        expected = min(max(expected + by, 0), last)
+    seat.app.set_focus(panel(seat.app, "slots"))
+    running = sorted(fold.running, key=lambda seq_id: fold.sequences[seq_id].slot)
+    chosen = running[0 if by > 0 else -1]
+    await seat.press(key)
+    assert selection.last == sequence(chosen)
+    lines = panel(seat.app, "slots")._lines
+    lit = next(line for line in lines if any("!@" in style for _, style in line))
+    assert chosen.removesuffix(".0") in "".join(text for text, _ in lit)
+
+
+@of("look.open")
+async def shows_what_is_chosen_on_its_own_screen(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    assert seat.app.current_mode == "overview", "nothing is chosen"
+    for target, screen in (
+        (block(3), "blocks"),
+        (sequence(seat.running), "requests"),
+        (step(MIDDLE - 2), "scheduler"),
+        (event(40), "events"),
+    ):
+        await seat.choose(target)
+        await seat.press(key)
+        assert seat.app.current_mode == screen
+    seat.stands_at(41)
+
+
+@of("look.back")
+async def goes_back_and_then_chooses_nothing(seat: Seat, key: str) -> None:
+    await seat.choose(block(3))
+    await seat.press("2", "3", "tab", "z")
+    assert seat.app.screen.maximized is not None
+    for screen in ("scheduler", "blocks", "overview"):
+        await seat.press(key)
+        assert seat.app.screen.maximized is None and seat.app.current_mode == screen
+    assert seat.app.context.selection.last == block(3)
+    await seat.press(key)
+    assert seat.app.context.selection.last is None
+
+
+@of("look.why")
+async def says_why(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    said = told(seat.app)
+    for target in (sequence(seat.app.model.fold.waiting[0]), block(0), step(MIDDLE)):
+        await seat.choose(target)
+        await seat.press(key)
+        assert told(seat.app) == [why(seat.app.model, seat.app.context.selection)]
+        said += told(seat.app)
+    # Without a selection, the explanation begins with the request that waits.
+    assert said[0] == said[1] and len(set(said)) == 3
+
+
+@of("look.source")
+async def shows_the_line_that_decided(seat: Seat, key: str) -> None:
+    kinds = [type(one) for one in seat.stage.events]
+    await seat.stand_at(kinds.index(ev.RequestPreempted) + 1)
+    await seat.press(key)
+    assert "_preempt" in str(seat.app.screen.query_one("#text").border_title)
+    assert "RequestPreempted" in seat.window_text()
+    await seat.press("escape")
+    seat.app.set_focus(None)
+    await seat.stand_at(0)
+    await seat.press(key)
+    assert "Select an event" in told(seat.app)[-1]
+
+
+@of("look.filter")
+async def shows_only_events_with_a_word(seat: Seat, key: str) -> None:
+    def kinds() -> set[str]:
+        rows = [row for row in drawn(seat.app, "events")[2:] if row.strip()]
+        return {re.search(r"[a-z]+\.[a-z]+", row).group() for row in rows}
+
+    await seat.press(key)
+    await seat.answer("preempted")
+    assert seat.app.current_mode == "events" and kinds() == {"request.preempted"}
+    await seat.press(key, "escape")
+    assert seat.app.context.event_filter == "preempted", "who only looked changes nothing"
+    await seat.press(key)
+    assert seat.app.screen.query_one(Input).value == "preempted"
+    await seat.answer("!block")
+    assert kinds() and not any("block" in kind for kind in kinds())
+    await seat.press(key)
+    await seat.answer("")
+    assert any("block" in row for row in drawn(seat.app, "events"))
+
+
+@of("look.ids")
+async def switches_a_blocks_tokens_between_words_and_ids(seat: Seat, key: str) -> None:
+    for shown in ("ids", "words"):
+        await seat.press(key)
+        assert seat.app.context.shows_ids == (shown == "ids") and shown in told(seat.app)[-1]
+
+
+@of("look.word_back", "look.word", "look.confidence")
+async def says_what_to_do_without_explanations(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    assert "explain" in told(seat.app)[-1] and seat.app.context.selection.position is None
+    assert seat.app.context.shows_confidence == (key == "c")
+    await seat.press(key)
+    assert not seat.app.context.shows_confidence
+
+
+@of("look.maximize")
+async def gives_the_panel_the_whole_screen(seat: Seat, key: str) -> None:
+    seat.app.set_focus(panel(seat.app, "blockmap"))
+    before = panel(seat.app, "blockmap").size
+    await seat.press(key)
+    # Textual lays the screen out a moment after the key.
+    await until(seat.pilot, lambda: panel(seat.app, "blockmap").size.height > before.height)
+    assert panel(seat.app, "blockmap").size.width > 100
+    await seat.press(key)
+    await until(seat.pilot, lambda: panel(seat.app, "blockmap").size == before)
+
+
+# ---- the engine in this process ----
+
+
+def asks_of_the_engine(*expected: tuple, selects: bool = False) -> Check:
+    """Check that the key makes these calls, for the running sequence if it is selected."""
+
+    async def check(seat: Seat, key: str) -> None:
+        running = seat.running
+        if selects:
+            await seat.press(key)
+            assert seat.control.calls == [] and "Select a running" in told(seat.app)[-1]
+            await seat.choose(sequence(running))
+        await seat.press(key)
+        names = {"REQUEST": running.removesuffix(".0"), "SEQUENCE": running}
+        calls = [tuple(names.get(part, part) for part in call) for call in expected]
+        assert seat.control.calls == calls
+
+    return check
+
+
+CHECKS["engine.step"] = asks_of_the_engine(("step",))
+CHECKS["engine.phase"] = asks_of_the_engine(("step_phase",))
+CHECKS["engine.xray"] = asks_of_the_engine(("trace_kernel", "SEQUENCE"), selects=True)
+CHECKS["engine.abort"] = asks_of_the_engine(("abort", "REQUEST"), selects=True)
+
+
+@of("engine.tokens")
+async def explains_the_selected_sequence(seat: Seat, key: str) -> None:
+    await seat.choose(sequence(seat.running))
+    await seat.press(key)
+    assert seat.control.calls == [("explain_tokens", seat.running, True)]
+
+
+@of("engine.pause")
+async def pauses_the_engine_and_lets_it_go_on(seat: Seat, key: str) -> None:
+    await seat.press(key, "end")
+    await until(seat.pilot, lambda: "ENGINE PAUSED before schedule" in drawn(seat.app, "header")[0])
+    await seat.press(key)
+    assert seat.control.calls == [("pause",), ("resume",)]
+    await until(seat.pilot, lambda: "LIVE" in drawn(seat.app, "header")[0])
+
+
+@of("engine.burst")
+async def sends_four_requests_and_shows_the_newest_moment(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    assert seat.control.calls == [("add_burst",)]
+    assert seat.transport.state == "live" and f"step {MIDDLE}." in told(seat.app)[-1]
+
+
+@of("engine.add")
+async def asks_the_model_something(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    await seat.answer(" Who was Ada? [b] ")
+    assert seat.control.calls == [("add_request", "Who was Ada? [b]", 64, 0.0, 1)]
+    await seat.press(key)
+    await seat.answer("   ")
+    assert len(seat.control.calls) == 1
+    # The next field is already selected, so typing replaces its value.
+    await seat.press(key, *"Hi", "tab", *"200", "tab", *"0.5", "tab", "3", "enter")
+    assert seat.control.calls[-1] == ("add_request", "Hi", 200, 0.5, 3)
+    await seat.press(key, *"Hi", "tab", "delete", "enter")
+    assert len(seat.control.calls) == 2 and "whole numbers" in seat.window_text()
+
+
+@of("engine.option")
+async def changes_an_option(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    await seat.answer("max_num_seqs = 2")
+    assert seat.control.calls == [("set_option", "max_num_seqs", 2)]
+    for nonsense in ("max_num_seqs two", "7", "max_num_seqs ²", "max_num_seqs " + "9" * 5000):
+        await seat.press(key)
+        await seat.answer(nonsense)
+        assert "max_num_seqs 2" in told(seat.app)[-1], "an example of what to write"
+    assert len(seat.control.calls) == 1
+
+
+@of("engine.mass")
+async def records_attention_and_stops(seat: Seat, key: str) -> None:
+    await seat.press(key, "down", key, "down")
+    found = seat.app.model.fold.sequences.items()
+    first = next(seq_id for seq_id, one in found if one.slot == 0)
+    asked = "record_attention_mass"
+    # While attention is recorded, its words follow the selection.
+    assert [call for call in seat.control.calls if call[0] == asked] == [
+        (asked, True, None, None, None), (asked, True, first, None, None), (asked, False)
+    ]  # fmt: skip
+
+
+@of("engine.layer", "engine.head")
+async def goes_from_the_mean_through_each_layer_or_head_and_back(seat: Seat, key: str) -> None:
+    remembered = seat.transport.recording.head.remembered
+    await seat.press(key)
+    assert seat.control.calls == [] and "M starts it" in told(seat.app)[-1]
+    await seat.press("M")
+    remembered.attention = ev.TokenAttention(1, 1, 0.0, seat.running, [1.0], None, None, 2, 2)
+    await seat.press(key, key, key, "M")
+    remembered.attention = None
+    argument = 3 if key == "L" else 4
+    recorded = [call[argument] for call in seat.control.calls if len(call) > 2]
+    assert recorded == [None, 0, 1, None]
+
+
+# ---- the dashboard ----
+
+
+@of("app.theme")
+async def changes_between_dark_and_light(seat: Seat, key: str) -> None:
+    text = all_drawn(seat.app)
+    for theme in (LIGHT, DARK):
+        await seat.press(key)
+        assert seat.app.theme == theme.name
+        await until(seat.pilot, lambda: all_drawn(seat.app) == text)
+
+
+@of("app.screenshot")
+async def saves_the_screen_as_a_picture(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    (path,) = Path.cwd().glob("*.svg")
+    text = path.read_text(encoding="utf-8")
+    assert path.name in told(seat.app)[-1] and f"step&#160;{MIDDLE}" in text
+
+
+@of("app.export")
+async def saves_the_recording_and_a_trace(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    (log,), (trace,) = Path.cwd().glob("*.jsonl"), Path.cwd().glob("*.perfetto.json")
+    assert log.name in told(seat.app)[-1] and trace.name in told(seat.app)[-1]
+    assert len(log.read_bytes().splitlines()) == 1 + len(seat.stage.events)
+    assert len(msgspec.json.decode(trace.read_bytes())["traceEvents"]) > len(seat.stage.events) // 4
+
+
+@of("app.next_recording")
+async def says_that_there_is_no_next_recording(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    assert "Only one recording is open" in told(seat.app)[-1]
+
+
+@of("app.palette")
+async def finds_a_command_and_runs_it(seat: Seat, key: str) -> None:
+    def num_found() -> int:
+        return seat.app.screen.query_one("CommandList").option_count
+
+    await seat.press(key)
+    await until(seat.pilot, lambda: num_found() == len(COMMANDS))
+    await seat.pilot.press(*"scheduler")
+    # The help text of the engine's step command also contains the word.
+    await until(seat.pilot, lambda: num_found() == 2)
+    await seat.pilot.press("enter")
+    await until(seat.pilot, lambda: seat.app.current_mode == "scheduler")
+
+
+@of("app.help")
+async def explains_the_focused_panel_and_all_keys(seat: Seat, key: str) -> None:
+    await seat.press(key)
+    assert isinstance(seat.app.screen, HelpScreen)
+    text = " ".join(seat.window_text().split())
+    focused = panel(seat.app, "slots")
+    assert text.startswith(f"{focused.HELP_TITLE} {focused.HELP_TEXT}")
+    assert all(command.help in text for command in COMMANDS)
+    await seat.press(key)
+    assert len(seat.app.screen_stack) == 1
+
+
+@of("app.quit", "app.interrupt")
+async def leaves_also_from_a_window(seat: Seat, key: str) -> None:
+    if key == "ctrl+c":
+        await seat.press("g")
+    await seat.press(key)
+    assert seat.app._exit

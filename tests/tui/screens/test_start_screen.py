@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 
 import pytest
-from support.tui.driven_app import FRAME, all_drawn, drawn, drive, settle, source_of, told, until
+from support.tui.driven_app import all_drawn, drawn, drive, settle, source_of, told, until
 from textual.widgets import Tab
 
 from minivllm.cli.starting import nothing_yet
@@ -75,7 +75,7 @@ def test_during_the_start_a_key_that_needs_an_engine_says_so(no_footer) -> None:
         await settle(pilot)
         assert app.current_mode == "start"
         await pilot.press("question_mark")
-        await pilot.pause(FRAME)
+        await settle(pilot)
         assert len(app.screen_stack) == 2, "the help opens"
 
     drive(app, script)

@@ -1,0 +1,187 @@
+"""Every screen at every size: complete, inside its place, and drawn in plain characters if asked."""
+
+import html
+from itertools import cycle
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+from rich.cells import cell_len
+from support.tui.driven_app import (
+    SCREENS,
+    SIZES,
+    all_drawn,
+    app_for,
+    drawn,
+    drive,
+    settle,
+    show_screen,
+    source_of,
+    until,
+    visible,
+)
+from support.tui.shown import SCENARIOS, missing_from
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.widgets import Footer
+
+from minivllm.events import types as ev
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.portable import to_ascii
+from minivllm.tui.draw.selection import block, sequence
+from minivllm.tui.screens.base import SMALLEST
+
+LARGEST = (300, 80)
+CORNERS = [SMALLEST, LARGEST, (SMALLEST[0], LARGEST[1]), (LARGEST[0], SMALLEST[1])]
+WATCH = "The first blocks are computed once and shared."
+
+
+def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]) -> None:
+    """Check that the panels are on the screen, do not overlap, and draw only inside themselves."""
+    screen, shown = Region(0, 0, *size), visible(app)
+    # In a terminal lower than every layout, the container cuts off the rest.
+    is_cut = size[1] < 24
+    place = {
+        one: app.screen.find_widget(one).visible_region if is_cut else one.region for one in shown
+    }
+    shown = [one for one in shown if place[one].area]
+    assert {one.id for one in shown} >= {"header", "timeline"}
+    panels = [one for one in app.dashboard_screen.panels() if one.display]
+    assert {one.id for one in panels if not one.region.area} <= {"watch"}
+    for number, one in enumerate(shown):
+        assert screen.contains_region(place[one]), one
+        assert not any(place[one].overlaps(place[other]) for other in shown[number + 1 :]), one
+        width, height = one.content_size
+        # A folded panel is only its title.
+        assert is_cut or (width >= 10 and height >= 1) or str(one.border_title).strip(), one
+        assert all(one.render_line(row).cell_length == width for row in range(height)), one
+        lines = one.lines(one._model, width, height)
+        assert len(lines) <= max(height, 1), one
+        assert all(cell_len(text_of(line)) <= width for line in lines), (one, lines)
+    footer = app.dashboard_screen.query_one(Footer).region
+    assert (footer.bottom, footer.width) == (size[1], size[0])
+    assert not any(footer.overlaps(place[one]) for one in shown)
+
+
+@pytest.mark.parametrize(
+    "scenario", ["memory_pressure", pytest.param("beams", marks=pytest.mark.slow)]
+)
+def test_every_panel_of_every_screen_has_its_place_at_every_moment(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
+    stage = request.getfixturevalue(scenario).run()
+    app = app_for(stage, watch=WATCH, other=source_of(stage))
+
+    async def script(pilot: Pilot) -> None:
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            for name in SCREENS:
+                await show_screen(pilot, name)
+                for position in (0, len(stage.events) // 2, len(stage.events)):
+                    app.context.transport.to_position(position)
+                    app.draw()
+                    await settle(pilot)  # a panel can appear or disappear with the moment
+                    check_that_everything_has_its_place(app, size)
+                    step = f"step {app.model.fold.step}"
+                    await until(pilot, lambda step=step: step in drawn(app, "header")[0])
+
+    drive(app, script, SIZES[0])
+
+
+def test_a_terminal_that_is_too_small_says_what_it_needs_and_comes_back(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(40), watch=WATCH)
+
+    async def script(pilot: Pilot) -> None:
+        for name in SCREENS:
+            await show_screen(pilot, name)
+            assert not any(one.region.area for one in app.dashboard_screen.panels())
+        keys = "tab down z z left question_mark escape g escape space"
+        await pilot.press(*keys.split())
+        said = str(app.screen.query_one("#too-small").render())
+        assert missing_from(said, 40, 12, 20, 5) == [], "what it needs and what it has"
+        await pilot.resize_terminal(97, 30)
+        await settle(pilot)
+        await show_screen(pilot, "overview")
+        check_that_everything_has_its_place(app, (97, 30))
+        assert "r0" in all_drawn(app)
+
+    drive(app, script, (20, 5))
+
+
+def resize_at_random(stage, sizes: list[tuple[int, int]], *, ascii: bool = False) -> None:
+    """Show every screen at several of the sizes, each time at another moment of the run."""
+    random = Random(len(sizes))
+    app = app_for(stage, watch=WATCH, other=source_of(stage), ascii=ascii)
+
+    async def script(pilot: Pilot) -> None:
+        for number, size in enumerate(sizes):
+            name = SCREENS[number % len(SCREENS)]
+            await pilot.resize_terminal(*random.choice([(9, 3), (39, 12), (40, 11), *CORNERS]))
+            await pilot.press(str(SCREENS.index(name) + 1))
+            await pilot.resize_terminal(*size)
+            transport = app.context.transport
+            transport.to_position(random.randrange(len(transport.recording) + 1))
+            for target in (block(random.randrange(8)), sequence("r1.0")):
+                app.context.selection.choose(target)
+            app.draw()
+            await settle(pilot)
+            check_that_everything_has_its_place(app, size)
+            rows = app.screen._compositor.render_strips()
+            assert [row.cell_length for row in rows] == [size[0]] * size[1], (name, size)
+            assert not ascii or to_ascii(all_drawn(app)) == all_drawn(app)
+
+    drive(app, script, SMALLEST)
+
+
+def some_sizes(seed: int, count: int) -> list[tuple[int, int]]:
+    random = Random(seed)
+    widths, heights = (range(low, high + 1) for low, high in zip(SMALLEST, LARGEST, strict=True))
+    return [(random.choice(widths), random.choice(heights)) for _ in range(count)]
+
+
+def without_words(stage):
+    """The stage as an old recording: no words, no sampling parameters."""
+    stage.events = [
+        replace(event, sampling=None) if isinstance(event, ev.RequestArrived) else event
+        for event in stage.events
+        if type(event) is not ev.TokensNamed
+    ]
+    return stage
+
+
+def test_every_screen_is_complete_at_the_smallest_and_the_largest_size(memory_pressure) -> None:
+    resize_at_random(memory_pressure.run(40), [SMALLEST, LARGEST, *some_sizes(1, 4)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "scenario"),
+    list(zip(cycle(("plain", "ascii", "no colour", "no words")), reversed(SCENARIOS))),
+)
+def test_every_screen_is_complete_at_any_size(
+    kind: str, scenario: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "no colour":
+        monkeypatch.setenv("NO_COLOR", "1")
+    stage = request.getfixturevalue(scenario).run(60)
+    stage = without_words(stage) if kind == "no words" else stage
+    sizes = [*CORNERS, *some_sizes(len(scenario + kind), 20)]
+    resize_at_random(stage, sizes, ascii=kind == "ascii")
+
+
+def test_in_ascii_every_window_is_drawn_in_plain_characters(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(60), watch="Blocks → queue", ascii=True)
+
+    async def script(pilot: Pilot) -> None:
+        for keys in ("question_mark", "ctrl+p", "g", "slash", "left m left D", "5 tab up s"):
+            await pilot.press(*keys.split())
+            await until(pilot, lambda: len(app.screen_stack) > 1)
+            await settle(pilot)
+            shown = html.unescape(app.export_screenshot()).replace("\xa0", " ")
+            assert shown.isascii(), keys
+            await pilot.press("escape")
+            await settle(pilot)
+
+    drive(app, script)

@@ -1,0 +1,242 @@
+"""The frame of each screen: tabs above, keys below, and suggestions before the first request."""
+
+from itertools import pairwise
+
+import pytest
+from support.tui.driven_app import (
+    SCREENS,
+    app_for,
+    drawn,
+    drive,
+    panel,
+    put,
+    settle,
+    show_screen,
+    until,
+)
+from support.tui.key_seat import FakeControl
+from textual.pilot import Pilot
+from textual.widgets import Tab
+from textual.widgets._footer import FooterKey
+
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.draw.selection import sequence
+from minivllm.tui.screens.dialogs import QuestionScreen
+
+NAMES = ["Overview", "Blocks", "Scheduler", "Requests", "Events", "Compare", "Choice"]
+
+
+# ---- tabs ----
+
+
+def tabs(app: DashboardApp) -> list[Tab]:
+    return list(app.dashboard_screen.query(Tab))
+
+
+def check_places(app: DashboardApp) -> None:
+    """Every tab is visible, left of the next one, and outside the top line."""
+    shown, header = [tab.region for tab in tabs(app)], panel(app, "header").region
+    assert all(one.height == 1 and not one.overlaps(header) for one in shown)
+    assert all(one.right <= other.x for one, other in pairwise(shown))
+    assert shown[-1].right <= app.size.width and header.width >= 17
+
+
+def test_the_tabs_name_the_screens_where_there_is_room_and_mark_the_current_one(
+    memory_pressure, no_footer
+) -> None:
+    app = app_for(memory_pressure.run(20))
+    whole = [f"{number} {name}" for number, name in enumerate(NAMES, 1)]
+
+    async def script(pilot: Pilot) -> None:
+        for size in ((40, 12), (59, 40), (80, 24), (120, 36), (300, 24)):
+            await pilot.resize_terminal(*size)
+            for current in (0, 3, 5):
+                await show_screen(pilot, SCREENS[current])
+                expected = [label[0] for label in whole]
+                if size[0] >= 60:
+                    expected[current] = whole[current]
+                labels = [tab.label_text for tab in tabs(app)]
+                assert labels == (whole if size[0] >= 120 else expected)
+                check_places(app)
+                # Reverse, and so also visible without colours.
+                styles = [bool(tab.styles.text_style.reverse) for tab in tabs(app)]
+                assert styles == [number == current for number in range(len(NAMES))]
+        await pilot.press("tab", "z")
+        await settle(pilot)
+        check_places(app)
+
+    drive(app, script)
+
+
+def test_a_click_on_a_tab_opens_its_screen_and_escape_returns(memory_pressure, no_footer) -> None:
+    keys = {"screen.blocks": "left_square_bracket,b", "time.event_back": "f5"}
+    app = app_for(memory_pressure.run(20), keymap=keys, ascii=True)
+
+    async def script(pilot: Pilot) -> None:
+        labels = [tab.label_text for tab in tabs(app)]
+        assert labels[:3] == ["1 Overview", "[ Blocks", "3 Scheduler"], "the user's own keys"
+        for name in (*SCREENS[1:], "overview", "overview"):
+            await until(pilot, lambda: all(tab.region.area for tab in tabs(app)))
+            await pilot.click(tabs(app)[SCREENS.index(name)])
+            await settle(pilot)
+            assert app.current_mode == name
+            assert [tab.id for tab in tabs(app) if tab.has_class("-active")] == [f"tab-{name}"]
+        assert app.focused is None, "a tab is never in the way of a panel's keys"
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.current_mode == SCREENS[-1]
+
+    drive(app, script)
+
+
+# ---- keys in the bottom line ----
+
+
+def keys(app: DashboardApp) -> dict[str, str]:
+    """Label -> key, from left to right."""
+    shown = app.dashboard_screen.query(FooterKey)
+    return {key.description: key.key_display for key in shown}
+
+
+async def until_shown(pilot: Pilot, *labels: str) -> None:
+    await until(pilot, lambda: set(labels) <= set(keys(pilot.app)))
+
+
+async def until_gone(pilot: Pilot, *labels: str) -> None:
+    await until(pilot, lambda: set(labels).isdisjoint(keys(pilot.app)))
+
+
+def test_the_keys_are_those_of_the_panel_with_the_focus(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(20), control=FakeControl())
+    expected = {
+        ("overview", None): ("Panel", "Why?", "Race", "Ask"),
+        ("overview", "slots"): ("Select", "Why?", "Abort"),
+        ("overview", "eventlog"): ("Select", "Source", "Filter", "Event"),
+        ("blocks", "blocks-inspector"): ("Select", "Ids/words", "Attention", "X-ray"),
+        ("scheduler", "step-history"): ("Select", "Source"),
+        ("requests", "timelines"): ("Select", "Abort"),
+    }
+
+    async def script(pilot: Pilot) -> None:
+        for (name, focused), labels in expected.items():
+            await show_screen(pilot, name)
+            app.screen.set_focus(None if focused is None else panel(app, focused))
+            await until_shown(pilot, *labels)
+            await until(pilot, lambda focused=focused: ("Select" in keys(app)) == bool(focused))
+        await until_gone(pilot, "Ids/words", "Source", "Filter")
+        app.context.selection.choose(sequence("r0.0"))
+        await show_screen(pilot, "overview")
+        app.screen.set_focus(panel(app, "slots"))
+        await until_shown(pilot, "Inspect")
+
+    drive(app, script, (200, 50))
+
+
+def test_the_keys_are_those_of_the_mode(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(20))
+
+    async def script(pilot: Pilot) -> None:
+        await until_shown(pilot, "Pause", "Step back")
+        assert {"Live", "Ask", "Burst"}.isdisjoint(keys(app)), "another process has the engine"
+        await pilot.press("left")
+        await until_shown(pilot, "Play", "Step", "Live")
+        await pilot.press("home", "space")
+        await until_shown(pilot, "Pause", "Faster", "Slower")
+        await pilot.press("left", "m")
+        await until_shown(pilot, "Close", "To mark", "Diff")
+        assert next(iter(keys(app).items())) == ("Close", "esc")
+        await pilot.press("escape")
+        await until_gone(pilot, "Close", "Faster")
+        app.notify("Something passes by itself, and takes its key along.", timeout=0.1)
+        await until_shown(pilot, "Close")
+        await until_gone(pilot, "Close")
+        await pilot.press("tab", "z")
+        await until_shown(pilot, "Back to all panels")
+        await pilot.press("z")
+        await until_gone(pilot, "Back to all panels", "Close")
+
+    drive(app, script)
+
+
+def test_pausing_the_picture_and_pausing_the_engine_are_two_keys_with_two_names(
+    memory_pressure,
+) -> None:
+    app = app_for(memory_pressure.run(20), control=FakeControl())
+
+    def badge() -> str:
+        return drawn(app, "header")[0].strip().split("  ")[-1].strip()
+
+    async def script(pilot: Pilot) -> None:
+        await until_shown(pilot, "Pause picture", "Pause engine", "Why?", "Ask")
+        await pilot.press("space")
+        await until(pilot, lambda: badge() == "PICTURE PAUSED")
+        await until_shown(pilot, "Play picture", "Pause engine", "Why?", "Ask", "Step", "Live")
+        await pilot.press("p")
+        await until_shown(pilot, "Play picture", "Resume engine", "One step", "One phase")
+        await until(pilot, lambda: badge() == "PICTURE, ENGINE PAUSED")
+        await pilot.press("end")
+        await until(pilot, lambda: badge() == "ENGINE PAUSED before schedule")
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (300, 80)])
+def test_help_and_quit_are_always_there_and_no_key_is_cut(
+    size: tuple[int, int], memory_pressure
+) -> None:
+    app = app_for(memory_pressure.run(20), control=FakeControl())
+
+    async def script(pilot: Pilot) -> None:
+        for name in SCREENS:
+            await show_screen(pilot, name)
+            await pilot.press("tab")
+            await settle(pilot)
+            # The keys are made anew after each change.
+            await until(pilot, lambda: list(keys(app))[-2:] == ["Help", "Quit"])
+            shown = list(app.dashboard_screen.query(FooterKey))
+            assert shown[-1].region.right <= size[0] and len(keys(app)) == len(shown)
+
+    drive(app, script, size)
+
+
+# ---- suggestions ----
+
+
+@pytest.mark.parametrize("size", [(40, 12), (120, 36)])
+def test_three_suggestions_are_shown_until_the_first_request_arrives(
+    size: tuple[int, int], memory_pressure, no_footer
+) -> None:
+    events, memory_pressure.events = memory_pressure.run(3).events, []
+    options = {"watch": "Watch.", "suggests": True, "keymap": {"engine.burst": "f7"}}
+    app = app_for(memory_pressure, control=FakeControl(), **options)
+
+    async def script(pilot: Pilot) -> None:
+        await until(pilot, lambda: panel(app, "suggestions").region.area)
+        rows = drawn(app, "suggestions")
+        assert [row[:4].strip() for row in rows if row[:4].strip()] == ["a", "f7", "N"]
+        assert not panel(app, "watch").display, "it says the same"
+        assert panel(app, "timeline").region.bottom == size[1] - 1, "nothing is pushed out"
+        put(app, *events)
+        await until(pilot, lambda: not panel(app, "suggestions").display)
+        await pilot.press("home")
+        await settle(pilot)
+        assert app.model.fold.step == 0 and not panel(app, "suggestions").display
+        assert panel(app, "watch").display
+
+    drive(app, script, size)
+
+
+def test_a_click_on_a_suggestion_does_it(memory_pressure, no_footer) -> None:
+    memory_pressure.events = []
+    control = FakeControl()
+    app = app_for(memory_pressure, control=control, suggests=True)
+
+    async def script(pilot: Pilot) -> None:
+        await until(pilot, lambda: panel(app, "suggestions").region.area)
+        for row, call in ((2, "add_burst"), (3, "step_phase")):
+            await pilot.click("#suggestions", offset=(12, row))
+            await until(pilot, lambda call=call: (call,) in control.calls)
+        await pilot.click("#suggestions", offset=(12, 1))
+        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
+
+    drive(app, script)
