@@ -5,7 +5,6 @@ from support.docs import small_lesson
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.errors import LessonError
-from minivllm.lessons.course.library import find_lesson, lessons, what_comes_next
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.progress import Place, Progress
 from minivllm.lessons.teacher.script import Predict, Say, Teacher, lesson
@@ -58,21 +57,6 @@ def test_the_end_shows_the_score_and_first_answers_are_kept(player):
     assert [kept.first_answers[number].right for number in ("1", "2")] == [False, True]
 
 
-def test_only_an_end_after_a_wrong_answer_speaks_of_wrong_answers(lesson_shelf):
-    ends = {}
-    for first in ("1", "2"):
-        player = LessonPlayer(small_lesson.run, lesson_shelf)
-        for answer in (first, "2"):
-            player.forward()
-            player.answer(answer)
-            player.forward()
-        while not player.over:
-            player.forward()
-        ends[player.score] = "wrong" in player.page.text
-        player.close()
-    assert ends == {(1, 2): True, (2, 2): False}
-
-
 def test_a_false_claim_ends_the_lesson_with_a_sentence(lesson_shelf):
     @lesson(1, "wrong", "Wrong", minutes=5)
     def run(L: Teacher):
@@ -119,15 +103,6 @@ def test_a_saved_answer_that_is_no_longer_valid_is_skipped(lesson_shelf):
     assert player.over
     assert player.score == (0, 0)
     player.close()
-
-
-def test_the_end_of_a_lesson_names_the_next_one_and_an_exercise_and_the_last_one_says_so():
-    assert "`minivllm lesson 5`" in what_comes_next(find_lesson("4"))
-    assert "`minivllm exercise start block-table`" in what_comes_next(find_lesson("4"))
-    assert "finished the main track" in what_comes_next(find_lesson("way-to-vllm"))
-    last = what_comes_next(lessons()[-1])
-    assert "minivllm lesson" not in last and "finished the course" in last
-    assert what_comes_next(small_lesson.run) == ""
 
 
 def test_a_lesson_waits_for_an_answer_and_ignores_nonsense(player):

@@ -6,10 +6,8 @@ from minivllm.events.recording.lines import decode_line
 from minivllm.lab.compare.latency import measure_latencies
 from minivllm.lessons.checker.cases.toy import ToyRunner
 from minivllm.lessons.checker.cases.traces import run_trace
-from minivllm.lessons.shown.roofline import operations_per_byte
 from minivllm.lessons.sketches import latencies
 from minivllm.lessons.sketches.flat_batch import ScheduledChunk, flatten
-from minivllm.lessons.sketches.step_limits import ModelSizes, StepWork, arithmetic_intensity
 from minivllm.runtime.input_batch import InputBatch
 
 SIZE = 3
@@ -72,8 +70,3 @@ def test_latencies_of_a_recording_are_those_of_compare():
     gaps = [gap for one in requests for gap in latencies.inter_token_latencies(one)]
     assert sorted(ttfts) == pytest.approx(sorted(measured.time_to_first_token))
     assert sorted(gaps) == pytest.approx(sorted(measured.between_tokens))
-
-
-def test_without_a_context_the_intensity_is_that_of_the_lessons():
-    model = ModelSizes(1000, 2, 2, 4, 1, 4, 2)
-    assert arithmetic_intensity(model, StepWork(512, 0)) == operations_per_byte(512, 2)

@@ -1,4 +1,4 @@
-"""What each kernel version reads, watched here and in a subprocess."""
+"""What each kernel version reads, watched here."""
 
 import pytest
 
@@ -44,9 +44,3 @@ def test_kernels_that_cannot_be_watched_give_one_sentence(monkeypatch, tmp_path)
     monkeypatch.setattr(kernel_reads, "_is_interpreted_here", lambda: False)
     with pytest.raises(LessonError, match=r"could not be watched: ImportError: no triton here$"):
         look(SHAPE)
-
-
-@pytest.mark.slow
-def test_a_subprocess_sees_the_same_reads(looks, monkeypatch):
-    monkeypatch.setattr(kernel_reads, "_is_interpreted_here", lambda: False)
-    assert look(SHAPE) == looks
