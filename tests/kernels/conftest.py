@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pytest
+from support.model.needs import INTERPRETED
 
 # tensors this small are slower with two threads than with one
 from support.model.one_thread import one_thread
-from support.model.paged_cases import seed
+from support.model.paged_cases import new_seed
 
-from minivllm.kernels.mode import INTERPRETED
-
-__all__ = ["one_thread", "seed"]
+__all__ = ["new_seed", "one_thread"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

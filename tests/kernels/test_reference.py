@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from minivllm.kernels.reference import paged_attention, reshape_and_cache
+from minivllm.kernels.reference import copy_blocks, paged_attention, reshape_and_cache
 
 BLOCK_SIZE = 4
 NUM_BLOCKS = 12
@@ -15,10 +15,8 @@ def nan_caches(num_kv_heads: int, head_size: int) -> tuple[torch.Tensor, torch.T
     return torch.full(shape, float("nan")).double(), torch.full(shape, float("nan")).double()
 
 
-@pytest.mark.parametrize("group", [1, 3, 4, 7])
-@pytest.mark.parametrize(
-    "seq_len", [1, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 4 * BLOCK_SIZE + 2]
-)
+@pytest.mark.parametrize("group", [1, 3, 4])
+@pytest.mark.parametrize("seq_len", [1, BLOCK_SIZE, BLOCK_SIZE + 1, 4 * BLOCK_SIZE + 2])
 def test_a_paged_context_gives_what_dense_attention_gives(group, seq_len):
     torch.manual_seed(seq_len)
     num_kv_heads, head_size = 2, 8
@@ -53,3 +51,9 @@ def test_a_token_with_slot_minus_one_is_written_nowhere():
     assert (~key_cache.isnan()).nonzero()[:, :2].unique(dim=0).tolist() == [[0, 0], [1, 1]]
     assert key_cache[1, 1].tolist() == key[0].tolist()
     assert value_cache[0, 0].tolist() == (-key[2]).tolist()
+
+
+def test_copying_blocks_reads_all_sources_before_it_writes():
+    caches = torch.arange(4.0).view(1, 4, 1)
+    copy_blocks(caches, torch.tensor([0, 1]), torch.tensor([1, 2]))
+    assert caches.flatten().tolist() == [0.0, 0.0, 1.0, 3.0]

@@ -1,7 +1,9 @@
 """The kernel x-ray against a naive computation of what each program reads and computes."""
 
 import pytest
+import support.model.needs_triton  # noqa: F401
 import torch
+from support.model.needs import interpreted
 from support.model.paged_cases import PagedCase, Shape
 
 import minivllm.kernels
@@ -9,10 +11,9 @@ from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_split import decode_split
 from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.launch_table import decode_launch, prefill_launch
-from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.xray import BlockRead, KernelTrace, ProgramTrace, TileTrace, trace
 
-pytestmark = pytest.mark.skipif(not INTERPRETED, reason="only interpreted kernels can be watched")
+pytestmark = interpreted  # only interpreted kernels can be watched
 
 SHAPE = Shape(head_size=64, group=3, block_size=16)
 

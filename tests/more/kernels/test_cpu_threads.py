@@ -2,20 +2,19 @@
 
 import ctypes
 import os
+import shlex
 import signal
 import subprocess
 import threading
 from collections import Counter
 from importlib import resources
-from pathlib import Path
 
 import pytest
 import torch
-from support.model.stored_weights import float_panels
+from support.model.needs import cpu_ops
 
 from minivllm.kernels.cpu import library
-from minivllm.kernels.cpu.packed_matrix import LANES
-from minivllm.runtime.cpu.load import load_cpu_ops
+from minivllm.runtime.model.linear_backend import CpuMatrix
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 FACE = (
@@ -24,26 +23,16 @@ FACE = (
 )
 
 
-@pytest.fixture(
-    scope="module", params=[(), ("-mno-avx512f",)], ids=["this processor's", "OpenMP's"]
-)
+@pytest.fixture(scope="module", params=["", "-mno-avx512f"], ids=["this processor's", "OpenMP's"])
 def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """`share` of threads.c, with tasks that are Python functions."""
+    cpu_ops()
     folder = tmp_path_factory.mktemp("threads")
     (folder / "face.c").write_text(FACE)
     kernels = resources.files("minivllm.kernels.cpu")
-    files = [
-        str(folder / "face.c"),
-        str(kernels / "threads.c"),
-        "-I",
-        str(kernels),
-        "-o",
-        str(folder / "threads.so"),
-    ]
-    subprocess.run(
-        ["gcc", "-O2", "-march=native", *request.param, "-fopenmp", "-fPIC", "-shared", *files],
-        check=True,
-    )
+    flags = f"-O2 -march=native -fopenmp -fPIC -shared {request.param} -I {kernels}"
+    files = [str(folder / "face.c"), str(kernels / "threads.c"), "-o", str(folder / "threads.so")]
+    subprocess.run([*library._compiler(), *shlex.split(flags), *files], check=True)
     call = ctypes.CDLL(str(folder / "threads.so")).call
     call.argtypes = (TASK, ctypes.c_int64, ctypes.c_int64, ctypes.c_int)
 
@@ -96,10 +85,10 @@ def test_a_second_caller_does_not_wait_for_the_first(share):
 
 
 def test_a_child_process_computes_what_its_parent_does():
-    ops = load_cpu_ops()
+    ops = cpu_ops()
     if "avx512f" not in library._processor_flags():
         pytest.skip("OpenMP's threads do not survive a fork")
-    x, matrix = torch.randn(16, 640), float_panels(torch.randn(40, 640, LANES))
+    x, matrix = torch.randn(16, 640), CpuMatrix(torch.randn(640, 640)).packed
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -116,8 +105,8 @@ def test_a_child_process_computes_what_its_parent_does():
 
 
 def test_a_separate_thread_gets_the_same_bits_while_others_compute():
-    ops, x = load_cpu_ops(), torch.randn(16, 640)
-    matrix = float_panels(torch.randn(40, 640, LANES))
+    ops, x = cpu_ops(), torch.randn(16, 640)
+    matrix = CpuMatrix(torch.randn(640, 640)).packed
     expected, results = ops.linear(x, matrix), []
 
     def compute() -> None:
@@ -132,8 +121,5 @@ def test_a_separate_thread_gets_the_same_bits_while_others_compute():
 
 
 def test_the_library_exports_no_name_that_another_library_could_replace():
-    names = Path(load_cpu_ops()._library._name)
-    said = subprocess.run(
-        ["nm", "-D", "--defined-only", str(names)], capture_output=True, text=True
-    )
-    assert " share" not in said.stdout
+    command = ["nm", "-D", "--defined-only", cpu_ops()._library._name]
+    assert " share" not in subprocess.run(command, capture_output=True, text=True).stdout

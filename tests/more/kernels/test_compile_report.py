@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+import support.model.needs_triton  # noqa: F401
 
 TARGETS = {"sm_80", "sm_90", "sm_100"}
 UNIFIED = {"unified_chunks", "unified_decodes", "unified_split"}
@@ -41,19 +42,14 @@ print("----")
 main(["--json", "--shape", "smollm2-135m", "--dtype", "float32", "--target", "sm_90"])
 print("----")
 split = operations(MODEL_SHAPES["qwen3-0.6b"], torch.bfloat16, 16, num_splits=64)["decode_split"]
-print(json.dumps([asdict(compile_launch(one, "sm_90")) for one in record_launches(split)]))
+print(json.dumps([asdict(compile_launch(launch, "sm_90")) for launch in record_launches(split)]))
 print("----")
 narrow, wide = (
-    replace(one, arguments=one.arguments | {"table_stride": width})
-    for one, width in zip(record_launches(\
+    replace(launch, arguments=launch.arguments | {"table_stride": width})
+    for launch, width in zip(record_launches(\
 operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"]) * 2, (1, 7))
 )
 print(json.dumps([str(describe(narrow)), str(describe(wide))]))
-print("----")
-launch = record_launches(\
-operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"])[0]
-print(json.dumps(asdict(compile_launch(\
-replace(launch, options=launch.options | {"maxnreg": 32}), "sm_90"))))
 """
 
 
@@ -82,16 +78,10 @@ def test_every_kernel_compiles_for_an_h100_with_matrix_instructions_where_it_has
         assert bool(row["matrix_instructions"]) == (row["kernel"] in WITH_PRODUCTS), row
 
 
-@pytest.fixture
-def rows(reports: list[dict]) -> list[dict]:
-    """Two shapes that the engine uses: a small head with an odd group size, and a large head."""
-    return reports[0]["rows"]
-
-
 @pytest.mark.slow
-def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_little(
-    reports, rows
-):
+def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_little(reports):
+    """Two shapes that the engine uses: a small head with an odd group size, and a large head."""
+    rows, in_float32, with_most_splits = reports[0]["rows"], reports[1]["rows"], reports[2]
     assert len(rows) == 2 * len(KERNELS) * len(TARGETS)
     compiled = {(row["kernel"], row["target"]) for row in rows}
     assert compiled == {(kernel, target) for kernel in KERNELS for target in TARGETS}
@@ -101,18 +91,10 @@ def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_l
     assert [row for row in rows if row["spills"] > 0 and row not in tuned] == []
     assert all(row["spills"] <= 512 for row in tuned)
     # Neither in float32, which the token-identity tests use, nor with the most splits.
-    in_float32, with_most_splits = reports[1]["rows"], reports[2]
-    assert len(in_float32) == len(KERNELS)
     assert [row for row in (*in_float32, *with_most_splits) if row["spills"] > 0] == []
-
-
-@pytest.mark.slow
-def test_products_use_matrix_instructions_and_long_ones_the_newest(rows):
-    for row in rows:
-        assert bool(row["matrix_instructions"]) == (row["kernel"] in WITH_PRODUCTS), row
-    newest = {
-        row["target"]: row["matrix_instructions"] for row in rows if row["kernel"] == "prefill"
-    }
+    # The product of each target uses its newest matrix instruction.
+    prefill = [row for row in rows if row["kernel"] == "prefill"]
+    newest = {row["target"]: row["matrix_instructions"] for row in prefill}
     assert newest == {"sm_80": ["mma"], "sm_90": ["wgmma"], "sm_100": ["tcgen05"]}
 
 

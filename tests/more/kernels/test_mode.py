@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import support.model.needs_triton  # noqa: F401
+
 WITHOUT_TRITON = """
 import sys
 sys.modules["triton"] = None  # what the import system takes for "not to be found"

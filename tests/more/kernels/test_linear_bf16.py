@@ -1,0 +1,68 @@
+"""Products in bfloat16 with the instructions of other processors, and on a compiler's word."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from support.model.needs import cpu_ops
+
+from minivllm.kernels.cpu import library
+from minivllm.kernels.cpu.library import load_cpu_library
+from minivllm.kernels.cpu.ops import CpuOps
+from minivllm.runtime.model.linear_backend import CpuMatrix
+
+EMULATED_AMX = Path(__file__).parents[2] / "support" / "emulated_amx.h"
+FLAGS = {"AMX": ["-include", str(EMULATED_AMX)], "float32": ["-mno-avx512bf16", "-mno-amx-bf16"]}
+
+
+def build_for(way: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> CpuOps:
+    """Build the kernels once more, for one way of `CpuOps.bf16_way`."""
+    cpu_ops()
+    monkeypatch.setenv("CC", shlex.join([*library._compiler(), *FLAGS[way]]))
+    ops = CpuOps(load_cpu_library(folder))
+    assert ops.bf16_way == way
+    return ops
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(144, 576), (7, 33), (112, 1), (50, 80), (16, 32)])
+def test_amx_gives_the_product_of_rounded_inputs_and_the_same_bits_in_every_batch(
+    shape, tmp_path_factory, monkeypatch
+):
+    ops = build_for("AMX", tmp_path_factory.getbasetemp() / "amx", monkeypatch)
+    weight, x = torch.randn(shape).bfloat16(), torch.randn(300, shape[1])
+    matrix = CpuMatrix(weight).packed
+    alone = torch.cat([ops.linear_bf16(row[None], matrix) for row in x])
+    expected = x.bfloat16().double() @ weight.double().T
+    # Products are exact; a sum of n numbers is off by at most n roundings of the largest sum.
+    sums = x.bfloat16().double().abs() @ weight.double().abs().T
+    assert ((alone - expected).abs() <= shape[1] * 2.0**-24 * sums).all()
+    for num_rows in (*range(2, 18), 31, 33, 300):
+        together = ops.linear_bf16(x[:num_rows].clone(), matrix)
+        assert torch.equal(together, alone[:num_rows]), f"{num_rows} rows"
+
+
+@pytest.mark.slow
+def test_without_bf16_instructions_a_product_is_the_float32_kernels_over_rounded_inputs(
+    tmp_path, monkeypatch
+):
+    ops = cpu_ops()
+    if ops.bf16_way != "float32":
+        ops = build_for("float32", tmp_path, monkeypatch)
+    x, matrix = torch.randn(40, 64), CpuMatrix(torch.randn(48, 64).bfloat16()).packed
+    assert torch.equal(ops.linear_bf16(x, matrix), ops.linear(x.bfloat16().float(), matrix))
+
+
+def test_the_compiler_accepts_the_real_instructions_of_amx(tmp_path):
+    cpu_ops()
+    folder = Path(library.__file__).parent
+    flags = [flag for flag in library.FLAGS if flag != "-shared"]
+    command = [*library._compiler(), *flags, "-mamx-tile", "-mamx-bf16", "-mavx512f", "-S"]
+    source, assembly = folder / "linear_bf16.c", tmp_path / "linear_bf16.s"
+    done = subprocess.run([*command, source, "-o", assembly], capture_output=True, text=True)
+    if "unrecognized command-line option" in done.stderr:
+        pytest.skip("this compiler is older than AMX, or not for x86")
+    assert done.returncode == 0, done.stderr
+    assert "tdpbf16ps" in assembly.read_text()

@@ -1,0 +1,241 @@
+"""Promise: each kernel computes what its plain reference computes.
+
+`kernels/reference.py` and `kernels/reference_ops.py` say what attention, the KV cache and the
+decoder's small operations are: torch, in float64, one token and one head at a time. Here every
+kernel solves the same random problems as its reference. The kernels in Triton run interpreted where
+there is no GPU; those in C are compiled for this processor.
+
+A kernel that reads too much cannot pass by luck: slots without a token hold NaN, unused entries of
+a block table lead outside the cache, and the blocks of a sequence are in random order. One that
+writes too much cannot pass either, because the whole cache is compared afterwards.
+
+`tests/more/kernels/test_every_shape.py` runs the same tests for all other shapes.
+"""
+
+from types import ModuleType
+
+import pytest
+import torch
+from support.model.attention_cases import Seq
+from support.model.backend_cases import CpuCase, as_backend_layout
+from support.model.needs import NO_TRITON, cpu_ops
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+from support.model.paged_cases import (
+    DEVICE,
+    FOUR_SHAPES,
+    PagedCase,
+    Shape,
+    assert_close,
+    edge_lengths,
+    new_seed,  # noqa: F401  (a fixture)
+)
+
+from minivllm.kernels import reference, reference_ops
+from minivllm.lab.bench.linear_formats import random_weight
+from minivllm.runtime.model.linear_backend import CpuMatrix
+from minivllm.runtime.quantization.formats import FORMATS
+from minivllm.runtime.quantization.stored_weight import StoredWeight
+
+for_four_shapes = pytest.mark.parametrize("shape", FOUR_SHAPES, ids=str)
+for_each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+NAN = float("nan")
+
+
+# ---- in Triton ----
+
+
+@pytest.fixture
+def triton() -> ModuleType:
+    """The attention kernels, by name."""
+    return pytest.importorskip("support.model.triton_kernels", reason=NO_TRITON)
+
+
+@for_four_shapes
+@pytest.mark.parametrize(
+    "version", ["naive", "grouped", "split", "static", "unified", "unified, split"]
+)
+def test_every_version_of_decode_attention_equals_the_reference(triton, version, shape, seed):
+    """One query for each sequence, whose context ends around the end of a block, or is empty."""
+    case = PagedCase(shape, [*edge_lengths(shape.block_size), 0], seed)
+    query = case.decode_query()
+    actual = triton.DECODE[version](*case.decode_arguments(query))
+    assert_close(actual, case.decode_expected(query), shape.dtype)
+    assert actual[-1].abs().max() == 0.0, "an empty context gives zeros"
+
+
+@for_four_shapes
+@pytest.mark.parametrize("kernel", ["prefill", "unified", "unified, split"])
+def test_chunks_and_decodes_in_one_launch_equal_the_reference(triton, kernel, shape, seed):
+    """Whole prompts, chunks with a context before them, and decodes between them."""
+    size = shape.block_size
+    case = PagedCase(shape, [1, size - 1, 45, size + 1, 41, 30], seed)
+    actual, expected = triton.run_chunks(triton.CHUNKS[kernel], case, [1, size - 1, 1, 2, 19, 1])
+    assert_close(actual, expected, shape.dtype)
+
+
+@for_four_shapes
+def test_the_attention_mass_of_every_block_equals_the_reference(triton, shape, seed):
+    """The share of a query's attention that goes to each block of its context."""
+    case = PagedCase(shape, [*edge_lengths(shape.block_size), 0], seed)
+    exact = case.decode_query()
+    query, key_cache, _, *others = case.decode_arguments(exact)
+    expected = reference.attention_mass(
+        exact, case.exact_caches[0], case.block_tables, case.seq_lens, shape.scale
+    )
+    assert_close(triton.attention_mass(query, key_cache, *others), expected, shape.dtype)
+
+
+def tokens_and_slots(shape: Shape, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Heads of ten tokens, their slots, and a cache full of NaN: all exact in every dtype.
+
+    Returns [10, num_heads + 2 * num_kv_heads, head_size]; [10], where -1 is written nowhere; and
+    [2, num_blocks, block_size, num_kv_heads, head_size].
+    """
+    generator = torch.Generator().manual_seed(seed)
+    num_blocks, num_heads = 3, shape.num_heads + 2 * shape.num_kv_heads
+    heads = torch.randn(10, num_heads, shape.head_size, generator=generator).bfloat16().double()
+    slots = torch.randperm(num_blocks * shape.block_size, generator=generator)[:10]
+    slots[[2, 9]] = -1
+    cache_shape = (2, num_blocks, shape.block_size, shape.num_kv_heads, shape.head_size)
+    return heads, slots, torch.full(cache_shape, NAN).double()
+
+
+@for_four_shapes
+def test_keys_and_values_go_to_their_slots_and_nowhere_else(triton, shape, seed):
+    heads, slots, expected = tokens_and_slots(shape, seed)
+    caches = expected.to(shape.dtype).to(DEVICE)
+    _, key, value = heads.split([shape.num_heads, *[shape.num_kv_heads] * 2], 1)
+    reference.reshape_and_cache(key, value, *expected, slots)
+    on_device = (x.to(shape.dtype).to(DEVICE) for x in (key, value))
+    triton.reshape_and_cache(*on_device, *caches, slots.to(DEVICE))
+    assert torch.equal(caches.cpu().double().nan_to_num(9.0), expected.nan_to_num(9.0))
+
+
+@for_each_dtype
+def test_blocks_are_copied_in_every_layer_by_one_launch(triton, dtype, seed):
+    generator = torch.Generator().manual_seed(seed)
+    expected = torch.randn(6, 9, 16, 3, 96, generator=generator).to(dtype)
+    actual = expected.clone().to(DEVICE)
+    src, dst = torch.tensor([3, 3, 8]), torch.tensor([0, 5, 7])
+    reference.copy_blocks(expected, src, dst)
+    triton.copy_blocks(actual, src.to(DEVICE), dst.to(DEVICE))
+    assert torch.equal(actual.cpu(), expected)
+
+
+def angles(num_tokens: int, head_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random cosines and sines, exact in every dtype: [num_tokens, head_size] each."""
+    generator = torch.Generator().manual_seed(seed + 1)
+    angle = torch.randn(num_tokens, head_size // 2, generator=generator)
+    cos, sin = (x.bfloat16().double() for x in (angle.cos(), angle.sin()))
+    return torch.cat((cos, cos), dim=1), torch.cat((-sin, sin), dim=1)
+
+
+@for_four_shapes
+def test_rotated_keys_go_to_their_slots_and_rotated_queries_come_back(triton, shape, seed):
+    heads, slots, expected_caches = tokens_and_slots(shape, seed)
+    caches = expected_caches.to(shape.dtype).to(DEVICE)
+    split = [shape.num_heads, shape.num_kv_heads, shape.num_kv_heads]
+    cos_sin = angles(len(heads), shape.head_size, seed)
+    expected = reference_ops.rotary_and_cache(
+        *heads.split(split, 1), *cos_sin, *expected_caches, slots
+    )
+    on_device = (x.to(shape.dtype).to(DEVICE) for x in (heads, *cos_sin))
+    qkv, cos, sin = on_device
+    actual = triton.rotary_and_cache(*qkv.split(split, 1), cos, sin, *caches, slots.to(DEVICE))
+    assert_close(actual, expected, shape.dtype)
+    written = ~expected_caches.isnan()
+    assert torch.equal(~caches.cpu().isnan(), written)
+    assert_close(caches.cpu()[written], expected_caches[written], shape.dtype)
+
+
+@for_each_dtype
+def test_norms_and_silu_equal_the_reference(triton, dtype, seed):
+    """Rows are parts of a wider tensor, whose other numbers are NaN."""
+    generator = torch.Generator().manual_seed(seed)
+    x, residual, gate_up, weight = (
+        torch.randn(*shape, generator=generator).bfloat16().double()
+        for shape in ((5, 576), (5, 576), (3, 160), (576,))
+    )
+    wide = torch.cat((x, torch.full_like(x, NAN)), dim=1).to(dtype).to(DEVICE)
+    half_x, half_weight = wide[:, :576], weight.to(dtype).to(DEVICE)
+    sums = residual.to(dtype).to(DEVICE)
+    normed = triton.rms_norm(half_x, half_weight, 1e-5)
+    assert_close(normed, reference_ops.rms_norm(x, weight, 1e-5), dtype)
+    normed = triton.add_rms_norm(half_x, sums, half_weight, 1e-5)
+    assert_close(normed, reference_ops.add_rms_norm(x, residual, weight, 1e-5), dtype)
+    assert_close(sums, residual, dtype)  # the sum is written, too
+    product = triton.silu_and_mul(gate_up.to(dtype).to(DEVICE))
+    assert_close(product, reference_ops.silu_and_mul(gate_up), dtype)
+
+
+# ---- in C ----
+
+
+@pytest.mark.parametrize(
+    ("head_size", "group", "block_size"), [(16, 3, 4), (64, 7, 16), (48, 1, 1), (256, 4, 16)]
+)
+def test_attention_in_c_equals_the_reference_and_writes_only_new_tokens(
+    head_size, group, block_size
+):
+    """Chunks, decodes, shared prefixes, and tokens whose keys and values are cached already."""
+    seqs = [Seq(150), Seq(0), Seq(9, 5), Seq(144, 1, 0, 144 // block_size), Seq(0, 33)]
+    shape = {"head_size": head_size, "group": group, "block_size": block_size}
+    case = CpuCase([*seqs, Seq(20, 6, is_all_cached=True)], **shape)
+    backend = case.backend()
+    output, expected = case.run(backend), case.reference()
+    torch.testing.assert_close(output.double(), expected, rtol=1e-6, atol=1e-6)
+    written = as_backend_layout(case.key_cache, case.value_cache).float()
+    torch.testing.assert_close(backend.kv_caches[0], written, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("head_size", [16, 64])
+def test_the_kernel_in_c_rotates_and_writes_as_the_reference_does(head_size, seed):
+    shape, ops = Shape(head_size, group=3), cpu_ops()
+    heads, slots, expected = tokens_and_slots(shape, seed)
+    split = [shape.num_heads, shape.num_kv_heads, shape.num_kv_heads]
+    cos, sin = angles(len(heads), head_size, seed)
+    qkv, cache = heads.float(), as_backend_layout(*expected).float()
+    rotated = reference_ops.rotary_and_cache(*heads.split(split, 1), cos, sin, *expected, slots)
+    cos_sin = (cos.float().unsqueeze(1), sin.float().unsqueeze(1))
+    query, key, value = qkv.split(split, 1)
+    ops.rotary_and_cache(query, key, value, cos_sin, cache, slots)
+    assert_close(query, rotated, torch.float32)
+    torch.testing.assert_close(cache.double(), as_backend_layout(*expected), equal_nan=True)
+
+
+@pytest.mark.parametrize(("num_rows", "size"), [(1, 16), (16, 576), (200, 576), (16, 20)])
+def test_norms_and_silu_in_c_equal_the_reference(num_rows, size):
+    ops = cpu_ops()
+    x, residual, weight = (torch.randn(*n) for n in ((num_rows, size), (num_rows, size), (size,)))
+    assert_close(ops.rms_norm(x, weight, 1e-5), reference_ops.rms_norm(x, weight, 1e-5), x.dtype)
+    ours, theirs = residual.clone(), residual.clone()
+    normed = ops.add_rms_norm(x, ours, weight, 1e-5)
+    assert_close(normed, reference_ops.add_rms_norm(x, theirs, weight, 1e-5), x.dtype)
+    assert torch.equal(ours, theirs)
+    gate_up = torch.linspace(-120.0, 120.0, num_rows * 2 * size).view(num_rows, -1)
+    torch.testing.assert_close(
+        ops.silu_and_mul(gate_up), reference_ops.silu_and_mul(gate_up), rtol=2e-6, atol=1e-30
+    )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("shape", [(120, 256), (7, 512)])
+def test_a_product_with_stored_weights_equals_that_of_their_plain_numbers(name, shape):
+    """Every format of weights that the kernel in C reads, and the lookup of single rows."""
+    cpu_ops()
+    weight = random_weight(name, *shape)
+    plain, matrix = weight.dequantize(), CpuMatrix([weight], True)
+    for num_rows in (1, 5, 33):
+        x = torch.randn(num_rows, shape[1])
+        assert_close(matrix.multiply(x), x.double() @ plain.double().T, torch.float32)
+    ids = torch.tensor([shape[0] - 1, 0, 3, 3])
+    assert torch.equal(matrix.rows(ids), plain[ids])
+
+
+@pytest.mark.parametrize("shape", [(144, 576), (7, 33), (112, 1), (16, 32)])
+def test_a_product_in_bfloat16_is_that_of_the_rounded_inputs(shape):
+    ops = cpu_ops()
+    weight, x = torch.randn(shape).bfloat16(), torch.randn(33, shape[1])
+    matrix = CpuMatrix([StoredWeight.of_tensor(weight)]).packed
+    expected = x.bfloat16().double() @ weight.double().T
+    assert_close(ops.linear_bf16(x, matrix), expected, torch.float32)
