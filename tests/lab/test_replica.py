@@ -1,0 +1,115 @@
+"""`minivllm simulate`: it plans what the engine plans, and its events give its own state."""
+
+import pytest
+from support.engine.engine_fakes import FakeRunner, FakeTokenizer
+from support.engine.simulated_crowds import CPU, EVEN, STEP, config
+
+from minivllm.clock import VirtualClock
+from minivllm.engine.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.events.ledger import RequestLedger, SequenceTimes
+from minivllm.lab.simulate.replica import make_request
+from minivllm.lab.simulate.run import Setup, build_replicas, simulate
+from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
+from minivllm.sampling_params import SamplingParams
+
+PLANNED = (
+    ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred,
+    ev.RequestPreempted, ev.StepBegin, ev.StepScheduled, ev.BlockAllocated, ev.BlockHit,
+    ev.BlockMissed, ev.BlockFreed, ev.BlockReleased, ev.RequestFinished,
+)  # fmt: skip
+"""The scheduler's decisions, without block and token ids, which depend on the model."""
+CROWD = CrowdOptions(
+    num_prompts=40, random_input_len=24, random_output_len=24, random_range_ratio=0.7,
+    random_prefix_len=40, prefix_groups=3, urgent_share=0.3, seed=5,
+)  # fmt: skip
+
+
+def decisions(events: list[ev.Event]) -> list[tuple]:
+    found = []
+    for event in events:
+        if isinstance(event, PLANNED):
+            # The engine ends sequences before its clock has advanced by the step's time.
+            left_out = {"seq", "prompt_token_ids"} | (
+                set() if isinstance(event, ev.StepScheduled) else {"t"}
+            )
+            names = [name for name in event.__struct_fields__ if name not in left_out]
+            found.append((type(event).__name__, *((name, getattr(event, name)) for name in names)))
+    return found
+
+
+def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Event]:
+    built, clock = config(model="fake", **options), VirtualClock(STEP)
+    runner = FakeRunner(built.num_gpu_blocks_override, built.block_size, built.max_model_len)
+    engine = LLMEngine(built, runner, FakeTokenizer(), clock=clock)
+    runner.running = lambda: engine._stepper.scheduler.running
+    events: list[ev.Event] = []
+    engine.subscribe(events.append)
+    names: dict[int, int] = {}  # token ids of the simulation -> ids of the fake model
+    waiting = list(enumerate(crowd))
+    while waiting or engine.has_unfinished_requests():
+        while waiting and waiting[0][1].at <= clock.now():
+            number, arrival = waiting.pop(0)
+            ids = make_request(number, arrival).prompt_token_ids
+            prompt = {"prompt_token_ids": [names.setdefault(i, len(names)) for i in ids]}
+            max_tokens = arrival.output_tokens
+            params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
+            engine.add_request(str(number), prompt, params, priority=arrival.priority)
+        if engine.has_unfinished_requests():
+            engine.step()
+        else:
+            clock.end_step()
+    return events
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, ev.RequestDeferred),
+        ({"num_gpu_blocks_override": 16}, ev.RequestPreempted),
+        ({"num_gpu_blocks_override": 16, "scheduling_policy": "priority"}, ev.RequestPreempted),
+        ({"enable_prefix_caching": False}, ev.RequestDeferred),
+        ({"enable_chunked_prefill": False, "max_num_batched_tokens": 512}, ev.RequestDeferred),
+        ({"max_num_batched_tokens": 16, "max_num_seqs": 8}, ev.StepScheduled),
+    ],
+    ids=["usual", "short of memory", "priority", "no cache", "whole prompts", "small budget"],
+)
+def test_the_simulation_plans_what_the_engine_plans(options, kind):
+    urgent = options.get("scheduling_policy") == "priority"
+    # The engine's virtual clock has only the times at the ends of steps.
+    crowd = [
+        arrival._replace(
+            at=round(arrival.at / STEP) * STEP, priority=arrival.priority if urgent else 0
+        )
+        for arrival in at_rate(draw_crowd(CROWD, 512), rate=4.0)
+    ]
+    real, simulated = events_of_the_engine(crowd, **options), []
+    setup = Setup(config(**options), 1, "random")
+    replicas = build_replicas(setup, EVEN)
+    replicas[0].subscribe(simulated.append)
+    simulate(setup, replicas, crowd)
+    assert any(isinstance(event, kind) for event in real), "else the case is not covered"
+    assert decisions(simulated) == decisions(real)
+
+
+@pytest.mark.parametrize("drafts", [None, {"method": "ngram", "num_speculative_tokens": 3}])
+def test_the_events_fold_to_the_state_and_the_times_of_the_replica_at_any_time(drafts):
+    built = config(num_gpu_blocks_override=16, speculative_config=drafts)
+    setup = Setup(built, 1, "random", acceptance_rate=None if drafts is None else 0.6)
+    (replica,) = replicas = build_replicas(setup, CPU)
+    fold, ledger = Fold(replica.log_header("simulated")), RequestLedger(CROWD.num_prompts)
+    replica.subscribe(fold.apply)
+    replica.subscribe(lambda event: type(event) in ledger.APPLY and ledger.apply(event))
+    for number, arrival in enumerate(at_rate(draw_crowd(CROWD, 512), rate=8.0)):
+        replica.run_until(arrival.at)
+        assert fold.state == replica.inspect()
+        replica.add(arrival, make_request(number, arrival))
+    simulate(setup, replicas, [])
+    assert fold.state == replica.inspect()
+    counters = fold.state.counters
+    assert counters.num_preemptions > 0 and counters.finished_requests == 40
+    assert (counters.spec_decode_num_accepted_tokens > 0) == (drafts is not None)
+    times = SequenceTimes.__slots__
+    folded = [[getattr(ledger.sequences[seq_id], name) for name in times] for seq_id in ledger.kept]
+    assert folded == [[getattr(row, name) for name in times] for row in replica.finished]

@@ -1,0 +1,129 @@
+"""Two runs of the same requests: the original, and one with a reader's options or code."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from minivllm.core.request_queue import FCFSRequestQueue
+from minivllm.lab.playground.methods import core_methods, find_method
+from minivllm.lab.playground.play import play
+
+VICTIM = ("minivllm.core.request_queue", "FCFSRequestQueue.choose_victim")
+WAITING = ("minivllm.core.scheduler", "Scheduler._schedule_waiting")
+OLDEST = "def choose_victim(self, running):\n    return running[0]\n"
+
+
+def edit(method: tuple[str, str], text: str) -> dict[str, str]:
+    return {"module": method[0], "name": method[1], "text": text}
+
+
+def figures(side: dict[str, Any]) -> dict[str, Any]:
+    assert "error" not in side, side["error"]
+    return side["figures"]
+
+
+@pytest.mark.parametrize(
+    "method", [None, VICTIM, WAITING, ("minivllm.core.block_pool", "BlockPool.num_free_blocks")]
+)
+def test_without_a_change_both_sides_are_equal_to_the_last_event(method, pressure, tmp_path):
+    same = {} if method is None else {"edit": edit(method, find_method(*method).source)}
+    sides = play({"run": pressure, **same}, tmp_path)
+    assert figures(sides["original"]) == figures(sides["yours"])
+    original, yours = (sides[name]["recording"].splitlines() for name in ("original", "yours"))
+    assert original[1:] == yours[1:]
+    assert figures(sides["yours"])["finished_requests"] == len(pressure["requests"])
+
+
+def test_another_victim_is_preempted_only_on_the_readers_side(pressure, tmp_path):
+    sides = play({"run": pressure, "edit": edit(VICTIM, OLDEST)}, tmp_path)
+    for side, victim in (("original", "dan.0"), ("yours", "ada.0")):
+        lines = sides[side]["recording"].splitlines()
+        first = next(line for line in lines if "request.preempted" in line)
+        assert f'"seq_id":"{victim}"' in first
+    assert sys.modules["minivllm.core.request_queue"].FCFSRequestQueue is FCFSRequestQueue
+
+
+def test_options_change_one_side_or_both(pressure, tmp_path):
+    question = {"run": pressure, "options": {"num_gpu_blocks_override": 16}}
+    one = play(question, tmp_path)
+    both = play({**question, "options_for_both": True}, tmp_path)
+    assert figures(one["original"])["preemptions"] < figures(one["yours"])["preemptions"]
+    assert figures(both["original"]) == figures(both["yours"]) == figures(one["yours"])
+
+
+def test_the_page_claims_what_its_first_experiment_gives(pressure, tmp_path):
+    question = {"options": {"num_gpu_blocks_override": 16}, "options_for_both": True}
+    sides = play({"run": pressure, **question, "edit": edit(VICTIM, OLDEST)}, tmp_path)
+    newest, oldest = (figures(sides[name]) for name in ("original", "yours"))
+    assert (newest["preemptions"], oldest["preemptions"]) == (3, 4)
+    assert [round(side["itl_p99_s"] * 1000) for side in (newest, oldest)] == [52, 82]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("def choose_victim(self, running):\n    found = 1\n    return runing[0]\n", 3),
+        ("def choose_victim(self, running):\n    return (\n", 2),
+        ("def another_name(self, running):\n    return running[0]\n", None),
+        ("", None),
+    ],
+    ids=["exception", "syntax", "name", "empty"],
+)
+def test_a_mistake_is_reported_with_its_line_in_the_editor(text, line, pressure, tmp_path):
+    yours = play({"run": pressure, "edit": edit(VICTIM, text)}, tmp_path)["yours"]
+    assert yours["error"] and yours["line"] == line
+    assert ("step.begin" in yours["recording"]) == (line == 3), "the run up to there is playable"
+
+
+def test_code_that_breaks_a_rule_of_the_engine_is_caught(pressure, tmp_path):
+    put_back = ("minivllm.core.block_pool", "BlockPool._put_back")
+    lost = edit(put_back, "def _put_back(self, block):\n    pass\n")
+    stalled = edit(WAITING, "def _schedule_waiting(self, plan, budget, now):\n    return budget\n")
+    for change in (lost, stalled):
+        yours = play({"run": pressure, "edit": change}, tmp_path)["yours"]
+        assert "rule of the engine" in yours["error"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.11 has no sys.monitoring")
+def test_an_endless_loop_is_stopped_in_its_line(pressure, tmp_path, monkeypatch):
+    monkeypatch.setattr("minivllm.lab.playground.play.SECONDS", 0.5)
+    text = "def choose_victim(self, running):\n    while True:\n        found = 1\n"
+    yours = play({"run": pressure, "edit": edit(VICTIM, text)}, tmp_path)["yours"]
+    assert yours["line"] in (2, 3)
+    assert "endless loop" in yours["error"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"options": {"block_size": "many"}},
+        {"options": {"num_gpu_blocks_override": 2}},
+        {"options": {"num_gpu_blocks_override": 10**9}},
+        {"options": {"dtype": "float32"}},
+        {"arrivals": "arrival,prompt_tokens,output_tokens\n0,5,x\n"},
+    ],
+    ids=str,
+)
+def test_options_and_arrivals_that_cannot_run_are_refused_in_a_sentence(
+    question, pressure, tmp_path
+):
+    sides = play({"run": pressure, **question}, tmp_path)
+    assert sides["yours"]["error"].endswith(".")
+
+
+def test_own_arrivals_are_served_with_their_priorities_and_prefixes(pressure, tmp_path):
+    arrivals = (
+        "arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority\n"
+        "0,100,20,,,1\n0,100,20,,,1\n0.01,100,20,manual,64,0\n0.5,90,20,manual,64,0\n"
+    )
+    options = {"options": {"scheduling_policy": "priority"}}
+    sides = play({"run": pressure, "arrivals": arrivals, **options}, tmp_path)
+    assert figures(sides["original"])["prefix_hit_rate"] > 0
+    assert [figures(side)["finished_requests"] for side in sides.values()] == [4, 4]
+
+
+def test_every_method_of_the_core_that_is_offered_can_be_put_back():
+    methods = core_methods()
+    assert len({(method.module, method.name) for method in methods}) == len(methods) > 50
+    assert all(method.source.startswith(("def ", "@")) for method in methods)

@@ -1,0 +1,60 @@
+"""Traces of a comparison, and what it counts: memory use and steps, which need no model."""
+
+from support.engine.engine_fakes import FakeTokenizer
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.configurations import parse_configuration
+from minivllm.engine.engine import LLMEngine
+from minivllm.events.recording.log import LogWriter
+from minivllm.lab.common.traffic import RandomRunner, WordTokenizer
+from minivllm.lab.compare.measure import Measured, measure_recording
+from minivllm.lab.compare.run import play
+from minivllm.lab.compare.trace import make_trace
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
+
+
+def measure(name: str, scenario: str, folder) -> Measured:
+    """Run a scenario on a configuration with an instant runner."""
+    trace = make_trace(scenario, FakeTokenizer(), 0)
+    options = parse_configuration(name).options_for(trace.options)
+    config = EngineConfig(model="none", **options)
+    runner = RandomRunner(config.num_gpu_blocks_override, seed=0)
+    runner.max_model_len = config.max_model_len
+    engine = LLMEngine(config, runner, WordTokenizer(), clock=VirtualClock())
+    path = folder / f"{name}.jsonl"
+    with LogWriter(path, engine.log_header()) as writer:
+        engine.subscribe(writer.write)
+        outputs = play(engine, trace)
+    wanted = {request.request_id: request.params.max_tokens for request in trace.requests}
+    assert {name: len(output) for name, (output,) in outputs.items()} == wanted
+    return measure_recording(name, path)
+
+
+def test_paged_memory_wastes_under_four_percent_and_holds_more_requests_at_once(tmp_path):
+    paged, contiguous = (
+        measure(name, "lengths-64-1024", tmp_path).as_json()
+        for name in ("continuous+paged", "continuous+contiguous")
+    )
+    assert paged["kv_waste"] < 0.04 and contiguous["kv_waste"] > 0.6
+    assert contiguous["max_running"] == 4, "512 blocks, 128 to each"
+    assert paged["max_running"] > 4 * contiguous["max_running"]
+
+
+def test_static_batches_take_more_steps_for_the_same_tokens(tmp_path):
+    ours, theirs = (
+        measure(name, "lengths-8-256", tmp_path) for name in ("continuous+paged", "static+paged")
+    )
+    assert theirs.output_tokens == ours.output_tokens
+    assert len(theirs.usage) > 1.2 * len(ours.usage)
+
+
+def test_a_trace_has_the_lengths_of_its_name_or_the_requests_of_its_scenario():
+    requests = make_trace("lengths-8-256", FakeTokenizer(), 0).requests
+    prompts = [len(request.prompt_token_ids) for request in requests]
+    for lengths in (prompts, [request.params.max_tokens for request in requests]):
+        assert 8 <= min(lengths) < 30 and 230 < max(lengths) <= 256
+    for name, scenario in SCENARIOS.items():
+        trace = make_trace(name, FakeTokenizer(), 0)
+        assert trace.options == scenario.options
+        assert [len(wave) for wave in trace.waves] == [len(wave) for wave in scenario.waves]

@@ -1,0 +1,36 @@
+"""Short names of configurations set their own options only."""
+
+import pytest
+
+from minivllm.config import EngineConfig, SpeculativeConfig
+from minivllm.configurations import parse_configuration
+from minivllm.errors import ConfigError
+
+TRACE = {"max_model_len": 2048, "max_num_batched_tokens": 512, "max_num_seqs": 8}
+
+
+def test_a_name_sets_its_own_options_and_no_others():
+    def config_of(name: str) -> EngineConfig:
+        return EngineConfig(**parse_configuration(name).options_for(TRACE))
+
+    static = {"batching": "static", "kv_cache_allocator": "contiguous"}
+    assert config_of("static+contiguous") == EngineConfig(**TRACE, **static)
+    # Without chunking, a step holds the longest prompt.
+    assert config_of("unchunked").max_num_batched_tokens == 2048
+    drafts = SpeculativeConfig(method="ngram", num_speculative_tokens=2)
+    assert parse_configuration("static+ngram", drafts).options["speculative_config"] is drafts
+    assert parse_configuration("plain", drafts).options["speculative_config"] is None
+
+
+@pytest.mark.parametrize(
+    "name, sentence",
+    [
+        ("static+", "the unknown part ''"),
+        ("static+buddy", "the unknown part 'buddy': use continuous"),
+        ("draft_model", "draft model: use minivllm compare with --speculative-config"),
+        ("static+continuous", "static and continuous exclude each other"),
+    ],
+)
+def test_a_name_that_means_nothing_is_refused(name, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        parse_configuration(name)
