@@ -2,20 +2,8 @@
 
 import re
 
-import pytest
 from support.engine.random_runs import folded
-from support.tui.driven_app import (
-    all_drawn,
-    app_for,
-    drawn,
-    drive,
-    panel,
-    settle,
-    show_screen,
-    until,
-)
 from support.tui.shown import rows
-from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
@@ -111,18 +99,6 @@ def test_where_rows_are_free_the_cards_use_them_for_words_that_were_cut(stage, a
     assert shown[0] < shown[1] < shown[2] == shown[3]
 
 
-def test_a_card_says_so_if_its_block_is_free_and_loses_it_when_evicted(memory_pressure) -> None:
-    model, num_seen = DashboardModel(memory_pressure.header), 0
-    for event in memory_pressure.run().events:
-        model.apply(event)
-        if isinstance(event, ev.BlockFreed):
-            heads = [row.split()[0] for row in rows(cards(), model, 40, 90) if " cached" in row]
-            free = [at for at in model.fold.free_queue if model.fold.blocks[at].hash]
-            assert heads == [f"░{at}" for at in sorted(free)]
-            num_seen += len(heads)
-    assert num_seen > 20
-
-
 def test_a_selected_block_has_a_bright_number_and_only_its_new_words_in_reverse(
     shared_prefix,
 ) -> None:
@@ -141,60 +117,6 @@ def test_a_selected_block_has_a_bright_number_and_only_its_new_words_in_reverse(
             ]
             assert changed == [(f"{chosen} ", f"text*!@block:{chosen}")]
             assert len([text for line in lines for text, style in line if "=!@" in style]) > 0
-
-
-def test_an_old_recording_shows_ids_on_cards(shared_prefix) -> None:
-    model = DashboardModel(shared_prefix.header)
-    for event in shared_prefix.run(26).events:
-        if type(event) is not ev.TokensNamed:
-            model.apply(event)
-    arrived = next(event for event in shared_prefix.events if isinstance(event, ev.RequestArrived))
-    ids = " ".join(map(str, arrived.prompt_token_ids[:8]))
-    assert rows(cards(), model, 40, 90)[1] == f"▌▌▌▌ {ids}"
-
-
-@pytest.mark.parametrize(
-    ("size", "is_shown"), [((200, 50), True), ((120, 36), True), ((120, 30), False)]
-)
-def test_a_click_on_a_card_selects_its_block_where_there_is_room_for_cards(
-    size: tuple[int, int], is_shown: bool, shared_prefix, no_footer
-) -> None:
-    app = app_for(shared_prefix.run(26))
-
-    async def script(pilot: Pilot) -> None:
-        await show_screen(pilot, "blocks")
-        shown = panel(app, "blocks-cards")
-        assert shown.display == is_shown
-        if is_shown:
-            await until(pilot, lambda: any("▌▌▌▌" in row for row in drawn(app, shown.id)))
-            first = int(re.search(r"▌▌▌▌(\d+) abcd", " ".join(drawn(app, shown.id)))[1])
-            await pilot.click(shown, offset=(shown.gutter.left + 8, shown.gutter.top + 1))
-            await settle(pilot)
-            assert app.context.selection.block_id == first
-            assert f"block   {first} in use, shared by 4" in all_drawn(app)
-
-    drive(app, script, size)
-
-
-def test_a_word_in_a_slot_shows_its_block_and_the_block_shows_its_words(
-    shared_prefix, no_footer
-) -> None:
-    app = app_for(shared_prefix.run(26))
-
-    async def script(pilot: Pilot) -> None:
-        slots = panel(app, "slots")
-        (at, style) = next(
-            (sum(len(text) for text, _ in slots._lines[1][:number]), style)
-            for number, (_, style) in enumerate(slots._lines[1])
-            if "@block" in style
-        )
-        await pilot.click(slots, offset=(at + slots.gutter.left, 1 + slots.gutter.top))
-        await settle(pilot)
-        assert block(app.context.selection.block_id) == target_of(style)
-        lit = [style for _, style in slots._lines[1] if "!@block" in style]
-        assert [target_of(style) for style in lit] == [block(app.context.selection.block_id)]
-
-    drive(app, script, (120, 36))
 
 
 def test_the_map_draws_the_words_of_the_selected_block_if_there_is_room(shared_prefix) -> None:
@@ -224,3 +146,17 @@ def test_a_block_cached_before_the_recording_says_that_its_words_are_unknown(
     for panel_with_words in (Inspector(), BlockMap(), PrefixTree()):
         panel_with_words.context = Context(None, selection=Selection(block_id=cached[0]))
         assert "words unknown" in " ".join(rows(panel_with_words, model, 68, 20))
+
+
+def test_an_old_recording_without_words_shows_ids(shared_prefix) -> None:
+    model = DashboardModel(shared_prefix.header)
+    for event in shared_prefix.run(26).events:
+        if type(event) is not ev.TokensNamed:
+            model.apply(event)
+    ids = list(map(str, model.fold.requests["r0"].prompt_token_ids[:8]))
+    assert rows(cards(), model, 40, 90)[1] == f"▌▌▌▌ {' '.join(ids)}"
+    inspector = Inspector()
+    inspector.context = cards(block_id=0).context
+    shown = rows(inspector, model, 80, 20)
+    assert any(row.startswith(f"prompt  {' '.join(ids)} │") for row in shown)
+    assert "words   This old recording has no words, so tokens are shown as ids." in shown

@@ -54,21 +54,21 @@ def test_the_place_where_prompts_part_is_marked_and_old_recordings_show_it_in_id
         "blue sky and sea and sand and palms x",
     )
     run = stage([ask(f"r{n}", beginning + end, "no") for n, end in enumerate(ends)]).run(1)
-    shown = [row.partition("  ")[2] for row in rows(tree(), folded(run), height=8)[3:]]
-    assert shown == [
+    words = [row.partition("  ")[2] for row in rows(tree(), folded(run), height=8)[3:]]
+    assert words == [
         " nine ten red≠ hat and coat of wool",
         " nine ten red≠ scarf and coat of wool",
         "≠ blue sky and sea and sand and palms",
     ]
+    ids = {text.strip(): f" {at}" for at, text in folded(run).fold.token_pieces.items()}
     model = DashboardModel(run.header)
     for event in run.events:
         if type(event) is not ev.TokensNamed:
             model.apply(event)
     shown = [row.partition("  ")[2] for row in rows(tree(), model, height=8)[3:]]
     assert shown == [
-        " 10 11 12≠ 13 14 15 16 17",
-        " 10 11 12≠ 19 14 15 16 17",
-        "≠ 20 21 14 22 14 23 14 24",
+        "≠".join("".join(ids[word] for word in part.split()) for part in row.split("≠"))
+        for row in words
     ]
 
 

@@ -10,7 +10,7 @@ from support.node import find_node, player_modules, run_node
 
 pytestmark = pytest.mark.skipif(find_node() is None, reason="no node, neither as a wheel nor here")
 
-BURST = Path(__file__).parents[2] / "docs/assets/recordings/burst.jsonl"
+BURST = Path(__file__).parents[3] / "docs/assets/recordings/burst.jsonl"
 READ = Path(__file__).with_name("bad_input.mjs")
 
 
@@ -24,16 +24,9 @@ def results(tmp_path_factory) -> dict[str, dict]:
         "packed.jsonl.gz": gzip.compress(BURST.read_bytes()),
         "cut.jsonl.gz": gzip.compress(BURST.read_bytes())[:-2000],
         "notes.txt": b"Dear diary,\n",
-        "picture.png": b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
-        "other.jsonl": b'{"ev":"meta","schema":"other.trace","version":1}\n',
-        "empty.jsonl": b"",
-        "only-header.jsonl": lines[0],
         "newer.jsonl": _with(header, version=2) + b"".join(lines[1:]),
         "no-blocks.jsonl": _with(header, num_blocks=0) + b"".join(lines[1:]),
-        "many-blocks.jsonl": _with(header, num_blocks=2**31) + b"".join(lines[1:]),
         "missing-line.jsonl": b"".join(lines[:50] + lines[51:]),
-        "damaged-line.jsonl": b"".join([*lines[:50], b"{oops}\n", *lines[51:]]),
-        "a-number.jsonl": b"".join([*lines[:50], b"7\n", *lines[51:]]),
         "impossible.jsonl": lines[0] + _finish_of_nobody(),
         "impossible-later.jsonl": b"".join(lines[:50]) + _finish_of_nobody(seq=49),
         "unknown-kind.jsonl": b"".join(lines[:50]) + _of_a_newer_engine(lines[50]),
@@ -58,17 +51,10 @@ def _of_a_newer_engine(line: bytes) -> bytes:
 
 REFUSED = {
     "notes.txt": "not a minivllm recording",
-    "picture.png": "not a minivllm recording",
-    "other.jsonl": "not a minivllm recording",
-    "empty.jsonl": "not a minivllm recording",
     "nothing": "not a minivllm recording",
-    "only-header.jsonl": "no event",
     "newer.jsonl": "version 2",
     "no-blocks.jsonl": "num_blocks",
-    "many-blocks.jsonl": "num_blocks",
     "missing-line.jsonl": "line 51",
-    "damaged-line.jsonl": "line 51",
-    "a-number.jsonl": "line 51",
     "impossible.jsonl": "cannot be played",
     "cut.jsonl.gz": "gzip",
     "huge.jsonl": "larger",
@@ -82,19 +68,12 @@ def test_a_file_that_cannot_be_played_gets_one_sentence(name, results):
     assert said.endswith(".") and not re.search(r"[.!?] [A-Z]|\n", said), "one sentence"
 
 
-def test_a_cut_recording_plays_up_to_the_cut_and_says_so(results):
-    assert results["cut.jsonl"]["events"] == 99
-    assert "cut off" in results["cut.jsonl"]["note"]
-
-
-def test_a_recording_plays_up_to_an_impossible_event_and_says_so(results):
+def test_a_recording_plays_up_to_a_cut_or_an_impossible_event_and_says_so(results):
+    assert results["cut.jsonl"]["events"] == 99 and "cut off" in results["cut.jsonl"]["note"]
     found = results["impossible-later.jsonl"]
     assert found["events"] == 49 and "event 49, request.finished, is impossible" in found["note"]
 
 
-def test_a_packed_recording_plays_like_the_file_itself(results):
+def test_a_packed_recording_and_one_of_a_newer_engine_are_played(results):
     assert results["packed.jsonl.gz"]["events"] == len(BURST.read_text().splitlines()) - 1
-
-
-def test_events_of_a_newer_engine_are_left_out(results):
-    assert results["unknown-kind.jsonl"] == {"events": 49, "note": ""}
+    assert results["unknown-kind.jsonl"] == {"events": 49, "note": ""}, "without the unknown event"
