@@ -25,8 +25,7 @@ both_backends = pytest.mark.parametrize("make", [BackendCase, CpuCase], ids=["to
 
 
 @both_backends
-@pytest.mark.parametrize("group", [1, 3, 4, 7])
-@pytest.mark.parametrize("block_size", [1, 4, 16, 96])
+@pytest.mark.parametrize(("block_size", "group"), [(1, 3), (4, 7), (16, 1), (96, 4)])
 def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(
     block_size, group, make
 ):
@@ -34,12 +33,12 @@ def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(
         {1, block_size - 1, block_size, block_size + 1, 2 * block_size, 9 * block_size + 3} - {0}
     )
     check(make([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
-    for length in lengths:
-        check(make([Seq(length - 1)], block_size=block_size, group=group))
+    check(make([Seq(lengths[-1] - 1)], block_size=block_size, group=group))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("group", [1, 3, 4, 7])
+@pytest.mark.parametrize(
+    ("dtype", "group"), [(torch.float32, 7), (torch.bfloat16, 3), (torch.float16, 1)]
+)
 def test_chunks_and_decodes_in_one_batch_match_the_reference(group, dtype):
     check(BackendCase(MIXED, group=group), dtype)
 
@@ -71,7 +70,7 @@ def test_the_choice_of_blocks_changes_no_bit():
 
 
 @both_backends
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_batches_with_random_sharing_match_the_reference(seed, make):
     seqs, options = random_case(seed)
     check(make(seqs, **options))

@@ -1,16 +1,14 @@
 """Attention mass and kernel traces of a running engine: right, and without effect on tokens."""
 
-import sys
-
 import msgspec
 import pytest
 import torch
 from support.engine.followed_run import FollowedRun
+from support.model.needs import cpu_ops, interpreted
 
 from minivllm.config import EngineConfig
 from minivllm.events import types as ev
 from minivllm.kernels import reference
-from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime.attention import xray
 from minivllm.runtime.attention.mass import gathered_attention_mass
 from minivllm.runtime.attention.recorded_xray import recorded_trace, recordings
@@ -19,8 +17,6 @@ from minivllm.runtime.loader import load_model
 PROMPTS = {"long": list(range(40, 117)), "short": list(range(80, 86))}
 SHORTER = {name: prompt[:37] for name, prompt in PROMPTS.items()}
 BLOCK_SIZE = 8
-
-interpreted = pytest.mark.skipif(not INTERPRETED, reason="the tiny model is on the CPU")
 
 
 @pytest.fixture(scope="module")
@@ -48,27 +44,29 @@ class Run(FollowedRun):
 # ---- attention.mass ----
 
 
-@interpreted
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"backend": "triton", "custom_ops": ["all"]}],
-    ids=["torch", "triton, which rotates the queries itself"],
-)
-def test_every_scheduled_sequence_gets_its_attention_mass_and_tokens_do_not_change(model, options):
-    """The shares equal those computed from whole sequences, without a cache."""
-    # Chunks small enough to mix prefill and decode.
-    options = {**options, "max_num_batched_tokens": 16, "prompts": SHORTER}
+def check_mass(model, **options):
+    """Chunks small enough to mix prefill and decode; the shares equal those without a cache."""
+    options = {"max_num_batched_tokens": 16, "prompts": SHORTER, **options}
     asked, silent = (Run(model, **options) for _ in range(2))
     asked.engine.record_attention_mass(True)
     masses, plans = asked.finish().of(ev.AttentionMass), asked.of(ev.StepScheduled)
     assert silent.finish().of(ev.AttentionMass) == []
     assert asked.tokens == silent.tokens
     assert [(m.step, m.seq_id) for m in masses] == [(p.step, p.seq_id) for p in plans]
-    for told, planned in zip(masses, plans, strict=True):
-        outputs = [token for seq_id, token in asked.tokens if seq_id == told.seq_id]
-        token_ids = SHORTER[told.seq_id.removesuffix(".0")] + outputs
-        seen = token_ids[: planned.num_computed_tokens + planned.num_tokens]
-        assert told.mass == pytest.approx(naive_mass(model, seen), abs=1e-5)
+    for found, plan in zip(masses, plans, strict=True):
+        expected = naive_mass(model, tokens_seen(asked, plan))
+        assert found.mass == pytest.approx(expected, abs=1e-5)
+
+
+def tokens_seen(run, plan):
+    """The tokens that the last token of a scheduled sequence sees, itself included."""
+    outputs = [token for seq_id, token in run.tokens if seq_id == plan.seq_id]
+    token_ids = SHORTER[plan.seq_id.removesuffix(".0")] + outputs
+    return token_ids[: plan.num_computed_tokens + plan.num_tokens]
+
+
+def test_every_scheduled_sequence_gets_its_attention_mass_and_tokens_do_not_change(model):
+    check_mass(model)
 
 
 def naive_mass(model, token_ids):
@@ -100,41 +98,36 @@ def naive_weights(model, token_ids):
     return torch.stack(rows)
 
 
-@interpreted
-@pytest.mark.parametrize(
-    ("backend", "layer", "head"),
-    [
-        ("torch", None, None),
-        ("torch", 1, None),
-        ("torch", None, 3),
-        ("triton", 1, 2),
-        ("cpu", 0, 1),
-    ],
-)
-def test_the_tokens_shares_of_one_sequence_are_those_of_a_plain_softmax(
-    model, backend, layer, head
-):
+def check_shares(model, backend, layer, head):
+    """The shares of the tokens of `short.0`, or of the first sequence where it is not scheduled."""
     options = {"backend": backend, "max_num_batched_tokens": 16, "prompts": SHORTER}
     asked, silent = (Run(model, **options) for _ in range(2))
     asked.engine.record_attention_mass(True, "short.0", layer, head)
     found, plans = asked.finish().of(ev.TokenAttention), asked.of(ev.StepScheduled)
     assert asked.tokens == silent.finish().tokens and silent.of(ev.TokenAttention) == []
-    assert {one.seq_id for one in found} == {"long.0", "short.0"}, "in some steps short.0 is alone"
-    for one in found:
-        assert (one.layer, one.head) == (layer, head)
-        of_step = {plan.seq_id: plan for plan in plans if plan.step == one.step}
-        assert one.seq_id == ("short.0" if "short.0" in of_step else next(iter(of_step)))
-        planned = of_step[one.seq_id]
-        outputs = [token for seq_id, token in asked.tokens if seq_id == one.seq_id]
-        token_ids = SHORTER[one.seq_id.removesuffix(".0")] + outputs
-        expected = naive_weights(
-            model, token_ids[: planned.num_computed_tokens + planned.num_tokens]
-        )
-        assert (one.num_layers, one.num_heads) == expected.shape[:2]
+    assert {event.seq_id for event in found} == {"long.0", "short.0"}, "in some steps one is alone"
+    for event in found:
+        assert (event.layer, event.head) == (layer, head)
+        of_step = {plan.seq_id: plan for plan in plans if plan.step == event.step}
+        assert event.seq_id == ("short.0" if "short.0" in of_step else next(iter(of_step)))
+        expected = naive_weights(model, tokens_seen(asked, of_step[event.seq_id]))
+        assert (event.num_layers, event.num_heads) == expected.shape[:2]
         expected = expected.mean(dim=0) if layer is None else expected[layer]
         expected = expected.mean(dim=0) if head is None else expected[head]
-        assert one.weights == pytest.approx(expected.tolist(), abs=2e-5)
-        assert sum(one.weights) == pytest.approx(1.0, abs=1e-4)
+        assert event.weights == pytest.approx(expected.tolist(), abs=2e-5)
+        assert sum(event.weights) == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("backend", "layer", "head"),
+    [("torch", None, None), ("torch", 1, None), ("torch", None, 3), ("cpu", 0, 1)],
+)
+def test_the_tokens_shares_of_one_sequence_are_those_of_a_plain_softmax(
+    model, backend, layer, head
+):
+    if backend == "cpu":
+        cpu_ops()
+    check_shares(model, backend, layer, head)
 
 
 def test_a_layer_that_the_model_does_not_have_records_no_tokens_and_stops_nothing(model):
@@ -204,11 +197,8 @@ def check(traced, sample, block_table):
         )
 
 
-@interpreted
-@pytest.mark.parametrize("backend", ["torch", "triton:static"])
-def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torch(
-    model, backend, keep_samples
-):
+def check_traces(model, backend, keep_samples):
+    """Each program reads the block table in order and ends with torch's softmax."""
     run = Run(model, backend)
     run.engine.trace_kernel("short.0")
     run.step()  # prefills both prompts in part, so there is no decode yet
@@ -222,12 +212,19 @@ def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torc
     tables = {"short.0": block_table, "long.0": list(run.fold.sequences["long.0"].block_table)}
     run.finish()
     traces = run.traces()
-    assert sorted(one.seq_id for one in traces) == ["long.0", "short.0"]
+    assert sorted(trace.seq_id for trace in traces) == ["long.0", "short.0"]
     for traced, sample in zip(traces, keep_samples, strict=True):
         assert (traced.layer, traced.num_tokens, traced.problem) == (0, sample.num_tokens, None)
         check(traced, sample, tables[traced.seq_id])
     silent = Run(model, backend).finish()
     assert run.tokens == silent.tokens, "watching changes no token"
+
+
+@interpreted
+def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torch(
+    model, keep_samples
+):
+    check_traces(model, "torch", keep_samples)
 
 
 @interpreted
@@ -253,40 +250,6 @@ def test_the_sample_holds_the_models_own_queries_and_keys(model, keep_samples):
     torch.testing.assert_close(sample.values.flatten(0, 1)[: len(token_ids)], v)
 
 
-@interpreted
-def test_a_subprocess_gives_the_same_trace_and_a_log_keeps_it(model, keep_samples, monkeypatch):
-    run = Run(model)
-    run.step(), run.step()
-    here = xray.trace_here
-    monkeypatch.setattr(xray, "trace_here", lambda sample: 1 / 0)
-    monkeypatch.setattr(xray, "_interprets_here", lambda: False)
-    run.engine.trace_kernel("long.0")
-    run.step()
-    (traced,), (sample,) = run.traces(), keep_samples
-    assert traced.problem is None
-    assert traced.programs == msgspec.convert(
-        here(sample), list[ev.TracedProgram], from_attributes=True
-    )
-    check(traced, sample, run.fold.sequences["long.0"].block_table)
-    assert msgspec.json.decode(msgspec.json.encode(traced), type=ev.AnyEvent) == traced
-
-
-def test_a_worker_failure_is_reported_in_the_event_and_the_engine_continues(model, monkeypatch):
-    run = Run(model)
-    run.step(), run.step()
-    monkeypatch.setattr(xray, "_interprets_here", lambda: False)
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    run.engine.trace_kernel("long.0")
-    run.step()
-    (traced,) = run.traces()
-    assert (
-        traced.problem.startswith("The process that traces the kernel failed")
-        and traced.programs == []
-    )
-    run.finish()
-    assert len(run.tokens) == 12
-
-
 def test_without_triton_the_answer_is_a_recording_marked_as_another_run(model, monkeypatch):
     monkeypatch.setattr("minivllm.engine.watching.kernel_tracing.find_spec", lambda name: None)
     run = Run(model)
@@ -296,7 +259,7 @@ def test_without_triton_the_answer_is_a_recording_marked_as_another_run(model, m
     assert (traced.seq_id, traced.problem, traced.recorded) == ("long.0", None, "another")
     first = recordings()[0]
     assert (traced.layer, traced.num_tokens) == (first.layer, first.num_tokens)
-    assert [one.kv_head for one in traced.programs] == [0, 1]
+    assert [program.kv_head for program in traced.programs] == [0, 1]
     assert run.tokens == Run(model).finish().tokens
     assert msgspec.json.decode(msgspec.json.encode(traced), type=ev.AnyEvent) == traced
 

@@ -7,6 +7,7 @@ from minivllm.runtime.attention.stored_kv import StoredKVBackend
 from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.kv_cache import KVCacheSpec
 from support.model.attention_cases import StepCase
+from support.model.needs import cpu_ops
 
 
 class BackendCase(StepCase):
@@ -43,6 +44,7 @@ class CpuCase(BackendCase):
     """A step and the CPU backend that runs it."""
 
     def empty_backend(self, spec: KVCacheSpec) -> CpuAttentionBackend:
+        cpu_ops()  # skips the test where they cannot be built
         num_heads = self.num_kv_heads * self.group
         return CpuAttentionBackend(spec, self.num_blocks, torch.device("cpu"), num_heads)
 
