@@ -20,11 +20,7 @@ with contextlib.suppress(ModuleNotFoundError):
     import minivllm.kernels.mode  # noqa: F401
 
 from minivllm.runtime.paths import default_cache_root
-from minivllm.runtime.store.model_store import (
-    ModelStore,
-    resolve_for_transformers,
-    resolve_model,
-)
+from minivllm.runtime.store.model_store import ModelStore, resolve_model
 
 # Turn off hypothesis' deadlines: the duration of an example shows how busy the machine is.
 settings.register_profile("minivllm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -91,21 +87,19 @@ def smollm2_path() -> Path:
 @pytest.fixture(scope="session")
 def smollm2(smollm2_path: Path) -> LoadedModel:
     """SmolLM2 in our own decoder, in float32 on the CPU."""
-    from support.engine.identity_runs import BASE
+    from support.engine.identity_runs import base_of
 
     from minivllm.runtime.loader import load_model
 
-    return load_model(BASE)
+    return load_model(base_of("smollm2"))
 
 
 @pytest.fixture(scope="session")
 def smollm2_peer(smollm2_path: Path) -> PreTrainedModel:
     """The same weights in transformers."""
-    import torch
-    from transformers import AutoModelForCausalLM
+    from support.engine.identity_runs import peer_of
 
-    directory = resolve_for_transformers("smollm2")
-    return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+    return peer_of("smollm2")
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """Varied prompts for the token-identity tests."""
 
+from minivllm.runtime.text.tokenizer import Tokenizer
+
 CHAT = [
     "What is the capital of France?",
     "Explain gravity to a five-year-old.",
@@ -29,4 +31,14 @@ LONG = (
     " Babbage's engines. In the twentieth century relays gave way to tubes, tubes to transistors,"
     " and transistors to chips. "
 )
-ONE_TOKEN_IDS = [504]
+LONGEST = 1000
+"""Tokens of the longest prompt."""
+
+
+def prompts_for(tokenizer: Tokenizer) -> list[list[int]]:
+    """23 prompts of 1 to 1,000 tokens. The last two share a long prefix; two others are equal."""
+    ids = [tokenizer.apply_chat_template([{"role": "user", "content": text}]) for text in CHAT]
+    ids += [tokenizer.encode(text) for text in TEXT]
+    long = tokenizer.encode(LONG * 30)[:LONGEST]
+    assert len(long) == LONGEST and len(ids[16]) == 1
+    return [*ids, ids[0], long, [*long[:640], *tokenizer.encode(" And then")]]

@@ -1,24 +1,16 @@
-"""Runs SmolLM2 in float32 under many schedules, to compare its tokens with `transformers`."""
+"""Runs a model in float32 under many schedules, to compare its tokens with `transformers`."""
 
 import dataclasses
 
 import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.loader import LoadedModel
+from minivllm.runtime.store.model_store import resolve_for_transformers
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
-BASE = EngineConfig(
-    model="smollm2",
-    dtype="float32",
-    device="cpu",
-    num_gpu_blocks_override=512,
-    max_num_seqs=16,
-    max_num_batched_tokens=512,
-    max_model_len=2048,
-    check_invariants=True,
-)
 TIE = 1e-4
 """Two float32 logits (around 20) closer than this differ by one rounding."""
 SCHEDULES = {
@@ -31,41 +23,49 @@ SCHEDULES = {
     "blocks of 32": {"block_size": 32},
     "without prefix caching": {"enable_prefix_caching": False},
     "attention and norms in torch": {"attention_backend": "torch"},
-    "a long prompt in a pool that just holds it": {"num_gpu_blocks_override": 72},
+    "a long prompt in a pool that just holds it": {"num_gpu_blocks_override": 64},
     "a pool so small that sequences are preempted": {"num_gpu_blocks_override": 12},
 }
 
-QUICK_SCHEDULES = (
-    "batched",
-    "chunks of 16",
-    "blocks of 8",
-    "without prefix caching",
-    "attention and norms in torch",
-    "a pool so small that sequences are preempted",
-)
-"""One schedule of each kind for the fast tests. The slow tests run all."""
+
+def base_of(model: str, **options: object) -> EngineConfig:
+    return EngineConfig(
+        model=model,
+        dtype="float32",
+        device="cpu",
+        num_gpu_blocks_override=512,
+        max_num_seqs=16,
+        max_num_batched_tokens=512,
+        max_model_len=1024,
+        check_invariants=True,
+        **options,
+    )
+
+
+def peer_of(model: str) -> PreTrainedModel:
+    """The same weights in transformers."""
+    directory = resolve_for_transformers(model)
+    return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
 
 
 def run(
     model: LoadedModel, prompts: list[list[int]], params: SamplingParams, **options: object
 ) -> tuple[list[list[list[int]]], LLMEngine]:
     """Run all prompts on a new engine. Returns each prompt's output tokens, and the engine."""
-    config = dataclasses.replace(BASE, **options)
+    config = dataclasses.replace(base_of(model.name), **options)
     engine = LLMEngine.from_model(config, model)
     params = dataclasses.replace(params, output_kind=RequestOutputKind.FINAL_ONLY)
     for number, token_ids in enumerate(prompts):
         engine.add_request(str(number), {"prompt_token_ids": token_ids}, params)
     outputs: dict[str, list[list[int]]] = {}
     while engine.has_unfinished_requests():
-        outputs.update(
-            (output.request_id, [one.token_ids for one in output.outputs])
-            for output in engine.step()
-        )
+        for output in engine.step():
+            outputs[output.request_id] = [one.token_ids for one in output.outputs]
     return [outputs[str(number)] for number in range(len(prompts))], engine
 
 
 @torch.inference_mode()
-def generate(peer: torch.nn.Module, token_ids: list[int], **options: object) -> list[list[int]]:
+def generate(peer: PreTrainedModel, token_ids: list[int], **options: object) -> list[list[int]]:
     """The new tokens of each sequence that transformers' `generate` returns."""
     output = peer.generate(
         torch.tensor([token_ids]),
@@ -77,14 +77,22 @@ def generate(peer: torch.nn.Module, token_ids: list[int], **options: object) -> 
     return output[:, len(token_ids) :].tolist()
 
 
+@torch.inference_mode()
 def assert_same_or_tie(peer, token_ids: list[int], ours: list[int], theirs: list[int]) -> None:
     """Require equality, except after a position where the peer's two logits tie."""
     if ours == theirs:
         return
     split = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b)
-    with torch.inference_mode():
-        logits = peer(torch.tensor([token_ids + theirs[:split]])).logits[0, -1]
+    logits = peer(torch.tensor([token_ids + theirs[:split]])).logits[0, -1]
     gap = (logits[theirs[split]] - logits[ours[split]]).item()
     assert gap < TIE, (
         f"token {split}: ours {ours[split]}, theirs {theirs[split]}, the logits are {gap:.6f} apart"
     )
+
+
+@torch.inference_mode()
+def logprob_of(peer, token_ids: list[int], output: list[int]) -> float:
+    """Log-probability of a whole output, by the peer."""
+    logprobs = peer(torch.tensor([token_ids + output])).logits[0].log_softmax(dim=-1)
+    first = len(token_ids) - 1
+    return sum(float(logprobs[first + i, token]) for i, token in enumerate(output))

@@ -14,25 +14,16 @@ from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION
 from minivllm.lessons.scenarios.house import for_the_house_model
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECORDINGS = ROOT / "docs/assets/recordings"
 MAKE_RECORDINGS = ROOT / "tools/pictures/make_recordings.py"
 POLICIES = RECORDINGS / "policies"
-KERNELS = RECORDINGS / "kernels"
-LARGEST = 520_000
-"""Bytes; the recordings are in every clone."""
 
 
-def test_each_scenario_has_a_recording_and_there_is_no_other_file():
-    assert {path.name for path in RECORDINGS.iterdir()} == {
-        "gpu", "kernels", "lessons", "policies", "choice.jsonl", *(f"{name}.jsonl" for name in SCENARIOS)
-    }  # fmt: skip
-    assert {path.name for path in POLICIES.iterdir()} == {
-        "static+contiguous.jsonl",
-        "continuous+paged.jsonl",
-    }
-    assert {path.name for path in KERNELS.iterdir()} == {"x-ray.jsonl"}
-    assert all(path.stat().st_size < LARGEST for path in RECORDINGS.rglob("*.jsonl"))
+def test_each_scenario_has_a_recording_of_a_size_that_every_clone_can_hold():
+    names = {path.stem for path in RECORDINGS.glob("*.jsonl")}
+    assert names == {"choice", *SCENARIOS}
+    assert all(path.stat().st_size < 520_000 for path in RECORDINGS.rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -134,21 +125,3 @@ def test_a_committed_recording_is_what_the_engine_does_today(name, tmp_path):
         assert len(ours) == len(theirs)
         for number, (one, other) in enumerate(zip(ours, theirs, strict=True), 1):
             require_equal(one, other, f"{path}, line {number}")
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        ({"probability": 1e-9}, {"probability": 1.001e-9}),
-        ({"candidates": [{"logit": 0.0}]}, {"candidates": [{"logit": 1e-4}]}),
-        ({"t": 0.01}, {"t": 0.010000001}),
-        ({"token_id": 5}, {"token_id": 6}),
-        ({"num_left": 1}, {"num_left": 1.0}),
-        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
-        ({"logprobs": [-1.0]}, {"logprobs": [-1.0, -2.0]}),
-    ],
-    ids=str,
-)
-def test_recordings_differ_if_more_than_last_digits_differ(ours, theirs):
-    with pytest.raises(AssertionError):
-        require_equal(ours, theirs, "line 1")
