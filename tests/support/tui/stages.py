@@ -174,7 +174,7 @@ def beams() -> Stage:
     """A beam search of width 3 beside a plain request: forks and pruned beams at every step."""
     (first, said), (second, also_said) = _QUESTIONS[:2]
     asks = [
-        Ask("r0", _SYSTEM + first, said + _MORE, max_tokens=40, beams=3),
+        Ask("r0", _SYSTEM + first, " " + said + _MORE, max_tokens=40, beams=3),
         Ask("r1", second, also_said + _MORE),
     ]
     return Stage(asks, num_blocks=48)

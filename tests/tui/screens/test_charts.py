@@ -11,9 +11,7 @@ from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import step
-from minivllm.tui.state.histories import STEPS_KEPT
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.timelines import Timelines
 from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts, columns
@@ -112,18 +110,6 @@ def test_every_value_above_zero_is_visible_and_none_is_higher_than_its_chart(
             assert abs(eighths - value * 8 * height / full) <= 1
 
 
-def test_the_newest_steps_are_shown_and_few_steps_are_drawn_wider(shared_prefix) -> None:
-    model = folded(shared_prefix.run(60))
-    blocks = [record.num_used_blocks for record in model.steps.records]
-    for width, wide in ((40, 1), (60, 1), (120, 2), (240, 4), (600, 8)):
-        shown = heights(rows(StepCharts(), model, width, 12)[7:], width)
-        kept = blocks[-width:]
-        assert [shown[x * wide] for x in range(len(kept))] == [
-            max(round(used * 5 * 8 / len(model.fold.blocks)), 1) for used in kept
-        ]
-        assert set(shown[len(kept) * wide :]) <= {0}
-
-
 def test_a_selected_step_has_its_numbers_in_words(memory_pressure) -> None:
     model, panel = folded(memory_pressure.run(60)), StepCharts()
     for record in model.steps.records[::7]:
@@ -131,18 +117,6 @@ def test_a_selected_step_has_its_numbers_in_words(memory_pressure) -> None:
         shown = rows(panel, model, 120, 12)
         facts = missing_from(shown[6], "chosen step", f"{record.num_used_blocks} of 24")
         assert facts == [] and missing_from(shown[0], record.num_tokens) == []
-
-
-def test_a_chart_without_a_column_leaves_its_rows_to_the_other(shared_prefix) -> None:
-    shared_prefix.run(26)
-    shared_prefix.header = msgspec.structs.replace(shared_prefix.header, clock="monotonic")
-    model = folded(shared_prefix)
-    assert not any(record.first_token_wait for record in model.steps.records)
-    lines = rows(LatencyCharts(), model, 60, 12)
-    assert lines[0] == "time to first token  now none, at most 0ms"
-    assert lines[1].startswith("time between tokens") and max(heights(lines[2:], 60)) == 80
-    model.steps.records[-2].first_token_wait = 0.5
-    assert rows(LatencyCharts(), model, 60, 12)[6].startswith("time between tokens")
 
 
 @pytest.mark.parametrize("width", [60, 100, 400])
@@ -157,36 +131,6 @@ def test_the_latency_has_the_axis_of_the_bars_above(memory_pressure, width: int)
     waited = {axis.cell(one.step) for one in model.steps.records if one.token_wait}
     lit = {axis.indent + cell * axis.wide + at for cell in waited for at in range(axis.wide)}
     assert {x for x, sign in enumerate(tall) if sign != " "} == lit
-
-
-def test_a_chart_is_computed_once_per_step(shared_prefix) -> None:
-    events, panel = shared_prefix.run(20).events, StepCharts()
-    model, drawn = DashboardModel(shared_prefix.header), []
-    for event in events:
-        model.apply(event)
-        lines = panel.lines(model, 80, 12)
-        if not any(lines is one for one in drawn):
-            drawn.append(lines)
-    assert len([lines for lines in drawn if len(lines) > 1]) == 20
-
-
-def test_bytes_are_shown_if_the_header_has_them_and_steps_if_it_does_not(shared_prefix) -> None:
-    shared_prefix.run(9)
-    assert "iB" not in "".join(rows(StepCharts(), folded(shared_prefix), 120, 12))
-    shared_prefix.header = msgspec.structs.replace(
-        shared_prefix.header, weight_bytes=100 << 20, block_bytes=1 << 20
-    )
-    model = folded(shared_prefix)
-    used, free = model.pool_use().used, len(model.fold.free_queue)
-    shown = rows(StepCharts(), model, 120, 12)
-    assert f"now {used} of 64, {used}.0 MiB" in "".join(shown)
-    bar = shown[-1]
-    assert missing_from(bar, "weights 100.0 MiB", f"{used}.0 MiB", f"{free}.0 MiB") == []
-    # Each size has its share of the bar, and one cell of its own in the words.
-    counts = [bar.count(sign) - 1 for sign in "█▓░"]
-    assert [count / sum(counts) for count in counts] == pytest.approx(
-        [size / 164 for size in (100, used, free)], abs=0.05
-    )
 
 
 def test_measured_steps_have_a_chart_of_their_time_and_tokens_per_second(shared_prefix) -> None:
@@ -205,22 +149,3 @@ def test_measured_steps_have_a_chart_of_their_time_and_tokens_per_second(shared_
     assert rates.values[0] is None and counts[-1] == 4
     assert rates.values[1:] == pytest.approx([count / 0.04 for count in counts[1:]])
     assert model.tokens_per_second() == pytest.approx(sum(rates.values[1:]) / 8)
-
-
-def test_no_more_steps_are_kept_than_the_history_has(stage, ask) -> None:
-    asks = [ask("r0", "a question", " ".join(f"w{i}" for i in range(300)), max_tokens=300)]
-    model = folded(stage(asks).run())
-    assert len(LatencyCharts().charts(model)[0].values) == STEPS_KEPT
-    assert all(len(text_of(one)) <= 90 for one in LatencyCharts().lines(model, 90, 9))
-
-
-def test_in_a_narrow_panel_numbers_are_left_out_and_never_cut(memory_pressure) -> None:
-    memory_pressure.header = msgspec.structs.replace(
-        memory_pressure.header, weight_bytes=100 << 20, block_bytes=1 << 20
-    )
-    model = folded(memory_pressure.run(30))
-    for width in range(38, 120):
-        shown = rows(StepCharts(), model, width, 12)
-        assert not any("…" in row for row in shown), width
-        assert f"now {model.steps.records[-1].num_tokens}" in shown[0]
-    assert "at most" in shown[0] and "weights" in shown[-1]

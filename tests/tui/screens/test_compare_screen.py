@@ -19,7 +19,6 @@ from minivllm.tui.time.plan_search import PlanSearch
 from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.compare.comparison import Comparison
 from minivllm.tui.widgets.compare.side import Side
-from minivllm.tui.widgets.frame.header import Header
 
 
 @pytest.fixture
@@ -62,24 +61,6 @@ def test_each_side_shows_its_own_policy_with_the_differences_first_and_marked(tw
         assert all(fact in shown for fact in facts) and shown.count("≠") == 2
 
 
-def test_the_waste_of_a_finished_side_is_labelled_as_that_of_its_last_step(two) -> None:
-    context = context_of(two[0], other=two[1])
-    for step, is_over in ((5, False), (10**6, True)):
-        context.transport.to_step(step)
-        shown = "\n".join(side(Side("A", is_second=False), context, 78, 30))
-        assert bool(context.transport.view.fold.running) != is_over
-        assert ("wasted at its last step: " in shown) == is_over
-        assert ("nobody runs or waits" in shown) == is_over
-
-
-def test_beside_a_second_recording_the_top_line_names_the_side_of_its_numbers(two) -> None:
-    for other in (None, two[1]):
-        header = Header()
-        header.context = context_of(two[0], other=other)
-        (line,) = header.lines(header.context.transport.view, 120, 1)
-        assert ("A: step" in text_of(line)) == (other is not None)
-
-
 @pytest.mark.parametrize("step", [0, 1, 5, 12, 10**6])
 def test_the_numbers_of_each_side_are_those_of_its_fold(step: int, two) -> None:
     context = context_of(two[0], other=two[1])
@@ -96,27 +77,6 @@ def test_the_numbers_of_each_side_are_those_of_its_fold(step: int, two) -> None:
         )
         assert [fact for fact in facts if fact not in text] == []
         assert ("■ END" in text) == transport.at_end
-
-
-def test_the_free_rows_of_a_side_show_its_running_sequences(two) -> None:
-    context = context_of(two[0], other=two[1])
-    context.transport.to_step(12)
-    running = context.transport.view.fold.running
-    assert len(running) == 4
-    low, high = (side(Side("A", is_second=False), context, 90, height) for height in (16, 36))
-    for seq_id in running:
-        name = seq_id.rpartition(".")[0]
-        assert sum(f" {name} " in row and "DECODE" in row for row in high) == 1
-    assert high[-1] == side(Side("A", is_second=False), context, 90, 20)[-1], "the legend"
-    assert len(high) == 36 and not any("DECODE" in row for row in low)
-
-
-def test_without_a_second_recording_it_says_how_to_open_one(two) -> None:
-    context = context_of(two[0])
-    text = " ".join(" ".join(side(Side("B", is_second=True), context, 38, 20)).split())
-    assert "minivllm compare --record FOLDER" in text
-    assert "minivllm replay FOLDER/a.jsonl --with FOLDER/b.jsonl" in text
-    assert compared(context, 80, 20) == []
 
 
 @given(st.data())

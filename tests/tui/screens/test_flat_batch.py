@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given
-from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, folded, run_of
 from support.tui.shown import SCENARIOS, rows
 
 from minivllm.core.block_math import NOT_WRITTEN
@@ -10,7 +10,7 @@ from minivllm.events import types as ev
 from minivllm.runtime.input_batch import InputBatch
 from minivllm.runtime.step_result import StepResult
 from minivllm.tui.draw.lines import target_of
-from minivllm.tui.draw.selection import block, sequence
+from minivllm.tui.draw.selection import block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.steps.flat_batch import FlatBatch, InputToken, input_tokens
 
@@ -99,21 +99,6 @@ def test_a_row_has_the_token_s_word_and_a_click_on_its_slot_finds_the_block(shar
         assert [str(token.position), str(token.token_id)] == row.split()[2:4]
         assert row.split()[4] == (word if len(word) < 14 else word[:12] + "…")
         assert target_of(line[-1][1]) == block(token.slot // model.header.block_size)
-
-
-def test_if_not_all_tokens_fit_those_of_the_selected_sequence_come_first(shared_prefix) -> None:
-    model, panel = folded(shared_prefix.run(1)), FlatBatch()
-    last = model.fold.scheduled[-1]
-    total = sum(item.num_tokens for item in model.fold.scheduled)
-    assert rows(panel, model, 45, 8)[-1] == f"+ {total - 6} more tokens"
-    assert rows(panel, model, 45, 8)[1].split()[0] == "0"
-    panel.context = context_with(sequence(last.seq_id))
-    shown = rows(panel, model, 45, 8)
-    first = total - max(last.num_tokens, 6)
-    assert shown[1].split()[:2] == [str(first), model.letter(last.seq_id)]
-    # In a wide panel, the rows continue in a second column.
-    both = rows(panel, model, 90, 8)[1].split()
-    assert both[0] == str(total - 12) and str(total - 6) in both[5:]
 
 
 def test_a_sequence_that_has_ended_keeps_its_rows_but_not_its_tokens(stage, ask) -> None:

@@ -37,8 +37,7 @@ def starting_app(**options: object) -> tuple[DashboardApp, HeldStart]:
     return DashboardApp(nothing_yet("house"), start=start, **options), start
 
 
-@pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 36), (200, 50)])
-@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize(("size", "ascii"), [((40, 12), True), ((120, 36), False)])
 def test_each_part_of_the_start_is_drawn_with_its_result_or_its_bar(
     size: tuple[int, int], ascii: bool
 ) -> None:
@@ -65,7 +64,7 @@ def test_during_the_start_a_key_that_needs_an_engine_says_so(no_footer) -> None:
     app, _ = starting_app()
 
     async def script(pilot) -> None:
-        for key in ("a", "p", "2", "right", "W", "D", "s", "w", "E"):
+        for key in ("a", "2", "right", "E"):
             await pilot.press(key)
             await settle(pilot)
             assert told(app) == ["The model is still loading."], key

@@ -15,7 +15,7 @@ from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.histories import SHARES_KEPT, STEPS_KEPT, Share
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
-from minivllm.tui.widgets.steps.bars import SEVERAL, UNUSED, bar_parts, bar_spans
+from minivllm.tui.widgets.steps.bars import bar_parts, bar_spans
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
 
@@ -101,21 +101,6 @@ def test_a_row_shows_hits_evictions_preemptions_and_the_reason_for_unused_budget
     assert seen == {1, 2}
 
 
-def test_the_window_follows_the_newest_step_until_an_older_one_is_selected(shared_prefix) -> None:
-    model = folded(shared_prefix.run(90))
-    panel = StepHistory()
-    panel._model = model
-    assert rows(panel, model, 100, 12)[-1].split()[0] == "90"
-    panel.context = context_with(step(20))
-    steps = [row.split()[0] for row in rows(panel, model, 100, 12)[2:]]
-    assert "20" in steps and "90" not in steps and len(steps) == 10
-    panel.context = context_with(step(1))
-    assert [row.split()[0] for row in rows(panel, model, 100, 12)[2:]] == [
-        str(n) for n in range(1, 11)
-    ]
-    assert panel.targets() == [step(number) for number in range(1, 91)]
-
-
 def test_the_selected_step_lists_its_items_and_its_preemptions(memory_pressure) -> None:
     model, panel, preempted = folded(memory_pressure.run(60)), StepDetail(), 0
     gave_way = defaultdict(list)
@@ -154,23 +139,6 @@ def test_the_order_of_decisions_is_the_folds(scenario: str, request: pytest.Fixt
             )
 
 
-def test_a_selected_request_far_back_in_the_queue_is_visible(stage, ask) -> None:
-    model = folded(stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(60)]).run(3))
-    panel = BatchOrder()
-    assert rows(panel, model, 60, 10)[-1] == "+ 52 more"
-    panel.context = context_with(sequence("r50.0"))
-    text = "\n".join(rows(panel, model, 60, 10))
-    assert " r50 " in text and " r4 " not in text and " r0 " in text
-
-
-def test_a_few_decodes_have_a_letter_each_and_many_do_not(stage, ask) -> None:
-    asks = [ask(f"r{i}", "a question", "an answer " * 9) for i in range(40)]
-    few = folded(stage(asks[:4], max_num_batched_tokens=640).run(5))
-    assert bar_of(few, -1, 30) == "abcd" + UNUSED * 26
-    many = folded(stage(asks, num_blocks=200, max_num_seqs=40, max_num_batched_tokens=2000).run(5))
-    assert bar_of(many, -1, 30) == SEVERAL + UNUSED * 29
-
-
 def test_old_steps_keep_little_detail_and_older_ones_nothing(shared_prefix, stage, ask) -> None:
     model = folded(shared_prefix.run(90))
     with_shares = [record for record in model.steps.records if record.shares]
@@ -187,15 +155,3 @@ def test_old_steps_keep_little_detail_and_older_ones_nothing(shared_prefix, stag
     model = folded(stage(asks).run())
     assert len(model.steps.records) == STEPS_KEPT
     assert rows(StepHistory(), model, 300, 10)[0].count("▁") == STEPS_KEPT
-
-
-def test_the_times_of_a_step_are_shown_if_recorded(shared_prefix) -> None:
-    model = folded(shared_prefix.run(12))
-    assert "model" not in rows(StepHistory(), model, 160)[1]
-    model.steps.records[-1].seconds = (0.0001, 0.0002, 0.0125, 0.0008)
-    shown = rows(StepHistory(), model, 160)
-    assert "model" in shown[1] and "12.5" in shown[-1]
-    # With less room, the times take more rows, and none is cut: not even in three rows.
-    for width, height in ((110, 3), (42, 9), (30, 9)):
-        detail = " ".join(rows(StepDetail(), model, width, height)[1:])
-        assert re.findall(r"\d+\.\d", detail)[:5] == ["13.6", "12.5", "0.8", "0.2", "0.1"]
