@@ -25,7 +25,7 @@ from support.tui.driven_app import (
     settle,
     until,
 )
-from support.tui.stages import Ask, Stage
+from support.tui.stages import Ask, Stage, memory_pressure, samples  # noqa: F401
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
@@ -84,6 +84,25 @@ def test_the_painted_screen_equals_the_fold_during_any_walk(
     requests: list, options: dict, had: float, walk: list
 ) -> None:
     walk_through(requests, options, had, walk)
+
+
+@pytest.mark.usefixtures("no_footer")
+@pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
+def test_the_painted_screen_equals_the_fold_after_preemptions_and_forks(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
+    """Two runs in which these certainly happen; a random walk may not meet them."""
+    run = request.getfixturevalue(scenario).run(80)
+    app = app_for(run)
+
+    async def script(pilot: Pilot) -> None:
+        for step in range(1, 81, 4):
+            app.context.transport.to_step(step)
+            app.draw()
+            await settle(pilot)
+            check_the_picture(app, run.events)
+
+    drive(app, script, (200, 60))
 
 
 async def go(pilot: Pilot, move: str | int | float | tuple[int], waiting: list) -> None:

@@ -1,6 +1,7 @@
 """A letter means one sequence at a time; an ended sequence keeps it until it is reused."""
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minivllm.tui.state.letters import ALPHABET, NO_LETTER, NUM_HUES, Letters
@@ -19,29 +20,24 @@ def test_an_ended_sequence_keeps_its_letter_until_it_is_needed_again() -> None:
     assert letters.of("old") is None
 
 
-def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital() -> None:
+@pytest.mark.parametrize(
+    ("seq_ids", "expected"),
+    [
+        # More samples of ada leave the other names their initials; then letters come in turn.
+        (["cleo.0", "ada.0", "ada.1", "ada.2", "ben.0", "amy.0", "r1.0"], "caAZbde"),
+        # The first numbered name gets its initial, too.
+        (["ada.0", "user-1.0", "burst-4.0", "user-2.0"], "aubc"),
+        # A request of the server does not take the c of chatcmpl.
+        ([f"chatcmpl-{'1' * 32}-{'2' * 8}.0", "cleo.0"], "ac"),
+    ],
+)
+def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital(
+    seq_ids: list[str], expected: str
+) -> None:
     letters = Letters()
-    for seq_id in ("cleo.0", "ada.0", "ada.1", "ada.2", "ben.0", "amy.0", "r1.0"):
+    for seq_id in seq_ids:
         letters.assign(seq_id)
-    assert [letters.of(one) for one in ("cleo.0", "ada.0", "ada.1", "ben.0")] == [*"caAb"]
-    # More samples of ada leave the other names their initials.
-    assert letters.of("ada.2") == "Z"
-    # For a taken initial, or an id with a number, the next letters are used in turn.
-    assert [letters.of("amy.0"), letters.of("r1.0")] == ["d", "e"]
-
-
-def test_the_first_numbered_user_and_the_first_burst_get_their_initials() -> None:
-    letters = Letters()
-    for seq_id in ("ada.0", "user-1.0", "burst-4.0", "user-2.0"):
-        letters.assign(seq_id)
-    assert [*map(letters.of, ("user-1.0", "burst-4.0", "user-2.0"))] == ["u", "b", "c"]
-
-
-def test_a_request_of_the_server_does_not_take_the_c_of_chatcmpl() -> None:
-    letters = Letters()
-    for seq_id in (f"chatcmpl-{'1' * 32}-{'2' * 8}.0", "cleo.0"):
-        letters.assign(seq_id)
-    assert [*letters.given.values()] == ["a", "c"]
+    assert "".join(map(letters.of, seq_ids)) == expected
 
 
 @given(
@@ -67,7 +63,8 @@ def test_live_sequences_have_different_letters_and_colours_while_they_last(
     assert letters.hue(NO_LETTER) == "muted"
 
 
-@given(st.lists(st.integers(0, 10**6), min_size=60, max_size=200))
+@settings(max_examples=20)
+@given(st.lists(st.integers(0, 10**6), min_size=60, max_size=120))
 def test_the_beams_of_four_users_never_have_a_colour_of_another_user(choices: list[int]) -> None:
     letters = Letters()
     beams = {user: [f"{user}.0"] for user in ("ada", "ben", "cleo", "dan")}

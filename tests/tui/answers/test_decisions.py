@@ -2,13 +2,10 @@
 
 from typing import get_args
 
-import pytest
-from support.engine.random_runs import folded
 from support.tui.shown import missing_from
 
 from minivllm.events import types as ev
 from minivllm.tui.state.decisions import (
-    LOG_LENGTH,
     DecisionLog,
     cause_of_preemption,
     deferral,
@@ -67,20 +64,6 @@ def test_every_reason_of_the_engine_has_its_own_words() -> None:
     assert len(set(words)) == len(words) and not any("_" in one for one in words)
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        ("r0", "takes", "0-6"),
-        ("r1", "reuses", "0-5"),
-        ("r1", "finds no", 6),
-        ("r1", "slot 1", 48),
-    ],
-)
-def test_the_blocks_of_one_prompt_become_one_sentence(facts: tuple, shared_prefix) -> None:
-    lines = told(shared_prefix, 1)
-    assert len([line for line in lines if not missing_from(line, 1, *facts)]) == 1
-
-
 def test_a_preemption_names_its_beneficiary_and_an_eviction_names_the_owner(
     memory_pressure,
 ) -> None:
@@ -110,11 +93,6 @@ def test_a_wait_is_logged_once_and_not_at_every_step(shared_prefix) -> None:
     lines = told(shared_prefix, 40)
     assert sum(isinstance(event, ev.RequestDeferred) for event in shared_prefix.events) > 10
     assert [line.split()[:2] for line in lines if "waits" in line] == [["13", "r4"]]
-
-
-def test_the_log_drops_old_decisions(stage, ask) -> None:
-    model = folded(stage([ask(f"r{i}", f"question {i}", f"answer {i}") for i in range(100)]).run())
-    assert len(model.log.decisions) == LOG_LENGTH and model.log.decisions[-1].name == "r99"
 
 
 def told(stage, steps: int = 10_000) -> list[str]:

@@ -6,7 +6,7 @@ The wording is free.
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from support.tui.shown import missing_from
 
@@ -32,7 +32,7 @@ def says(said: str, *facts: object) -> None:
     assert missing_from(said, *facts) == [], said
 
 
-@RUNS
+@settings(RUNS, max_examples=10)
 @given(REQUESTS, OPTIONS)
 def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, options) -> None:
     run = run_of(stage, ask, requests, options)
@@ -74,19 +74,18 @@ def test_a_step_is_explained_with_its_sums_and_its_unused_budget(memory_pressure
             says(said, "no sequence was", "waiting", record.budget - record.used)
 
 
-def test_the_answer_says_when_a_step_is_forgotten_or_in_progress(shared_prefix) -> None:
-    model = folded(shared_prefix.run(5))
-    says(ask_why(model, step(900)), 900, "not in memory")
-    model.apply(ev.StepBegin(model.fold.last_seq + 1, 6, 1.0, 64))
-    says(ask_why(model, step(6)), 6, "in progress")
-
-
-def test_an_event_is_explained_as_its_decision(shared_prefix) -> None:
+def test_an_event_is_explained_as_its_decision_and_a_step_in_progress_as_such(
+    shared_prefix,
+) -> None:
     model = folded(shared_prefix.run(22))
-    one = [e for e in shared_prefix.events if isinstance(e, ev.RequestAdmitted)][-1]
-    says(ask_why(model, event(one.seq)), one.step, "r3", one.num_cached_tokens, one.seq)
+    admitted = [e for e in shared_prefix.events if isinstance(e, ev.RequestAdmitted)][-1]
+    said = ask_why(model, event(admitted.seq))
+    says(said, admitted.step, "r3", admitted.num_cached_tokens, admitted.seq)
     begun = next(e for e in shared_prefix.events if isinstance(e, ev.StepBegin))
     says(ask_why(model, event(begun.seq)), begun.seq, "none")
+    says(ask_why(model, step(900)), 900, "not in memory")
+    model.apply(ev.StepBegin(model.fold.last_seq + 1, 23, 1.0, 64))
+    says(ask_why(model, step(23)), 23, "in progress")
 
 
 def test_without_a_selection_the_most_interesting_fact_is_explained(
@@ -152,28 +151,21 @@ def test_a_request_that_came_after_the_plan_has_no_reason_yet(shared_prefix, sta
     says(ask_why(folded(before), sequence("r0.0")), "r0", "no step has been planned yet")
 
 
-def test_a_request_that_finds_no_budget_left_gets_that_reason(stage, ask) -> None:
+def test_every_reason_to_wait_has_its_numbers(shared_prefix, stage, ask) -> None:
+    model = folded(shared_prefix)
+    for reason, need, free, *facts in (
+        ("token_budget", 30, 7, "30 tokens", 7),
+        ("preempted_this_step", 1, 0, "preempted", "1 block", 0),
+        ("no_contiguous_run", 9, 4, "9 contiguous blocks", 4),
+        ("static_batch", 3, 0, "batch", 3),
+        ("batch_delay", 4, 1, 1, 4),
+        ("of a newer\x1b version", 4, 1, "of a newer version"),
+    ):
+        says(reason_to_wait(model, reason, need, free), *facts)
     asks = [ask("r0", "word " * 60, "yes"), ask("r1", "word " * 30, "no")]
     model = folded(stage(asks, max_num_batched_tokens=16).run(2))
     says(ask_why(model, sequence("r1.0")), "r1", "no budget left")
     says(ask_why(model, step(2)), 2, "16 of 16", "0 decode", "16 prefill", "r1")
-
-
-@pytest.mark.parametrize(
-    ("reason", "need", "free", "facts"),
-    [
-        ("token_budget", 30, 7, ["30 tokens", 7]),
-        ("preempted_this_step", 1, 0, ["preempted", "1 block", 0]),
-        ("no_contiguous_run", 9, 4, ["9 contiguous blocks", 4]),
-        ("static_batch", 3, 0, ["batch", 3]),
-        ("batch_delay", 4, 1, [1, 4]),
-        ("of a newer\x1b version", 4, 1, ["of a newer version"]),
-    ],
-)
-def test_every_reason_has_its_numbers(
-    reason: str, need: int, free: int, facts: list, shared_prefix
-) -> None:
-    says(reason_to_wait(folded(shared_prefix), reason, need, free), *facts)
 
 
 # ---- sequences that run or have ended ----
@@ -296,9 +288,11 @@ def test_blocks_that_are_between_owners_unused_or_missing_are_explained(
 def test_with_caching_off_blocks_and_the_moment_say_so(stage, ask) -> None:
     asks = [ask("r0", "word " * 30, "yes"), ask("r1", "word " * 30, "an answer " * 20)]
     model = folded(stage(asks, enable_prefix_caching=False).run(8))
-    held, left = model.fold.sequences["r1.0"].block_table[0], next(iter(model.fold.free_queue))
-    says(ask_why(model, block(held)), "prefix caching is off")
-    says(ask_why(model, block(left)), "prefix caching is off")
+    for block_id in (
+        model.fold.sequences["r1.0"].block_table[0],
+        next(iter(model.fold.free_queue)),
+    ):
+        says(ask_why(model, block(block_id)), "prefix caching is off")
     says(why(model, NOTHING), "Prefix caching is off", 60)
 
 

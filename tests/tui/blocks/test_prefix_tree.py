@@ -116,14 +116,6 @@ def test_the_lookup_of_the_selected_sequence_is_shown_or_else_the_last_one(share
     assert missing_from(rows(tree(seq_id="nobody.0"), model)[0], "d", "r3") == []
 
 
-def test_blocks_that_were_hit_and_reused_since_are_not_marked(shared_prefix) -> None:
-    model = folded(shared_prefix.run(26))
-    model.ages.blocks[3].born = model.lookups.recent[-1].step + 1
-    assert rows(tree(), model, height=8)[1].startswith("0-5 abcd 6 blocks ● 3 hit  ")
-    model.fold.blocks[0].hash = None
-    assert not any("hit" in row for row in rows(tree(), model)[1:])
-
-
 def test_a_cycle_of_parents_in_a_damaged_log_is_harmless(stage, ask) -> None:
     model = cache(stage, ask, "abc")
     model.fold.blocks[0].parent = "c"
