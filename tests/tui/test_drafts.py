@@ -1,9 +1,6 @@
 """Drafts on the screen are those of the events: words, slots of blocks, shares of the budget."""
 
-from itertools import groupby
-
-import pytest
-from support.engine.random_runs import context_with, folded
+from support.engine.random_runs import context_with
 from support.tui.shown import missing_from, rows
 
 from minivllm.events import types as ev
@@ -13,7 +10,6 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import Selection, block, sequence, step
 from minivllm.tui.state.drafts import DRAFTS_KEPT
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.cards import BlockCards
 from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.slots import Slots
@@ -74,33 +70,6 @@ def test_the_marks_on_a_slot_are_the_drafts_of_the_step(drafts) -> None:
             assert text.count("[") == text.count("]") == bool(pending or wrong)
             kinds |= {name for name, said in zip("prw", shown, strict=True) if said}
     assert kinds == {"p", "r", "w"}
-
-
-def test_the_models_own_word_is_behind_the_wrong_draft(drafts) -> None:
-    checked = 0
-    for model, event, drafted in moments(drafts):
-        for one in drafted.values() if isinstance(event, ev.StepEnd) else ():
-            if one.seq_id not in model.fold.running or one.num_accepted == len(one.token_ids):
-                continue
-            slot = model.fold.sequences[one.seq_id].slot
-            text = text_of(Slots().lines(model, 160, 2 * model.max_num_seqs)[2 * slot + 1])
-            right, wrong = one.token_ids[: one.num_accepted], one.token_ids[one.num_accepted :]
-            ending = f"{words(model, right)} [{words(model, wrong).strip()}]"
-            assert text.endswith(ending + words(model, [one.own]))
-            checked += 1
-    assert checked > 3
-
-
-def test_in_a_narrow_slot_long_drafts_are_cut_and_the_models_own_word_is_seen(drafts) -> None:
-    checked = 0
-    for model, event, drafted in moments(drafts):
-        for one in drafted.values() if isinstance(event, ev.StepEnd) else ():
-            if one.seq_id in model.fold.running and one.num_accepted < len(one.token_ids):
-                slot = model.fold.sequences[one.seq_id].slot
-                text = text_of(Slots().lines(model, 44, 2 * model.max_num_seqs)[2 * slot + 1])
-                assert text.endswith("]" + words(model, [one.own])), text
-                checked += "…]" in text
-    assert checked
 
 
 def test_the_detail_marks_the_drafts_of_earlier_steps_and_counts_them(drafts) -> None:
@@ -180,46 +149,7 @@ def test_the_budget_has_a_part_for_drafts(drafts) -> None:
     assert checked > 5
 
 
-def test_w_says_which_token_was_right_and_which_was_wrong(drafts) -> None:
-    checked = set()
-    for model, event, drafted in moments(drafts):
-        if not isinstance(event, ev.StepEnd | ev.DraftProposed):
-            continue
-        for one in drafted.values():
-            if one.seq_id not in model.fold.running:
-                continue
-            said = why(model, _chosen(sequence(one.seq_id)))
-            if one.num_accepted is None:
-                assert "the step will verify them" in said
-            elif one.num_accepted == len(one.token_ids):
-                assert "right, because the model drew the same" in said
-            else:
-                wrong = words(model, one.token_ids[one.num_accepted :][:1]).replace(" ", "·")
-                own = words(model, [one.own]).replace(" ", "·")
-                assert f"instead of “{wrong}” the model drew “{own}”" in said
-            checked.add(said.split(";")[-1].split(":")[0][:20])
-    assert len(checked) >= 3
-
-
 def _chosen(target) -> Selection:
     selection = Selection()
     selection.choose(target)
     return selection
-
-
-@pytest.mark.parametrize("scenario", ["shared_prefix", "samples", "beams"])
-def test_a_run_without_drafts_has_no_sign_of_them(scenario: str, request) -> None:
-    model = folded(request.getfixturevalue(scenario).run(40))
-    assert model.drafts.by_seq == {}
-    for panel in (Slots(), Budget(), StepHistory(), StepDetail(), BlockCards()):
-        assert "draft" not in "\n".join(rows(panel, model))
-
-
-def test_drafts_of_a_name_that_comes_again_are_forgotten(drafts) -> None:
-    model = folded(drafts.run())
-    assert "r0.0" in model.drafts.by_seq
-    arrived = next(one for one in drafts.events if isinstance(one, ev.RequestArrived))
-    model.apply(arrived)
-    assert "r0.0" not in model.drafts.by_seq
-    runs = groupby(model.drafts.by_seq)
-    assert all(len(list(run)) == 1 for _, run in runs)

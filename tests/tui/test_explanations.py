@@ -1,20 +1,16 @@
 """Why a token was chosen: the sentence of `w`, and what the dashboard remembers of explanations."""
 
-from types import SimpleNamespace
-
 import msgspec
 import pytest
 from support.engine.random_runs import folded
-from support.tui.shown import rows
 
 from minivllm.events import types as ev
 from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_tokens import why_token
 from minivllm.tui.draw.selection import Selection, sequence
-from minivllm.tui.state.decisions import sampling_words, sentence_of
-from minivllm.tui.state.explanations import KEPT, TOKENS_KEPT, JudgedToken, piece_of
+from minivllm.tui.state.decisions import sentence_of
+from minivllm.tui.state.explanations import KEPT, JudgedToken
 from minivllm.tui.state.model import MODELS, DashboardModel
-from minivllm.tui.widgets.requests.request_detail import RequestDetail
 
 DRAWN = (
     ev.TokenCandidate(7, 5.5, 5.5, 0.41, 0.5, 0.625, None, 0.5),
@@ -109,16 +105,6 @@ def test_w_explains_the_newest_token_only(model) -> None:
     assert why(model, selection) == before
 
 
-def test_a_damaged_explanation_still_has_a_sentence(model) -> None:
-    for event in (
-        explained(model, candidates=(), num_left=0),
-        explained(model, candidates=(ev.TokenCandidate(7, 1.0, None, 0.1, 0.1, 0.0, None, 1.0),)),
-        explained(model, candidates=(), beams=BEAMS[2:]),
-    ):
-        model.apply(event)
-        assert why_token(model, event) and sentence_of(event)
-
-
 def test_only_the_newest_explanations_are_kept_and_a_keyframe_has_them(model) -> None:
     for number in range(KEPT + 9):
         model.explanations.keep(explained(model, "r0.0", position=number))
@@ -130,19 +116,6 @@ def test_only_the_newest_explanations_are_kept_and_a_keyframe_has_them(model) ->
     assert restored.explanations == model.explanations
 
 
-def test_the_last_tokens_of_a_sequence_are_kept_with_the_models_probability(model) -> None:
-    kept = model.explanations
-    for position in range(5, TOKENS_KEPT + 9):
-        kept.keep(explained(model, position=position))
-    tokens = kept.judged["r0.0"]
-    assert [one.position for one in tokens] == list(range(9, TOKENS_KEPT + 9))
-    assert {one.percent for one in tokens} == {41}
-    kept.keep(explained(model, position=5))  # a new request with this name
-    assert [one.position for one in kept.judged["r0.0"]] == [5]
-    kept.keep(msgspec.structs.replace(explained(model, position=6), token_id=None))
-    assert [one.position for one in kept.judged["r0.0"]] == [5]
-
-
 def test_a_log_probability_is_enough_to_judge_a_word_but_not_to_explain_it(model) -> None:
     end, position = model.fold.last_seq + 1, model.fold.sequences["r0.0"].num_tokens
     model.apply(ev.TokenSampled(end, model.fold.step, 1.0, "r0.0", 7, " a", -0.5))
@@ -151,18 +124,3 @@ def test_a_log_probability_is_enough_to_judge_a_word_but_not_to_explain_it(model
     model.apply(explained(model, position=position + 1))
     model.apply(ev.TokenSampled(end + 2, model.fold.step, 1.0, "r0.0", 7, " b", -9.0))
     assert [one.percent for one in model.explanations.judged["r0.0"]] == [61, 41]
-
-
-def test_a_token_without_a_text_is_named_by_its_id(model) -> None:
-    assert piece_of(model.fold, 7) == "token 7"
-    model.fold.token_pieces[7] = " cat"
-    assert piece_of(model.fold, 7) == "“·cat”"
-
-
-def test_a_request_shows_how_it_is_sampled(model) -> None:
-    sampling = ev.RequestSampling(temperature=0.7, top_p=0.9, stop=["\x1b[2J"])
-    assert sampling_words(sampling) == "temperature 0.7, top_p 0.9, stop ['\\x1b[2J']"
-    assert sampling_words(ev.RequestSampling()) == "temperature 1"
-    detail = RequestDetail()
-    detail.context = SimpleNamespace(selection=Selection(seq_id="r0.0"), ascii=False)
-    assert "temperature 0" in "\n".join(rows(detail, model, 120, 20))

@@ -1,7 +1,5 @@
 """What the dashboard draws of a grammar is what its events say: allowed, forced, refused tokens."""
 
-from concurrent.futures import Future
-
 import pytest
 from support.engine.followed_run import FollowedRun
 from support.engine.random_runs import context_with
@@ -11,8 +9,6 @@ from minivllm.config import EngineConfig
 from minivllm.events import types as ev
 from minivllm.runtime.loader import load_model
 from minivllm.sampling_params import StructuredOutputsParams
-from minivllm.structured_output.grammar import StructuredOutputGrammar
-from minivllm.structured_output.manager import StructuredOutputManager
 from minivllm.text import visible
 from minivllm.tui.answers.why import why
 from minivllm.tui.draw.drafts import ACCEPTED, FORCED, FORCED_SIGN, REJECTED
@@ -22,7 +18,6 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.choice.choice import Choice
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.slots import Slots
-from minivllm.tui.widgets.requests.waiting import Waiting
 from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.step_history import StepHistory
 
@@ -113,19 +108,6 @@ def test_slots_choice_and_w_show_the_state_of_the_grammar(run: FollowedRun) -> N
     assert kinds >= {(True, True), (False, True), (False, False)}
 
 
-def test_a_sequence_without_a_grammar_has_no_sign_of_one(run: FollowedRun) -> None:
-    checked, choice = 0, Choice()
-    choice.context = context_with(sequence("free.0"))
-    for model, event in moments(run):
-        if isinstance(event, ev.TokenExplained) and event.seq_id == "free.0":
-            slot = 2 * model.fold.sequences["free.0"].slot
-            lines = rows(Slots(), model, 160, 2 * model.max_num_seqs)[slot : slot + 2]
-            shown = "\n".join([*lines, *rows(choice, model, 160, 40)])
-            assert "allowed" not in shown and "grammar" not in shown
-            checked += 1
-    assert checked >= 20
-
-
 def test_jumped_tokens_are_marked_as_forced_and_drafts_of_the_text_are_not(run) -> None:
     styles, panel, forced_words = set(), RequestDetail(), ""
     panel.context = context_with(sequence("form.0"))
@@ -155,44 +137,3 @@ def test_jumped_tokens_are_marked_as_forced_and_drafts_of_the_text_are_not(run) 
                 assert "".join(shown).replace(" ", "") == forced_words
                 assert "as the grammar allows nothing else" in why(model, chosen(one.seq_id))
     assert FORCED in styles and 'name"' in forced_words
-
-
-def test_the_words_below_the_choice_say_which_ones_were_forced(run: FollowedRun) -> None:
-    choice, forced = Choice(), {}
-    choice.context = context_with(sequence("form.0"))
-    for model, event in moments(run):
-        if isinstance(event, ev.GrammarState):
-            forced[event.position] = event.forced
-        if isinstance(event, ev.TokenSampled) and event.seq_id == "form.0":
-            last = model, sum(forced.values())
-    model, num_forced = last
-    shown = rows(choice, model, 200, 60)
-    start = next(i for i, row in enumerate(shown) if "the grammar forced it" in row)
-    assert " ".join(shown[start + 1 :]).count(FORCED_SIGN) == num_forced > 5
-
-
-def test_the_waiting_panel_and_w_name_a_grammar_that_is_not_compiled(house, monkeypatch) -> None:
-    compiled = Future()
-    monkeypatch.setattr(
-        StructuredOutputManager,
-        "prepare",
-        lambda self, params: StructuredOutputGrammar(
-            "regex", compiled, house.tokenizer.eos_token_ids
-        ),
-    )
-    run = FollowedRun(house, max_num_seqs=1)
-    run.add("first", [5, 6, 7], {"max_tokens": 30})
-    run.step()
-    run.add("slow", [5, 6, 7], {"ignore_eos": False, "structured_outputs": FORM})
-    run.add("quick", [5, 6, 7], {})
-    run.step()
-    model = DashboardModel(run.header)
-    for event in run.events:
-        model.apply(event)
-    slow, quick = rows(Waiting(), model, 80, 4)[:2]
-    assert slow.endswith("grammar not compiled yet") and quick.endswith("all 1 slot taken")
-    assert why(model, chosen("slow.0")) == (
-        "slow waits for its grammar, which is not compiled yet; the requests behind it may pass."
-    )
-    said = why(model, chosen("quick.0"))
-    assert "the first in the queue but 1, whose grammars are not compiled yet, and needs" in said

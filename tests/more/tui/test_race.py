@@ -1,0 +1,150 @@
+"""The race at one key: two real runs in child processes, and every figure is that of its events."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from support.tui.driven_app import all_drawn, app_for, drawn, drive, settle, told, until
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from minivllm.events.kv_usage import KVUsageMeter
+from minivllm.events.recording.log import LogWriter
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.control import Entry
+from minivllm.tui.sources.replay import ReplaySource
+from minivllm.tui.state.model import MODELS
+from minivllm.tui.time.follow import seconds_at
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Temporary folders are made here, so a test can see that they are gone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+async def start(pilot: Pilot, *names: str) -> None:
+    await pilot.press("R")
+    await settle(pilot)
+    for field, name in zip(pilot.app.screen.query(Input), names, strict=False):
+        field.value = name
+    await pilot.press("enter")
+    await until(pilot, lambda: pilot.app.context.race is not None)
+
+
+async def wait_for_the_end(pilot: Pilot) -> None:
+    await until(pilot, lambda: pilot.app.context.race.state != "running")
+    await settle(pilot)
+
+
+async def both_sides_are_those_of_their_events(pilot: Pilot) -> None:
+    app = pilot.app
+    app.draw()
+    await settle(pilot)
+    for id, transport in (("side-a", app.context.transport), ("side-b", app.context.second)):
+        meter = KVUsageMeter(transport.recording.header)
+        for event in transport.recording.events(0, transport.position):
+            meter.apply(event)
+        shown = " ".join("\n".join(drawn(app, id)).split())
+        fold = transport.recording.view_at_event(transport.position).fold
+        facts = [
+            f"step {fold.step}",
+            f"{len(fold.running)} run {len(fold.waiting)} wait",
+            f"{fold.counters.generation_tokens} tokens",
+        ]
+        if fold.running or (transport.at_end and meter.samples):
+            header = transport.recording.header
+            usage = KVUsageMeter(header, fold).now() if fold.running else meter.samples[-1]
+            empty = usage.reserved + usage.internal
+            facts.append(f": {empty / header.block_size:,.1f} of")
+        assert [fact for fact in facts if fact not in shown] == []
+
+
+def notes_on_screen(app: DashboardApp) -> str:
+    return " ".join(" ".join(drawn(app, "race")[1:]).split())
+
+
+def test_r_races_two_configurations_and_esc_returns_to_the_run(
+    shared_prefix, temporary: Path, no_footer
+) -> None:
+    app = app_for(shared_prefix.run(), state="paused")
+    own = app.context.transport
+
+    async def script(pilot: Pilot) -> None:
+        own.to_step(9)
+        await start(pilot)
+        await wait_for_the_end(pilot)
+        assert app.current_mode == "compare" and app.context.same == "second"
+        first, second = app.context.transport, app.context.second
+        assert own not in (first, second)
+        titles = [str(app.dashboard_screen.query_one(f"#side-{x}").border_title) for x in "ab"]
+        assert titles == ["A: static+contiguous", "B: continuous+paged"]
+        for step in (5, first.recording.last_step):
+            first.to_step(step)
+            await both_sides_are_those_of_their_events(pilot)
+            await pilot.press("S")
+            assert app.context.same == "step"
+            await settle(pilot)
+            await both_sides_are_those_of_their_events(pilot)
+            assert second.view.fold.step == min(step, second.recording.last_step)
+            await pilot.press("S")
+        await settle(pilot)
+        seconds = [round(seconds_at(one), 1) for one in (first, second)]
+        assert f"A took {seconds[0]} s, B {seconds[1]} s" in " ".join(drawn(app, "race"))
+        assert notes_on_screen(app) == app.context.race.sentence
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.context.transport is own and own.view.fold.step == 9
+        assert app.context.second is None and "step 9" in all_drawn(app)
+        assert len(list(temporary.iterdir())) == 1
+
+    drive(app, script)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_race_that_cannot_run_or_is_not_wanted_says_so(
+    shared_prefix, temporary: Path, no_footer
+) -> None:
+    app = app_for(shared_prefix.run(30))
+
+    async def says(pilot: Pilot, keys: str, sentence: str) -> None:
+        app.clear_notifications()
+        await pilot.press(*keys.split())
+        await until(pilot, lambda: any(sentence in one for one in told(app)))
+
+    async def script(pilot: Pilot) -> None:
+        await says(pilot, "C", "No race is running")
+        await says(pilot, "S", "This needs two recordings")
+        await app.race_keys.start(Entry("static+buddy"))
+        await wait_for_the_end(pilot)
+        assert "unknown part 'buddy': use continuous" in told(app)[-1]
+        await start(pilot, "static", "continuous")
+        await says(pilot, "R", "A race is running")
+        await pilot.press("C")
+        await settle(pilot)
+        assert "The race was cancelled." in " ".join(drawn(app, "race"))
+        await start(pilot)  # and quit while it runs
+        assert app.context.race.state == "running"
+        processes.append(app.context.race._process)
+
+    processes: list = []
+    drive(app, script)
+    assert processes[0].poll() is not None
+    assert list(temporary.iterdir()) == []
+
+
+def test_replay_can_start_with_a_race(shared_prefix, temporary: Path, no_footer) -> None:
+    run = shared_prefix.run(30)
+    with LogWriter(temporary / "log.jsonl", run.header) as writer:
+        for event in run.events:
+            writer.write(event)
+    source = ReplaySource(temporary / "log.jsonl", codec=MODELS)
+    app = DashboardApp(source, state="paused", race=Entry("sequential", "continuous"))
+
+    async def script(pilot: Pilot) -> None:
+        await wait_for_the_end(pilot)
+        assert app.current_mode == "compare" and app.context.race.names.a == "sequential"
+        assert app.context.transport.state == "playing"
+
+    drive(app, script, size=(80, 24))
