@@ -47,8 +47,6 @@ def test_the_core_stays_small_enough_to_read_in_an_afternoon():
 def test_packages_without_tensor_code_import_no_tensor_library(tmp_path):
     packages = [f"minivllm.{name}" for name in ("core", "events", "server", "tui", "lessons")]
     command = [sys.executable, "-c", IMPORT_ALL_MODULES, *packages]
-    child = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert child.returncode == 0, child.stderr
-    loaded_by = json.loads(child.stdout)
+    loaded_by = json.loads(subprocess.check_output(command, cwd=tmp_path, text=True))
     assert len(loaded_by) > 100
     assert {name: loaded_by[name] for name in TENSOR_LIBRARIES if name in loaded_by} == {}

@@ -119,16 +119,6 @@ def test_requests_that_had_not_ended_keep_the_tokens_so_far(tmp_path):
     ]
 
 
-def test_contiguous_memory_that_is_too_small_shortens_the_longest_sequence(tmp_path):
-    engine = WatchedEngine(num_blocks=10, max_model_len=100)
-    engine.add("r0", prompt(20), max_tokens=5)
-    engine.run()
-    run = read(tmp_path, engine)
-    assert longest_that_fits(run, []) == 40
-    fold, _ = ran(run, "static+contiguous", tmp_path)
-    assert fold.counters.finished_requests == 1
-
-
 def test_a_recording_without_a_token_and_an_unknown_configuration_are_refused(engine, tmp_path):
     with pytest.raises(ConfigError, match="unknown part 'buddy'"):
         plan_side(read(tmp_path, engine), "static+buddy", 100)

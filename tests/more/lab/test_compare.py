@@ -11,7 +11,6 @@ from minivllm.lab.common.traffic import RandomRunner, WordTokenizer
 from minivllm.lab.compare.measure import Measured, measure_recording
 from minivllm.lab.compare.run import play
 from minivllm.lab.compare.trace import make_trace
-from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
 
 def measure(name: str, scenario: str, folder) -> Measured:
@@ -47,14 +46,3 @@ def test_static_batches_take_more_steps_for_the_same_tokens(tmp_path):
     )
     assert theirs.output_tokens == ours.output_tokens
     assert len(theirs.usage) > 1.2 * len(ours.usage)
-
-
-def test_a_trace_has_the_lengths_of_its_name_or_the_requests_of_its_scenario():
-    requests = make_trace("lengths-8-256", FakeTokenizer(), 0).requests
-    prompts = [len(request.prompt_token_ids) for request in requests]
-    for lengths in (prompts, [request.params.max_tokens for request in requests]):
-        assert 8 <= min(lengths) < 30 and 230 < max(lengths) <= 256
-    for name, scenario in SCENARIOS.items():
-        trace = make_trace(name, FakeTokenizer(), 0)
-        assert trace.options == scenario.options
-        assert [len(wave) for wave in trace.waves] == [len(wave) for wave in scenario.waves]

@@ -14,12 +14,8 @@ from minivllm.lab.bench.throughput.peer_process import PeerProcess
 from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 SETTINGS = {
-    "model": "m",
-    "dtype": "float32",
-    "num_threads": 1,
-    "max_num_seqs": 4,
-    "max_model_len": 64,
-}
+    "model": "m", "dtype": "float32", "num_threads": 1, "max_num_seqs": 4, "max_model_len": 64,
+}  # fmt: skip
 REQUESTS = [BenchRequest([7, 8], 3), BenchRequest([5], 2)]
 
 
@@ -53,23 +49,26 @@ def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path):
     assert not is_alive(peer) and not is_alive(grandchild)
 
 
-def test_a_peer_that_dies_is_reported_with_its_last_output(tmp_path):
-    python = python_with_vllm(
-        tmp_path, generating="print('out of luck', file=sys.stderr, flush=True); os._exit(9)"
-    )
-    with (
-        PeerProcess("vllm", python, SETTINGS) as peer,
-        pytest.raises(BenchError, match=r"vllm ended unexpectedly.*out of luck"),
-    ):
-        peer.generate(REQUESTS)
-
-
-def test_a_peer_that_hangs_is_killed_after_its_time_limit(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("generating", "sentence"),
+    [
+        (
+            "print('out of luck', file=sys.stderr, flush=True); os._exit(9)",
+            "vllm ended unexpectedly.*out of luck",
+        ),
+        ("time.sleep(600)", "vllm did not answer"),
+    ],
+    ids=["dies", "hangs"],
+)
+def test_a_peer_that_dies_or_hangs_is_ended_and_reported(
+    generating, sentence, tmp_path, monkeypatch
+):
     monkeypatch.setattr(peer_process, "END_LIMIT_S", 0.2)
-    python = python_with_vllm(tmp_path, generating="time.sleep(600)")
+    python = python_with_vllm(tmp_path, generating=generating)
+    limits = (SOON, SOON if "_exit" in generating else 0.2)
     with (
-        PeerProcess("vllm", python, SETTINGS, limits_s=(60.0, 0.2)) as peer,
-        pytest.raises(BenchError, match="vllm did not answer"),
+        PeerProcess("vllm", python, SETTINGS, limits_s=limits) as peer,
+        pytest.raises(BenchError, match=sentence),
     ):
         peer.generate(REQUESTS)
 

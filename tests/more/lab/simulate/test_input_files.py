@@ -7,18 +7,14 @@ import pytest
 
 from minivllm.errors import SimulationError
 from minivllm.lab.simulate.arrival_file import read_arrivals
-from minivllm.lab.simulate.fit import fit_step_times
 from minivllm.lab.simulate.step_times import read_step_times
 from minivllm.lab.simulate.workload import Arrival
 
 HEAD = "arrival,prompt_tokens,output_tokens"
 POINT = {
-    "num_scheduled_tokens": 4,
-    "num_decodes": 4,
-    "num_prefill_tokens": 0,
-    "num_context_tokens": 40,
-    "seconds": 0.02,
-}
+    "num_scheduled_tokens": 4, "num_decodes": 4, "num_prefill_tokens": 0,
+    "num_context_tokens": 40, "seconds": 0.02,
+}  # fmt: skip
 
 
 def written(folder: Path, content: object) -> Path:
@@ -64,8 +60,6 @@ def test_the_whole_output_of_the_bench_is_read_as_well_as_its_last_line(tmp_path
     for content in (line, f"a table\n| with | bars |\n{line}\n"):
         times = read_step_times(written(tmp_path, content))
         assert [point.num_context_tokens for point in times.points] == [40]
-    shipped = fit_step_times(read_step_times(None).points)
-    assert shipped.quality.median_relative_error < 0.25
 
 
 @pytest.mark.parametrize(

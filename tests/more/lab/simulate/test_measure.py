@@ -5,7 +5,6 @@ import pytest
 from support.engine.simulated_crowds import STEP, run
 
 from minivllm.errors import ConfigError
-from minivllm.lab.simulate.charts import over_time
 from minivllm.lab.simulate.measure import latencies, parse_goodput, summarise, weighted_percentile
 from minivllm.lab.simulate.workload import Arrival
 
@@ -60,9 +59,3 @@ def test_a_target_that_cannot_be_met_or_read_is_refused(pair, message):
     assert parse_goodput(["ttft:500", "tpot:50"]) == {"ttft": 500.0, "tpot": 50.0}
     with pytest.raises(ConfigError, match=message):
         parse_goodput([pair])
-
-
-def test_a_time_series_keeps_its_integral_and_is_zero_where_nothing_ran():
-    began, seconds, values = map(np.array, ([1.0, 2.0, 6.0], [1.0, 2.0, 1.0], [8.0, 4.0, 2.0]))
-    course = over_time(began, seconds, values, end=8.0, width=4)
-    assert course.tolist() == [4.0, 4.0, 0.0, 1.0]

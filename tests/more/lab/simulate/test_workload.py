@@ -27,19 +27,6 @@ def test_gaps_have_the_mean_of_the_rate_and_the_spread_of_the_burstiness(burstin
     assert gaps.std() / gaps.mean() == pytest.approx(burstiness**-0.5, rel=0.05)
 
 
-def test_lengths_are_uniform_in_their_range_or_lognormal_around_their_mean():
-    uniform = CrowdOptions(num_prompts=MANY, random_input_len=100, random_range_ratio=0.5)
-    lengths = [arrival.prompt_tokens for arrival in draw_crowd(uniform, 512)]
-    assert (min(lengths), max(lengths)) == (50, 150)
-    assert np.mean(lengths) == pytest.approx(100, rel=0.02)
-    options = {"length_distribution": "lognormal", "length_sigma": 0.8}
-    options = CrowdOptions(num_prompts=MANY, random_output_len=100, **options)
-    lengths = np.array([arrival.output_tokens for arrival in draw_crowd(options, 100_000)])
-    assert lengths.mean() == pytest.approx(100, rel=0.03)
-    assert np.median(lengths) == pytest.approx(100 * np.exp(-0.32), rel=0.05)
-    assert max(sum(arrival[1:3]) for arrival in draw_crowd(options, 300)) == 300
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
