@@ -32,7 +32,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 WATCH = "The first blocks are computed once and shared."
 
 
-def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix) -> None:
+def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix, no_footer) -> None:
     app = app_for(shared_prefix.run(20))
     before = len(shared_prefix.events)
 
@@ -55,7 +55,7 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix) -> N
     drive(app, script)
 
 
-def test_no_cell_keeps_the_background_of_the_old_theme(shared_prefix) -> None:
+def test_no_cell_keeps_the_background_of_the_old_theme(shared_prefix, no_footer) -> None:
     app = app_for(shared_prefix.run(20))
 
     def grounds() -> set[str]:
@@ -79,6 +79,7 @@ def test_no_cell_keeps_the_background_of_the_old_theme(shared_prefix) -> None:
 
 def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_more_work_comes(
     shared_prefix,
+    no_footer,
 ) -> None:
     app = DashboardApp(InProcessSource(shared_prefix.header, codec=MODELS), watch=WATCH)
     engine, events = shared_prefix.engine, shared_prefix.events
@@ -125,7 +126,7 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
 
 
 def test_a_recording_that_lost_events_is_reported_in_the_top_line_during_the_run(
-    shared_prefix, tmp_path
+    shared_prefix, tmp_path, no_footer
 ) -> None:
     log = LogWriter(tmp_path / "run.jsonl", shared_prefix.header)
     source = InProcessSource(shared_prefix.header, codec=MODELS)
@@ -149,7 +150,7 @@ def test_a_recording_that_lost_events_is_reported_in_the_top_line_during_the_run
     drive(app, script)
 
 
-def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
+def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix, no_footer) -> None:
     app = app_for(shared_prefix.run(20))
     painted: list[str] = []
 
@@ -173,6 +174,7 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
 
 def test_on_another_screen_or_in_the_past_the_end_of_the_run_waits_for_the_reader(
     shared_prefix,
+    no_footer,
 ) -> None:
     app = app_for(shared_prefix.run(20))
 
@@ -191,7 +193,7 @@ def test_on_another_screen_or_in_the_past_the_end_of_the_run_waits_for_the_reade
     drive(app, script)
 
 
-def test_an_answer_cut_by_a_limit_is_reported_once(stage, ask) -> None:
+def test_an_answer_cut_by_a_limit_is_reported_once(stage, ask, no_footer) -> None:
     asks = [
         ask("user-1", "a question", "a long answer of many words", max_tokens=3),
         ask("user-2", "a question", "done"),

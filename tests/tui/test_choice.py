@@ -160,7 +160,9 @@ def test_before_the_draw_there_are_candidates_and_no_winner(run) -> None:
         assert " ?\n" in text and "▶" not in text and "60.0%" in text
 
 
-def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(shared_prefix) -> None:
+def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(
+    shared_prefix, no_footer
+) -> None:
     run = explaining(shared_prefix.run(30), SEQUENCE)
     stop = len(run.events) - 40
     waiting, run.events = run.events[stop:], run.events[:stop]
@@ -195,7 +197,7 @@ def test_the_keys_walk_through_the_words_and_new_words_do_not_interrupt_it(share
     drive(app, look)
 
 
-def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run) -> None:
+def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run, no_footer) -> None:
     app = app_for(run)
     ids = [one.token_id for one in explained_in(run.events)]
     found = next(one for one in explained_in(run.events)[-3::-1] if ids.count(one.token_id) == 1)
@@ -215,7 +217,9 @@ def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run) -> N
     drive(app, look)
 
 
-def test_a_selected_sequence_is_watched_once_and_only_until_w_stops_it(shared_prefix) -> None:
+def test_a_selected_sequence_is_watched_once_and_only_until_w_stops_it(
+    shared_prefix, no_footer
+) -> None:
     app = app_for(shared_prefix.run(22), control=(control := FakeControl()))
 
     async def look(pilot) -> None:

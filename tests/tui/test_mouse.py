@@ -1,4 +1,4 @@
-"""The mouse: hovering explains, numbers of the top line and titles can be clicked."""
+"""The mouse: resting on a thing explains it, and numbers of the top line can be clicked."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,6 @@ from textual.widgets import Tooltip
 
 from minivllm.tui.answers.why import why
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Selection, Target, sequence
 
 
@@ -27,12 +26,10 @@ def place_of(app: DashboardApp, id: str, target: Target) -> tuple[int, int]:
     )
 
 
-@pytest.mark.parametrize("ascii", [False, True])
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 def test_resting_on_a_block_a_slot_or_a_title_explains_it_and_costs_nothing_then(
-    size: tuple[int, int], ascii: bool, memory_pressure, no_footer, monkeypatch
+    memory_pressure, no_footer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = app_for(memory_pressure.run(20), ascii=ascii)
+    app = app_for(memory_pressure.run(20))
     app.TOOLTIP_DELAY = 0.01
     asked = []
     monkeypatch.setattr(
@@ -52,9 +49,7 @@ def test_resting_on_a_block_a_slot_or_a_title_explains_it_and_costs_nothing_then
                 about = Selection()
                 about.choose(target)
                 expected = why(app.model, about)
-            expected = to_ascii(expected) if ascii else expected
             await until(pilot, lambda said=expected: box.display and said in str(box.visual))
-            assert str(box.visual).isascii() or not ascii
         count = len(asked)
         for _ in range(3):
             app.draw()
@@ -63,7 +58,7 @@ def test_resting_on_a_block_a_slot_or_a_title_explains_it_and_costs_nothing_then
         await pilot.hover(panel(app, "blockmap"), offset=(1, 3))
         await until(pilot, lambda: not box.display)
 
-    drive(app, script, size, tooltips=True)
+    drive(app, script, tooltips=True)
 
 
 def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, no_footer) -> None:
@@ -88,24 +83,6 @@ def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, n
         await click(pilot, "ENGINE PAUSED", lambda: control.calls[-1:] == [("resume",)])
 
     drive(app, script, (200, 50))
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-def test_a_click_on_a_title_focuses_the_panel_and_a_double_click_enlarges_or_restores_it(
-    size: tuple[int, int], memory_pressure, no_footer
-) -> None:
-    app = app_for(memory_pressure.run(20))
-
-    async def script(pilot: Pilot) -> None:
-        title, waiting = (12, 0), panel(app, "waiting")
-        await pilot.click(waiting, offset=title)
-        assert app.focused is waiting and app.screen.maximized is None
-        for enlarged in (waiting, None):
-            await pilot.click(waiting, offset=title, times=2)
-            await settle(pilot)
-            assert app.screen.maximized is enlarged
-
-    drive(app, script, size)
 
 
 def test_the_wheel_over_the_slots_does_not_move_the_selection(memory_pressure, no_footer) -> None:

@@ -119,7 +119,9 @@ def test_samples_part_after_the_prompt_and_have_no_scores(samples) -> None:
             assert re.search(rf" {re.escape(model.letter(seq_id))}( |$)", shown, re.M)
 
 
-def test_the_requests_screen_shows_the_tree_of_its_moment_while_the_request_has_one(beams) -> None:
+def test_the_requests_screen_shows_the_tree_of_its_moment_while_the_request_has_one(
+    beams, no_footer
+) -> None:
     app = app_for(beams.run(30))
 
     async def check(pilot) -> None:

@@ -97,7 +97,9 @@ async def at(pilot: Pilot, position: int) -> None:
     await settle(pilot)
 
 
-def test_an_event_selected_elsewhere_is_shown_once_and_moving_on_drops_it(memory_pressure) -> None:
+def test_an_event_selected_elsewhere_is_shown_once_and_moving_on_drops_it(
+    memory_pressure, no_footer
+) -> None:
     app = app_for(memory_pressure.run(30))
     transport, selection = app.context.transport, app.context.selection
 
@@ -117,7 +119,7 @@ def test_an_event_selected_elsewhere_is_shown_once_and_moving_on_drops_it(memory
 
 
 def test_a_search_continues_while_the_picture_is_paused(
-    memory_pressure, monkeypatch: pytest.MonkeyPatch
+    memory_pressure, monkeypatch: pytest.MonkeyPatch, no_footer
 ) -> None:
     monkeypatch.setattr(EventSearch.look, "__defaults__", (100,))  # many short looks
     monkeypatch.setattr(event_search, "_CHUNK", 100)

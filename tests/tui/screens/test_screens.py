@@ -28,7 +28,7 @@ HOSTILE = (
 )
 
 
-def test_no_screen_executes_terminal_codes_from_outside(stage, ask) -> None:
+def test_no_screen_executes_terminal_codes_from_outside(stage, ask, no_footer) -> None:
     answer = f"{HOSTILE}\n" * 9
     asks = [
         ask(f"{HOSTILE}{i}", HOSTILE * (1 + i), answer, arrives=3 * i, samples=1 + i % 2)

@@ -39,7 +39,7 @@ def starting_app(**options: object) -> tuple[DashboardApp, HeldStart]:
 
 @pytest.mark.parametrize(("size", "ascii"), [((40, 12), True), ((120, 36), False)])
 def test_each_part_of_the_start_is_drawn_with_its_result_or_its_bar(
-    size: tuple[int, int], ascii: bool
+    size: tuple[int, int], ascii: bool, no_footer
 ) -> None:
     app, start = starting_app(ascii=ascii)
 
@@ -80,7 +80,7 @@ def test_during_the_start_a_key_that_needs_an_engine_says_so(no_footer) -> None:
     drive(app, script)
 
 
-def test_after_the_start_the_first_screen_draws_the_engine(shared_prefix) -> None:
+def test_after_the_start_the_first_screen_draws_the_engine(shared_prefix, no_footer) -> None:
     run = shared_prefix.run(20)
     app, start = starting_app(watch="How blocks are shared.")
 
@@ -97,7 +97,7 @@ def test_after_the_start_the_first_screen_draws_the_engine(shared_prefix) -> Non
     drive(app, script)
 
 
-def test_an_error_during_the_start_ends_the_dashboard() -> None:
+def test_an_error_during_the_start_ends_the_dashboard(no_footer) -> None:
     app, start = starting_app()
 
     async def script(pilot) -> None:
