@@ -131,7 +131,7 @@ def test_the_time_to_prepare_a_batch_is_measured_on_the_injected_clock(decoder):
 # ---- sizes ----
 
 # layers, keys and values, heads, head size, block size, float32
-BYTES_PER_BLOCK = 3 * 2 * 2 * 8 * 4 * 4
+BYTES_PER_BLOCK = 2 * 2 * 2 * 8 * 4 * 4
 
 
 def test_cache_and_context_length_default_to_memory_and_model(decoder, monkeypatch):

@@ -81,7 +81,7 @@ def theirs(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
 def test_random_searches_find_what_transformers_finds(peer, early_stopping):
     rng = random.Random(7)
     num_ended, lengths = 0, set()
-    for _ in range(40):
+    for _ in range(20):
         prompt = [1 + rng.randrange(VOCAB - 1) for _ in range(rng.randint(1, 5))]
         options = {
             "width": rng.randint(2, 4),
@@ -97,4 +97,4 @@ def test_random_searches_find_what_transformers_finds(peer, early_stopping):
         )
         num_ended += sum(hypothesis.ended_by_token for hypothesis in search.hypotheses)
         lengths |= {len(hypothesis.token_ids) for hypothesis in search.hypotheses}
-    assert num_ended > 40 and len(lengths) > 5, "stopping and penalty must matter"
+    assert num_ended > 20 and len(lengths) > 5, "stopping and penalty must matter"

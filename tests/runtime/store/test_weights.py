@@ -1,9 +1,7 @@
 """Safetensors files: tensors arrive unchanged, and false claims are found before loading."""
 
-import contextlib
 import json
 import random
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +9,13 @@ import pytest
 import safetensors.torch
 import torch
 from gguf import GGMLQuantizationType
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.model.gguf_files import HIDDEN, write_gguf
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
+from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
-from minivllm.runtime.checkpoint.safetensors_file import read_entries, write_float32
+from minivllm.runtime.checkpoint.safetensors_file import write_float32
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.quantization import stored_weight
 from minivllm.runtime.quantization.stored_weight import StoredWeight
@@ -114,9 +110,6 @@ def test_int8_of_a_gguf_file_is_int8_of_what_the_file_holds(type_, tmp_path, mon
         assert torch.equal(found, weight.data if is_stored else weight), name
 
 
-# ---- damage ----
-
-
 def test_a_file_cut_short_anywhere_is_refused_before_a_tensor_is_read(tmp_path):
     path = tmp_path / "model.safetensors"
     safetensors.torch.save_file(some_tensors(), path)
@@ -127,80 +120,9 @@ def test_a_file_cut_short_anywhere_is_refused_before_a_tensor_is_read(tmp_path):
             next(stream_weights(tmp_path))
 
 
-def write_raw(path: Path, header: object, num_data_bytes: int) -> None:
-    encoded = header if isinstance(header, bytes) else json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + bytes(num_data_bytes))
-
-
-def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8)) -> dict:
-    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
-
-
 @pytest.mark.parametrize(
-    "header, num_data_bytes",
-    [
-        (b"no JSON!", 0),
-        (b"\xff\xfe", 0),
-        ({"a": {"dtype": "F32"}}, 8),
-        ({"a": entry(shape=[-2])}, 8),
-        ({"a": entry(shape=[2.0])}, 8),
-        ({"a": entry(shape=[1 << 62, 1 << 62])}, 8),
-        ({"a": entry(offsets=[0, 4])}, 4),
-        ({"a": entry(offsets=[1 << 60, (1 << 60) + 8])}, 8),
-        ({"a": entry(), "b": entry(offsets=[4, 12])}, 12),
-        ({"a": entry(), "b": entry(offsets=[16, 24])}, 24),
-        ({"a": entry(dtype=["F32"])}, 8),
-        (
-            b'{"a": {"dtype": "F32", "shape": ['
-            + b"9" * 4000
-            + b"], "
-            + b'"data_offsets": [0, 8]}}',
-            8,
-        ),
-        (b'{"a":' * 100_000, 0),
-        (b" " * (17 << 20), 0),
-        ({"\x1b[2J\n": entry(offsets=[0, 4])}, 4),
-        ({"a" * 10_000: entry(offsets=[0, 4])}, 4),
-    ],
-    ids=range(16),
+    "name", ["../secret.safetensors", "/etc/passwd", "x.bin", "..", "a\0.safetensors"]
 )
-def test_claims_that_do_not_fit_the_file_are_refused_in_one_sentence(
-    tmp_path, header, num_data_bytes
-):
-    write_raw(tmp_path / "f.safetensors", header, num_data_bytes)
-    with pytest.raises(ModelIntegrityError, match=r"damaged|does not start") as error:
-        read_entries(tmp_path / "f.safetensors")
-    assert len(str(error.value)) < 400 and str(error.value).isprintable()
-
-
-def test_quantized_tensors_are_refused_as_unsupported(tmp_path):
-    write_raw(tmp_path / "f.safetensors", {"a": entry("F8_E4M3", [8])}, 8)
-    with pytest.raises(UnsupportedModelError, match="F8_E4M3"):
-        read_entries(tmp_path / "f.safetensors")
-
-
-@given(data=st.data())
-@settings(max_examples=100)
-def test_no_damage_leads_to_anything_but_a_model_error_or_other_numbers(tmp_path_factory, data):
-    path = tmp_path_factory.getbasetemp() / "fuzz" / "model.safetensors"
-    path.parent.mkdir(exist_ok=True)
-    safetensors.torch.save_file(some_tensors(), path)
-    contents = bytearray(path.read_bytes())
-    for _ in range(data.draw(st.integers(1, 3))):
-        contents[data.draw(st.integers(0, len(contents) - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(bytes(contents))
-    with contextlib.suppress(ModelError):
-        assert sum(tensor.nbytes for _, tensor in stream_weights(path.parent)) <= len(contents)
-
-
-# ---- which files ----
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["../secret.safetensors", "/etc/passwd", "sub/x.safetensors", "x.bin", "", "..",
-     "a\0.safetensors", "\ud800.safetensors", "a" * 5000 + ".safetensors"],
-)  # fmt: skip
 def test_an_index_reaches_only_safetensors_files_beside_it(tmp_path, name):
     directory = tmp_path / "model"
     directory.mkdir()
@@ -209,13 +131,6 @@ def test_an_index_reaches_only_safetensors_files_beside_it(tmp_path, name):
     (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
     with pytest.raises(ModelIntegrityError, match=r"not a safetensors file in the same|lacks"):
         weight_files(directory)
-
-
-@pytest.mark.parametrize("index", ["{}", '{"weight_map": {"a": 7}}', "nonsense"])
-def test_a_damaged_index_is_refused(tmp_path, index):
-    (tmp_path / "model.safetensors.index.json").write_text(index)
-    with pytest.raises(ModelIntegrityError):
-        weight_files(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.ckpt"])

@@ -129,17 +129,14 @@ def test_a_full_disk_is_detected_before_the_work(tmp_path):
 @pytest.mark.parametrize(
     "environment, expected",
     [
-        ({"MINIVLLM_CACHE": "/a/b", "XDG_CACHE_HOME": "/x"}, "/a/b"),
-        ({"MINIVLLM_CACHE": "~/models"}, "/home/me/models"),
+        ({"MINIVLLM_CACHE": "~/models", "XDG_CACHE_HOME": "/x"}, "/home/me/models"),
         ({"MINIVLLM_CACHE": "", "XDG_CACHE_HOME": "/x"}, "/x/minivllm"),
         ({"XDG_CACHE_HOME": "not/absolute"}, "/home/me/.cache/minivllm"),
-        ({}, "/home/me/.cache/minivllm"),
     ],
 )
 def test_the_environment_sets_the_location_of_the_cache(monkeypatch, environment, expected):
     for name in ("MINIVLLM_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", "/home/me")
-    for name, value in environment.items():
+    for name, value in {"HOME": "/home/me", **environment}.items():
         monkeypatch.setenv(name, value)
     assert default_cache_root() == Path(expected)
