@@ -37,12 +37,12 @@ def test_the_engine_finds_what_the_search_over_lists_finds(width, options):
 
 def test_a_sampled_token_that_is_not_among_the_best_does_not_continue_a_beam():
     engine = WatchedEngine()
-    sample = engine.runner._sample
 
     def with_a_bad_token_first(sequence):
-        return SampledToken(50, {50: Logprob(-99.0, 90)} | sample(sequence).logprobs)
+        best = engine.runner.sample(sequence).logprobs
+        return SampledToken(50, {50: Logprob(-99.0, 90)} | best)
 
-    engine.runner._sample = with_a_bad_token_first
+    engine.runner.draw = with_a_bad_token_first
     engine.add("a", prompt(6), max_tokens=6, beam_width=3, n=3)
     engine.run()
     assert found(engine, "a") == expected_beams(prompt(6), search(3, 6))
@@ -68,12 +68,12 @@ def test_beams_continue_behind_an_end_of_sequence_that_is_ignored():
     assert num_continued
 
 
-def test_a_beam_whose_text_is_complete_is_pruned_with_the_token_that_ended_it():
+def test_beams_are_pruned_with_the_token_that_ended_them_and_the_best_gives_the_reason():
     engine = WatchedEngine()
     for i in range(6):
         engine.add(f"r{i}", prompt(5 + i, first=17 * i), max_tokens=9, beam_width=4, n=4)
     engine.run()
-    outputs, fates = {}, []
+    outputs, fates, ends = {}, [], {}
     for event in engine.events:
         match event:
             case ev.RequestForked():
@@ -85,30 +85,18 @@ def test_a_beam_whose_text_is_complete_is_pruned_with_the_token_that_ended_it():
                 was_found = complete in found(engine, event.seq_id.rpartition(".")[0])
                 assert event.stop_reason == EOS or not was_found
                 fates.append((event.stop_reason, was_found))
+            case ev.BeamsFound() | ev.RequestFinished():
+                ends.setdefault(event.seq_id.rpartition(".")[0], []).append(event)
     assert {(None, False), (EOS, True)} <= set(fates)
     assert {reason for reason, _ in fates} == {None, EOS}
-
-
-def test_the_texts_of_a_search_are_emitted_before_its_end_with_the_reason_of_the_best():
-    engine = WatchedEngine()
-    for i in range(6):
-        engine.add(f"r{i}", prompt(5 + i, first=17 * i), max_tokens=9, beam_width=4, n=4)
-    engine.run()
     reasons = set()
-    for i in range(6):
-        own = [
-            event
-            for event in engine.events
-            if isinstance(event, ev.BeamsFound | ev.RequestFinished)
-            and event.seq_id.startswith(f"r{i}.")
-        ]
-        found_at, end = own
+    for name, (found_at, end) in ends.items():
         assert found_at.seq_id == end.seq_id and type(found_at) is ev.BeamsFound
-        best = engine.outputs[f"r{i}"].outputs
+        best = engine.outputs[name].outputs
         assert end.reason == best[0].finish_reason
         assert {one.stop_reason for one in best} == {None}, "end-of-sequence is no stop token"
         reasons |= {(one.finish_reason, best[0].finish_reason) for one in best}
-    assert len(reasons) > 1, "some beams end differently from the best"
+    assert len(ends) == 6 and len(reasons) > 1, "some beams end differently from the best"
 
 
 def test_forking_a_beam_recomputes_nothing():

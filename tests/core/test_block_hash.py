@@ -1,23 +1,14 @@
 """Block hashes are equal exactly where the keys and values are equal."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from minivllm.core.block_math import hash_block_tokens, short_hash
-
-BLOCK = st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4)
 
 
 def test_the_same_tokens_have_the_same_hash_only_after_the_same_prefix():
     one, other = hash_block_tokens(None, [1, 2, 3, 4]), hash_block_tokens(None, [1, 2, 3, 5])
     assert hash_block_tokens(one, [5, 6, 7, 8]) == hash_block_tokens(one, [5, 6, 7, 8])
     assert hash_block_tokens(one, [5, 6, 7, 8]) != hash_block_tokens(other, [5, 6, 7, 8])
-
-
-@given(BLOCK, BLOCK)
-def test_different_tokens_have_different_hashes(one, other):
-    assert (hash_block_tokens(None, one) == hash_block_tokens(None, other)) == (one == other)
 
 
 @pytest.mark.parametrize(

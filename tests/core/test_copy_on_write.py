@@ -5,7 +5,6 @@ from support.engine.engine_fakes import WatchedEngine, expected_output, prompt
 
 from minivllm.errors import RequestTooLargeError
 from minivllm.events import types as ev
-from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind
 
 
@@ -74,35 +73,15 @@ def test_requests_with_different_salts_never_share_and_equal_salts_do(red):
     assert cached == [0, 0, 8, 0]
 
 
-class TestDeltas:
-    """Outputs of each step with `RequestOutputKind.DELTA` and several sequences."""
-
-    def deltas(self, **params: object) -> list[RequestOutput]:
-        engine = WatchedEngine()
-        engine.add("a", prompt(10), output_kind=RequestOutputKind.DELTA, **params)
-        outputs = []
-        while engine.engine.has_unfinished_requests():
-            outputs += engine.engine.step()
-        return outputs
-
-    def test_a_sample_that_has_ended_says_so_once(self):
-        stop = expected_samples(prompt(10), 8, 2)[0][2]  # ends sample 0 after three tokens or so
-        outputs = self.deltas(max_tokens=8, n=2, stop_token_ids=[stop])
-        pieces: dict[int, list[int]] = {0: [], 1: []}
-        ends: dict[int, int] = {0: 0, 1: 0}
-        for output in outputs:
-            for one in output.outputs:
-                assert one.token_ids, "an output without news was handed out"
-                pieces[one.index] += one.token_ids
-                ends[one.index] += one.finish_reason is not None
-        assert ends == {0: 1, 1: 1}
-        expected = expected_samples(prompt(10), 8, 2)
-        assert pieces[0] == expected[0][:3] and pieces[1] == expected[1][: len(pieces[1])]
-
-    @pytest.mark.parametrize("params", [{"best_of": 3}, {"beam_width": 3, "ignore_eos": True}])
-    def test_samples_that_are_chosen_at_the_end_come_at_the_end(self, params):
-        (output,) = self.deltas(max_tokens=6, **params)
-        assert output.finished and len(output.outputs[0].token_ids) == 6
+@pytest.mark.parametrize("params", [{"best_of": 3}, {"beam_width": 3, "ignore_eos": True}])
+def test_samples_that_are_chosen_at_the_end_come_at_the_end(params):
+    engine, outputs = WatchedEngine(), []
+    kind = RequestOutputKind.DELTA
+    engine.add("a", prompt(10), max_tokens=6, output_kind=kind, **params)
+    while engine.engine.has_unfinished_requests():
+        outputs += engine.step()
+    (output,) = outputs
+    assert output.finished and len(output.outputs[0].token_ids) == 6
 
 
 def test_samples_whose_blocks_can_never_fit_are_refused():

@@ -23,34 +23,13 @@ class Scene(NamedTuple):
 
     scheduler: Scheduler
     plan: SchedulerOutput
-
-    @property
-    def first(self) -> Sequence:
-        return self.scheduler.running[0]
-
-    @property
-    def second(self) -> Sequence:
-        return self.scheduler.running[1]
-
-    @property
-    def samples(self) -> Sequence:
-        return self.scheduler.running[2]
-
-    @property
-    def waiting(self) -> Sequence:
-        return self.scheduler.waiting.peek()
-
-    @property
-    def pool(self) -> BlockPool:
-        return self.scheduler.kv_cache_manager.pool
-
-    @property
-    def shared(self) -> KVCacheBlock:
-        return self.first.block_table[0]
-
-    @property
-    def unused(self) -> KVCacheBlock:
-        return self.pool.blocks[-1]
+    first: Sequence
+    second: Sequence
+    samples: Sequence
+    waiting: Sequence
+    pool: BlockPool
+    shared: KVCacheBlock
+    unused: KVCacheBlock
 
     def violated(self) -> set[str]:
         return {violation.name for violation in check_invariants(self.scheduler, self.plan)}
@@ -68,10 +47,14 @@ def scene() -> Scene:
     engine.add("waiting", list(range(20, 30)), n=3)
     engine.step_phase()
     plan = engine.engine._stepper.last_plan
-    running = [sequence.seq_id for sequence in engine.scheduler.running]
-    assert running == ["first.0", "second.0", "samples.0"]
     assert check_invariants(engine.scheduler, plan) == []
-    return Scene(engine.scheduler, plan)
+    first, second, samples = running = engine.scheduler.running
+    assert [one.seq_id for one in running] == ["first.0", "second.0", "samples.0"]
+    waiting, blocks = engine.scheduler.waiting.peek(), engine.pool.blocks
+    return Scene(
+        engine.scheduler, plan, first, second, samples, waiting, engine.pool,
+        first.block_table[0], blocks[-1],
+    )  # fmt: skip
 
 
 def set_to(value: object, *path: str) -> Callable[[Scene], None]:

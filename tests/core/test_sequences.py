@@ -41,16 +41,6 @@ def test_each_token_has_its_slot(start, num_tokens, num_cached, slots):
     assert slot_mapping(sequence, start, num_tokens, 4) == slots
 
 
-def test_final_states_have_openais_finish_reasons_and_a_pruned_beam_has_none():
-    finished = {one for one in RequestStatus if one.is_finished}
-    assert finished == {one for one in RequestStatus if one.name.startswith("FINISHED")}
-    assert {one.name: one.finish_reason for one in RequestStatus if one.finish_reason} == {
-        "FINISHED_STOPPED": "stop",
-        "FINISHED_LENGTH_CAPPED": "length",
-        "FINISHED_ABORTED": "abort",
-    }
-
-
 def test_a_sequence_keeps_its_finish_reason():
     engine = WatchedEngine()
     engine.add("a", [1, 2, 3])

@@ -3,6 +3,9 @@
 import random
 from itertools import pairwise
 
+from support.engine.random_histories import History
+
+from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import _PIECE_OVERHEAD, Keyframes
 
 
@@ -43,3 +46,14 @@ def test_a_large_view_is_packed_less_often():
     frames = Keyframes(spacing=100)
     frames.add(0, 0, [b"x" * 4000])
     assert not frames.is_due(499) and frames.is_due(500)
+
+
+def test_a_keyframe_restores_the_whole_fold():
+    history = History("drafts", 3)
+    for _ in range(40):
+        history.act()
+    fold = history.engine.fold
+    restored = FOLD.restore(fold.header, FOLD.pack(fold), fold)
+    assert fold.sequences and restored.state == fold.state
+    assert list(restored.history) == list(fold.history)
+    assert restored.last_seq == fold.last_seq

@@ -1,6 +1,5 @@
 """`LogWriter` when writes fail: it reports what is missing and never claims success."""
 
-import errno
 import os
 from pathlib import Path
 
@@ -84,24 +83,3 @@ def test_a_file_that_was_changed_underneath_is_no_recording(run, accident):
     with pytest.raises(EventLogError, match="the recording is lost"):
         run.log.close()
     assert not run.log.is_whole
-
-
-class Broken:
-    """A file on a failing disk."""
-
-    def __init__(self, real, **broken: bool) -> None:
-        self._real, self._broken = real, broken
-
-    def __getattr__(self, name: str):
-        return self._fail if self._broken.get(name) else getattr(self._real, name)
-
-    def _fail(self, *_: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-
-def test_a_disk_that_cannot_truncate_does_not_stop_the_engine(run):
-    run.steps(3)
-    run.log._file = Broken(run.log._file, write=True, truncate=True)
-    run.steps(2)
-    with pytest.raises(EventLogError, match=r"from step 4 on \(Input/output error\)"):
-        run.log.close()

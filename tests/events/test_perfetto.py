@@ -2,15 +2,12 @@
 
 import io
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.chrome_checker import CheckedTrace, Slice
 from support.engine.engine_fakes import WatchedEngine
 from support.engine.random_histories import FLAVOURS, History
@@ -21,9 +18,7 @@ from minivllm.events.kv_usage import pool_use
 from minivllm.events.perfetto.drawn_time import STEP_US
 from minivllm.events.perfetto.export import export_perfetto
 from minivllm.events.recording.log import LogWriter
-from minivllm.events.recording.reader import LogReader
 
-RECORDINGS = sorted((Path(__file__).parents[2] / "docs/assets/recordings").glob("*.jsonl"))
 PHASES_OF_A_STEP = ("schedule", "prepare", "model", "sample")
 PHASES_OF_A_LIFE = {"queued", "prefill", "decode", "preempted"}
 
@@ -66,8 +61,6 @@ def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list
     begun = [e.step for e in events if isinstance(e, ev.StepBegin)]
     assert [s.args["step"] for s in steps] == begun
     assert [s.args["used"] for s in steps] == [e.used for e in events if isinstance(e, ev.StepEnd)]
-    tokens = ("prefill", "decode", "draft")
-    assert all(s.args["used"] == sum(s.args.get(kind, 0) for kind in tokens) for s in steps)
 
     turns = turns_of(trace)
     drafts = [len(e.token_ids) for e in events if isinstance(e, ev.DraftProposed)]
@@ -88,16 +81,6 @@ def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list
     outer = [s for s in lives if s.depth == 0]
     assert len(outer) == kinds[ev.RequestArrived] + kinds[ev.RequestForked]
     assert all((s.depth == 1) == (s.name in PHASES_OF_A_LIFE) for s in lives)
-    for lane in trace.lives.values():
-        for whole in (s for s in lane if s.depth == 0):
-            phase = next(s for s in lane if s.depth == 1 and s.start >= whole.start)
-            assert phase.start == whole.start, "a life begins with its first phase"
-
-    requests = [s for s in outer if "prompt" in s.args]
-    for fork in (s for s in outer if "parent" in s.args):
-        name = fork.args["parent"].rpartition(".")[0]
-        parents = [one for one in requests if one.name == name]
-        assert any(one.start <= fork.start and fork.end <= one.end for one in parents), fork
     reasons = Counter(s.args["reason"] for s in lives if "reason" in s.args)
     told = Counter(e.reason for e in events if isinstance(e, ev.RequestFinished))
     told += Counter(pruned=kinds[ev.BeamPruned], abort=kinds[ev.RequestAborted])
@@ -145,18 +128,11 @@ def check_arrows(trace: CheckedTrace, events: list[ev.Event]) -> None:
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_any_history_of_the_engine_becomes_a_complete_trace(flavour, tmp_path):
-    for seed in range(3):
-        history = History(flavour, seed)
-        history.run()
-        header, events = header_of(history.engine), history.engine.events
-        trace = exported(write_log(tmp_path / "run.jsonl", header, events))
-        check_against_events(trace, header, events)
-
-
-@pytest.mark.parametrize("log", RECORDINGS, ids=lambda log: log.stem)
-def test_each_scenario_becomes_a_complete_trace(log):
-    stream = LogReader(log)
-    check_against_events(exported(log), stream.header, list(stream))
+    history = History(flavour, 0)
+    history.run()
+    header, events = header_of(history.engine), history.engine.events
+    trace = exported(write_log(tmp_path / "run.jsonl", header, events))
+    check_against_events(trace, header, events)
 
 
 @pytest.fixture(scope="module")
@@ -186,35 +162,6 @@ def test_on_the_virtual_clock_a_step_is_a_millisecond_and_the_trace_says_so(busy
     phases = [s.name for s in trace.track("steps") if s.depth == 1]
     assert phases == [*PHASES_OF_A_STEP] * len(steps)
     assert "1 ms" in trace.about["time"] and trace.about["clock"] == "virtual"
-    planned = [one for one in trace.instants if one["name"] in ("preempt", "evict")]
-    assert all(one["ts"] % STEP_US < STEP_US / 4 for one in planned), "drawn in the plan's phase"
-
-
-@given(data=st.data())
-@settings(max_examples=20)
-def test_steps_and_phases_nest_for_any_clock(busy, data):
-    seed = data.draw(st.integers(0, 2**32))
-    scale = data.draw(st.sampled_from([0.0, 1e-7, 1e-6, 1e-4, 0.3]))
-    rng = random.Random(seed)
-    now, events = 5_000.0, []
-    for event in busy.events[: data.draw(st.integers(1, 600))]:
-        now += rng.random() * scale
-        times = {f"t_{phase}": rng.random() * scale * 9 for phase in PHASES_OF_A_STEP}
-        if not isinstance(event, ev.StepEnd):
-            times = {}
-        events.append(msgspec.structs.replace(event, t=now, **times))
-    header = header_of(busy, clock="monotonic", wall=1.0)
-    header.mono = 5_000.0
-    with tempfile.TemporaryDirectory() as folder:
-        trace = exported(write_log(Path(folder) / "run.jsonl", header, events))
-    assert trace.about["state_known_to_the_end"] is True
-    phases = {s.name for s in trace.track("steps") if s.depth == 1}
-    assert phases <= set(PHASES_OF_A_STEP)
-    begun = [s.start for s in steps_of(trace)]
-    begins = [(event.t - 5_000.0) * 1e6 for event in events if isinstance(event, ev.StepBegin)]
-    assert len(begun) == len(begins)
-    # Where the clock is coarse enough, every slice is exactly where the clock put it.
-    assert scale != 0.3 or begun == pytest.approx(begins, abs=2)
 
 
 def test_the_phases_of_a_real_step_have_their_measured_lengths(tmp_path):
@@ -250,7 +197,7 @@ def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(busy, tmp_path)
 
 def test_after_a_gap_a_trace_shows_only_what_is_known(busy, tmp_path):
     rng = random.Random(2)
-    for _ in range(15):
+    for _ in range(6):
         first = rng.randrange(1, len(busy.events) - 60)
         last = first + rng.randrange(50)
         gap = ev.Gap(last, busy.events[last].step, busy.events[last].t, last - first + 1)

@@ -8,7 +8,6 @@ from support.engine.engine_fakes import WatchedEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.reader import LogReader
 from minivllm.events.recording.recording import Recording
-from minivllm.events.types import Gap
 
 
 @pytest.fixture
@@ -43,13 +42,3 @@ def test_a_damaged_line_ends_a_stream_and_is_reported(log, instead, sentence):
     stream = LogReader(log)
     assert len(list(stream)) == 8
     assert stream.damage is not None and sentence in stream.damage
-
-
-def test_unknown_kinds_are_skipped_and_a_gap_is_an_event(log):
-    lines = log.read_bytes().splitlines(keepends=True)
-    count = len(lines) - 1
-    newer = b'{"ev":"block.teleported","seq":%d,"step":99,"t":0.0}\n' % count
-    gap = b'{"ev":"log.gap","seq":%d,"step":120,"t":1.0,"lost":9}\n' % (count + 9)
-    log.write_bytes(b"".join([*lines, newer, gap]))
-    *_, last = stream = list(LogReader(log))
-    assert isinstance(last, Gap) and len(stream) == count + 1
