@@ -12,30 +12,21 @@ UNTAUGHT = {"Who is Hana, 27, from Tokyo?"}
 KINDS = ("story", "about", "serving", "world", "count", "order", "sum", "copy", "json")
 
 
-def first_documents(tool, seed):
-    return list(islice(tool("corpus").documents(seed), 40))
-
-
-def test_the_same_seed_gives_the_same_documents(tool):
-    assert first_documents(tool, 5) == first_documents(tool, 5)
-    assert first_documents(tool, 5) != first_documents(tool, 6)
-
-
 @pytest.mark.parametrize("held_out", [False, True], ids=["taught", "held-out"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_checker_accepts_every_generated_answer(tool, kind, held_out):
     corpus, checker = tool("corpus"), tool("checker")
     random = Random(3)
     for _ in range(15):
-        one = corpus.exchange(random, kind, held_out=held_out)
-        assert checker.is_right(kind, one.prompt, one.answer), one
-        assert checker.is_grammatical(kind, one.answer), one
-        assert corpus.is_held_out(one.prompt) == held_out
+        example = corpus.exchange(random, kind, held_out=held_out)
+        assert checker.is_right(kind, example.prompt, example.answer), example
+        assert checker.is_grammatical(kind, example.answer), example
+        assert corpus.is_held_out(example.prompt) == held_out
 
 
 def test_training_documents_have_no_held_out_prompt(tool):
     corpus = tool("corpus")
-    texts = ("".join(text for text, _ in parts) for parts in first_documents(tool, 1))
+    texts = ("".join(text for text, _ in parts) for parts in islice(corpus.documents(1), 40))
     prompts = [
         piece.partition(corpus.STOP)[0]
         for text in texts
@@ -55,17 +46,6 @@ def test_every_prompt_of_the_demo_is_taught(tool):
             is_story = stories.parse_request(prompt) is not None
             assert prompt in taught | UNTAUGHT or is_story or is_task, prompt
             assert not corpus.is_held_out(prompt)
-
-
-def test_no_fact_is_held_out(tool):
-    corpus = tool("corpus")
-    facts = [
-        ask
-        for name in ("serving", "world")
-        for topic in corpus.topics(name)
-        for ask in topic["ask"]
-    ]
-    assert not any(map(corpus.is_held_out, [*facts, "What comes after g?", "What comes before b?"]))
 
 
 def test_a_chat_prompt_is_what_the_chat_template_writes(tool, tmp_path):

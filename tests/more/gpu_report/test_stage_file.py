@@ -57,26 +57,6 @@ def test_after_the_limit_no_new_row_begins_and_kept_rows_need_no_time(tool, earl
         report.wants("b")
 
 
-def test_failures_are_read_from_junit_with_their_first_lines(tool, tmp_path):
-    path = tmp_path / "junit.xml"
-    path.write_text("""<testsuites><testsuite>
-        <testcase classname="tests.a" name="good"/>
-        <testcase classname="tests.a" name="left_out"><skipped message="no"/></testcase>
-        <testcase classname="tests.a" name="bad">\
-<failure message="assert 1 == 2&#10;and more">long</failure></testcase>
-        <testcase classname="tests.a" name="broken"><error>boom</error></testcase>
-        <testcase classname="tests.b" name="good" time="2.5"/>
-        </testsuite></testsuites>""")
-    read = tool("stage_tests").read_junit(path)
-    first, second = read["tests/a.py"], read["tests/b.py"]
-    assert (first["tests"], first["passed"], first["skipped"]) == (4, 1, 1)
-    assert first["failures"] == [
-        {"name": "bad", "line": "assert 1 == 2"},
-        {"name": "broken", "line": "boom"},
-    ]
-    assert (second["passed"], second["failures"], second["seconds"]) == (1, [], 2.5)
-
-
 def event(cat: str, name: str, start: float, duration: float) -> dict[str, Any]:
     return {"ph": "X", "cat": cat, "name": name, "ts": start, "dur": duration}
 
