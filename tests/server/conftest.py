@@ -1,10 +1,11 @@
-"""One server with the tiny random model for all ordinary tests."""
+"""One server in process with the tiny random model, for all ordinary tests."""
 
 from collections.abc import Iterator
 
 import pytest
 import torch
-from support.server.live_server import LiveServer, serving
+from support.server.in_process import in_process
+from support.server.live_server import LiveServer
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -25,6 +26,6 @@ def tiny_model() -> LoadedModel:
 def tiny_server(tiny_model: LoadedModel) -> Iterator[LiveServer]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    with serving(LLMEngine.from_model(CONFIG, tiny_model), max_waiting_requests=100) as live:
+    with in_process(LLMEngine.from_model(CONFIG, tiny_model), max_waiting_requests=100) as live:
         yield live
     torch.set_num_threads(threads)

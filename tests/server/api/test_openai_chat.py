@@ -3,7 +3,8 @@
 import openai
 import pytest
 from openai import OpenAI
-from support.server.live_server import LiveServer, fake_engine, serving
+from support.server.in_process import in_process
+from support.server.live_server import LiveServer, fake_engine
 
 MODEL = "tiny-random"
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
@@ -15,14 +16,15 @@ def client(tiny_server: LiveServer) -> OpenAI:
 
 
 def test_a_chat_is_the_completion_of_its_template(client, tiny_server):
-    answer = client.chat.completions.create(
-        model=MODEL, messages=MESSAGES, max_tokens=9, temperature=0
-    )
+    fields = {"model": MODEL, "max_tokens": 9, "temperature": 0}
+    answer = client.chat.completions.create(messages=MESSAGES, **fields)
     prompt = tiny_server.engine.tokenizer.apply_chat_template(MESSAGES)
-    completion = client.completions.create(model=MODEL, prompt=prompt, max_tokens=9, temperature=0)
+    completion = client.completions.create(prompt=prompt, **fields)
     assert answer.choices[0].message.content == completion.choices[0].text
     assert answer.choices[0].message.role == "assistant"
-    assert answer.usage.prompt_tokens == len(prompt)
+    assert answer.choices[0].finish_reason == completion.choices[0].finish_reason
+    usage = answer.usage
+    assert (usage.prompt_tokens, usage.completion_tokens) == (len(prompt), 9)
 
 
 def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client):
@@ -30,7 +32,8 @@ def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client):
     whole = client.chat.completions.create(**fields)
     texts = dict.fromkeys(range(3), "")
     roles, ended = [], []
-    for chunk in client.chat.completions.create(stream=True, **fields):
+    options = {"include_usage": True}
+    for chunk in client.chat.completions.create(stream=True, stream_options=options, **fields):
         for choice in chunk.choices:
             assert choice.index not in ended
             if choice.delta.role is not None:
@@ -40,20 +43,23 @@ def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client):
                 ended.append(choice.index)
     assert roles == [(index, "assistant") for index in range(3)]
     assert sorted(ended) == [0, 1, 2]
+    assert [choice.index for choice in whole.choices] == [0, 1, 2]
     assert texts == {choice.index: choice.message.content for choice in whole.choices}
     assert len(set(texts.values())) == 3
+    counts = ("prompt_tokens", "completion_tokens", "total_tokens")
+    assert [getattr(chunk.usage, name) for name in counts] == [
+        getattr(whole.usage, name) for name in counts
+    ]
 
 
-@pytest.mark.parametrize("top", [None, 0, 3])
+@pytest.mark.parametrize("top", [0, 3])
 def test_chat_logprobs_name_each_token_and_its_alternatives(client, top):
     fields = {"messages": MESSAGES, "max_tokens": 5, "temperature": 0, "logprobs": True}
-    fields["model"] = MODEL
-    if top is not None:
-        fields["top_logprobs"] = top
+    fields |= {"model": MODEL, "top_logprobs": top}
     content = client.chat.completions.create(**fields).choices[0].logprobs.content
     assert len(content) == 5
     for entry in content:
-        assert len(entry.top_logprobs) == (top or 0)
+        assert len(entry.top_logprobs) == top
         assert entry.bytes is None or bytes(entry.bytes).decode() == entry.token
         if top:
             assert entry.top_logprobs[0].logprob == entry.logprob
@@ -68,11 +74,11 @@ def test_chat_logprobs_name_each_token_and_its_alternatives(client, top):
     ("num_blocks", "n", "ends"),
     # A prompt of 28 tokens, blocks of 4. Samples share its 7 full blocks, and the last token needs
     # no slot.
-    [(100, 1, 200), (30, 1, 121), (30, 2, 28 + 23 // 2 * 4 + 1), (9, 1, 37)],
-    ids=["context", "memory", "memory of two", "little memory"],
+    [(100, 1, 200), (30, 2, 28 + 23 // 2 * 4 + 1), (9, 1, 37)],
+    ids=["context", "memory of two", "little memory"],
 )
 def test_an_answer_without_max_tokens_ends_at_the_limit_of_context_or_memory(num_blocks, n, ends):
-    with serving(fake_engine(num_blocks, max_model_len=200)) as live:
+    with in_process(fake_engine(num_blocks, max_model_len=200)) as live:
         answer = live.openai().chat.completions.create(model="fake", messages=MESSAGES, n=n)
         assert answer.usage.prompt_tokens == 28
         assert answer.usage.completion_tokens == n * (ends - 28)
@@ -84,31 +90,30 @@ def test_an_answer_without_max_tokens_ends_at_the_limit_of_context_or_memory(num
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "http://x"}}
+FUNCTION = {"type": "function", "function": {"name": "f"}}
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "param"),
     [
-        {"messages": []},
-        {"messages": [{"role": "user", "content": [IMAGE]}]},
-        {"messages": [{"role": "wizard", "content": "x"}]},
-        {"messages": MESSAGES, "top_logprobs": 3},
-        {"messages": MESSAGES, "logprobs": True, "top_logprobs": 21},
-        {"messages": MESSAGES, "max_tokens": 3, "max_completion_tokens": 4},
-        {"messages": MESSAGES, "extra_body": {"chat_template": "{{ 1 }}"}},
-        {"messages": MESSAGES, "extra_body": {"chat_template_kwargs": {"tokenize": True}}},
-        {"messages": MESSAGES, "tools": [{"type": "function", "function": {"name": "f"}}]},
-        {"messages": MESSAGES, "extra_body": {"min_tokens": 100_000}},
-        {"messages": MESSAGES, "tool_choice": "required"},
-        {"messages": MESSAGES, "extra_body": {"add_special_tokens": True}},
-        {"messages": [{"role": "assistant", "content": "x", "refusal": "no"}]},
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0].type"),
+        ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "assistant", "content": "x", "refusal": "no"}]}, "messages[0].refusal"),
+        ({"top_logprobs": 3}, None),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
+        ({"extra_body": {"chat_template": "{{ 1 }}"}}, "chat_template"),
+        ({"tools": [FUNCTION]}, "tool_choice"),
+        ({"extra_body": {"min_tokens": 100_000}}, "prompt"),
+        ({"extra_body": {"add_special_tokens": True}}, "add_special_tokens"),
     ],
-)
-def test_a_bad_chat_request_is_refused_before_it_is_queued(client, tiny_server, fields):
+)  # fmt: skip
+def test_a_bad_chat_request_is_refused_before_it_is_queued(client, tiny_server, fields, param):
     before = len(tiny_server.events)
     with pytest.raises(openai.BadRequestError) as refused:
-        client.chat.completions.create(model=MODEL, **fields)
-    assert refused.value.type == "invalid_request_error"
+        client.chat.completions.create(model=MODEL, **{"messages": MESSAGES} | fields)
+    assert (refused.value.type, refused.value.param) == ("invalid_request_error", param)
     assert len(tiny_server.events) == before
 
 

@@ -1,12 +1,10 @@
 """Options of a server, and its logs."""
 
-import gc
 import logging
 
 import pytest
-from support.server.live_server import serving
+from support.server.in_process import in_process
 
-from minivllm.cli import main
 from minivllm.errors import ConfigError
 from minivllm.server.options import ServerOptions
 
@@ -31,15 +29,17 @@ def test_a_bad_option_is_refused(fields):
 
 
 def test_a_server_with_a_key_answers_to_any_valid_host_name():
-    with serving(host="0.0.0.0", api_key=("key",)) as live:
-        live.url = live.url.replace("0.0.0.0", "127.0.0.1")
-        with live.http() as http:
-            assert http.get("/v1/models", headers={"Host": "our.server:8000"}).status_code == 200
-            assert http.get("/v1/models", headers={"Host": "a/b"}).status_code == 400
+    with in_process(host="0.0.0.0", api_key=("key",)) as live, live.http() as http:
+        assert http.get("/v1/models", headers={"Host": "our.server:8000"}).status_code == 200
+        assert http.get("/v1/models", headers={"Host": "a/b"}).status_code == 400
 
 
 def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(caplog):
-    with caplog.at_level(logging.INFO, "minivllm.server"), serving() as live, live.http() as http:
+    with (
+        caplog.at_level(logging.INFO, "minivllm.server"),
+        in_process() as live,
+        live.http() as http,
+    ):
         body = {"prompt": "hello", "max_tokens": 4}
         for more in ({}, {"stream": True}, {"prompt": ""}):
             http.post("/v1/completions", json=body | more)
@@ -54,14 +54,3 @@ def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(caplog):
         ("/v1/completions", 400, None, None),
         ("/generate", 200, 5, 8),
     ]
-
-
-def test_loaded_objects_are_excluded_from_garbage_collection_before_the_first_request(monkeypatch):
-    frozen: list[int] = []
-    monkeypatch.setattr(
-        "minivllm.server.run.run_server", lambda *_: frozen.append(gc.get_freeze_count())
-    )
-    monkeypatch.setattr("minivllm.server.logs.set_up_logging", lambda *_: None)
-    before = gc.get_freeze_count()
-    assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "5000"]) == 0
-    assert frozen[0] >= before + 5000, "the blocks of the pool are still collected"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minivllm.server.parsers.base import (
@@ -111,6 +111,7 @@ CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
 
 
 @pytest.mark.parametrize(("parser", "text", "expected"), CASES, ids=range(len(CASES)))
+@settings(max_examples=10)
 @given(data=st.data())
 def test_any_cut_of_a_text_gives_the_same_message(parser, text, expected, data):
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))) | {0, len(text)})

@@ -29,6 +29,7 @@ WAYS = [
     {"structured_outputs": {"regex": "fox|hen"}},
     {"structured_outputs": {"choice": CHOICES}},
     {"structured_outputs": {"grammar": GRAMMAR}},
+    {"guided_json": SCHEMA},
     {"guided_regex": "fox|hen"},
     {"guided_choice": CHOICES},
     {"guided_grammar": GRAMMAR},
@@ -88,14 +89,6 @@ def test_a_json_object_has_at_most_one_space_between_its_parts(tiny_server: Live
         if choice.finish_reason == "stop":
             assert isinstance(json.loads(choice.message.content), dict)
         assert "  " not in choice.message.content.partition('"')[0]
-
-
-def test_a_text_format_asks_for_nothing(tiny_server: LiveServer) -> None:
-    fields = {"model": MODEL, "messages": MESSAGES, "max_tokens": 9, "seed": 4}
-    client = tiny_server.openai()
-    plain = client.chat.completions.create(**fields)
-    asked = client.chat.completions.create(response_format={"type": "text"}, **fields)
-    assert asked.choices[0].message == plain.choices[0].message
 
 
 EXPLODING = "[a-z]{12}x+(a|aa|aaa|aaaa){5000}"

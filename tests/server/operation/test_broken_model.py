@@ -4,12 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
-from support.server.live_server import LiveServer, fake_engine, serving, wait_for
+from support.server.in_process import in_process
+from support.server.live_server import LiveServer, fake_engine, wait_for
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
 from minivllm.events.fold import Fold
-from minivllm.runtime.step_result import StepResult, Watch
+from minivllm.runtime.step_result import Watch
 
 POISON = "~"
 """The model raises for a prompt with this character."""
@@ -17,25 +18,21 @@ POISON = "~"
 
 @pytest.fixture
 def live():
-    with serving(fake_engine(max_num_seqs=1)) as live:
-        whole = live.runner.execute_model
+    with in_process(fake_engine(max_num_seqs=1)) as live:
         poison = live.engine.tokenizer.encode(POISON)[0]
 
-        def execute(plan: SchedulerOutput, watch: Watch) -> StepResult:
-            result = whole(plan, watch)  # after everything is written
+        def refuse(plan: SchedulerOutput, watch: Watch) -> None:
             sequences = [item.sequence for item in plan.scheduled]
             if any(poison in one.token_ids[: one.num_prompt_tokens] for one in sequences):
                 raise RuntimeError("a kernel at /home/somebody/kernel.py refused")
-            return result
 
-        live.runner.execute_model = execute
+        live.runner.after = refuse
         yield live
 
 
 def ask(live: LiveServer, prompt: str, **fields: object) -> httpx2.Response:
     body = {"prompt": prompt, "max_tokens": 5, "ignore_eos": True} | fields
-    with live.http() as http:
-        return http.post("/v1/completions", json=body)
+    return live.post("/v1/completions", body)
 
 
 def outcome(answer: httpx2.Response) -> tuple[int, str]:
@@ -69,18 +66,19 @@ def test_a_request_that_fails_alone_gets_an_error_and_the_next_one_is_answered(l
 
 
 def test_a_model_that_always_fails_ends_the_engine_and_every_client_gets_the_error(live):
-    live.runner.gate.clear()
+    live.gate.close()
     number = MAX_FAILED_IN_A_ROW + 3
     with ThreadPoolExecutor(number) as pool:
         answers = [pool.submit(ask, live, POISON, stream=i % 2 == 1) for i in range(number)]
         wait_for(lambda: live.service.num_unfinished == number)
         wait_for(lambda: live.service.num_waiting == number - 1)
         assert health(live) == 200
-        live.runner.gate.set()
+        live.gate.open()
         found = sorted(outcome(one.result()) for one in answers)
     # Requests that failed before the verdict, then the one that ended the engine and those behind
     # it.
     assert found == [(500, "request_failed")] * MAX_FAILED_IN_A_ROW + [(503, "engine_dead")] * 3
-    assert health(live) == 503
-    assert outcome(ask(live, "once upon")) == (503, "engine_dead")
+    wait_for(lambda: health(live) == 503)
+    dead = ask(live, "once upon")
+    assert outcome(dead) == (503, "engine_dead") and dead.headers["x-should-retry"] == "false"
     check_fold(live)

@@ -1,41 +1,34 @@
-"""Access control: keys, hosts, origins and sizes."""
+"""Access control: keys, hosts, origins, sizes, request ids, and errors of the router itself."""
 
-import contextlib
+import json
+import logging
 import secrets
-import socket
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from io import StringIO
+from urllib.parse import quote
 
 import httpx2
 import pytest
-from support.patience import SOON
-from support.server.live_server import LiveServer, serving
+from support.server.in_process import in_process
+from support.server.live_server import LiveServer
 
 from minivllm.server.http.middleware import ApiKey
-from minivllm.server.options import ServerOptions
+from minivllm.server.logs import JsonFormatter
 
 KEY = "sk-first"
-POST = b"POST /generate HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-first\r\n"
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    with serving(
-        api_key=(KEY, "sk-second"), max_body_bytes=4096, body_timeout=0.5, events=True
-    ) as server:
+    with in_process(api_key=(KEY, "sk,second  key"), max_body_bytes=4096, events=True) as server:
         yield server
 
 
-def raw(live: LiveServer, sent: bytes) -> bytes:
-    """The answer to exactly these bytes."""
-    parts = urlsplit(live.url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=SOON) as connection:
-        connection.sendall(sent)
-        received = b""
-        with contextlib.suppress(ConnectionResetError):
-            while chunk := connection.recv(65536):
-                received += chunk
-    return received
+def error_of(answer: httpx2.Response) -> tuple[int, str]:
+    error = answer.json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    return answer.status_code, error["code"]
 
 
 def routes_of(live: LiveServer) -> list[tuple[str, str]]:
@@ -48,7 +41,7 @@ def test_every_route_but_health_needs_the_key(live):
     found = routes_of(live)
     assert len(found) >= 10
     others = ["/openapi.json", "/docs", "/redoc", "/metrics", "/nothing", "//health"]
-    with httpx2.Client(base_url=live.url) as http:
+    with live.http(headers={}) as http:
         for method, path in [*found, *(("GET", one) for one in others), ("OPTIONS", "/v1/models")]:
             for given in (None, "Bearer wrong", f"Basic {KEY}"):
                 headers = {"Authorization": given} if given else {}
@@ -56,9 +49,16 @@ def test_every_route_but_health_needs_the_key(live):
                 if path == "/health":
                     assert answer.status_code == 200
                     continue
-                assert answer.status_code == 401, (method, path)
-                assert answer.json()["error"]["code"] == "invalid_api_key"
+                assert error_of(answer) == (401, "invalid_api_key"), (method, path)
                 assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_each_key_is_compared_whole_with_its_commas_and_spaces(live):
+    wrong = [KEY[:-1], KEY + "x", "sk", "second  key", "sk,second key", "sk,second"]
+    with live.http(headers={}) as http:
+        for key in (KEY, "sk,second  key", *wrong):
+            status = http.get("/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code
+            assert status == (401 if key in wrong else 200), key
 
 
 def test_compare_digest_checks_a_key_against_every_known_one(monkeypatch):
@@ -78,46 +78,38 @@ def test_compare_digest_checks_a_key_against_every_known_one(monkeypatch):
     assert len(compared) == 4 and {len(one) for pair in compared for one in pair} == {32}
 
 
-OURS = ["localhost:8000", "LOCALHOST", "127.0.0.1", "[::1]:9"]
-OTHERS = ["evil.example", "a/health?", "localhost.evil.example", "", "127.0.0.1:80:90", "[::1"]
+def test_only_names_of_this_machine_are_accepted_as_host_unless_there_is_a_key():
+    ours = ["localhost:8000", "LOCALHOST", "127.0.0.1", "[::1]:9", "our.name"]
+    others = ["evil.example", "localhost.evil.example", "a/health?", "", "127.0.0.1:80:90", "[::1"]
 
+    def status(live: LiveServer, host: str) -> int:
+        with live.http() as http:
+            return http.get("/health", headers={"Host": host}).status_code
 
-@pytest.mark.parametrize("host", OURS + OTHERS)
-def test_only_names_of_this_machine_are_accepted_as_host(live, host):
-    head = f"GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    status = raw(live, head.encode()).split(b" ")[1]
-    assert status == (b"200" if host in OURS else b"400")
+    with in_process(allowed_hosts=("our.name",)) as live:
+        assert [status(live, host) for host in ours + others] == [200] * 5 + [400] * 6
+    with in_process(host="0.0.0.0", api_key=("key",)) as live:
+        assert [status(live, host) for host in others] == [200] * 2 + [400] * 4
 
 
 def test_a_body_over_the_limit_is_refused_announced_or_not(live):
     def pieces() -> Iterator[bytes]:
         yield from [b"x" * 1000] * 10
 
-    json = {"Content-Type": "application/json"}
     with live.http() as http:
         for content in (b"x" * 4097, b"x" * 5000, pieces()):
-            answer = http.post("/tokenize", content=content, headers=json)
-            assert answer.status_code == 413
-            assert answer.json()["error"]["code"] == "request_too_large"
-        assert http.post("/tokenize", content=b" " * 4096, headers=json).status_code == 400
-    assert b" 413 " in raw(live, POST + b"Content-Length: 99999999999\r\n\r\n")
-    assert ServerOptions().max_body_bytes == 1 << 20
-
-
-def test_a_missing_body_gets_a_408_after_a_short_wait(live):
-    assert b" 408 " in raw(live, POST + b"Content-Length: 50\r\n\r\n" + b'{"prompt":')
+            answer = http.post("/tokenize", content=content, headers=JSON)
+            assert error_of(answer) == (413, "request_too_large")
+        announced = http.post("/tokenize", content=b"", headers=JSON | {"Content-Length": "99999"})
+        assert announced.status_code == 413
+        assert http.post("/tokenize", content=b" " * 4096, headers=JSON).status_code == 400
 
 
 def test_too_many_or_too_large_headers_are_refused(live):
     with live.http() as http:
-        many = http.get("/health", headers={f"x-{i}": "y" for i in range(120)})
-        large = http.get("/health", headers={"x-large": "y" * 40_000})
-        assert [many.status_code, large.status_code] == [431, 431]
-        assert many.json()["error"]["code"] == "headers_too_large"
-    # More than the limit, without an end. The answer comes while the client waits, so the
-    # connection is not reset.
-    endless = raw(live, b"GET /health HTTP/1.1\r\nHost: localhost\r\nx: " + b"y" * 70_000)
-    assert endless.split(b" ")[1] in (b"400", b"431")
+        for headers in ({f"x-{i}": "y" for i in range(120)}, {"x-large": "y" * 40_000}):
+            answer = http.get("/health", headers=headers)
+            assert error_of(answer) == (431, "headers_too_large")
 
 
 def test_unknown_routes_and_methods_give_errors_in_the_same_shape(live):
@@ -129,8 +121,9 @@ def test_unknown_routes_and_methods_give_errors_in_the_same_shape(live):
             ("POST", "/v1/completions/", 404),
         ):  # fmt: skip
             answer = http.request(method, path)
-            assert answer.status_code == status, (method, path)
-            assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
+            assert error_of(answer)[0] == status, (method, path)
+        instead = http.post("/v1/responses", json={}).json()["error"]["message"]
+        assert "/v1/chat/completions" in instead
 
 
 def test_a_valid_request_id_comes_back(live):
@@ -145,20 +138,57 @@ ORIGINS = ("https://evil.example", "null", "http://localhost:1", "http://127.0.0
 
 
 def test_a_page_of_another_site_may_not_use_any_route():
-    with serving(events=True) as live, live.http() as http:
+    with in_process(events=True) as live, live.http() as http:
         for method, path in [*routes_of(live), ("OPTIONS", "/v1/completions")]:
             for origin in ORIGINS:
                 headers = {"Origin": origin, "Content-Type": "text/plain"}
                 refused = http.request(method, path, headers=headers, content=b'{"prompt": "x"}')
-                assert refused.status_code == 403, path
-                assert refused.json()["error"]["code"] == "invalid_origin"
+                assert error_of(refused) == (403, "invalid_origin"), path
                 assert not [name for name in refused.headers if name.startswith("access-control")]
         assert live.events == []
 
 
 def test_generate_takes_what_curl_sends_and_pages_of_its_own_address():
-    with serving() as live, live.http() as http:
-        form = {"Content-Type": "application/x-www-form-urlencoded"}
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    with in_process() as live, live.http() as http:
         for headers in (form, form | {"Origin": live.url}):
             body = b'{"prompt": "x", "max_tokens": 2}'
             assert http.post("/generate", content=body, headers=headers).status_code == 200
+
+
+def test_client_input_creates_no_metric_label_and_no_log_line():
+    stream = StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    logger = logging.getLogger("minivllm.server")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel("INFO")
+    forged = '\x1b[2J\n{"level":"critical","message":"forged"}\r\x85\u2028'
+    try:
+        with in_process() as live, live.http() as http:
+            series: list[int] = []
+            for number in range(2):
+                for i in range(3):
+                    name = f"{forged}{number}-{i}"
+                    body = {"prompt": "x", "max_tokens": 1}
+                    http.post("/v1/completions", json=body | {"model": name[:200]})
+                    names = {"user": name, "cache_salt": name[:100]}
+                    http.post("/v1/completions", json=body | names)
+                    http.get(f"/v1/models/{quote(name)}")
+                    http.get(f"/{quote(name)}?q={quote(name)}")
+                    http.request(f"BREW{number}{i}", "/v1/models")
+                text = http.get("/metrics").text
+                assert "forged" not in text and "BREW" not in text
+                series.append(len(text.splitlines()))
+            assert series[0] == series[1]
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    lines = stream.getvalue().split("\n")[:-1]
+    assert len(lines) >= 30 and all(line.isascii() and line.isprintable() for line in lines)
+    told = [json.loads(line) for line in lines]
+    assert all(one.keys() >= {"t", "level"} and one["message"] != "forged" for one in told)
+    requests = [one for one in told if one["message"] == "request"]
+    fields = {"request_id", "path", "status", "method", "seconds"}
+    assert len(requests) >= 30 and all(one.keys() >= fields for one in requests)

@@ -1,11 +1,15 @@
-"""A real server on loopback: uvicorn in a thread, with an engine that tests can inspect."""
+"""A real server on loopback: uvicorn in a thread, with an engine that tests can inspect.
+
+Only tests that are about sockets need it; `in_process.py` serves all others without one.
+"""
 
 import asyncio
 import json
+import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -17,7 +21,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
-from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
+from minivllm.runtime.step_result import Watch
 from minivllm.server.assemble import assemble
 from minivllm.server.feeds.event_hub import EventHub
 from minivllm.server.feeds.kv_feed import BatchSink
@@ -28,57 +32,46 @@ from support.engine.engine_fakes import FakeRunner, FakeTokenizer
 from support.patience import SOON
 
 
-class GatedRunner(FakeRunner):
-    """Runs a step only while its gate is open; with `fail` set, each step raises."""
+class Gate:
+    """Holds the steps of a `FakeRunner` whose hook `before` it is, unless it is open."""
 
-    def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000) -> None:
-        super().__init__(num_blocks, block_size, max_model_len)
-        self.gate = threading.Event()
-        self.gate.set()
-        self.fail: BaseException | None = None
-        self.seconds_per_step = 0.0
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._num_allowed = math.inf
         self.num_steps = 0
-        self.entered = threading.Event()
-        """Set while a step waits at the gate."""
+        self.holds = False
+        """Whether a step waits."""
+        self.fail: BaseException | None = None
+        """Raised in each step that passes."""
 
-    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        self.entered.set()
-        if not self.gate.wait(SOON):
-            raise TimeoutError("the test forgot to open the gate")
-        self.entered.clear()
-        self.num_steps += 1
-        time.sleep(self.seconds_per_step)
+    def open(self, num_steps: float = math.inf) -> None:
+        """Let this many steps pass, and then close."""
+        with self._turn:
+            self._num_allowed = num_steps
+            self._turn.notify_all()
+
+    def close(self) -> None:
+        self.open(0)
+
+    def __call__(self, plan: SchedulerOutput, watch: Watch) -> None:
+        with self._turn:
+            self.holds = self._num_allowed == 0
+            if not self._turn.wait_for(lambda: self._num_allowed > 0, SOON):
+                raise TimeoutError("the test forgot to open the gate")
+            self.holds = False
+            self._num_allowed -= 1
+            self.num_steps += 1
         if self.fail is not None:
             raise self.fail
-        return super().execute_model(plan, watch)
-
-
-class ChattyTokenizer(FakeTokenizer):
-    """The fake tokenizer with a chat template and named special tokens."""
-
-    has_chat_template = True
-    template_knows_tools = False
-    named_tokens = {"eos_token": "<end>"}  # noqa: RUF012
-
-    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        if "\x7f" in text:
-            raise RuntimeError("the tokenizer broke at /secret/path")
-        return super().encode(text)
-
-    def apply_chat_template(
-        self, messages: list[dict[str, str]], tools: Sequence[object] = ()
-    ) -> list[int]:
-        return self.encode(
-            "".join(f"{message['role']}:{message['content']}|" for message in messages)
-        )
 
 
 def fake_engine(num_blocks: int = 100, max_model_len: int = 200, **options: object) -> LLMEngine:
+    """An engine of `FakeRunner` with a gate."""
     options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
     config = EngineConfig(model="fake", check_invariants=True, **options)
-    return LLMEngine(
-        config, GatedRunner(num_blocks, config.block_size, max_model_len), ChattyTokenizer()
-    )
+    runner = FakeRunner(num_blocks, config.block_size, max_model_len)
+    runner.before = Gate()
+    return LLMEngine(config, runner, FakeTokenizer())
 
 
 @dataclass
@@ -86,15 +79,22 @@ class LiveServer:
     url: str
     engine: LLMEngine
     service: EngineService
-    server: Server
     loop: asyncio.AbstractEventLoop
     hub: EventHub | None
+    api_key: str | None
+    server: Server | None = None
+    """None if the server is in process."""
+    transport: httpx2.BaseTransport | None = None
+    """How a client reaches a server in process."""
     events: list[ev.Event] = field(default_factory=list)
-    api_key: str | None = None
 
     @property
-    def runner(self) -> GatedRunner:
+    def runner(self) -> FakeRunner:
         return self.engine._stepper.runner
+
+    @property
+    def gate(self) -> Gate:
+        return self.runner.before
 
     @property
     def num_free_blocks(self) -> int:
@@ -103,7 +103,13 @@ class LiveServer:
     def http(self, **options: object) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         options = {"timeout": SOON, "headers": headers, **options}
-        return httpx2.Client(base_url=self.url, **options)
+        return httpx2.Client(
+            base_url=self.url, transport=self.transport, trust_env=False, **options
+        )
+
+    def post(self, path: str, body: dict, **options: object) -> httpx2.Response:
+        with self.http() as http:
+            return http.post(path, json=body, **options)
 
     def openai(self, strict: bool = True) -> OpenAI:
         """A client without retries, so that every error is seen."""
@@ -111,7 +117,7 @@ class LiveServer:
             base_url=f"{self.url}/v1",
             api_key=self.api_key or "none",
             max_retries=0,
-            timeout=SOON,
+            http_client=self.http(),
             _strict_response_validation=strict,
         )
 
@@ -128,6 +134,11 @@ class LiveServer:
         """Wait until all requests have finished and the engine is empty."""
         wait_for(lambda: self.service.num_unfinished == 0)
         wait_for(lambda: not self.engine.has_unfinished_requests())
+
+    def open_gate(self) -> None:
+        """Let an engine end that a test left at its gate."""
+        if isinstance(gate := getattr(self.runner, "before", None), Gate):
+            gate.open()
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:
@@ -160,8 +171,8 @@ def serving(
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     server = Server(assembled.app, service, settings)
     loop = asyncio.new_event_loop()
-    live = LiveServer(url_of(bound), engine, service, server, loop, assembled.hub)
-    live.api_key = settings.api_key[0] if settings.api_key else None
+    key = settings.api_key[0] if settings.api_key else None
+    live = LiveServer(url_of(bound), engine, service, loop, assembled.hub, key, server)
     engine.subscribe(live.events.append)
     thread = threading.Thread(
         target=loop.run_until_complete, args=(server.serve(sockets=[bound]),), daemon=True
@@ -171,8 +182,7 @@ def serving(
         wait_for(lambda: server.started)
         yield live
     finally:
-        if isinstance(engine._stepper.runner, GatedRunner):
-            engine._stepper.runner.gate.set()
+        live.open_gate()
         if thread.is_alive() and not server.should_exit:
             live.begin_exit()
         thread.join(SOON)

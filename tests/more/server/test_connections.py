@@ -1,4 +1,4 @@
-"""The end of a server: slow readers do not delay it, and waiting clients get the reason."""
+"""Connections: clients that send too little, read too little or are too many, and the end."""
 
 import json
 import logging
@@ -7,15 +7,40 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
-from support.patience import FOREVER
-from support.server.live_server import deaf_client, fake_engine, serving, wait_for
+import pytest
+from support.patience import FOREVER, SOON
+from support.server.live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
 
-from minivllm.events import types as ev
+from minivllm.server.http import connections
 
+HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
-
-
 BIG = {"tokens": [60] * 50_000}
+
+
+def connect(live: LiveServer) -> socket.socket:
+    parts = urlsplit(live.url)
+    return socket.create_connection((parts.hostname, parts.port), timeout=SOON)
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD], ids=["nothing", "half a head"])
+def test_a_client_that_sends_no_request_in_time_is_cut_off(sent, monkeypatch):
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    with serving() as live, connect(live) as client:
+        client.sendall(sent)
+        assert client.recv(100) == b""
+        wait_for(lambda: not live.server.server_state.connections)
+
+
+def test_connections_beyond_the_limit_are_closed_and_the_others_are_served(monkeypatch):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    with serving() as live, ExitStack() as stack:
+        clients = [stack.enter_context(connect(live)) for _ in range(5)]
+        wait_for(lambda: len(live.server.server_state.connections) == 5)
+        with connect(live) as one_more:
+            assert one_more.recv(100) == b""
+        clients[0].sendall(HEAD + b"\r\n")
+        assert b" 200 " in clients[0].recv(1000)
 
 
 def test_a_client_that_does_not_read_its_answer_is_cut_off_at_the_time_limit():
@@ -40,21 +65,23 @@ def test_a_client_that_does_not_read_does_not_delay_the_end():
 
 def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(caplog):
     caplog.set_level(logging.ERROR)
-    with serving(drain_timeout=FOREVER) as live, live.http() as http, ThreadPoolExecutor(1) as pool:
-        live.runner.seconds_per_step = 0.05
-        running = pool.submit(http.post, "/v1/completions", json=LONG)
-        with http.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as streaming:
-            pieces = streaming.iter_text()
-            text = next(pieces)
-            wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 2)
-            live.begin_exit()
-            live.begin_exit()
-            text += "".join(pieces)
-        refused = running.result()
+    with serving(drain_timeout=FOREVER) as live, ThreadPoolExecutor(2) as pool:
+        live.gate.close()
+        running, streaming = (
+            pool.submit(live.post, "/v1/completions", LONG | {"stream": stream})
+            for stream in (False, True)
+        )
+        wait_for(lambda: live.service.num_unfinished == 2)
+        live.gate.open(5)
+        wait_for(lambda: live.gate.num_steps == 5)
+        live.begin_exit()
+        live.begin_exit()
+        refused, text = running.result(), streaming.result().text
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "shutting_down")
         *_, last, done, end = text.split("\n\n")
         assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert (done, end) == ("data: [DONE]", "")
+        live.gate.open()
         wait_for(live.loop_has_ended)
         # The application was closed properly too: its engine's thread has ended.
         assert live.service.is_dead
@@ -63,9 +90,7 @@ def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(caplog)
 
 def test_a_second_signal_cuts_off_clients_that_still_send_and_leaves_no_traceback(caplog):
     caplog.set_level(logging.ERROR)
-    with serving(drain_timeout=FOREVER) as live, socket.socket() as client:
-        parts = urlsplit(live.url)
-        client.connect((parts.hostname, parts.port))
+    with serving(drain_timeout=FOREVER) as live, connect(live) as client:
         client.sendall(
             b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
         )
