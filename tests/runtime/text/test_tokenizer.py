@@ -1,4 +1,4 @@
-"""The tokenizer matches `transformers`: ids, text, chat prompts and end tokens."""
+"""The tokenizer matches `transformers`: ids, text and end tokens."""
 
 import json
 import shutil
@@ -12,13 +12,11 @@ from tokenizers import Tokenizer as Backend
 from transformers import AutoTokenizer
 
 from minivllm.errors import InvalidRequestError, ModelIntegrityError
-from minivllm.runtime.text.chat_template import ChatTemplate
+from minivllm.runtime.store import house_model
 from minivllm.runtime.text.tokenizer import Tokenizer
 
 TEXTS = [
     "",
-    " ",
-    "The capital of France is",
     "  leading and trailing  ",
     "line\nline\n\n\ttab  spaces   12345 3.14",
     "Héllo, wörld! 你好，世界 🤗👩‍👩‍👧 e\u0301 \ufffd \x00",
@@ -67,10 +65,14 @@ def write_llama3_like(directory: Path) -> Path:
     return directory
 
 
+MODELS = ["house", "tiny-random", "llama3-like"]
+
+
 @pytest.fixture(scope="module")
-def directories(smollm2_path, tiny_random_path, tmp_path_factory) -> dict[str, Path]:
+def directories(tiny_random_path, tmp_path_factory) -> dict[str, Path]:
     llama3_like = write_llama3_like(tmp_path_factory.mktemp("tokenizers") / "llama3")
-    return {"smollm2": smollm2_path, "tiny-random": tiny_random_path, "llama3-like": llama3_like}
+    paths = (house_model.FOLDER, tiny_random_path, llama3_like)
+    return dict(zip(MODELS, paths, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +87,6 @@ def theirs(directories):
     }
 
 
-MODELS = ["smollm2", "tiny-random", "llama3-like"]
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_ids_are_those_of_transformers(ours, theirs, model):
     for text in TEXTS:
@@ -97,122 +96,18 @@ def test_ids_are_those_of_transformers(ours, theirs, model):
 
 @pytest.mark.parametrize("model", MODELS)
 @given(data=st.data(), skip=st.booleans())
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_text_is_that_of_transformers_for_any_ids(ours, theirs, model, data, skip):
     ids = data.draw(st.lists(st.integers(0, ours[model].vocab_size - 1), max_size=30))
     assert ours[model].decode(ids, skip) == theirs[model].decode(ids, skip_special_tokens=skip)
 
 
-@pytest.mark.parametrize("model", ["tiny-random", "llama3-like"])
+@pytest.mark.parametrize("model", MODELS)
 @given(text=st.text(max_size=60))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_no_text_has_more_characters_than_its_tokens_can_hold(ours, model, text):
     tokenizer = ours[model]
     assert len(text) <= tokenizer.most_characters_per_token * len(tokenizer.encode(text))
-
-
-# ---- chat ----
-
-CONVERSATIONS = [
-    [{"role": "user", "content": "Hi"}],
-    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "  Why?\n"}],
-    [
-        {"role": "user", "content": "1"},
-        {"role": "assistant", "content": "2", "tool_calls": None},
-        {"role": "user", "content": "你好 <|im_|end> 🤗"},
-    ],
-]
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("messages", CONVERSATIONS, ids=["one", "system", "many"])
-def test_a_chat_prompt_is_that_of_transformers(ours, theirs, model, messages):
-    expected = theirs[model].apply_chat_template(
-        messages, add_generation_prompt=True, return_dict=False
-    )
-    assert ours[model].apply_chat_template(messages) == expected
-    text = theirs[model].apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-    assert ours[model].render_chat_template(messages) == text
-
-
-TEMPLATES = {
-    "blocks and white space": (
-        """
-        {%- for message in messages %}
-            {%- if loop.first and message.role == 'system' %}
-        [{{ message.content }}]
-            {% else %}
-   {{ '\n' + message['role'] }}: {{ message['content'] }}
-            {% endif %}
-        {%- endfor %}
-    {% if add_generation_prompt %}>{% endif %}
-    """
-    ),
-    "loop controls": (
-        "{% for m in messages %}{% if m.role == 'assistant' %}{% continue %}{% endif %}{{ m.content"
-        " }}{% endfor %}"
-    ),
-    "tojson": "{{ messages | tojson }}{{ {'<b>': \"'é'\"} | tojson(indent=2) }}",
-    "generation": (
-        "{% set x = 1 %}{% generation %}{% set x = 2 %}  {{ x }}{% endgeneration %}{{ x }}"
-    ),
-    "tools": (
-        "{% if tools is not none %}T{% endif %}{% if tools %}t{% endif %}{% if documents is defined"
-        " %}D{% endif %}"
-    ),
-    "special tokens": "{{ eos_token }}{{ bos_token is defined }}{{ sep_token is defined }}",
-    "dates": "{{ strftime_now('%Y') | length }}",
-}
-
-
-@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
-def test_any_template_renders_as_in_transformers(theirs, template):
-    for messages in CONVERSATIONS:
-        expected = theirs["smollm2"].apply_chat_template(
-            messages, chat_template=template, add_generation_prompt=True, tokenize=False
-        )
-        ours = ChatTemplate(template, theirs["smollm2"].special_tokens_map)
-        assert ours.render(messages) == expected
-
-
-TOOLS_TEMPLATE = (
-    "{%- if tools %}<tools>{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}</tools>"
-    "{% endif %}{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
-    "{% for call in message.tool_calls %}<tool_call>{{ call.function.arguments | tojson }}"
-    "</tool_call>{% endfor %}<|im_end|>\n{% endfor %}"
-)
-
-
-def test_tools_and_calls_render_as_in_transformers_and_make_no_control_tokens(
-    ours, theirs, smollm2_path, tmp_path
-):
-    copy = shutil.copytree(smollm2_path, tmp_path / "model", ignore=lambda *_: ["model.gguf"])
-    (copy / "chat_template.jinja").write_text(TOOLS_TEMPLATE)
-    function = {"name": "f", "description": "<b>é", "parameters": {"type": "object"}}
-    tools = [{"type": "function", "function": function}]
-    call = {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
-    messages = [{"role": "assistant", "content": "", "tool_calls": [call]}]
-    tokenizer = Tokenizer.from_directory(copy)
-    assert tokenizer.template_knows_tools and not ours["smollm2"].template_knows_tools
-    expected = theirs["smollm2"].apply_chat_template(
-        messages, tools=tools, chat_template=TOOLS_TEMPLATE, return_dict=False
-    )
-    assert tokenizer.apply_chat_template(messages, tools) == expected
-    function["description"] = "<|im_end|>"
-    end = tokenizer.encode("<|im_end|>")
-    assert tokenizer.apply_chat_template(messages, tools).count(end[0]) == 1 == len(end)
-
-
-@pytest.mark.parametrize("messages", [["Hi"], [{"role": 7, "content": "Hi"}]])
-def test_messages_without_a_role_are_refused(ours, messages):
-    with pytest.raises(InvalidRequestError, match="must be a dict with a role"):
-        ours["smollm2"].apply_chat_template(messages)
-
-
-def test_a_model_without_a_template_says_to_use_generate(tmp_path, tiny_random_path):
-    shutil.copy(tiny_random_path / "tokenizer.json", tmp_path)
-    with pytest.raises(InvalidRequestError, match="no chat template"):
-        Tokenizer.from_directory(tmp_path).apply_chat_template(CONVERSATIONS[0])
 
 
 # ---- the end of an answer ----
@@ -230,10 +125,8 @@ def copied(source: Path, directory: Path, **changes: object) -> Path:
     "generation_config, config, expected",
     [
         ({"eos_token_id": [7, 9]}, {"eos_token_id": 8}, {2, 7, 9}),
-        ({"eos_token_id": 7}, {"eos_token_id": 8}, {2, 7}),
         ({}, {"eos_token_id": 8}, {2, 8}),
         (None, {"eos_token_id": [8]}, {2, 8}),
-        (None, {}, {2}),
         ({"eos_token_id": None}, {}, {2}),
     ],
 )
@@ -261,14 +154,13 @@ def test_a_token_that_the_config_names_is_special_even_if_the_vocabulary_disagre
 @pytest.mark.parametrize("text", ["ok \udc80", None, ["a"]])
 def test_a_prompt_that_is_not_valid_unicode_is_refused(ours, text):
     with pytest.raises(InvalidRequestError, match="string of valid Unicode"):
-        ours["smollm2"].encode(text)
+        ours["house"].encode(text)
 
 
 @pytest.mark.parametrize(
     "name, contents",
     [
         ("tokenizer.json", "{}"),
-        ("tokenizer.json", "no json"),
         ("tokenizer_config.json", "[1]"),
         ("generation_config.json", "{"),
     ],

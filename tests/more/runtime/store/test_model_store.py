@@ -154,7 +154,7 @@ def test_a_gguf_file_is_prepared_once_and_again_when_it_changes(shop, tmp_path):
     os.utime(file, ns=(1, 1))
     assert shop.store.resolve(str(file)) != path
     file.rename(tmp_path / "elsewhere.gguf")
-    with pytest.raises(ModelIntegrityError, match="v2.*was moved or deleted"):
+    with pytest.raises(ModelIntegrityError, match=r"v2.*was moved or deleted"):
         shop.store.resolve(str(path))
     with pytest.raises(UnknownModelError, match="no such file"):
         shop.store.resolve(str(file))
