@@ -13,7 +13,6 @@ from minivllm.tui.time.event_search import (
     EventCache,
     EventFilter,
     EventSearch,
-    index_of,
 )
 
 OF_A_BLOCK = {
@@ -92,18 +91,3 @@ def test_a_cache_reads_only_around_the_requested_events(shared_prefix) -> None:
         cache.read(recording, range(start, start + 50))
     assert recording.num_read - before <= 600
     assert cache.read(recording, range(0)) == []
-
-
-def test_an_event_is_found_by_its_number_where_others_are_missing(shared_prefix) -> None:
-    whole = many(1000, shared_prefix.header)
-    holes = MemoryRecording(
-        shared_prefix.header, [one for one in whole.all if one.seq % 7 and one.seq >= 50]
-    )
-    holes.header.first_seq = 50
-    for seq in range(1000):
-        index = index_of(holes, seq)
-        if seq % 7 and seq >= 50:
-            assert holes.all[index].seq == seq
-        else:
-            assert index is None
-    assert index_of(MemoryRecording(shared_prefix.header, []), 0) is None

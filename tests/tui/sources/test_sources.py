@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -18,7 +16,6 @@ from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.sources import tail
-from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.sources.source import open_source
@@ -129,20 +126,6 @@ def test_a_file_is_waited_for_and_followed_while_it_is_written(
     source.close()
 
 
-def test_the_name_decides_which_source_is_opened(log: Path, monkeypatch) -> None:
-    monkeypatch.setattr(HttpSource, "__init__", lambda self, url, *, codec: None)
-    for text, follow, kind in [
-        (str(log), False, ReplaySource),
-        (str(log), True, TailSource),
-        ("http://localhost:8000", True, HttpSource),
-        ("HTTPS://example.org/x", False, HttpSource),
-    ]:
-        source = open_source(text, follow=follow)
-        assert type(source) is kind
-        if kind is not HttpSource:
-            source.close()
-
-
 @pytest.mark.parametrize(
     ("damage", "num_whole"), [("none", -0), ("a torn end", -1), ("garbage in line 42", 40)]
 )
@@ -204,28 +187,6 @@ ACCIDENTS = {
     ),
     "was removed": Path.unlink,
 }
-
-
-def test_modules_import_nothing_that_they_do_not_need() -> None:
-    """Import them in order in one process, beginning with the one that needs least."""
-    heavy = ("torch", "numpy", "transformers", "triton")
-    heavy += ("minivllm.core.scheduler", "minivllm.runtime", "minivllm.engine.engine")
-    code = f"""
-import sys
-def absent(*names): return [name for name in names if name in sys.modules]
-import minivllm.tui.sources.source
-print(*absent("textual", "rich", *{heavy}))
-import minivllm.tui.state.model
-print(*absent("textual", *{heavy}))
-from minivllm.events import types as ev
-from minivllm.tui.answers.code import Rule, source_of
-assert all(source_of(Rule(kind.rule, kind)).marked for kind in ev.EVENT_KINDS)
-print(*absent(*{heavy}))
-import minivllm.tui.app
-print(*absent(*{heavy}))
-"""
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert child.stdout.split() == [] and child.returncode == 0, child.stdout + child.stderr
 
 
 @pytest.mark.parametrize("fact", ACCIDENTS)

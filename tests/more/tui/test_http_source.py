@@ -3,16 +3,14 @@
 import re
 import threading
 from contextlib import ExitStack
-from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from support.patience import SOON
 from support.server.event_server import Answer, messages, meta, serving, sse
 from support.server.live_server import LiveServer, fake_engine
 from support.server.live_server import serving as live_server
-from support.tui.driven_app import drawn, drive, panel, told, until
+from support.tui.driven_app import drawn, drive, until
 from support.tui.polled_sources import all_events, poll_until
 from textual.pilot import Pilot
 
@@ -93,20 +91,6 @@ def test_permanently_lost_events_are_a_gap(shared_prefix, server_tells: bool) ->
         source.close()
 
 
-def test_a_late_client_starts_from_a_state(shared_prefix) -> None:
-    engine = shared_prefix.run(9).engine
-    header, state = engine.log_header(), msgspec.json.encode(engine.inspect())
-    before = len(shared_prefix.events)
-    events = shared_prefix.run().events[before:]
-    late = meta(header) + sse(state, event="state") + messages(events)
-    with serving(Answer(late, hold=True)) as server:
-        source = HttpSource(server.url)
-        poll_until(source, lambda: len(source.recording) == len(events))
-        assert source.recording.head.state == engine.inspect()
-        assert msgspec.json.encode(source.recording.view_at_event(0).state) == state
-        source.close()
-
-
 def test_a_restarted_server_ends_the_view_and_keeps_it(shared_prefix) -> None:
     header, events = shared_prefix.header, shared_prefix.run().events
     other = msgspec.structs.replace(header, wall=header.wall + 3600)
@@ -118,20 +102,6 @@ def test_a_restarted_server_ends_the_view_and_keeps_it(shared_prefix) -> None:
         assert source.status.replaced and "runs another engine now" in source.status.text
         poll_until(source, lambda: len(source.recording) == 40)
         source.close()
-
-
-def test_a_dashboard_switches_to_the_new_engine_unless_it_shows_the_past(
-    shared_prefix,
-) -> None:
-    header, events = shared_prefix.header, shared_prefix.run(12).events
-    other = msgspec.structs.replace(header, wall=header.wall + 3600)
-    for looks_back in (False, True):
-        # then it is gone until the next answer
-        with serving(Answer(meta(header) + messages(events))) as server:
-            source = HttpSource(server.url, codec=MODELS)
-            app = DashboardApp(source, follows=True)
-            drive(app, _goes_on(server.answers, Answer(meta(other) + messages(events)), looks_back))
-            assert app.return_value == "next"
 
 
 def test_a_dashboard_finds_a_real_server_that_was_stopped_and_started_on_its_port() -> None:
@@ -166,6 +136,19 @@ def test_a_dashboard_finds_a_real_server_that_was_stopped_and_started_on_its_por
         source.close()
 
 
+@pytest.mark.parametrize("garbage", [b"garbage", b"[1, 2]"])
+def test_garbage_among_the_events_ends_the_view_and_keeps_earlier_events(
+    shared_prefix, garbage: bytes
+) -> None:
+    events = shared_prefix.run(3).events
+    damaged = meta(shared_prefix.header) + messages(events[:3]) + sse(garbage, id=3)
+    with serving(Answer(damaged, hold=True)) as server:
+        source = HttpSource(server.url)
+        poll_until(source, lambda: source.status.state == "ended" and len(source.recording) == 3)
+        assert "the data after event 2 is not an event" in source.status.text
+        source.close()
+
+
 @pytest.mark.parametrize(
     ("answer", "fact"),
     [
@@ -191,45 +174,6 @@ def test_a_server_with_another_protocol_gives_one_clear_sentence(
         assert reader_threads() == []
 
 
-@pytest.mark.parametrize("garbage", [b"garbage", b"[1, 2]"])
-def test_garbage_among_the_events_ends_the_view_and_keeps_earlier_events(
-    shared_prefix, garbage: bytes
-) -> None:
-    events = shared_prefix.run(3).events
-    damaged = meta(shared_prefix.header) + messages(events[:3]) + sse(garbage, id=3)
-    with serving(Answer(damaged, hold=True)) as server:
-        source = HttpSource(server.url)
-        poll_until(source, lambda: source.status.state == "ended" and len(source.recording) == 3)
-        assert "the data after event 2 is not an event" in source.status.text
-        source.close()
-
-
-def test_a_full_disk_ends_the_view_and_keeps_earlier_events(shared_prefix, monkeypatch) -> None:
-    events = shared_prefix.run(3).events
-    with serving(Answer(meta(shared_prefix.header) + messages(events[:5]), hold=True)) as server:
-        source = HttpSource(server.url)
-        poll_until(source, lambda: len(source.recording) == 5)
-        real = source._spool.file
-
-        class FullDisk:
-            def write(self, data: bytes) -> int:
-                return real.write(data[:3])
-
-            truncate, seek, close = real.truncate, real.seek, real.close
-
-        monkeypatch.setattr(source._spool, "file", FullDisk())
-        server.more.append(messages(events[5:8]))
-        poll_until(source, lambda: source.status.state == "ended")
-        assert "cannot grow: the disk is full" in source.status.text
-        assert all_events(source) == events[:5]
-        source.close()
-
-
-def _note(called: threading.Event, wait, seconds: float) -> bool:
-    called.set()
-    return wait(seconds)
-
-
 STREAM = (
     b': hi\n\nevent: meta\r\ndata: {"a": 1}\r\n\r\nid: 7\ndata:x\ndata: y\n\nretry: 5\n\ndata:'
     b" last\n\ndata: torn"
@@ -241,30 +185,6 @@ MESSAGES = [
 ]
 
 
-def test_the_reader_stops_when_its_lines_are_not_consumed(shared_prefix, monkeypatch) -> None:
-    monkeypatch.setattr(event_stream, "MAX_WAITING_LINES", 50)
-    monkeypatch.setattr(event_stream, "READ_BYTES", 1000)
-    events = shared_prefix.run().events
-    with serving(Answer(meta(shared_prefix.header) + messages(events), hold=True)) as server:
-        source = HttpSource(server.url)
-        closing, waits = source._stream._closing, threading.Event()
-        monkeypatch.setattr(closing, "wait", partial(_note, waits, closing.wait))
-        assert waits.wait(SOON) and len(source._stream.lines) < 80
-        poll_until(source, lambda: len(source.recording) == len(events))
-        source.close()
-
-
-def test_an_invalid_or_unreachable_address_gives_one_sentence() -> None:
-    with serving() as server:
-        url = server.url
-    with pytest.raises(EventLogError, match=r"is not available \(Connection refused\)"):
-        HttpSource(url, wait=0.1)
-    assert reader_threads() == []
-    for url in ("http://", "http://host:port/", "https://:80", "http://host:99999"):
-        with pytest.raises(EventLogError, match="is not the address of a server"):
-            HttpSource(url)
-
-
 def test_messages_do_not_depend_on_the_pieces_of_the_stream_and_have_a_limit() -> None:
     for length in range(1, len(STREAM)):
         parser = SseParser()
@@ -272,25 +192,3 @@ def test_messages_do_not_depend_on_the_pieces_of_the_stream_and_have_a_limit() -
         assert [message for piece in pieces for message in parser.feed(piece)] == MESSAGES
     with pytest.raises(EventLogError, match="does not end"):
         SseParser().feed(b"data: " + b"x" * MAX_MESSAGE_BYTES)
-
-
-def _goes_on(answers: list[Answer], other: Answer, looks_back: bool):
-    async def script(pilot: Pilot) -> None:
-        app, slots = pilot.app, panel(pilot.app, "slots")
-        await until(pilot, lambda: "last known" in str(slots.border_title))
-        words = [style for line in slots._lines for text, style in line if text.strip() == "DECODE"]
-        assert words and set(words) == {"muted"}, "what a lost engine ran is not drawn as running"
-        assert "SOURCE LOST, TRYING AGAIN" in drawn(app, "header")[0]
-        assert ["/events is not available (" in one for one in told(app)] == [True], (
-            "once is enough"
-        )
-        if looks_back:
-            await pilot.press("left")
-        answers.append(other)
-        if looks_back:
-            await until(pilot, lambda: "press end" in " ".join(told(app)))
-            assert not app._exit
-            await pilot.press("end")
-        await until(pilot, lambda: app._exit)
-
-    return script
