@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 import torch
-from support.engine.engine_fakes import FakeRunner, WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
@@ -13,50 +13,44 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
 from minivllm.errors import EngineDeadError, InvariantError, SamplingError
 from minivllm.events import types as ev
-from minivllm.outputs import Logprob, PromptTokenLogprob, RequestOutput
+from minivllm.outputs import Logprob, PromptTokenLogprob, RequestOutput, SampledToken
 from minivllm.runtime.loader import load_model
-from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, TokenWatch, Watch
+from minivllm.runtime.step_result import StepResult, TokenWatch, Watch
 from minivllm.sampling_params import SamplingParams
 
 PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
 
 
-class BrokenRunner(FakeRunner):
-    """Fails the request "bad" once it has `after` tokens.
+def broken_engine(
+    fails: Literal["early", "late", "sampling"] = "early", after: int = 0, **options: object
+) -> WatchedEngine:
+    """An engine whose model fails for the request "bad" once it has `after` tokens.
 
     "early" raises before anything is written, "late" after all is written, and "sampling" returns
     no token.
     """
+    engine = WatchedEngine(**options)
 
-    after = 0
-    fails: Literal["early", "late", "sampling"] = "early"
+    def is_bad(sequence: Sequence) -> bool:
+        is_named = sequence.request.request_id.startswith("bad")
+        return is_named and sequence.num_output_tokens >= after
 
-    def is_bad(self, sequence: Sequence) -> bool:
-        return sequence.request.request_id == "bad" and sequence.num_output_tokens >= self.after
-
-    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        raises = any(self.is_bad(item.sequence) for item in plan.scheduled)
-        if raises and self.fails == "early":
+    def fail(plan: SchedulerOutput, watch: Watch) -> None:
+        if any(is_bad(item.sequence) for item in plan.scheduled):
             raise RuntimeError("a bug in /home/somebody/model.py")
-        result = super().execute_model(plan, watch)
-        if raises and self.fails == "late":
-            raise RuntimeError("a bug in /home/somebody/model.py")
-        return result
 
-    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list:
-        return [
-            SamplingError("bad.0 has NaN.", one.seq_id)
-            if self.fails == "sampling" and self.is_bad(one)
-            else self._sample(one)
-            for one in sequences
-        ]
+    def draw(sequence: Sequence) -> SampledToken | SamplingError:
+        if is_bad(sequence):
+            return SamplingError("bad.0 has NaN.", sequence.seq_id)
+        return engine.runner.sample(sequence)
 
-
-def broken_engine(fails: str = "early", **options: object) -> WatchedEngine:
-    watched = WatchedEngine(**options)
-    watched.runner.__class__ = BrokenRunner
-    watched.runner.fails = fails
-    return watched
+    hook, function = {
+        "early": ("before", fail),
+        "late": ("after", fail),
+        "sampling": ("draw", draw),
+    }[fails]
+    setattr(engine.runner, hook, function)
+    return engine
 
 
 def run_by_phases(engine: WatchedEngine) -> dict[str, RequestOutput]:
@@ -76,8 +70,7 @@ def run_by_phases(engine: WatchedEngine) -> dict[str, RequestOutput]:
 def test_the_request_that_the_model_fails_for_ends_and_the_others_get_their_tokens(
     fails, when, others, num_blocks
 ):
-    engine = broken_engine(fails, num_blocks=num_blocks)
-    engine.runner.after = when
+    engine = broken_engine(fails, when, num_blocks=num_blocks)
     engine.add("bad", [50, *PROMPT], max_tokens=12)
     for name in others:
         engine.add(name, [ord(name) % 90, *PROMPT], max_tokens=12)
@@ -140,8 +133,7 @@ def test_a_wholly_cached_prompt_writes_nothing_so_its_failure_strands_nobody():
 @pytest.mark.parametrize("fails", ["early", "late"])
 def test_copies_are_made_by_the_first_sequence_that_succeeds(fails):
     for after in range(1, 7):
-        engine = broken_engine(fails)
-        engine.runner.after = after
+        engine = broken_engine(fails, after)
         engine.add("bad", [98, 98])  # first in every plan
         engine.add("samples", PROMPT, max_tokens=6, n=3)
         outputs = run_by_phases(engine)
@@ -173,21 +165,19 @@ def test_a_step_too_large_for_the_memory_is_split_and_no_request_fails():
     """Attention mass is measured in each part; a kernel trace waits for a whole step."""
     watches: list[tuple[int, Watch]] = []
 
-    class SmallRunner(FakeRunner):
-        def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-            watches.append((len(plan.scheduled), watch))
-            if len(plan.scheduled) > 1:
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            super().execute_model(plan, watch)
-            return StepResult(
-                None, attention_mass=[[1.0] for _ in plan.scheduled if watch.attention_mass]
-            )
+    def run_out_of_memory(plan: SchedulerOutput, watch: Watch) -> None:
+        watches.append((len(plan.scheduled), watch))
+        if len(plan.scheduled) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
 
     engine = WatchedEngine()
     for name in ("a", "b"):
         engine.add(name, PROMPT)
     engine.step()
-    engine.runner.__class__ = SmallRunner
+    engine.runner.before = run_out_of_memory
+    engine.runner.after = lambda plan, watch: StepResult(
+        None, attention_mass=[[1.0] for _ in plan.scheduled if watch.attention_mass]
+    )
     engine.engine.record_attention_mass(True)
     engine.engine.trace_kernel("b.0")
     engine.step()
@@ -204,13 +194,9 @@ def test_a_step_too_large_for_the_memory_is_split_and_no_request_fails():
 
 def test_only_a_decode_is_watched_for_a_trace_not_the_prompt_before_it():
     engine, watches = WatchedEngine(), []
-    execute = engine.runner.execute_model
-
-    def watching(plan: SchedulerOutput, watch: Watch) -> StepResult:
-        watches.append((plan.scheduled[0].kind, watch.decodes))
-        return execute(plan, Watch())
-
-    engine.runner.execute_model = watching
+    engine.runner.before = lambda plan, watch: watches.append(
+        (plan.scheduled[0].kind, watch.decodes)
+    )
     engine.add("a", PROMPT)
     engine.engine.trace_kernel("a.0")
     engine.step()
@@ -218,14 +204,17 @@ def test_only_a_decode_is_watched_for_a_trace_not_the_prompt_before_it():
     assert watches == [("prefill", ()), ("decode", (0,))]
 
 
+# ---- a model that is broken for all, and not for one request ----
+
+
 def test_a_model_that_fails_for_every_request_ends_the_engine_with_the_first_error():
     engine = WatchedEngine()
     attempts = iter(range(100))
 
-    def execute(*args: object) -> None:
+    def fail(plan: SchedulerOutput, watch: Watch) -> None:
         raise RuntimeError(f"attempt {next(attempts)}")
 
-    engine.runner.execute_model = execute
+    engine.runner.before = fail
     for i in range(MAX_FAILED_IN_A_ROW):
         engine.add(f"r{i}", PROMPT)
         assert run_by_phases(engine)[f"r{i}"].error == f"The model failed on r{i}.0."
@@ -240,18 +229,16 @@ def test_a_model_that_fails_for_every_request_ends_the_engine_with_the_first_err
 
 @pytest.mark.parametrize("count", [MAX_FAILED_IN_A_ROW, MAX_FAILED_IN_A_ROW + 1])
 def test_failures_in_one_step_count_like_failures_in_a_row(count):
-    engine = WatchedEngine()
-    whole, engine.runner.execute_model = engine.runner.execute_model, lambda *args: 1 // 0
+    engine = broken_engine()
     for i in range(count):
-        engine.add(f"r{i}", [i, *PROMPT])
+        engine.add(f"bad{i}", [i, *PROMPT])
     if count > MAX_FAILED_IN_A_ROW:
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(RuntimeError, match="a bug"):
             engine.step()
         engine.compare()
     else:
         engine.step()
-        assert all(engine.outputs[f"r{i}"].error for i in range(count))
-        engine.runner.execute_model = whole
+        assert all(engine.outputs[f"bad{i}"].error for i in range(count))
         engine.add("next", PROMPT)
         engine.run()
         assert engine.token_ids("next") == expected_output(PROMPT, 8)
@@ -259,9 +246,7 @@ def test_failures_in_one_step_count_like_failures_in_a_row(count):
 
 
 def test_many_failures_in_a_step_do_not_end_an_engine_that_still_serves_somebody():
-    engine = WatchedEngine()
-    engine.runner.__class__ = BrokenRunner
-    engine.runner.is_bad = lambda sequence: sequence.request.request_id != "good"
+    engine = broken_engine()
     for i in range(MAX_FAILED_IN_A_ROW + 1):
         engine.add(f"bad{i}", [i, *PROMPT])
     engine.add("good", PROMPT)
@@ -271,8 +256,7 @@ def test_many_failures_in_a_step_do_not_end_an_engine_that_still_serves_somebody
 
 
 def test_a_success_between_failures_shows_that_the_model_works():
-    engine = WatchedEngine()
-    engine.runner.__class__ = BrokenRunner
+    engine = broken_engine()
     for i in range(3 * MAX_FAILED_IN_A_ROW):
         engine.add("bad", [98, 98])
         assert engine.run()["bad"].error
@@ -295,38 +279,22 @@ def test_a_device_that_has_stopped_working_ends_the_engine_at_once():
         engine.engine.step()
 
 
-def test_a_broken_invariant_is_not_blamed_on_a_request():
-    engine = WatchedEngine()
-    engine.add("a", PROMPT, max_tokens=20)
-    engine.step()
-    engine.add("b", [1, *PROMPT])
-    # a stale block: the fake's own check raises AssertionError
-    engine.runner.kv[engine.table("a")[0] * 4] = (0,)
-    with pytest.raises(AssertionError, match="reads position 0"):
-        engine.engine.step()
-
-
 def test_an_invariant_that_the_runner_finds_broken_is_not_blamed_on_a_request():
     engine = WatchedEngine()
     engine.add("a", PROMPT)
 
-    def execute(*args: object) -> None:
+    def find(plan: SchedulerOutput, watch: Watch) -> None:
         raise InvariantError("two sequences write one slot")
 
-    engine.runner.execute_model = execute
+    engine.runner.before = find
     with pytest.raises(InvariantError, match="one slot"):
         engine.engine.step()
 
 
 def test_a_request_that_fails_in_the_middle_of_its_prompt_gets_an_output():
-    class JudgingRunner(FakeRunner):
-        def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-            super().execute_model(plan, watch)
-            no_text = {-50: Logprob(-1.0, 1)}
-            return StepResult(None, prompt_logprobs=[PromptTokenLogprob("bad.0", 1, no_text)])
-
     engine = WatchedEngine(max_num_batched_tokens=4)
-    engine.runner.__class__ = JudgingRunner
+    no_text = PromptTokenLogprob("bad.0", 1, {5000: Logprob(-1.0, 1)})
+    engine.runner.after = lambda plan, watch: StepResult(None, prompt_logprobs=[no_text])
     engine.add("bad", PROMPT, prompt_logprobs=0)
     (output,) = engine.step()
     assert output.finished and "could not be turned into text" in output.error
@@ -346,8 +314,7 @@ def test_a_step_that_copied_from_a_reused_block_is_not_retried():
 
 
 def test_sequences_that_share_blocks_of_a_failed_request_keep_them():
-    engine = broken_engine("sampling")
-    engine.runner.after = 3
+    engine = broken_engine("sampling", after=3)
     engine.add("good", PROMPT, max_tokens=12)
     engine.step()
     engine.add("bad", PROMPT, max_tokens=12)

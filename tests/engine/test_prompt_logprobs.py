@@ -50,10 +50,9 @@ def run(model: LoadedModel, **options: object) -> tuple[dict[str, RequestOutput]
     "options",
     [
         {},
-        {"max_num_batched_tokens": 16},
         {"max_num_batched_tokens": 33, "num_gpu_blocks_override": 40},
     ],
-    ids=["whole", "chunks", "chunks and preemptions"],
+    ids=["whole", "chunks and preemptions"],
 )
 def test_prompt_logprobs_equal_those_of_transformers(model, expected, options):
     outputs, events = run(model, **options)

@@ -1,19 +1,14 @@
 """A step in phases: the same step, consistent after each phase, safe in between."""
 
 import pytest
-from support.engine.engine_fakes import (
-    FakeRunner,
-    FakeTokenizer,
-    WatchedEngine,
-    expected_output,
-)
+from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine, expected_output
 
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.outputs import SampledToken
-from minivllm.runtime.step_result import StepResult, Watch
+from minivllm.runtime.step_result import StepResult
 from minivllm.sampling_params import SamplingParams
 
 
@@ -86,7 +81,7 @@ def test_calls_that_would_free_planned_blocks_are_refused_during_a_step(num_phas
     engine.compare()
 
 
-@pytest.mark.parametrize("failing", ["execute_model", "sample_tokens"])
+@pytest.mark.parametrize("failing", ["before", "sample_tokens"])
 def test_a_phase_that_fails_leaves_a_dead_engine_with_a_clear_error(failing):
     engine = WatchedEngine()
     engine.add("a", [1, 2, 3])
@@ -110,7 +105,7 @@ def test_an_interrupted_step_leaves_a_dead_engine():
     def interrupt(*args: object) -> None:
         raise KeyboardInterrupt
 
-    engine.runner.execute_model = interrupt
+    engine.runner.before = interrupt
     with pytest.raises(KeyboardInterrupt):
         engine.engine.step()
     with pytest.raises(EngineDeadError, match="KeyboardInterrupt"):
@@ -132,15 +127,12 @@ def test_a_trace_of_a_sequence_that_ends_before_its_decode_is_answered_at_once(e
 
 def test_attention_mass_is_measured_only_while_somebody_listens():
     measures = []
-
-    class Runner(FakeRunner):
-        def execute_model(self, plan: SchedulerOutput, watch: Watch) -> StepResult:
-            measures.append(watch.attention_mass)
-            super().execute_model(plan, watch)
-            return StepResult(None, attention_mass=[[1.0]] * watch.attention_mass)
-
-    config = WatchedEngine().config
-    engine = LLMEngine(config, Runner(100, config.block_size), FakeTokenizer())
+    runner = FakeRunner(100, 4)
+    runner.before = lambda plan, watch: measures.append(watch.attention_mass)
+    runner.after = lambda plan, watch: StepResult(
+        None, attention_mass=[[1.0]] * watch.attention_mass
+    )
+    engine = LLMEngine(EngineConfig(model="fake", block_size=4), runner, FakeTokenizer())
     engine.record_attention_mass(True)
     engine.add_request("a", {"prompt_token_ids": [1, 2, 3]}, SamplingParams(max_tokens=3))
     engine.step()
@@ -165,16 +157,13 @@ def test_time_between_two_phases_is_not_counted():
     engine = WatchedEngine()
     clock = engine.engine._stepper.clock = engine.engine._stepper.bus._clock = Clock()
 
-    def takes(seconds: float, result: object):
-        def call(*args: object) -> object:
-            clock.time += seconds
-            return result
-
-        return call
+    def take(seconds: float, result: object) -> object:
+        clock.time += seconds
+        return result
 
     engine.add("a", [1, 2, 3])
-    engine.runner.execute_model = takes(3.0, StepResult(logits=None, t_prepare=1.0))
-    engine.runner.sample_tokens = takes(0.5, [SampledToken(7)])
+    engine.runner.after = lambda *_: take(3.0, StepResult(logits=None, t_prepare=1.0))
+    engine.runner.draw = lambda _: take(0.5, SampledToken(7))
     for _ in range(3):
         clock.time += 100.0
         engine.step_phase()

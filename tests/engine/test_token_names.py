@@ -43,15 +43,6 @@ def test_a_prompt_is_named_in_one_event_right_before_it_arrives():
     assert engine.fold.token_pieces == named.pieces, "b brings no new token"
 
 
-def test_samples_and_beams_name_the_tokens_that_they_write():
-    engine = WatchedEngine()
-    engine.add("samples", [1], n=3, max_tokens=12)
-    engine.add("beams", [2], n=3, use_beam_search=True, max_tokens=12)
-    engine.run()
-    sampled = {event.token_id for event in engine.events_of(ev.TokenSampled)}
-    assert set(engine.fold.token_pieces) == {1, 2} | sampled and len(sampled) > 12
-
-
 @pytest.mark.parametrize("inspects_first", [True, False])
 def test_a_view_that_starts_late_has_the_words_of_all_unfinished_requests(inspects_first):
     engine = new_engine()
@@ -69,20 +60,6 @@ def test_a_view_that_starts_late_has_the_words_of_all_unfinished_requests(inspec
         engine.step()
         assert fold.state == engine.inspect()
     assert fold.token_pieces[ids("w")[0]] == "w"
-
-
-def test_a_second_recording_of_an_engine_has_its_own_words():
-    engine = new_engine()
-    folds = []
-    for name in ("first", "second"):
-        fold = Fold(engine.log_header(), engine.inspect())
-        stop = engine.subscribe(fold.apply)
-        ask(engine, name, ids("the same words"))
-        run(engine)
-        stop()
-        folds.append(fold)
-    assert {"t", "h", "e", " "} <= set(folds[1].token_pieces.values())
-    assert all(fold.state.token_pieces == fold.token_pieces for fold in folds)
 
 
 def test_without_a_listener_no_token_is_named():

@@ -64,7 +64,7 @@ class FakeTokenizer:
         return self._ids[piece]
 
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
-        return "".join("" if i == EOS and skip_special_tokens else self.piece(i) for i in ids)
+        return "".join("" if i == EOS and skip_special_tokens else self._pieces[i] for i in ids)
 
     def piece(self, token_id: int) -> str:
         return self._pieces[token_id]
