@@ -22,9 +22,6 @@ from minivllm.lab.playground.methods import find_method
 from minivllm.lab.playground.play import play
 from minivllm.lessons.checker.catalogue import find_exercise
 
-NARROW = {"width": 360, "height": 740}
-PALETTES = {"light": "__palette_0", "dark": "__palette_1"}
-"""The theme's switches. It looks at the system's scheme only when a page is opened."""
 VICTIM = ("minivllm.core.request_queue", "FCFSRequestQueue.choose_victim")
 pytestmark = NEEDS_CHROMIUM
 
@@ -100,17 +97,6 @@ def test_a_mistake_is_one_sentence_and_its_line_is_marked(reader):
     expect(reader.page.locator(".pg-wrong").first).to_have_text("2")
 
 
-def test_an_endless_loop_is_stopped_and_the_page_goes_on(reader):
-    reader.page.locator("#pg-trace").select_option("memory-pressure")
-    edit(reader, VICTIM, "def choose_victim(self, running):\n    while True:\n        pass\n")
-    run_both(reader)
-    expect(reader.page.locator(".pg > .pg-trouble")).to_contain_text("endless loop")
-    reader.page.locator("#pg-method").select_option("")
-    expect(reader.page.get_by_role("button", name="Run both")).to_be_enabled()
-    run_both(reader)
-    expect(reader.page.locator(".pg > .pg-trouble")).to_be_hidden()
-
-
 def test_an_exercise_is_checked_in_the_page(reader):
     page = reader.page
     page.locator("#pg-exercise").select_option("slot-mapping")
@@ -125,29 +111,9 @@ def test_an_exercise_is_checked_in_the_page(reader):
     expect(page.locator(".pg-report")).to_contain_text("Passed")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_running_playground_is_readable_for_everyone(scheme, reader):
-    page = reader.page
-    page.evaluate("id => document.getElementById(id).click()", PALETTES[scheme])
-    name = {"light": "default", "dark": "slate"}[scheme]
-    expect(page.locator("body")).to_have_attribute("data-md-color-scheme", name)
-    page.locator("#pg-exercise").select_option("lru")
-    page.get_by_role("button", name="Check", exact=True).click()
-    expect(page.locator(".pg-report")).to_contain_text("Nothing is written yet")
-    run_both(reader)
-    assert reader.look(widths=(NARROW, DESKTOP)) == []
-
-
 def test_without_its_python_the_page_says_how_to_get_it(site, address, reader):
     other = Reader(reader.page.context.browser, site, "light", address)
     other.page.route("**/assets/pyodide/**", lambda route: route.fulfill(status=404))
     other.open("playground.html")
     expect(other.page.locator(".pg > .pg-trouble")).to_contain_text("make docs")
-    other.close()
-
-
-def test_from_disk_the_page_says_that_it_needs_a_server(site, reader):
-    other = Reader(reader.page.context.browser, site, "light")
-    assert other.visit("playground.html", with_axe=False) == []
-    expect(other.page.locator("#playground")).to_contain_text("make docs-serve")
     other.close()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page
-from support.docs.firefox import END, HOME, RIGHT, find_firefox, firefox
 from support.docs.site_in_chromium import _AXE, _OVERFLOW, NEEDS_CHROMIUM, chromium, find_chromium
 
 from minivllm.cli.recordings.bundle import player_script
@@ -16,20 +15,12 @@ from minivllm.cli.recordings.web import script_of, write_page
 from minivllm.events.recording.recording import Recording
 from minivllm.text import short_name
 
-RECORDINGS = Path(__file__).parents[2] / "docs/assets/recordings"
+RECORDINGS = Path(__file__).parents[3] / "docs/assets/recordings"
 BURST = RECORDINGS / "burst.jsonl"
 POLICIES = [
     RECORDINGS / f"policies/{name}.jsonl" for name in ("static+contiguous", "continuous+paged")
 ]
 
-_STATE = r"""(() => {
-    const all = (css) => [...document.querySelectorAll(css)]
-    const names = (css) => all(css).map(one => one.textContent)
-    return [Number(/step (\d+)/.exec(document.querySelector(".p-step").textContent)[1]),
-        names(".p-slot .p-name").sort(), names(".p-waiting .p-name"),
-        Number(/(\d+) of/.exec(document.querySelector(".p-panel-blocks .p-title").textContent)[1]),
-        all(".p-block.p-held, .p-block.p-shared").length, all(".p-block.p-cached").length]
-})()"""
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -168,16 +159,6 @@ def test_the_player_fits_and_everyone_can_read_it(browser, tmp_path, paths, widt
     page.close()
 
 
-def test_a_selected_sequence_stands_out_in_the_whole_map(page, tmp_path):
-    open_recording(page, tmp_path, BURST, step=41)
-    page.locator(".p-slot .p-name").first.click()
-    chosen = page.locator(".p-block.p-chosen").count()
-    assert 0 < chosen < page.locator(".p-block").count()
-    assert page.locator(".p-block.p-dim").count() == page.locator(".p-block").count() - chosen
-    page.keyboard.press("Escape")
-    assert page.locator(".p-block:is(.p-dim, .p-chosen)").count() == 0
-
-
 @pytest.mark.parametrize(
     ("asked", "step", "said"),
     [
@@ -233,90 +214,6 @@ def test_a_chosen_file_plays_in_the_page_and_a_bad_one_gets_a_sentence(page, tmp
     assert page.locator(".p-error").count() == 0
     choose.set_input_files(POLICIES)
     page.locator(".p-view").nth(1).wait_for()
-
-
-def test_a_dropped_file_plays_and_a_bad_one_gets_a_sentence(page, tmp_path):
-    page.goto(drop_page(tmp_path))
-    page.locator(".p-player").wait_for()
-    good = POLICIES[1].read_text()
-    drop(page, "diary.txt", "Dear diary,\n")
-    page.locator(".p-error", has_text="not a minivllm recording").wait_for()
-    drop(page, "newer.jsonl", good.replace('{"ev":"meta"', '{"ev":"meta","version":7', 1))
-    page.locator(".p-error", has_text="version 7").wait_for()
-    drop(page, "huge.jsonl", "x" * 1024, times=200 * 1024)
-    page.locator(".p-error", has_text="larger").wait_for()
-    assert page.locator(".p-error").count() == 1
-    page.get_by_label("Step (→)").click()
-    assert step_shown(page) == 1  # still the recording from before
-    drop(page, "yours.jsonl", good[: len(good) // 2])
-    page.locator(".p-note", has_text="cut off").wait_for()
-    drop(page, "yours.jsonl", good)
-    page.locator(".p-note").wait_for(state="detached")
-    assert page.locator(".p-error").count() == 0
-    assert page.get_by_label("Player of yours.jsonl").count() == 1
-    page.keyboard.press("ArrowRight")
-
-
-def drop(page: Page, name: str, text: str, times: int = 1) -> None:
-    """Drop a file on the page, next to the player."""
-    page.locator("body").evaluate(
-        """(body, [name, text, times]) => {
-            const data = new DataTransfer()
-            data.items.add(new File(new Array(times).fill(text), name))
-            for (const kind of ["dragover", "drop"]) body.dispatchEvent(new DragEvent(kind,
-                {bubbles: true, cancelable: true, dataTransfer: data}))
-        }""",
-        [name, text, times],
-    )
-
-
-def test_a_finger_steps_seeks_and_asks_why(browser, tmp_path):
-    context = browser.new_context(
-        has_touch=True, is_mobile=True, viewport={"width": 390, "height": 844}
-    )
-    page = context.new_page()
-    open_recording(page, tmp_path, BURST, step=41)
-    page.get_by_label("Step (→)").tap()
-    assert step_shown(page) == 42
-    page.get_by_label("Step back (←)").tap()
-    page.locator(".p-block").nth(16).tap()
-    assert "Block 16 is held by dan alone" in page.locator(".p-why").inner_text()
-    bar = page.locator(".p-slider").bounding_box()
-    middle = bar["y"] + bar["height"] / 2
-    finger = context.new_cdp_session(page)
-    for kind, share in (("touchStart", 0.2), ("touchMove", 0.4), ("touchMove", 0.8)):
-        point = {"x": bar["x"] + share * bar["width"], "y": middle}
-        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
-    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    last = Recording(BURST).last_step
-    page.wait_for_function(
-        "([from, to]) => { const step = Number(/step (\\d+)/.exec("
-        "document.querySelector('.p-step').textContent)[1]); return from < step && step < to }",
-        arg=[0.7 * last, 0.9 * last],
-    )
-    context.close()
-
-
-@pytest.mark.skipif(find_firefox() is None, reason="no firefox, and none in MINIVLLM_FIREFOX")
-def test_firefox_plays_and_shows_every_step_of_the_recording(tmp_path):
-    path, file = RECORDINGS / "memory-pressure.jsonl", tmp_path / "page.html"
-    write_page(file, [path], 1)
-    recording = Recording(path)
-    with firefox() as reader:
-        reader.open(file.as_uri())
-        reader.wait_for("document.querySelector('.p-player') !== null")
-        reader.run("document.querySelector('.p-player').focus()")
-        for step in (1, 2, 3, 4, 5):
-            assert reader.run(_STATE) == [step, *state_of(recording, step).values()]
-            reader.press(RIGHT)
-        reader.press(END)
-        end = state_of(recording, recording.last_step)
-        assert reader.run(_STATE) == [recording.last_step, *end.values()]
-        reader.press(HOME)
-        reader.press(" ")
-        reader.wait_for(f"{_STATE}[0] > 2")
-        reader.press(" ")
-    recording.close()
 
 
 def test_without_javascript_the_page_says_what_to_do(browser, tmp_path):

@@ -23,8 +23,6 @@ from support.docs.site_in_chromium import (
 from minivllm.events.recording.recording import Recording
 from minivllm.events.state import EngineState
 
-MOST_BYTES_OF_THE_LANDING_PAGE = 500_000
-
 pytestmark = NEEDS_CHROMIUM
 
 
@@ -54,21 +52,6 @@ def test_a_page_is_whole_and_readable_for_everyone(page, readers):
     assert [fault for reader in readers for fault in reader.visit(page)] == []
 
 
-def test_the_pages_of_source_code_are_whole_and_readable(site, readers):
-    """One width and one scheme per page.
-
-    axe takes seconds on a long page, so only the shortest page is checked with it, in both schemes.
-    """
-    light, dark = readers
-    pages = sorted((site / "source").rglob("*.html"), key=lambda page: page.stat().st_size)
-    assert len(pages) > 20
-    addresses = [page.relative_to(site).as_posix() for page in pages]
-    assert [
-        fault for page in addresses for fault in light.visit(page, widths=(PHONE,), with_axe=False)
-    ] == []
-    assert [fault for reader in (light, dark) for fault in reader.visit(addresses[0])] == []
-
-
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
 def test_search_finds_copy_on_write_from_disk_and_from_a_server(size, visitor):
     reader = visitor
@@ -81,36 +64,6 @@ def test_search_finds_copy_on_write_from_disk_and_from_a_server(size, visitor):
     results.first.wait_for()
     first = [result.get_attribute("href").partition("?")[0] for result in results.all()[:3]]
     assert any(address.endswith("learn/copy-on-write.html") for address in first), first
-
-
-def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(readers):
-    page = readers[0].page
-    page.set_viewport_size(PHONE)
-    readers[0].open("learn/index.html")  # its tables fit a wide window
-    box = page.locator(".md-typeset__scrollwrap[tabindex='0']").first
-    box.focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("() => document.activeElement.scrollLeft > 0")
-    assert box.evaluate("box => box === document.activeElement && box.scrollLeft > 0")
-    page.set_viewport_size({"width": 3000, "height": 900})
-    page.wait_for_function("() => !document.querySelector('.md-typeset__scrollwrap[tabindex]')")
-    assert page.locator(".md-typeset__scrollwrap[tabindex]").count() == 0
-
-
-def test_the_landing_page_is_light(visitor):
-    """All bytes that a browser loads before the reader does anything, none of them compressed.
-
-    The index of the search is not among them: the page loads it when the search is opened.
-    """
-    page, loaded = visitor.page, {}
-    page.on("response", lambda response: loaded.update({response.url: response.body()}))
-    visitor.open("index.html")
-    page.locator(".player .p-title").first.wait_for()
-    page.wait_for_load_state("networkidle")
-    names = [Path(url).name.partition("?")[0] for url in loaded]
-    assert {"index.html", "player.js", "shared-prefix.js"} <= set(names)
-    sizes = dict(zip(names, map(len, loaded.values()), strict=True))
-    assert sum(sizes.values()) < MOST_BYTES_OF_THE_LANDING_PAGE, sizes
 
 
 @pytest.mark.parametrize("step", [1, 105, 372])
@@ -164,23 +117,3 @@ def test_without_javascript_a_page_says_what_is_missing_and_shows_stills(page, b
         assert tab.locator("article img").first.evaluate("image => image.naturalWidth") > 0
     assert tab.locator(".p-player").count() == 0
     context.close()
-
-
-@pytest.mark.parametrize(
-    ("old", "place"),
-    [
-        ("concepts/kv-cache.html#events", "events"),
-        ("concepts/scheduler.html#go-on", "read-on"),
-        ("exercises/lru.html#hints", "exercise-lru"),
-        ("tutorial/10-preemption.html#write-it-yourself", "exercises"),
-        ("concepts/kv-cache.html", "in-short"),
-    ],
-)
-def test_a_link_into_a_page_that_moved_opens_the_place_where_its_text_is_now(old, place, readers):
-    page = readers[0].page
-    page.set_viewport_size(DESKTOP)
-    readers[0].open("404.html")
-    readers[0].open(old)
-    page.wait_for_url(f"**#{place}")
-    page.wait_for_load_state("load")
-    expect(page.locator(f"[id='{place}']")).to_be_in_viewport()
