@@ -1,0 +1,27 @@
+"""The site's section of an exercise shows what a student gets, and not the solution."""
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from minivllm.lessons.checker.catalogue import exercises, find_exercise
+from minivllm.lessons.checker.holes import find_holes, stub
+from minivllm.lessons.site.exercise_section import exercise_section
+from minivllm.lessons.site.markdown import to_markdown
+
+
+def pairs_of_lines(text: str) -> set[tuple[str, str]]:
+    """A single line can be common (`else:`); a pair of lines is not."""
+    return set(pairwise(line.strip() for line in text.splitlines() if line.strip()))
+
+
+@pytest.mark.parametrize("name", [one.name for one in exercises() if not one.is_hunt])
+def test_no_section_of_an_exercise_shows_its_solution_or_the_last_hint(name):
+    exercise = find_exercise(name)
+    text, lines = exercise_section(exercise), exercise.source.splitlines()
+    bodies = ["\n".join(lines[hole.begin - 1 : hole.end]) for hole in find_holes(exercise)]
+    solution = set().union(*map(pairs_of_lines, bodies)) - pairs_of_lines(stub(exercise))
+    assert pairs_of_lines(text) & solution == set()
+    assert to_markdown(exercise.hints[0]) in text and to_markdown(exercise.hints[-1]) not in text
+    assert len(re.findall(rf"# TODO {name}$", text, re.M)) == len(exercise.holes)

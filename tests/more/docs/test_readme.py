@@ -1,0 +1,26 @@
+"""The size of the engine that README gives is true, and README.zh.md has the same commands."""
+
+import re
+import subprocess
+
+from support.docs.built_site import ROOT
+
+README, CHINESE = ((ROOT / name).read_text("utf-8") for name in ("README.md", "README.zh.md"))
+
+
+def test_the_engine_has_as_many_lines_as_readme_says():
+    (command,) = re.findall(r"`(find [^`]*)`", README)
+    counted = int(subprocess.check_output(["bash", "-c", command], cwd=ROOT, text=True))
+    (said,) = re.findall(r"^\| lines of the engine \| ([\d,]+) ", README, re.MULTILINE)
+    assert abs(counted - int(said.replace(",", ""))) < 500, f"write {counted} in README.md"
+
+
+def test_the_chinese_readme_has_the_same_commands_and_links():
+    def facts(page: str) -> tuple[list[str], list[str]]:
+        fences = re.findall(r"^```.*?\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+        lines = [line.partition("#")[0].strip() for fence in fences for line in fence.splitlines()]
+        commands = ("make", "PIP", "llm", "for", "from", "print")
+        links = re.findall(r"\]\((?!README)([^)]+)\)", page)
+        return [line for line in lines if line.startswith(commands)], links
+
+    assert all(facts(README)) and facts(CHINESE) == facts(README)
