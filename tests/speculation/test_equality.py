@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.engine.identity_prompts import CHAT, TEXT
-from support.engine.identity_runs import run
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
@@ -21,9 +19,6 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events.state import Counters
 from minivllm.outputs import CompletionOutput, SampledToken
-from minivllm.runtime import cuda_graphs
-from minivllm.runtime.cuda_graphs import DecodeGraphs
-from minivllm.runtime.input_batch import ModelInput
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.runtime.model_runner import ModelRunner
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
@@ -183,13 +178,7 @@ def random_traffic(max_examples: int) -> Callable[[Callable[..., None]], Callabl
         caching=st.booleans(),
         wrong_every=st.sampled_from([0, 2, 3, 7]),
     )
-    checks = [HealthCheck.too_slow]
-    how = settings(
-        max_examples=max_examples,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=checks,
-    )
+    how = settings(max_examples=max_examples, derandomize=True, database=None)
     return lambda test: how(example(**ALL_THAT_HAPPENS)(draw(test)))
 
 
@@ -226,7 +215,7 @@ def check_random_traffic(
     return counters
 
 
-@pytest.mark.parametrize("number", [25, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [8, pytest.param(200, marks=pytest.mark.slow)])
 def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, number: int) -> None:
     totals = []
 
@@ -242,77 +231,17 @@ def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, numb
 
 
 @pytest.mark.parametrize("method", ["ngram", "draft_model"])
-@pytest.mark.parametrize("backend", ["torch", "cpu", "triton:split", "triton:unified"])
-def test_every_attention_backend_verifies_several_rows_of_a_sequence(
+@pytest.mark.parametrize("backend", ["torch", "cpu"])
+def test_each_attention_backend_of_the_cpu_verifies_several_rows_of_a_sequence(
     tiny: LoadedModel, backend: str, method: str
 ) -> None:
     config = {"method": method, "num_speculative_tokens": 3}
     config |= {"prompt_lookup_min": 1} if method == "ngram" else {"model": "tiny-random"}
-    num_tokens = 4 if backend.startswith("triton") else 20  # kernels are interpreted
-    requests = [
-        (STEM, {"temperature": t, "max_tokens": num_tokens, "seed": 3}, 0) for t in (0.0, 1.0)
-    ]
+    requests = [(STEM, {"temperature": t, "max_tokens": 20, "seed": 3}, 0) for t in (0.0, 1.0)]
     options = {"num_gpu_blocks_override": 20, "attention_backend": backend}
     plain, _ = tokens_of(tiny, requests, **options)
     drafted, counters = tokens_of(tiny, requests, **options, speculative_config=config)
     assert drafted == plain and counters.spec_decode_num_drafts > 0
-
-
-@pytest.fixture
-def sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, bool]]:
-    """(sequences, tokens, whether a graph ran it) of each step that could run as a graph."""
-    found, accepts = [], DecodeGraphs.accepts
-
-    def watched(graphs: DecodeGraphs, inputs: ModelInput) -> bool:
-        accepted = accepts(graphs, inputs)
-        found.append((len(inputs.attention.block_tables), len(inputs.token_ids), accepted))
-        return accepted
-
-    monkeypatch.setattr(DecodeGraphs, "accepts", watched)
-    return found
-
-
-@pytest.mark.parametrize("most", [3, 256])
-@pytest.mark.parametrize("backend", ["triton:static", "triton:unified"])
-def test_steps_with_drafts_run_as_graphs_if_their_rows_fit_and_give_the_same_tokens(
-    tiny: LoadedModel, backend: str, most: int, sizes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not pytest.importorskip("minivllm.kernels.mode").INTERPRETED:
-        pytest.skip("kernels are compiled here, and this engine is on the CPU")
-    monkeypatch.setattr(cuda_graphs, "MAX_ROWS_WITH_DRAFTS", most)
-    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1}
-    # Two likely tokens alternate at random, so some drafts are right and some are wrong.
-    sampling = {"max_tokens": 9, "logit_bias": {8: 9.0, 9: 9.0}, "ignore_eos": True}
-    requests = [(STEM, {"temperature": t, "seed": 3, **sampling}, 0) for t in (0.0, 1.0)]
-    options = {"num_gpu_blocks_override": 20, "max_num_seqs": 2}
-    plain, _ = tokens_of(tiny, requests, attention_backend="torch", **options)
-    drafted, counters = tokens_of(
-        tiny, requests, attention_backend=backend, **options, speculative_config=config
-    )
-    assert drafted == plain
-    num_accepted = counters.spec_decode_num_accepted_tokens
-    assert 0 < num_accepted < counters.spec_decode_num_draft_tokens
-    chunks, *decodes = sizes
-    assert chunks == (2, len(STEM) + 2, False), "the second prompt has two blocks cached"
-    assert all(accepted == (rows <= max(most, 2)) for _, rows, accepted in decodes)
-    assert any(rows > 3 for _, rows, _ in decodes)
-
-
-def test_the_steps_of_a_draft_model_run_as_graphs_also_after_all_drafts_were_right(
-    tiny: LoadedModel, sizes
-) -> None:
-    """Then its next step computes two tokens: its last draft and the model's own token."""
-    if not pytest.importorskip("minivllm.kernels.mode").INTERPRETED:
-        pytest.skip("kernels are compiled here, and this engine is on the CPU")
-    config = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 2}
-    requests = [(STEM, {"temperature": 0.0, "max_tokens": 7, "ignore_eos": True}, 0)]
-    options = {"num_gpu_blocks_override": 20, "attention_backend": "triton:static"}
-    _, counters = tokens_of(tiny, requests, **options, speculative_config=config)
-    assert counters.spec_decode_num_accepted_tokens == counters.spec_decode_num_draft_tokens == 4
-    steps = [(rows, accepted) for _, rows, accepted in sizes]
-    # The prompt; its mirror and two drafts; verification; two tokens and a draft; verification.
-    assert steps[:2] == [(len(STEM), False), (len(STEM) + 1, False)]
-    assert steps[2:] == [(1, True), (3, True), (2, True), (1, True), (3, True)]
 
 
 def test_preempted_sequences_draft_again_and_keep_their_tokens(tiny: LoadedModel) -> None:
@@ -324,27 +253,3 @@ def test_preempted_sequences_draft_again_and_keep_their_tokens(tiny: LoadedModel
     assert drafted == plain
     assert before.num_preemptions and counters.num_preemptions
     assert counters.spec_decode_num_accepted_tokens > 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.3])
-@pytest.mark.parametrize("method", ["ngram", "draft_model"])
-def test_smollm2_writes_the_same_twenty_texts_with_drafts(
-    smollm2: LoadedModel, method: str, temperature: float
-) -> None:
-    encode, chat = smollm2.tokenizer.encode, smollm2.tokenizer.apply_chat_template
-    prompts = [chat([{"role": "user", "content": text}]) for text in CHAT]
-    prompts += [encode(text) for text in TEXT]
-    assert len(prompts) == 20
-    params = SamplingParams(temperature=temperature, seed=7, max_tokens=32, top_p=0.95)
-    lookup = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2}
-    model = {"method": "draft_model", "num_speculative_tokens": 3, "model": "smollm2"}
-    config = lookup if method == "ngram" else model
-    plain, _ = run(smollm2, prompts, params)
-    drafted, engine = run(smollm2, prompts, params, speculative_config=config)
-    assert drafted == plain
-    counters = engine.inspect().counters
-    assert counters.spec_decode_num_drafts > 10
-    if method == "draft_model":
-        accepted = counters.spec_decode_num_accepted_tokens
-        assert accepted == counters.spec_decode_num_draft_tokens
