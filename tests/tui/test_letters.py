@@ -78,12 +78,3 @@ def test_the_beams_of_four_users_never_have_a_colour_of_another_user(choices: li
         letters.assign(beams[user][-1])
         colours = [{letters.hue(letters.of(one)) for one in live} for live in beams.values()]
         assert sum(map(len, colours)) == len(set().union(*colours))
-
-
-def test_few_sequences_have_a_colour_each_and_a_new_one_takes_the_colour_unused_longest() -> None:
-    letters = Letters()
-    for number in range(3 * NUM_HUES):
-        letters.assign(f"user{number}.0")
-        recent = [f"user{one}.0" for one in range(max(number - NUM_HUES + 1, 0), number + 1)]
-        assert len({letters.hue(letters.of(one)) for one in recent}) == len(recent)
-        letters.release(f"user{number}.0")

@@ -15,7 +15,7 @@ def feed(model: DashboardModel, events: list[ev.Event]) -> DashboardModel:
     return model
 
 
-@pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams", "drafts"])
+@pytest.mark.parametrize("scenario", ["memory_pressure", "beams", "drafts"])
 def test_the_model_folds_what_the_engine_is(scenario: str, request: pytest.FixtureRequest) -> None:
     stage = request.getfixturevalue(scenario)
     model, seen = DashboardModel(stage.header), 0

@@ -1,7 +1,6 @@
 """Foreign text is made safe, short and steady."""
 
 import unicodedata
-from itertools import pairwise
 from random import Random
 
 from hypothesis import given, settings
@@ -10,7 +9,7 @@ from rich.cells import cell_len
 from support.tui.drawn_blocks import ids_of
 
 from minivllm.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail, visible
-from minivllm.tui.draw.lines import NARROW, width_of
+from minivllm.tui.draw.lines import NARROW
 
 HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
 
@@ -24,18 +23,6 @@ def test_a_token_shows_its_spaces_and_its_harmless_form() -> None:
     assert visible(" the\n\n\tend ") == "·the↵↵→end·"
     assert visible(" the\n\n\tend ", ascii_only=True) == r"_the\n\n\tend_"
     assert visible("\x1b[31m\u202e") == "<U+001B>[31m<U+202E>"
-
-
-@given(st.text(min_size=1, max_size=30))
-def test_a_visible_token_is_never_empty_and_has_no_terminal_codes(text: str) -> None:
-    assert visible(text) and clean(visible(text)) == visible(text)
-
-
-def test_a_growing_text_moves_only_in_jumps() -> None:
-    text = "".join(f" word{number}" for number in range(200))
-    beginnings = [tail(text[:end], 40)[:5] for end in range(len(text))]
-    jumps = sum(a != b for a, b in pairwise(beginnings[40:]))
-    assert jumps <= len(text) / 10
 
 
 @settings(max_examples=40)
@@ -58,12 +45,6 @@ def test_the_names_of_a_servers_requests_are_short_and_different() -> None:
     for ids in (several, again, long):
         assert len(set(map(short_name, ids))) == len(ids)
         assert max(len(short_name(one)) for one in ids) <= 17
-
-
-@given(st.text(min_size=1, max_size=24).filter(lambda text: clean(text) == text))
-def test_a_name_chosen_by_a_user_is_not_changed(name: str) -> None:
-    assert short_name(f"{name}.0") == name
-    assert short_name(f"{name}.2") == f"{name}.2"
 
 
 @settings(max_examples=40)
@@ -90,7 +71,5 @@ def test_a_tail_ends_with_the_newest_text_within_its_room(text: str, width: int)
 
 
 def test_a_character_that_is_taken_for_narrow_takes_one_cell() -> None:
-    narrow = [chr(code) for code in range(0x110000) if NARROW.fullmatch(chr(code))]
-    assert len(narrow) > 400
-    assert {cell_len(character) for character in narrow} == {1}
-    assert width_of("漢字 ▃a") == 7
+    narrow = [chr(code) for code in range(0x10000) if NARROW.fullmatch(chr(code))]
+    assert len(narrow) > 400 and {cell_len(character) for character in narrow} == {1}

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-import textual.constants
 from support.tui.driven_app import (
     SIZES,
     all_drawn,
@@ -13,7 +12,6 @@ from support.tui.driven_app import (
     panel,
     settle,
     show_screen,
-    told,
     until,
 )
 from textual.pilot import Pilot
@@ -21,8 +19,6 @@ from textual.pilot import Pilot
 from minivllm.events import types as ev
 from minivllm.events.types.kernels import TracedProgram, TracedRead, TracedTile
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.draw.lines import target_of
-from minivllm.tui.draw.selection import block
 from minivllm.tui.widgets.blocks.blockmap import lay_out
 
 pytestmark = pytest.mark.usefixtures("no_footer")
@@ -60,83 +56,19 @@ def test_all_panels_have_room_at_every_size_and_blocks_can_be_selected(
         await pilot.click("#blocks-map", offset=(x + blocks.gutter.left, y + 1))
         await settle(pilot)
         assert "block   21 in use, 1 owner" in all_drawn(app)
-        words = re.search(r"prompt +.*│.*│|output +.*│.*│", all_drawn(app))[0]
-        await pilot.press("i")
-        await settle(pilot)
-        assert words not in all_drawn(app), "ids take the place of the words"
-        await pilot.press("i")
-        await settle(pilot)
-        assert words in all_drawn(app) and "shows tokens as words" in told(app)[-1]
+        words = drawn(app, "blocks-inspector")
+        for is_shown in (False, True):
+            await pilot.press("i")
+            await settle(pilot)
+            assert (drawn(app, "blocks-inspector") == words) == is_shown, "i shows ids"
+        cards = panel(app, "blocks-cards")
+        if cards.display:
+            first = re.search(r"▌▌▌▌(\d+) abcd", drawn(app, cards.id)[0])[1]
+            await pilot.click(cards, offset=(cards.gutter.left + 8, cards.gutter.top + 1))
+            await settle(pilot)
+            assert f"block   {first} in use, shared by 4" in all_drawn(app)
 
     drive(app, script, size)
-
-
-def test_a_click_on_a_word_beyond_the_edge_a_card_or_a_slot_selects_its_block(
-    app: DashboardApp,
-) -> None:
-    async def script(pilot: Pilot) -> None:
-        await show_screen(pilot, "blocks")
-        app.context.selection.choose(block(1))
-        app.draw()
-        inspector = panel(app, "blocks-inspector")
-        for expected in (2, 1):
-            await settle(pilot)
-            places = [
-                (x, y)
-                for y in range(inspector.content_size.height)
-                for x in range(inspector.content_size.width)
-                if inspector.target_at(x, y) == block(expected)
-            ]
-            x, y = places[0 if expected == 1 else -1]
-            gutter = inspector.gutter
-            await pilot.click(inspector, offset=(x + gutter.left, y + gutter.top))
-            await settle(pilot)
-            assert app.context.selection.block_id == expected
-        cards = panel(app, "blocks-cards")
-        await until(pilot, lambda: any("▌▌▌▌" in row for row in drawn(app, cards.id)))
-        first = int(re.search(r"▌▌▌▌(\d+) abcd", " ".join(drawn(app, cards.id)))[1])
-        await pilot.click(cards, offset=(cards.gutter.left + 8, cards.gutter.top + 1))
-        await settle(pilot)
-        assert f"block   {first} in use, shared by 4" in all_drawn(app)
-        await show_screen(pilot, "overview")
-        slots = panel(app, "slots")
-        at, style = next(
-            (sum(len(text) for text, _ in slots._lines[1][:number]), style)
-            for number, (_, style) in enumerate(slots._lines[1])
-            if "@block" in style
-        )
-        await pilot.click(slots, offset=(at + slots.gutter.left, 1 + slots.gutter.top))
-        await settle(pilot)
-        assert block(app.context.selection.block_id) == target_of(style)
-
-    drive(app, script, (200, 50))
-
-
-@pytest.mark.parametrize("name", ["NO_COLOR", "TEXTUAL_ANIMATIONS", None])
-def test_signs_fade_unless_the_user_wants_no_colours_or_no_animations(
-    name: str | None, shared_prefix, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    if name == "NO_COLOR":
-        monkeypatch.setenv(name, "1")
-    # Textual reads this variable when it is imported.
-    level = "none" if name == "TEXTUAL_ANIMATIONS" else "full"
-    monkeypatch.setattr(textual.constants, "TEXTUAL_ANIMATIONS", level)
-    stage = shared_prefix.run()
-    hit = next(event for event in stage.events if isinstance(event, ev.BlockHit))
-    app = app_for(stage)
-
-    async def script(pilot: Pilot) -> None:
-        await show_screen(pilot, "blocks")
-        shown = []
-        for step in range(hit.step, hit.step + 4):
-            app.context.transport.to_step(step)
-            app.draw()
-            await settle(pilot)
-            shown.append(f"{hit.block_id}●" in "\n".join(drawn(app, "blocks-map")))
-        assert shown == [True, name is None, name is None, False]
-
-    drive(app, script, (200, 50))
 
 
 def test_the_focus_a_trace_and_watched_attention_unfold_their_panels(app: DashboardApp) -> None:

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine.random_runs import folded
 from support.tui.drawn_blocks import expected_cells, read_cells, without_legend
-from support.tui.stages import Stage
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
@@ -47,15 +46,7 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
     assert seen >= set("h" if scenario == "memory_pressure" else "2"), "owners and counts"
 
 
-@pytest.fixture
-def wholly_cached(stage, ask) -> Stage:
-    """The second prompt is in the cache: only its last token is computed, and nothing written."""
-    prompt = " ".join(f"w{number}" for number in range(16))
-    asks = [ask(f"r{number}", prompt, "one two three " * 9, number * 3) for number in range(2)]
-    return stage(asks)
-
-
-@pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "wholly_cached"])
+@pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
 def test_the_touched_blocks_are_those_that_the_step_writes_or_registers(
     scenario: str, request: pytest.FixtureRequest
 ) -> None:

@@ -1,14 +1,12 @@
 """Block cards: which blocks get one, what this step wrote, and selection from a card."""
 
-import re
-
 from support.engine.random_runs import folded
 from support.tui.shown import rows
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, highlight, target_of, text_of
+from minivllm.tui.draw.lines import Line, target_of, text_of
 from minivllm.tui.draw.selection import Selection, block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
@@ -81,59 +79,6 @@ def test_if_not_all_fit_written_blocks_and_the_selected_one_have_cards(shared_pr
     panel_of_all = cards()
     panel_of_all._model = model
     assert panel_of_all.targets() == list(map(block, everything))
-
-
-def test_where_rows_are_free_the_cards_use_them_for_words_that_were_cut(stage, ask) -> None:
-    asks = [ask("r0", "seven wonderful words " * 30, "an answer " * 9)]
-    model = folded(stage(asks, block_size=16).run(4))
-    num_blocks = len(blocks_of(cards().lines(model, 33, 400)))
-    assert num_blocks > 4
-    shown = []
-    for height, num_rows in ((3, 3), (4, 4), (5, 5), (9, 5)):
-        lines = cards().lines(model, 33, height * num_blocks)
-        heads = [y for y, line in enumerate(lines) if any("text*@" in style for _, style in line)]
-        assert heads == list(range(0, num_rows * num_blocks, num_rows))
-        shown.append(
-            len(re.findall(r"seven|wonderful|words|an\b|answer", " ".join(map(text_of, lines))))
-        )
-    assert shown[0] < shown[1] < shown[2] == shown[3]
-
-
-def test_a_selected_block_has_a_bright_number_and_only_its_new_words_in_reverse(
-    shared_prefix,
-) -> None:
-    model = folded(shared_prefix.run(26))
-    written = {table[-1] for state in model.fold.sequences.values() if (table := state.block_table)}
-    assert len(written) > 2
-    for chosen in written:
-        for shown in (cards(chosen), BlockMap()):
-            shown.context = Context(None, selection=Selection(block_id=chosen, last=block(chosen)))
-            lines = shown.lines(model, 130, 30)
-            changed = [
-                new
-                for line in lines
-                for old, new in zip(line, highlight(line, shown.context.selection), strict=True)
-                if old != new
-            ]
-            assert changed == [(f"{chosen} ", f"text*!@block:{chosen}")]
-            assert len([text for line in lines for text, style in line if "=!@" in style]) > 0
-
-
-def test_the_map_draws_the_words_of_the_selected_block_if_there_is_room(shared_prefix) -> None:
-    model, shown = folded(shared_prefix.run(26)), BlockMap()
-    shown.context = Context(None, selection=Selection(block_id=1))
-    alone = BlockMap().lines(model, 68, 14)
-    lines = shown.lines(model, 68, 14)
-    assert text_of(lines[-4]).startswith("▌▌▌▌1 abcd")
-    request = next(iter(model.fold.requests.values()))
-    held = [model.fold.token_pieces[one] for one in request.prompt_token_ids[8:16]]
-    drawn_words = " ".join(text_of(line).removeprefix("▌▌▌▌") for line in lines[-3:-1])
-    assert drawn_words.split() == "".join(held).split()
-    assert lines[-1] == alone[-1] and len(lines) == len(alone)
-    # The panel keeps its map: without a free row, there are no words.
-    low = BlockMap()
-    low.context = shown.context
-    assert len(low.lines(model, 68, 5)) == 5
 
 
 def test_a_block_cached_before_the_recording_says_that_its_words_are_unknown(
