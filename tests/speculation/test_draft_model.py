@@ -157,18 +157,6 @@ def test_ended_sequences_leave_no_mirror_and_no_block(tiny: LoadedModel) -> None
     assert proposer._manager.pool.num_free_blocks == 24
 
 
-def test_a_sequence_without_room_in_the_draft_models_cache_is_not_drafted(
-    tiny: LoadedModel,
-) -> None:
-    engine = LLMEngine.from_model(CONFIG, tiny)
-    pool = proposer_of(engine)._manager.pool
-    taken = [pool.pop_free_block() for _ in range(22)]
-    params = SamplingParams(temperature=0.0, max_tokens=8, ignore_eos=True)
-    engine.add_request("a", {"prompt_token_ids": [5, 6, 7] * 4}, params)
-    finish(engine)
-    assert engine.inspect().counters.spec_decode_num_drafts == 0 and len(taken) == 22
-
-
 def test_a_shorter_draft_model_stops_drafting_at_its_limit(tiny: LoadedModel) -> None:
     engine = LLMEngine.from_model(CONFIG, tiny)
     proposer_of(engine)._runner.max_model_len = 24

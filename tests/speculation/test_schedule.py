@@ -62,55 +62,6 @@ def test_never_more_drafts_than_tokens_that_may_still_come() -> None:
     assert len(engine.token_ids("a")) == 4 and verified(engine) == [(2, 2)]
 
 
-def test_a_wrong_draft_takes_all_later_ones_with_it() -> None:
-    engine = engine_with(9)  # prompt: 0 to 5; first token: 6; drafts: 7 to 10
-    engine.add("a", prompt(6), max_tokens=8)
-    engine.step()
-    engine.step()
-    assert verified(engine) == [(4, 2)]
-    sequence = engine.fold.sequences["a.0"]
-    assert sequence.num_computed_tokens == 9 and sequence.num_tokens == 10
-    engine.run()
-    assert engine.token_ids("a") == expected_output(prompt(6), 8)
-
-
-def test_a_block_for_rejected_drafts_is_given_back_and_has_no_hash() -> None:
-    engine = engine_with(7, block_size=4)  # token 7 ends block 1; drafts 8 to 10 need block 2
-    engine.add("a", prompt(6), max_tokens=8)
-    engine.step()
-    engine.step_phase()
-    assert len(engine.table("a")) == 3 and engine.fold.scheduled[0].num_tokens == 5
-    assert (
-        engine.fold.scheduled[0].draft_token_ids and engine.fold.scheduled[0].num_accepted is None
-    )
-    taken = engine.table("a")[2]
-    engine.step()
-    assert engine.fold.scheduled[0].num_accepted == 0
-    assert len(engine.table("a")) == 2 and engine.fold.blocks[taken].ref_cnt == 0
-    assert engine.fold.blocks[engine.table("a")[1]].hash is None
-    assert next(iter(engine.fold.free_queue)) == taken
-
-
-def test_blocks_filled_by_accepted_drafts_are_hashed_in_the_next_step_of_their_sequence() -> None:
-    engine = engine_with(block_size=4)
-    engine.add("a", prompt(6), max_tokens=30)
-    for _ in range(3):
-        engine.step()  # 5 tokens a step
-    sequence = engine.scheduler.running[0]
-    assert (sequence.num_tokens, sequence.num_computed_tokens) == (17, 16)
-    assert [block.block_hash is not None for block in sequence.block_table] == [True] * 3 + [False]
-    engine.step_phase()
-    last = [
-        event for event in engine.events if isinstance(event, ev.StepScheduled | ev.BlockHashed)
-    ]
-    assert [type(event) for event in last[-2:]] == [ev.StepScheduled, ev.BlockHashed]
-    engine.run()
-    plain = WatchedEngine(block_size=4)
-    plain.add("a", prompt(6), max_tokens=30)
-    plain.run()
-    assert set(engine.pool.cached_blocks()) <= set(plain.pool.cached_blocks())
-
-
 def test_drafts_take_only_the_budget_that_prompts_and_decodes_leave() -> None:
     engine = engine_with(max_num_batched_tokens=8)
     engine.add("a", prompt(4), max_tokens=30)
@@ -143,15 +94,6 @@ def test_drafts_preempt_no_sequence_and_end_where_no_block_is_free() -> None:
     engine.run()
     assert engine.events_of(ev.RequestPreempted) == []
     assert engine.token_ids("a") == expected_output(prompt(6), 8)
-
-
-def test_tokens_after_a_stop_are_not_appended_even_if_their_drafts_were_right() -> None:
-    tokens = expected_output(prompt(6), 8)
-    engine = engine_with()
-    engine.add("a", prompt(6), max_tokens=8, stop_token_ids=[tokens[3]])
-    engine.run()
-    assert engine.token_ids("a") == tokens[:4]
-    assert engine.outputs["a"].outputs[0].stop_reason == tokens[3]
 
 
 def test_a_text_stop_inside_a_draft_ends_the_text_there() -> None:
@@ -201,11 +143,3 @@ def test_in_a_large_batch_only_likely_drafts_are_computed() -> None:
     lengths, sequence = DraftLengths(8), object()
     assert lengths.wanted(sequence, 1, num_rows=1) == 5  # 0.8, ..., 0.33, then 0.26
     assert lengths.wanted(sequence, 1, num_rows=16) == 3  # 0.8, 0.64, 0.512, then 0.41
-
-
-def test_an_engine_without_it_has_no_draft_events() -> None:
-    engine = WatchedEngine()
-    engine.add("a", prompt(6), max_tokens=16)
-    engine.run()
-    assert engine.events_of(ev.DraftProposed) == engine.events_of(ev.DraftVerified) == []
-    assert engine.fold.counters.spec_decode_num_drafts == 0

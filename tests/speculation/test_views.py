@@ -8,13 +8,10 @@ from support.engine.random_histories import History
 
 from minivllm.events import types as ev
 from minivllm.events.ledger import RequestLedger
-from minivllm.events.recording.fold_codec import FOLD
 from minivllm.lab.compare.latency import measure_latencies
 from minivllm.lessons.scenarios.facts import RunFacts
 from minivllm.server.feeds.kv_feed import KVEventFeed
 from minivllm.server.metrics.router import EngineMetrics
-from minivllm.tui.state.decisions import DecisionLog
-from minivllm.tui.state.model import DashboardModel
 
 
 class Sink:
@@ -25,11 +22,11 @@ class Sink:
         self.stored += [one.token_ids for one in batch if hasattr(one, "token_ids")]
 
 
-@pytest.fixture(scope="module", params=["drafts", "drafts, priorities and small budgets"])
-def history(request) -> History:
+@pytest.fixture(scope="module")
+def history() -> History:
     """A history with preemptions, in which drafts were accepted and rejected."""
     for seed in range(20):
-        history = History(request.param, seed)
+        history = History("drafts", seed)
         kinds = history.run()
         counters = history.engine.fold.counters
         accepted = counters.spec_decode_num_accepted_tokens
@@ -41,13 +38,6 @@ def history(request) -> History:
 def applied(history: History, apply: Callable[[ev.Event], None]) -> None:
     for event in history.engine.events:
         apply(event)
-
-
-def test_the_dashboards_model_and_its_list_of_events_take_every_event(history: History) -> None:
-    model, log = DashboardModel(history.engine.fold.header), DecisionLog()
-    applied(history, model.apply)
-    assert model.fold.state == history.engine.fold.state
-    applied(history, lambda event: log.add(event, getattr(event, "seq_id", "r1.0"), "a"))
 
 
 def test_facts_metrics_and_ledger_count_each_token_once(history: History) -> None:
@@ -72,18 +62,3 @@ def test_the_kv_feed_stores_whole_blocks_of_final_tokens(history: History) -> No
     applied(history, KVEventFeed(history.engine.fold.header, sink).apply)
     size = history.engine.config.block_size
     assert sink.stored and all(len(one) % size == 0 for one in sink.stored)
-
-
-def test_a_keyframe_between_proposal_and_verification_restores_the_drafts(
-    history: History,
-) -> None:
-    fold = FOLD.new(history.engine.fold.header, None)
-    for event in history.engine.events:
-        fold.apply(event)
-        if type(event) is ev.DraftProposed:
-            break
-    restored = FOLD.restore(fold.header, FOLD.pack(fold), fold)
-    assert restored.state == fold.state
-    (share,) = [one for one in restored.scheduled if one.draft_token_ids]
-    assert share.draft_token_ids == event.token_ids and share.num_accepted is None
-    assert share.num_tokens == 1 + len(event.token_ids)

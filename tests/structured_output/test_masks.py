@@ -21,7 +21,7 @@ from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 from minivllm.structured_output.endless import lark_can_end, schema_can_end
 from minivllm.structured_output.grammar import StructuredOutputGrammar
 from minivllm.structured_output.manager import StructuredOutputManager
-from minivllm.structured_output.reference import NOTHING, RegexAutomaton, bitmask, vocabulary_bytes
+from minivllm.structured_output.reference import RegexAutomaton, bitmask, vocabulary_bytes
 
 ATOMS = st.sampled_from(["a", "b", " the", "é", "🦊", ".", "[a-f]", '[^"]', r"\.", "[ -~]", "x?"])
 COUNTS = st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{2,}"])
@@ -55,7 +55,7 @@ def prepare(house) -> Callable[[str], StructuredOutputGrammar]:
     return prepared
 
 
-@settings(max_examples=60, derandomize=True, database=None)
+@settings(max_examples=25, derandomize=True, database=None)
 @given(pattern=PATTERNS, choices=st.lists(st.integers(0, 9999), max_size=6))
 def test_the_library_and_the_automaton_allow_the_same_tokens(
     house, library: llguidance.LLTokenizer, pattern: str, choices: list[int]
@@ -80,25 +80,10 @@ def test_the_library_and_the_automaton_allow_the_same_tokens(
         assert matcher.consume_token(token_id)
 
 
-def test_a_refused_byte_leads_to_nothing_and_stays_there() -> None:
-    automaton = RegexAutomaton("(yes|no)+")
-    state = automaton.advance(automaton.start, b"yes")
-    assert automaton.may_end(state) and not automaton.may_end(automaton.start)
-    assert automaton.advance(automaton.advance(state, b"x"), b"yes") == NOTHING
-
-
-@pytest.mark.parametrize("pattern", ["(a", "a)", "[z", "[é]", "*", "a**", r"\d", "[]", "a{2"])
-def test_the_automaton_refuses_what_it_cannot_read(pattern: str) -> None:
-    with pytest.raises(ValueError, match="cannot read"):
-        RegexAutomaton(pattern)
-
-
 @pytest.mark.parametrize(
     ("grammar", "ends"),
     [
         ('start: "a" start', False),
-        ('start: "a" start | "b"', True),
-        ('start: a\na: b\nb: "x" a', False),
         ('start: (a | "b") a?\na: "x" a', True),
         ('start: [a] a* a{0,3} a~0..2 // a\na: "x" a', True),
         ('start: a{2}\na: "| x" a', False),
@@ -151,13 +136,6 @@ def test_a_token_keeps_its_logit_if_its_bit_is_one_and_all_others_become_minus_i
     ]
     assert masked.tolist() == expected and masked.dtype == torch.float32
     assert torch.equal(logits, before) and masked.data_ptr() != logits.data_ptr()
-
-
-def test_a_full_mask_changes_no_logit_and_an_empty_one_leaves_none() -> None:
-    logits = torch.linspace(-9.0, 9.0, 259)
-    assert torch.equal(apply_grammar_bitmask(logits, b"\xff" * 33), logits)
-    for nothing in (b"", bytes(33), bytes(40)):
-        assert apply_grammar_bitmask(logits, nothing).isneginf().all()
 
 
 def test_only_where_the_text_may_end_is_a_special_token_allowed(house, prepare) -> None:
@@ -218,14 +196,13 @@ def test_a_mask_depends_only_on_the_tokens_that_the_row_has_now(
         assert mask == used.bitmask(Row(index, output))
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_rows_with_and_without_a_grammar_and_rows_after_drafts_share_one_step(
-    house, prepare, temperature: float
+    house, prepare
 ) -> None:
     """Four drafts make five rows. The third is refused, so the token of its row does not matter."""
     end_ids, encode = house.tokenizer.eos_token_ids, house.tokenizer.encode
     digits, letters = "[0-9]{2}(fox|hen)", "[a-d]{9}"
-    plain = SamplingParams(temperature=temperature, seed=1)
+    plain = SamplingParams(temperature=1.0, seed=1)
 
     def masked(name: str, regex: str) -> Sequence:
         params = replace(plain, structured_outputs=StructuredOutputsParams(regex=regex))

@@ -42,8 +42,8 @@ def fits(examples: int) -> Callable:
     return lambda test: kept(given(st.lists(SCHEMAS, min_size=10, max_size=10))(test))
 
 
-@fits(3)
-def test_outputs_fit_thirty_random_schemas_at_temperature_one(house, schemas) -> None:
+@fits(2)
+def test_outputs_fit_twenty_random_schemas_at_temperature_one(house, schemas) -> None:
     outputs_fit(house, schemas)
 
 
@@ -64,11 +64,10 @@ FORMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.3])
 def test_each_form_is_kept_and_its_request_stops(
-    generate: Callable[..., FollowedRun], house, temperature: float
+    generate: Callable[..., FollowedRun], house
 ) -> None:
-    run = generate([("A fox", form, {"temperature": temperature, "n": 2}) for form in FORMS])
+    run = generate([("A fox", form, {"temperature": 1.3, "n": 2}) for form in FORMS])
     texts = [[house.tokenizer.decode(one) for one in run.outputs[f"r{i}"]] for i in range(5)]
     ends = {event.seq_id: event.reason for event in run.of(ev.RequestFinished)}
     assert all(ends[f"r{number}.{index}"] == "stop" for number in range(3) for index in (0, 1))
@@ -81,11 +80,6 @@ def test_each_form_is_kept_and_its_request_stops(
             depth = len(re.match(r"\(*", text)[0])
             assert re.fullmatch(rf"\({{{depth}}}[a-z]{{3,6}}\){{{depth}}}", text)
     assert all(text.startswith("{") for text in texts[4])
-
-
-def test_a_complete_grammar_needs_no_end_token(generate: Callable[..., FollowedRun], house) -> None:
-    (tokens,) = generate([("A fox", {"regex": "[0-9]{3}"}, {})]).outputs["r0"]
-    assert len(tokens) <= 3 and not house.tokenizer.eos_token_ids.intersection(tokens)
 
 
 SPECULATIONS = [

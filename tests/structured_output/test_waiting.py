@@ -26,8 +26,7 @@ from minivllm.structured_output.specification import Specification
 DIGITS = StructuredOutputsParams(regex="[0-9]{3}")
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "priority"])
-@pytest.mark.parametrize("batching", ["continuous", "static"])
+@pytest.mark.parametrize(("policy", "batching"), [("fcfs", "continuous"), ("priority", "static")])
 def test_others_pass_a_request_whose_grammar_is_not_compiled(
     house, monkeypatch, policy, batching
 ) -> None:
@@ -71,22 +70,6 @@ def test_grammars_are_compiled_in_a_thread_and_only_once(house, monkeypatch) -> 
     assert checked == [Specification.of(DIGITS)]
 
 
-def test_a_grammar_that_becomes_too_complex_fails_only_its_own_request(house, monkeypatch) -> None:
-    # Limits so small that the second token of this regex exceeds them.
-    limits = {"step_lexer_fuel": 20, "precompute_large_lexemes": False}
-    own = manager.LIMITS | limits
-    monkeypatch.setattr(manager, "LIMITS", own)
-    run = FollowedRun(house)
-    regex = StructuredOutputsParams(regex="(.*a.{20,30}){20}|((a|b)*a(a|b){40})")
-    run.add("complex", [5, 6, 7], {"ignore_eos": False, "structured_outputs": regex})
-    run.add("plain", [5, 6, 7], {})
-    errors = {}
-    while run.engine.has_unfinished_requests():
-        errors |= {one.request_id: one.error for one in run.engine.step()}
-    assert errors["plain"] is None
-    assert "too complex" in errors["complex"] and "simplify" in errors["complex"]
-
-
 @pytest.mark.parametrize("drafts", [None, {"method": "ngram", "num_speculative_tokens": 4}])
 def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_anew(
     house, drafts
@@ -115,13 +98,11 @@ def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_
 
 BAD = [
     ({"json": "{"}, "json"),
-    ({"json": {"type": "foo"}}, "foo"),
     ({"json": {"not": {}}}, "not"),
     ({"json": "x" * 1_000_000}, "1,000,000"),
     ({"json": {"a": {1}}}, "json"),
     ({"json": {"properties": {"n": {"$ref": "#"}}, "required": ["n"]}}, "endless"),
     ({"json": {"minimum": 3, "maximum": 2, "type": "integer"}}, "minimum"),
-    ({"json": '{"$ref": 5}'}, "ref"),
     ({"json": "[" * 50_000}, "json"),
     ({"regex": "(a"}, "unclosed"),
     ({"regex": "a(?=b)"}, "look-around"),
@@ -129,19 +110,11 @@ BAD = [
     ({"regex": "(" * 30_000 + "a" + ")" * 30_000}, "regex"),
     ({"regex": "(((a{1000}){1000}){1000})"}, "too complex"),
     ({"regex": "x+(a|aa|aaa|aaaa){5000}"}, "too complex"),
-    ({"choice": [f"{number}x" for number in range(10**4)]}, "too complex"),
     ({"regex": "\ud800"}, "regex"),
     ({"grammar": 'start: "a" start'}, "no way to end"),
-    ({"grammar": 'start: A start\nA: "x"+'}, "no way to end"),
-    ({"grammar": 'root ::= "a"+ root'}, "no way to end"),
     ({"grammar": "start: foo"}, "foo"),
-    ({"grammar": "root ::= [a"}, "grammar"),
-    ({"grammar": "("}, "grammar"),
     ({"choice": ["a"] * 30_000}, "choice"),
-    ({"choice": ["\ud800"]}, "choice"),
-    ({"choice": []}, "choice"),
     ({"choice": [3]}, "choice"),
-    ({"json": 5}, "json"),
     ({"json_object": "yes"}, "json_object"),
     ({}, "exactly one"),
     ({"regex": "a", "json_object": True}, "regex and json_object"),
@@ -166,7 +139,6 @@ def test_a_form_that_cannot_work_is_refused_before_anything_changes(house) -> No
     "grammar",
     [
         'start: "b" | "c" x\nx: A x\nA: /x+/',
-        'start: "b" | "c" x\nx: A x | C\nA: /x+/\nC: /a/ & /d/',
         '%llguidance {"no_forcing": false}\nstart: "b" | "c" x\nx: A x\nA: /x+/',
     ],
 )
@@ -211,14 +183,6 @@ def test_reading_an_end_token_is_left_to_the_engine(house) -> None:
     assert grammar.bitmask(Row) is None and not grammar.is_terminated(Row)
     tokens.clear()
     assert grammar.bitmask(Row) == before
-
-
-def test_a_tokenizer_that_llguidance_cannot_read_fails_the_request(house, monkeypatch) -> None:
-    monkeypatch.setattr(type(house.tokenizer), "to_json", lambda self: "{}")
-    run = FollowedRun(house)
-    run.add("a", [5, 6, 7], {"ignore_eos": False, "structured_outputs": DIGITS})
-    (output,) = run.engine.step()
-    assert "tokenizer" in output.error and output.finished
 
 
 def watched(house, n: int = 2) -> FollowedRun:
