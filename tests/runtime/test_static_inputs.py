@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from minivllm import LLM, SamplingParams
 from minivllm.runtime.input_batch import CommonAttentionMetadata, ModelInput
 from minivllm.runtime.static_inputs import StaticInputs
 
@@ -62,12 +61,12 @@ def static(tables_on_device: torch.Tensor) -> StaticInputs:
     return StaticInputs(tables_on_device)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, tables_on_device):
     """Sequences grow, end, begin and change places."""
     rng = np.random.default_rng(seed)
     sequences: list[tuple[list[int], int]] = []
-    for _ in range(60):
+    for _ in range(40):
         sequences = [
             (table, length + 1)
             for table, length in sequences
@@ -91,7 +90,7 @@ def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, t
             assert row[: len(table)].tolist() == table
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_each_draft_has_a_row_with_the_blocks_of_its_sequence(seed, static, tables_on_device):
     """Two sequences with zero to two drafts each; rejected drafts shorten a table."""
     rng = np.random.default_rng(seed)
@@ -144,27 +143,3 @@ def test_when_many_rows_move_the_tables_are_copied_at_once(static, tables_on_dev
         static.set(inputs_of(tables[1:], [16] * 4))
     assert len(moved.copies) == 2 and "index_copy_" not in moved.copies
     assert tables_on_device[:4, :4].tolist() == tables[1:]
-
-
-def test_an_engine_that_preempts_and_forks_gives_the_same_tokens_as_with_torch():
-    """Rows move, blocks change owners and sequences return: real steps with interpreted kernels."""
-    if not pytest.importorskip("minivllm.kernels.mode").INTERPRETED:
-        pytest.skip("kernels are compiled here, and this engine is on the CPU")
-    params = [
-        SamplingParams(temperature=0, max_tokens=length, ignore_eos=True)
-        for length in (20, 14, 9, 17)
-    ]
-    params.append(SamplingParams(temperature=1.0, seed=1, n=3, max_tokens=7, ignore_eos=True))
-    prompts = ["Hello there", "x", "Once upon", "abcdefgh", "Hello"]
-    texts = {}
-    for backend in ("torch", "triton:unified"):
-        llm = LLM(
-            "tiny-random", dtype="float32", device="cpu", attention_backend=backend,
-            num_gpu_blocks_override=8, block_size=8, max_num_seqs=4, max_num_batched_tokens=24,
-            max_model_len=64, check_invariants=True,
-        )  # fmt: skip
-        outputs = llm.generate(prompts, params, use_tqdm=False)
-        texts[backend] = [one.token_ids for output in outputs for one in output.outputs]
-        counters = llm.llm_engine.inspect().counters
-        assert counters.num_preemptions > 0 and counters.forked_sequences == 2
-    assert texts["torch"] == texts["triton:unified"]

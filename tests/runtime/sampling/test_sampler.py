@@ -123,12 +123,12 @@ def test_only_possible_tokens_are_drawn_for_any_key(params):
 
 def test_another_rounding_of_the_logits_hardly_ever_draws_another_token():
     # This noise is as large as a batch changes SmolLM2's logits, in one direction for neighbouring
-    # tokens. With cumulative probabilities, 61 of these 1,000 draws would give another token.
-    logits = random_logits(1, 49_152).expand(1_000, -1)
-    sequences = [make_sequence(SamplingParams(seed=seed)) for seed in range(1_000)]
+    # tokens. With cumulative probabilities, 6 of 100 draws would give another token.
+    logits = random_logits(1, 49_152).expand(200, -1)
+    sequences = [make_sequence(SamplingParams(seed=seed)) for seed in range(200)]
     rounding = torch.linspace(-1e-5, 1e-5, 49_152)
     before, after = token_ids(logits, sequences), token_ids(logits + rounding, sequences)
-    assert len(set(before)) > 700, "the tail is long"
+    assert len(set(before)) > 150, "the tail is long"
     assert sum(a != b for a, b in zip(before, after, strict=True)) <= 1
 
 

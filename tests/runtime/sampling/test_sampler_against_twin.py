@@ -94,16 +94,14 @@ def test_the_processed_probabilities_are_those_of_the_definitions(row):
     np.testing.assert_allclose((weights / weights.sum()).numpy()[0], expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("spread", [0.1, 4.0])
 @pytest.mark.parametrize(
-    "params",
+    ("spread", "params"),
     [
-        {"top_p": 0.95},
-        {"top_p": 0.3},
-        {"top_k": 300},
-        {"top_k": 5000, "top_p": 0.9},
-        {"top_k": 40, "top_p": 0.9, "min_p": 0.02},
-        {},
+        (0.1, {"top_p": 0.95}),
+        (4.0, {"top_k": 300}),
+        (0.1, {"top_k": 5000, "top_p": 0.9}),
+        (4.0, {"top_k": 40, "top_p": 0.9, "min_p": 0.02}),
+        (0.1, {}),
     ],
     ids=str,
 )
@@ -136,8 +134,8 @@ def distinct_logits() -> torch.Tensor:
 @pytest.mark.parametrize(
     ("warper", "options"),
     [
-        *((logits_process.TopKLogitsWarper, {"top_k": k}) for k in (1, 50, 1000)),
-        *((logits_process.TopPLogitsWarper, {"top_p": p}) for p in (0.001, 0.5, 0.99)),
+        *((logits_process.TopKLogitsWarper, {"top_k": k}) for k in (1, 50)),
+        *((logits_process.TopPLogitsWarper, {"top_p": p}) for p in (0.5, 0.99)),
         *((logits_process.MinPLogitsWarper, {"min_p": p}) for p in (0.001, 0.5)),
     ],
 )
@@ -181,15 +179,8 @@ def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
     ("params", "what_differs"),
     [
         *(({"temperature": 1.0}, what) for what in ("seed", "position", "index", "request_id")),
-        *(
-            (params, "seed")
-            for params in (
-                {"temperature": 0.6},
-                {"top_k": 7},
-                {"min_p": 0.1},
-                {"top_k": 9, "top_p": 0.9},
-            )
-        ),
+        ({"temperature": 0.6, "top_k": 9, "top_p": 0.9}, "seed"),
+        ({"min_p": 0.1}, "seed"),
     ],
     ids=str,
 )
@@ -201,5 +192,5 @@ def test_tokens_are_drawn_as_often_as_their_probabilities_predict(params, what_d
         "request_id": lambda i: make_sequence(SamplingParams(**params), request_id=str(i)),
         "position": lambda i: make_sequence(SamplingParams(seed=7, **params), [0] * (i + 1)),
     }[what_differs]
-    sequences = [make(i) for i in range(3000)]
+    sequences = [make(i) for i in range(2000)]
     assert chi_square_p_value(sequences, logits) > 0.001
