@@ -1,4 +1,4 @@
-"""The `minivllm` command: exit status, one-line errors, and small commands."""
+"""The `minivllm` command: exit status, one-line errors, and the commands that everybody runs."""
 
 import io
 import json
@@ -6,54 +6,64 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
+import msgspec
 import pytest
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.patience import SOON
 
-from minivllm import cli
 from minivllm.cli import main
+from minivllm.events.recording.recording import Recording
+from minivllm.lab.compare.measure import measure_recording
+
+LOG = Path(__file__).parents[2] / "docs/assets/recordings/memory-pressure.jsonl"
+LAST = Recording(LOG).last_step
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "status", "words"),
     [
-        ("", "  demo  "),
-        ("demo --scenario nothing", "usage: minivllm demo"),
-        ("demo --slow -1", "usage: minivllm demo"),
-        ("generate x --block-size 0", "minivllm: block_size must be a whole number, at least 1"),
-        ("generate x --min-tokens 9 --max-tokens 3", "minivllm: min_tokens is 9 but max_tokens"),
+        ("", 2, "  demo  "),
+        ("demo --scenario nothing", 2, "usage: minivllm demo"),
+        ("demo --slow -1", 2, "usage: minivllm demo"),
+        ("generate x --block-size 0", 2, "block_size must be a whole number, at least 1"),
+        ("generate x --min-tokens 9 --max-tokens 3", 2, "min_tokens is 9 but max_tokens"),
+        ("generate Hello --model no-such.gguf", 1, "No model 'no-such.gguf'"),
+        ("model path no-such.gguf", 1, "No model 'no-such.gguf'"),
+        ("once no-such.jsonl", 1, "cannot be read: No such file or directory."),
+        (f"once {LOG} --step 9999", 1, f"ends with step {LAST}; it has no step 9999 yet."),
+        (f"replay {LOG}", 1, "shot LOG draws a picture of it"),
+        (f"shot {LOG} -o x.svg --size 120", 2, "columns and rows, at most 1000 each"),
+        ("compare --a buddy --model tiny-random", 2, "the unknown part 'buddy'"),
+        ("simulate --rate 0", 2, "must be more than 0 requests per second"),
+        ("serve --port 0 --host 0.0.0.0", 2, "api_key"),
+        ("lesson 99", 1, "There is no lesson '99'"),
     ],
 )
-def test_wrong_usage_is_status_2_with_what_is_wrong_on_standard_error(command, words, capsys):
-    assert main(command.split()) == 2
-    captured = capsys.readouterr()
-    assert words in captured.err
-    assert captured.out == ""
-
-
-@pytest.mark.parametrize("command", ["generate Hello --model", "demo --model", "model path"])
-def test_an_unknown_model_is_status_1_with_one_sentence(command, capsys, monkeypatch):
+def test_what_cannot_be_done_is_one_sentence_and_a_status(
+    command, status, words, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert main([*command.split(), "no-such-model.gguf"]) == 1
-    captured = capsys.readouterr()
-    assert captured.err.startswith("minivllm: No model 'no-such-model.gguf'")
-    assert captured.err.count("\n") == 1 and captured.out == ""
+    monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
+    assert main(command.split()) == status
+    said = capsys.readouterr()
+    assert words in said.err and said.out == "" and "Traceback" not in said.err
+    if "usage" not in said.err:
+        assert said.err.startswith("minivllm: ") and said.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_is_status_130_without_a_traceback(capsys, monkeypatch):
+def test_ctrl_c_is_status_130_and_a_bug_is_not_reported_as_a_user_error(capsys, monkeypatch):
     def interrupted(model: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minivllm.runtime.store.model_store.resolve_for_transformers", interrupted)
+    place = "minivllm.runtime.store.model_store.resolve_for_transformers"
+    monkeypatch.setattr(place, interrupted)
     assert main(["model", "path"]) == 130
     assert capsys.readouterr().err == ""
-
-
-def test_a_bug_is_not_reported_as_a_user_error(monkeypatch):
-    monkeypatch.setattr(
-        "minivllm.runtime.store.model_store.resolve_for_transformers", lambda model: 1 / 0
-    )
+    monkeypatch.setattr(place, lambda model: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["model", "path"])
 
@@ -72,33 +82,6 @@ def test_terminal_escapes_in_text_are_shown_and_not_executed():
     assert pipe.getvalue() == "a\x1b[2Jb"
 
 
-# ---- in a process of its own ----
-
-
-def test_help_and_wrong_usage_load_neither_torch_nor_textual(tmp_path):
-    code = (
-        "import json, sys; from minivllm.cli import main; status = [main(a.split()) for a in"
-        " ('--help', 'demo --help', 'compare --help', 'bench throughput --help', 'model --help',"
-        " 'x')]; print(json.dumps([status, sorted({'torch', 'transformers', 'textual', 'numpy'} &"
-        " set(sys.modules))]))"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=SOON, cwd=tmp_path
-    )
-    assert json.loads(result.stdout.splitlines()[-1]) == [[0, 0, 0, 0, 0, 2], []], result.stderr
-
-
-def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
-    read_end, write_end = os.pipe()
-    os.close(read_end)  # closed before the first word
-    command = [sys.executable, "-m", "minivllm", "model", "list"]
-    result = subprocess.run(
-        command, stdout=write_end, stderr=subprocess.PIPE, cwd=tmp_path, timeout=SOON
-    )
-    os.close(write_end)
-    assert (result.returncode, result.stderr) == (cli.BROKEN_PIPE, b"")
-
-
 def test_a_ctrl_c_during_an_import_takes_effect_when_the_import_is_complete(monkeypatch):
     from minivllm.cli import loading
     from minivllm.config import EngineConfig
@@ -106,15 +89,77 @@ def test_a_ctrl_c_during_an_import_takes_effect_when_the_import_is_complete(monk
 
     done = []
 
-    def slow_import(name: str) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)  # a signal handler runs between two bytecodes
+    def import_with_ctrl_c(name: str) -> None:
+        signal.raise_signal(signal.SIGINT)
         done.append(name)
 
-    monkeypatch.setattr(loading, "import_module", slow_import)
+    monkeypatch.setattr(loading, "import_module", import_with_ctrl_c)
     monkeypatch.setattr(LLMEngine, "from_config", lambda config: pytest.fail("it went on"))
     usual = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         loading.load_engine(EngineConfig(model="tiny-random"))
     assert done == ["minivllm.runtime.model_runner"]
     assert signal.getsignal(signal.SIGINT) is usual
+
+
+@pytest.mark.parametrize("step", [0, 90, None])
+def test_once_prints_the_folded_state_as_one_line_of_json(step, capsys):
+    assert main(["once", str(LOG), "--json", *(() if step is None else ("--step", str(step)))]) == 0
+    told = json.loads(capsys.readouterr().out)
+    fold = Recording(LOG).view_at_step(LAST if step is None else step)
+    state = json.loads(msgspec.json.encode(fold.state))
+    assert {name: told[name] for name in state} == state
+    assert told["model"] == "house" and told["t"] == fold.t and told["lost_events"] == 0
+    assert told["finished_requests"] == fold.counters.finished_requests
+    assert sum(told["pool"].values()) == len(told["blocks"]) == 20
+
+
+def test_compare_runs_the_same_trace_twice_and_measures_both_recordings(capsys, tmp_path):
+    sides = ("--a", "static+contiguous", "--b", "continuous+paged", "--scenario", "burst")
+    options = ("--model", "tiny-random", "--json", "--record", str(tmp_path))
+    assert main(["compare", *sides, *options]) == 0
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    a, b = result["a"], result["b"]
+    assert result["clock"] == "processor" and result["identical_requests"] == 1.0
+    assert a["steps"] > b["steps"] and 0 <= b["kv_waste"] < a["kv_waste"] <= 1
+    assert f"minivllm replay {tmp_path}/a.jsonl --with {tmp_path}/b.jsonl" in said.err
+    for side in (a, b):
+        # The table equals the recording's figures to the last digit.
+        recorded = measure_recording(side["configuration"], Path(side["recording"]))
+        assert recorded.as_json() == side
+
+
+# ---- in a process of its own: two of the three that `make test` starts ----
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        cwd=folder,
+        env=environment,
+    )
+
+
+def test_help_names_every_command_and_is_status_0(tmp_path):
+    helped = run(tmp_path, "-m", "minivllm", "--help")
+    assert helped.returncode == 0 and helped.stderr == ""
+    commands = ("generate", "chat", "serve", "demo", "lesson", "exercise", "compare", "bench")
+    assert all(f"  {command} " in helped.stdout for command in commands)
+
+
+def test_the_house_model_writes_the_same_story_in_a_process_as_in_this_one(tmp_path, capsys):
+    command = ["generate", "Once upon a time", "--model", "house", "--max-tokens", "12"]
+    command += ["--num-gpu-blocks-override", "64", "--json"]
+    there = run(tmp_path, "-m", "minivllm", *command)
+    assert (there.returncode, "Traceback" in there.stderr) == (0, False), there.stderr
+    assert main(command) == 0
+    (mine,), (theirs,) = (
+        json.loads(text)["outputs"] for text in (capsys.readouterr().out, there.stdout)
+    )
+    assert theirs["token_ids"] == mine["token_ids"] and len(mine["token_ids"]) == 12
+    assert theirs["text"] == mine["text"] and theirs["finish_reason"] == "length"

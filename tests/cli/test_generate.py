@@ -2,12 +2,8 @@
 
 import io
 import json
-import os
-import pty
 import re
-import select
 import sys
-import time
 
 import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
@@ -33,13 +29,6 @@ def texts(llm: LLM, prompts: list[str], max_tokens: int) -> list[str]:
 
 def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-
-
-def test_one_prompt_is_shown_token_by_token(capsys, monkeypatch):
-    shown = []
-    monkeypatch.setattr("minivllm.cli.serving.generate.show", lambda text: shown.append(text))
-    assert main(["generate", "Hello", *TINY, "--max-tokens", "20"]) == 0
-    assert len(shown) == 21
 
 
 def printed(texts: list[str]) -> str:
@@ -141,9 +130,6 @@ def test_without_a_usable_prompt_it_ends_with_one_sentence(prompts, status, caps
     assert captured.out == ""
 
 
-# ---- chat ----
-
-
 def test_the_output_has_the_form_that_is_asked_for(tmp_path, capsys):
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "array", "items": {"type": "boolean"}, "maxItems": 2}')
@@ -162,7 +148,9 @@ def test_the_output_has_the_form_that_is_asked_for(tmp_path, capsys):
     assert "--regex is not valid (unclosed character class)" in capsys.readouterr().err
     assert main(["generate", "Hello", *TINY, "--regex", "[0-9]{9}", "--max-tokens", "1"]) == 0
     assert "--max-tokens 1 ended an incomplete output" in capsys.readouterr().err
-    assert main(["generate", "Hello", *TINY, "--json-schema", str(tmp_path / "none")]) != 0
+
+
+# ---- chat ----
 
 
 def test_chat_applies_the_models_template(llm, capsys):
@@ -202,45 +190,3 @@ def test_a_message_that_is_too_long_is_refused_and_the_chat_goes_on(capsys, monk
     assert "There is no command /nonsense" in captured.err
     assert len(cached_of(captured.err)) == 1
     assert captured.out.count("\n") >= 1
-
-
-def read_until(terminal: int, pattern: bytes, key: bytes = b"", seconds: float = 100.0) -> bytes:
-    """Read terminal output up to `pattern`; press `key` every second until then."""
-    seen, deadline, press_at = b"", time.monotonic() + seconds, time.monotonic()
-    while not re.search(pattern, seen):
-        if key and time.monotonic() >= press_at:
-            os.write(terminal, key)
-            press_at += 1.0
-        assert time.monotonic() < deadline, f"{pattern} did not come: {seen!r}"
-        if select.select([terminal], [], [], 0.1)[0]:
-            try:
-                seen += os.read(terminal, 4096)
-            except OSError:  # the program has ended
-                break
-    return seen
-
-
-def test_in_a_terminal_ctrl_c_stops_the_answer_and_ctrl_d_ends_the_chat():
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ["OMP_NUM_THREADS"] = "1"
-        command = ["-m", "minivllm", "chat", *TINY, "--max-tokens", "1900", "--ignore-eos"]
-        os.execv(sys.executable, [sys.executable, *command])
-    try:
-        read_until(terminal, b"you> ")
-        os.write(terminal, b"Hello\n")
-        read_until(terminal, b"Hello\r\n(.|\n){4}")  # the echo and the first tokens
-        os.write(terminal, b"\x03")
-        after = read_until(terminal, b"you> ")
-        (tokens,) = re.findall(rb"\((\d+) tokens, ", after)
-        assert 0 < int(tokens) < 1900
-        # Press several times: between prompt and reading, Python's readline can miss a Ctrl-C.
-        read_until(terminal, rb"\(Ctrl-D ends the conversation\.\)(.|\s)*you> ", key=b"\x03")
-        os.write(terminal, b"Again\n")
-        answer = read_until(terminal, rb"prompt tokens were cached\)\s*you> ")
-        assert int(re.findall(rb"; (\d+) of \d+ prompt", answer)[0]) > 0
-        os.write(terminal, b"\x04")
-        _, status = os.waitpid(pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
-    finally:
-        os.close(terminal)

@@ -6,12 +6,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from support.engine.engine_fakes import FakeRunner, FakeTokenizer, next_token
+from support.engine.engine_fakes import FakeTokenizer, next_token
 from support.patience import SOON
-from support.server.live_server import wait_for
+from support.server.live_server import fake_engine, wait_for
 
 from minivllm.cli.serving.engine_control import MAX_TOKENS, EngineThreadControl
-from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
@@ -38,13 +37,6 @@ class Watched:
 
     def of(self, kind: type[ev.Event]) -> list[ev.Event]:
         return [event for event in list(self.events) if isinstance(event, kind)]
-
-
-def fake_engine(num_blocks: int = 200) -> LLMEngine:
-    config = EngineConfig(
-        model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True
-    )
-    return LLMEngine(config, FakeRunner(num_blocks, 4), FakeTokenizer(), clock=VirtualClock())
 
 
 @contextmanager
@@ -95,10 +87,9 @@ def test_requests_are_numbered_greedy_and_refused_ones_take_no_number():
         assert watched.control.messages() == []
 
 
-@pytest.mark.parametrize("num_blocks", [300, 50])
-def test_a_burst_is_four_requests_that_share_a_long_prefix(num_blocks):
-    """In a small cache the prefix is shorter, and still fits."""
-    with controlled(fake_engine(num_blocks)) as watched:
+def test_a_burst_is_four_requests_that_share_a_long_prefix():
+    """In this small cache the prefix is shorter, and still fits."""
+    with controlled(fake_engine(num_blocks=50)) as watched:
         watched.control.add_burst()
         wait_for(lambda: len(watched.of(ev.RequestFinished)) == 4)
         prompts = [one.prompt_token_ids for one in watched.of(ev.RequestArrived)]
@@ -156,9 +147,8 @@ def test_a_refusal_of_the_engine_arrives_as_one_sentence(press, sentence, monkey
 
 
 def test_no_call_waits_for_the_engine():
-    engine = fake_engine()
     held, release = threading.Event(), threading.Event()
-    with controlled(engine) as watched:
+    with controlled(fake_engine()) as watched:
         watched.thread.call(lambda engine: (held.set(), release.wait(SOON)))
         assert held.wait(SOON)
         control = watched.control

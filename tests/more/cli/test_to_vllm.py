@@ -21,18 +21,10 @@ from minivllm.runtime.model.model_config import ModelConfig
 
 # The shape of Llama 3.1 8B: 8.03 billion parameters.
 LLAMA_8B = ModelConfig(
-    architecture="LlamaForCausalLM",
-    vocab_size=128256,
-    hidden_size=4096,
-    intermediate_size=14336,
-    num_hidden_layers=32,
-    num_attention_heads=32,
-    num_key_value_heads=8,
-    head_size=128,
-    rms_norm_eps=1e-5,
-    rope_theta=500000.0,
-    max_position_embeddings=131072,
-)
+    architecture="LlamaForCausalLM", vocab_size=128256, hidden_size=4096,
+    intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
+    head_size=128, rms_norm_eps=1e-5, rope_theta=500000.0, max_position_embeddings=131072,
+)  # fmt: skip
 
 
 def sizes_of(
@@ -63,25 +55,15 @@ def test_a_model_is_split_over_as_few_gpus_as_hold_it_and_replicated_over_the_ot
     assert sizes_of(num_gpus, gib, machines=machines) == sizes
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"num_gpus": 0, "gib": 80}, "--gpus must be at least 1"),
+def test_an_impossible_deployment_gives_one_sentence():
+    for arguments, words in (
         ({"num_gpus": 4, "gib": 80, "machines": 3}, "--machines must be at least 1 and divide"),
-        (
-            {"num_gpus": 3, "gib": 80, "tensor": 3},
-            "3 does not divide the model .* take 1, 2, 4, 8, 16, 32",
-        ),
+        ({"num_gpus": 3, "gib": 80, "tensor": 3}, "3 does not divide the model"),
         ({"num_gpus": 4, "gib": 80, "tensor": 8}, "product divides the number of GPUs"),
-        (
-            {"num_gpus": 2, "gib": 8},
-            r"need 8\.0 GiB on each GPU \(tensor 2, pipeline 1\), where 6\.2 are usable",
-        ),
-    ],
-)
-def test_an_impossible_deployment_gives_one_sentence(arguments, words):
-    with pytest.raises(ConfigError, match=words):
-        sizes_of(**arguments)
+        ({"num_gpus": 2, "gib": 8}, r"need 8\.0 GiB on each GPU .* where 6\.2 are usable"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            sizes_of(**arguments)
 
 
 def target(

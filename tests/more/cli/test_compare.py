@@ -1,0 +1,62 @@
+"""`minivllm compare` on the model that needs no download; tests/cli has the usual case."""
+
+import json
+
+import pytest
+
+from minivllm import cli
+from minivllm.events.recording.recording import Recording
+
+
+def compare(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, str]:
+    burst = () if "--scenario" in arguments else ("--scenario", "burst")
+    status = cli.main(["compare", "--model", "tiny-random", "--json", *burst, *arguments])
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    return json.loads(said.out), said.err
+
+
+def test_the_same_memory_in_bytes_becomes_the_same_blocks(capsys):
+    result, _ = compare(capsys, "--kv-budget", str(1 << 20))
+    # of 8 KiB: 2 layers, 2 heads of 16 for keys and for values, 16 tokens, 4 bytes
+    assert result["num_blocks"] == 128
+    assert all(Recording(result[side]["recording"]).header.num_blocks == 128 for side in "ab")
+
+
+def test_the_same_memory_in_int8_has_more_blocks_and_preempts_less(capsys):
+    sides = ("--a", "kv-float32", "--b", "kv-int8", "--scenario", "memory-pressure")
+    result, table = compare(capsys, *sides)
+    a, b = result["a"], result["b"]
+    # a head of 16 numbers: 64 bytes in float32, and 16 with a scale of 4 in int8
+    assert b["num_blocks"] == a["num_blocks"] * 64 // 20
+    assert a["preemptions"] > b["preemptions"] == 0
+    assert f"{a['num_blocks']} and {b['num_blocks']} blocks" in table
+
+
+def test_a_model_that_drafts_for_itself_is_always_right_and_needs_fewer_steps(capsys):
+    drafts = {"method": "draft_model", "model": "tiny-random", "num_speculative_tokens": 3}
+    options = ("--kv-budget", str(1 << 22), "--speculative-config", json.dumps(drafts))
+    result, _ = compare(capsys, "--a", "plain", "--b", "draft_model", *options)
+    a, b = result["a"], result["b"]
+    assert a["draft_acceptance"] is None and b["draft_acceptance"] == 1.0
+    assert b["steps"] < a["steps"] and result["identical_requests"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--a paged --b contiguous --scenario parallel-sampling", "cannot share"),
+        ("--a paged --b contiguous --scenario burst --kv-budget 40960", "cache has"),
+        ("--a plain --b draft_model", "does not say which draft model"),
+        # Less than one reservation of 512 tokens.
+        ("--scenario burst --kv-budget 163840", "reserves max_model_len"),
+    ],
+)
+def test_a_side_that_cannot_run_is_refused_before_the_other_has_run(
+    capsys, tmp_path, arguments, sentence
+):
+    record = ("--record", str(tmp_path / "folder"))
+    assert cli.main(["compare", "--model", "tiny-random", *arguments.split(), *record]) > 0
+    captured = capsys.readouterr()
+    assert sentence in captured.err and captured.out == ""
+    assert not (tmp_path / "folder").exists(), "nothing ran"

@@ -1,0 +1,145 @@
+"""`minivllm doctor`: each check on a good and a bad machine, and the exit status."""
+
+import re
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+from support.patience import SOON
+
+from minivllm.cli import main
+from minivllm.cli.doctor import doctor, libraries, machine, models, sandbox, screen
+from minivllm.cli.doctor.finding import advice, bad, ok
+from minivllm.errors import ModelIntegrityError
+from minivllm.lessons.checker.child import walls
+from minivllm.lessons.checker.child.sandbox import Failure, Session
+
+
+def test_every_check_prints_one_line_and_this_machine_can_run_the_course(capsys):
+    assert main(["doctor"]) == 0
+    *lines, empty, conclusion = capsys.readouterr().out.splitlines()
+    names = [name for name, _ in doctor.CHECKS]
+    assert [re.match(r"(?:ok|note|bad) +(\w+( model)?)", line)[1] for line in lines] == names
+    assert empty == "" and conclusion.startswith("The course can be done on this machine.")
+
+
+def test_a_note_is_no_obstacle_and_a_bad_finding_or_a_failed_check_is_status_1(monkeypatch, capsys):
+    fine, less = ("a", lambda: ok("a", "fine")), ("b", lambda: advice("b", "less"))
+    for checks, status in (
+        ((fine, less), 0),
+        ((fine, ("c", lambda: bad("c", "broken: mend it"))), 1),
+        ((("x", lambda: 1 / 0), fine), 1),
+    ):
+        monkeypatch.setattr(doctor, "CHECKS", checks)
+        assert main(["doctor"]) == status
+        said = capsys.readouterr().out
+        assert "ok    a" in said
+    assert "ZeroDivisionError" in said
+    assert said.endswith("Mend 1 thing first (bad), then run minivllm doctor again.\n")
+
+
+@pytest.mark.parametrize("missing", ["torch", "tokenizers"])
+def test_without_a_library_the_doctor_says_so_and_does_all_other_checks(missing):
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from minivllm.cli import main;"
+        " from minivllm.cli.doctor import libraries; real = libraries.version;"
+        " from importlib.metadata import PackageNotFoundError\n"
+        f"def version(name):\n if name == {missing!r}: raise PackageNotFoundError(name)\n"
+        " return real(name)\n"
+        "libraries.version = version; sys.exit(main(['doctor']))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SOON)
+    assert run.returncode == 1 and "Traceback" not in run.stderr, run.stderr
+    lines = run.stdout.splitlines()
+    assert len(lines) == len(doctor.CHECKS) + 2
+    assert [line for line in lines if "the check failed" in line] == []
+    assert any(line.startswith("bad") and missing in line and ": " in line for line in lines)
+
+
+def test_libraries_that_are_missing_old_or_damaged_are_named(monkeypatch):
+    for version, state in (((3, 10, 9), "bad"), ((3, 11, 0), "ok"), ((3, 14, 0), "bad")):
+        assert libraries.check_python(version).state == state
+    monkeypatch.setattr(libraries, "_is_installed", lambda name: name not in ("rich", "gguf"))
+    finding = libraries.check_packages()
+    assert finding.state == "bad"
+    assert finding.text.startswith("not installed: gguf, rich: pip install")
+
+    def broken(name: str) -> None:
+        raise OSError(f"lib{name}.so: cannot open shared object file\nmore")
+
+    monkeypatch.setattr(libraries, "import_module", broken)
+    assert libraries.check_torch().state == "bad"
+    assert "(libtorch.so: cannot open shared object file): " in libraries.check_torch().text
+    assert libraries.check_triton().state == "note"
+
+
+def test_a_missing_compiler_is_a_note_with_its_reason(monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    finding = machine.check_compiler()
+    assert finding.state == "note" and finding.text.startswith("there is no C compiler")
+
+
+def test_memory_and_disk_have_a_least_and_a_better_size(tmp_path, monkeypatch):
+    (tmp_path / "proc").mkdir()
+    for kilobytes, state in ((500_000, "bad"), (2_000_000, "note"), (8_000_000, "ok")):
+        (tmp_path / "proc" / "meminfo").write_text(f"MemAvailable: {kilobytes} kB\n")
+        assert machine.check_memory(tmp_path).state == state
+    usage = namedtuple("usage", "free")
+    for free, state in ((10_000_000, "bad"), (500_000_000, "note"), (9_000_000_000, "ok")):
+        monkeypatch.setattr(machine.shutil, "disk_usage", lambda path, free=free: usage(free))
+        finding = machine.check_disk(tmp_path / "not" / "there" / "yet")
+        assert finding.state == state
+        assert (state == "ok") is ("MINIVLLM_CACHE" not in finding.text)
+    monkeypatch.setattr(machine.os, "access", lambda path, mode: False)
+    assert "is read-only" in machine.check_disk(tmp_path).text
+
+
+def test_the_sandbox_names_the_landlock_that_locks_a_child_or_why_it_cannot_run(monkeypatch):
+    monkeypatch.setattr(Session, "start", lambda self: None)
+    monkeypatch.setattr(walls, "program", lambda: None)
+    monkeypatch.setattr(walls, "notice", lambda: None)
+    for version, words in (
+        (0, "time and memory (no Landlock"),
+        (2, "their own folder (partly: before Linux 6.2"),
+        (3, "Landlock lets them write only to their own folder"),
+    ):
+        monkeypatch.setattr(walls, "landlock", lambda version=version: version)
+        finding = sandbox.check_sandbox()
+        assert finding.state == "ok" and words in finding.text
+    monkeypatch.setattr(Session, "start", lambda self: Failure("died", "its process was ended"))
+    assert sandbox.check_sandbox() == bad("sandbox", "exercises cannot run: its process was ended")
+
+
+def test_a_small_terminal_or_one_without_colours_is_a_note(monkeypatch):
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    for columns, rows, state in ((120, 36, "ok"), (119, 36, "note"), (120, 35, "note")):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("LINES", str(rows))
+        assert screen.check_terminal().state == state
+    for environment, state in (
+        ({"COLORTERM": "truecolor", "TERM": "xterm"}, "ok"),
+        ({"TERM": "xterm-256color"}, "ok"),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "note"),
+        ({"TERM": "dumb"}, "note"),
+    ):
+        for name in ("TERM", "COLORTERM", "NO_COLOR"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        assert screen.check_colours().state == state
+
+
+def test_a_damaged_house_model_is_bad_and_an_absent_chat_model_a_note(tmp_path, monkeypatch):
+    def damaged() -> Path:
+        raise ModelIntegrityError("The house model is damaged: install minivllm again.")
+
+    monkeypatch.setattr("minivllm.runtime.store.house_model.house_checkpoint", damaged)
+    damage = "The house model is damaged: install minivllm again"
+    assert models.check_house_model() == bad("house model", damage)
+    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
+    monkeypatch.setattr("minivllm.runtime.store.hub.Hub.cached", lambda self, repo_id: None)
+    absent = "not downloaded: minivllm model fetch smollm2"
+    assert models.check_chat_model() == advice("chat model", absent)

@@ -1,0 +1,119 @@
+"""Programs in a terminal: a start that can be left at any time, a demo's report, and a chat."""
+
+import json
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from support.tui.terminals import Program
+
+from minivllm.events.recording.recording import Recording
+
+
+@pytest.fixture
+def checkpoint(tiny_random_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the tiny model, to be damaged."""
+    monkeypatch.setenv("MINIVLLM_PROGRESS", str(tmp_path / "progress.json"))
+    return Path(shutil.copytree(tiny_random_path, tmp_path / "copy"))
+
+
+@pytest.fixture
+def endless(checkpoint: Path) -> Path:
+    """A checkpoint whose weights never come: the start waits for them forever."""
+    (checkpoint / "model.safetensors").unlink()
+    os.mkfifo(checkpoint / "model.safetensors")
+    return checkpoint
+
+
+@pytest.mark.parametrize(
+    ("command", "key"), [("demo", b"q"), ("live", b"\x03"), ("lesson 4", b"q")]
+)
+def test_a_key_leaves_during_the_start_even_if_the_weights_never_come(command, key, endless):
+    with Program.minivllm(*command.split(), "--model", endless) as program:
+        program.wait_for("LOADING")
+        program.wait_for("Weights")
+        program.press(b"ls -l\r")
+        program.press(key)
+        assert program.wait_for_end() == 0
+        program.check_it_is_restored()
+        assert program.after_the_screen().strip() == ""
+        assert program.num_unread_keys() == 0
+
+
+def test_a_signal_leaves_during_the_start(endless):
+    with Program.minivllm("demo", "--model", endless) as program:
+        program.wait_for("LOADING")
+        program.process.send_signal(signal.SIGTERM)
+        assert program.wait_for_end() == 128 + signal.SIGTERM
+        program.check_it_is_restored()
+
+
+def test_an_error_of_the_start_is_one_sentence_in_the_restored_terminal(checkpoint):
+    weights = checkpoint / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    too_large = ["--model", "house", "--num-gpu-blocks-override", "100000000"]
+    for status, options, words in (
+        (1, ["demo", "--model", checkpoint], "model.safetensors"),
+        (2, ["live", *too_large], "A KV cache of 100000000 blocks needs"),
+    ):
+        with Program.minivllm(*options) as program:
+            assert program.wait_for_end() == status
+            program.check_it_is_restored()
+            (line,) = program.after_the_screen().strip().splitlines()
+            assert line.startswith("minivllm: ") and words in line
+
+
+def test_a_key_leaves_the_demo_with_a_report(tmp_path):
+    log = tmp_path / "run.jsonl"
+    options = ["--model", "tiny-random", "--scenario", "burst", "--json", "--record", log]
+    with Program.minivllm("demo", *options) as program:
+        program.wait_for("DECODE")
+        program.press(b"q")
+        assert program.wait_for_end() == 0
+        program.check_it_is_restored()
+        report = program.after_the_screen()
+    assert "The run was stopped early." in report
+    *_, result, recorded = report.strip().splitlines()
+    assert "Recorded up to step" in recorded
+    result = json.loads(result)
+    assert result["finished_requests"] < result["requests"] == 12
+    assert Recording(log).last_step == result["steps"]
+
+
+def test_ctrl_c_stops_an_answer_and_ctrl_d_ends_the_chat():
+    options = ["--model", "tiny-random", "--num-gpu-blocks-override", "256", "--dtype", "float32"]
+    with Program.minivllm("chat", *options, "--max-tokens", "1900", "--ignore-eos") as program:
+        program.wait_for("you> ")
+        program.press(b"Hello\n")
+        program.wait_for(r"Hello\r\n(.|\n){4}")  # the echo and the first tokens
+        program.press(b"\x03")
+        tokens = program.wait_for(r"\((\d+) tokens, (.|\s)*you> ")[1]
+        assert 0 < int(tokens) < 1900
+        program.press(b"Again\n")
+        program.wait_for(r"Again\r\n(.|\n){4}")
+        program.press(b"\x03")
+        cached = program.wait_for(r"; (\d+) of \d+ prompt tokens were cached(.|\s)*you> ")[1]
+        assert int(cached) > 0
+        program.press(b"\x04")
+        assert program.wait_for_end() == 0
+
+
+def test_ctrl_c_ends_a_demo_without_a_terminal_and_leaves_a_readable_recording(tmp_path):
+    log = tmp_path / "run.jsonl"
+    options = ["--model", "house", "--slow", "0.05", "--json", "--record", log]
+    with Program.minivllm("demo", "--headless", *options) as program:
+        program.wait_for("enters slot")
+        program.process.send_signal(signal.SIGINT)
+        assert program.wait_for_end() == 130
+        said = program.written.decode()
+    assert "Traceback" not in said and re.search(r"Recorded up to step \d+ in ", said)
+    recording = Recording(log)
+    end = recording.view_at_event(len(recording))
+    assert end.counters.aborted_requests >= 1 and end.requests == {}
+    assert all(block.ref_cnt == 0 for block in end.blocks)
+    # Complete to its last byte: the writer was closed, not killed.
+    lines = log.read_bytes().split(b"\n")
+    assert lines[-1] == b"" and len(lines) == len(recording) + 2
