@@ -107,25 +107,6 @@ def test_old_content_of_a_block_cannot_reach_its_next_owner(decoder, peer):
         logits = run.run(*((sequence, 1) for sequence in sequences))
 
 
-def test_a_result_holds_only_what_its_own_call_watched(decoder):
-    run = PlannedRunner(decoder)
-    one, two = run.new(prompt(9)), run.new(prompt(5, seed=1))
-    watched = run.runner.execute_model(run.plan((one, 8), (two, 5)), Watch(attention_mass=True))
-    assert [len(mass) for mass in watched.attention_mass] == [2, 2] and watched.decode_samples == []
-    watched = run.runner.execute_model(run.plan((one, 1)), Watch(decodes=(0,)))
-    assert [sample.num_tokens for sample in watched.decode_samples] == [
-        9
-    ] and watched.attention_mass == []
-    two.append_token(7)
-    result = run.runner.execute_model(run.plan((two, 1)))
-    assert (result.attention_mass, result.decode_samples) == ((), ())
-
-
-def test_the_time_to_prepare_a_batch_is_measured_on_the_injected_clock(decoder):
-    run = PlannedRunner(decoder)
-    ticks = iter([10.0, 10.5])
-    run.runner._now = lambda: next(ticks)
-    assert run.runner.execute_model(run.plan((run.new(prompt(3)), 3))).t_prepare == 0.5
 
 
 # ---- sizes ----
@@ -154,19 +135,6 @@ def test_cache_and_context_length_default_to_memory_and_model(decoder, monkeypat
     # This sizes the cache on CUDA. Here it must only run and leave the real cache alone.
     run.runner._run_largest_step()
     assert not any(cache.any() for cache in run.runner._attention.kv_caches)
-
-
-def test_the_largest_step_predicts_a_token_after_each_draft_of_a_full_batch(decoder, monkeypatch):
-    seen, original = [], decoder.compute_logits
-    monkeypatch.setattr(
-        decoder,
-        "compute_logits",
-        lambda hidden, ops: (seen.append(len(hidden)), original(hidden, ops)),
-    )
-    drafting = {"method": "ngram", "num_speculative_tokens": 4}
-    for options, expected in (({}, 3), ({"speculative_config": drafting}, 15)):
-        PlannedRunner(decoder, max_num_seqs=3, **options).runner._run_largest_step()
-        assert seen.pop() == expected
 
 
 @pytest.mark.parametrize(

@@ -27,28 +27,17 @@ class Operations(TorchDispatchMode):
         return [name for name in self.names if "copy" in name]
 
 
-def inputs_of(
-    tables: list[list[int]], lengths: list[int], num_drafts: list[int] | None = None
-) -> ModelInput:
-    """A decode step: sequence i has `lengths[i]` tokens and drafts, in the blocks `tables[i]`."""
-    drafts = np.array(num_drafts or [0] * len(tables), dtype=np.int64)
-    starts = np.array(lengths, dtype=np.int64) - 1
-    positions = np.concatenate(
-        [np.arange(start, start + 1 + count) for start, count in zip(starts, drafts, strict=True)]
-    )
+def inputs_of(tables: list[list[int]], lengths: list[int]) -> ModelInput:
+    """A decode step: sequence i has `lengths[i]` tokens, in the blocks `tables[i]`."""
+    positions, rows = np.array(lengths, dtype=np.int64) - 1, np.arange(len(tables))
     block_tables = np.zeros((len(tables), max(map(len, tables))), dtype=np.int64)
     for row, table in zip(block_tables, tables, strict=True):
         row[: len(table)] = table
-    sequences = np.repeat(np.arange(len(tables)), 1 + drafts)
-    blocks = block_tables[sequences, positions // BLOCK_SIZE]
-    common = CommonAttentionMetadata(
-        np.concatenate([[0], np.cumsum(1 + drafts)]),
-        starts,
-        block_tables,
-        blocks * BLOCK_SIZE + positions % BLOCK_SIZE,
-        drafts if num_drafts else None,
-    )
-    return ModelInput(positions + 100, positions, np.arange(len(positions)), common)
+    blocks = block_tables[rows, positions // BLOCK_SIZE]
+    slots = blocks * BLOCK_SIZE + positions % BLOCK_SIZE
+    starts = np.arange(len(tables) + 1)
+    common = CommonAttentionMetadata(starts, positions, block_tables, slots, None)
+    return ModelInput(positions + 100, positions, rows, common)
 
 
 @pytest.fixture
@@ -88,41 +77,6 @@ def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, t
         assert static.seq_lens.tolist() == [*(length for _, length in sequences), *[0] * rest]
         for row, (table, _) in zip(tables_on_device, sequences, strict=False):
             assert row[: len(table)].tolist() == table
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_each_draft_has_a_row_with_the_blocks_of_its_sequence(seed, static, tables_on_device):
-    """Two sequences with zero to two drafts each; rejected drafts shorten a table."""
-    rng = np.random.default_rng(seed)
-    tables, lengths, kinds_of_copies = [[], []], [3, 9], set()
-    for _ in range(24):
-        drafts = rng.integers(0, 3, size=2).tolist()
-        for table, length, count in zip(tables, lengths, drafts, strict=True):
-            missing = -(-(length + count) // BLOCK_SIZE) - len(table)
-            table += rng.integers(1, 1000, size=missing).tolist()
-        inputs = inputs_of(tables, lengths, drafts)
-        with Operations() as operations:
-            static.set(inputs)
-        kinds_of_copies.add(tuple(operations.copies))
-        count = 2 + sum(drafts)
-        expected = [
-            (length + i, table)
-            for table, length, more in zip(tables, lengths, drafts, strict=True)
-            for i in range(1 + more)
-        ]
-        assert static.positions[:count].tolist() == [length - 1 for length, _ in expected]
-        slots = inputs.attention.slot_mapping.tolist()
-        assert static.slot_mapping.tolist() == slots + [-1] * (MAX_NUM_ROWS - count)
-        padding = [0] * (MAX_NUM_ROWS - count)
-        assert static.seq_lens.tolist() == [*(length for length, _ in expected), *padding]
-        for row, slot, (length, table) in zip(tables_on_device, slots, expected, strict=False):
-            assert row[: len(table)].tolist() == table
-            assert slot == row[(length - 1) // BLOCK_SIZE] * BLOCK_SIZE + (length - 1) % BLOCK_SIZE
-        for i, count in enumerate(drafts):
-            lengths[i] = min(lengths[i] + 1 + int(rng.integers(count + 1)), 36)
-            del tables[i][-(-(lengths[i] - 1) // BLOCK_SIZE) :]
-    entries, whole = ("copy_", "index_copy_"), ("copy_", "copy_")
-    assert {entries, whole} <= kinds_of_copies
 
 
 def test_a_decode_step_takes_one_copy_and_one_more_operation_if_a_sequence_got_a_block(static):

@@ -6,7 +6,6 @@ import pytest
 import torch
 from runtime.test_cuda_graphs import (
     BLOCK_SIZE,
-    DRAFTING,
     drafting_runner,
     one_thread,
     plan_drafts,
@@ -24,7 +23,6 @@ from support.model.tiny_models import (
 
 from minivllm import LLM, SamplingParams
 from minivllm.core.request import Sequence
-from minivllm.runtime import cuda_graphs
 from minivllm.runtime.step_result import Watch
 
 __all__ = ["one_thread"]
@@ -56,30 +54,6 @@ def test_steps_with_a_chunk_or_with_attention_mass_are_not_padded(monkeypatch):
     first.append_token(6)
     run.run((first, 1))
     assert ran == [4]
-
-
-def test_steps_of_the_same_padded_size_use_the_same_tensors(monkeypatch):
-    """A graph has recorded addresses and shapes."""
-    run = static_runner(monkeypatch, [12], max_num_seqs=6, speculative_config=DRAFTING)
-    graphs, seen = run.runner._decode_graphs, []
-    original = graphs._forward
-
-    def forward(token_ids, positions, metadata):
-        static = metadata.static
-        used = (token_ids, positions, metadata.slot_mapping)
-        used += (static.block_tables, static.seq_lens, static.out)
-        seen.append([(tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in used])
-        return original(token_ids, positions, metadata)
-
-    monkeypatch.setattr(graphs, "_forward", forward)
-    for num_seqs in (1, 4, 6):
-        run.run(*((run.new([num_seqs]), 1) for _ in range(num_seqs)))
-        for sequence in range(num_seqs):
-            run._free_slots.append(sequence)
-    drafted = run.new([1])
-    run.runner.execute_model(plan_drafts(run, {drafted: [2, 3]}))
-    assert len(seen) == 4
-    assert seen[0] == seen[1] == seen[2] == seen[3]
 
 
 def roll_back(run: PlannedRunner, sequence: Sequence, num_rejected: int) -> None:
@@ -125,27 +99,6 @@ def test_steps_with_drafts_give_the_hidden_states_of_the_torch_reference(seed, m
         assert len(logits[0]) == sum(len(tokens[i]) for i in order), "a row for each draft"
         torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-5)
     assert len(ran) == 8 and num_shrunk > 3 and num_crossings > 3
-
-
-def test_chunks_longer_than_drafts_and_steps_with_too_many_rows_are_not_padded(monkeypatch):
-    monkeypatch.setattr(cuda_graphs, "MAX_ROWS_WITH_DRAFTS", 6)
-    run = drafting_runner("triton:unified", max_num_seqs=2)
-    ran = spy_on_runs(run, monkeypatch)
-    first, second = run.new([1, 2, 3, 4, 5]), run.new([6])
-    run.run((second, 1))
-    assert ran.pop() == 1
-    second.append_token(7)
-    run.run((first, 5), (second, 1))
-    assert ran == []
-    for drafts, sizes in (([8, 9], [6]), ([8, 9, 10], []), ([], [4])):
-        first.append_token(11)
-        second.append_token(12)
-        plan = plan_drafts(run, {first: drafts, second: [13, 14]})
-        run.runner.execute_model(plan)
-        for sequence, count in ((first, len(drafts)), (second, 2)):
-            roll_back(run, sequence, count)
-        assert ran == sizes
-        ran.clear()
 
 
 def test_an_engine_that_preempts_and_forks_gives_the_same_tokens_as_with_torch():

@@ -37,13 +37,7 @@ def test_a_prefix_too_short_to_pay_joins_the_longer_groups():
     assert (groups, covered) == ([], [0, 0])
 
 
-def test_a_block_that_holds_a_members_own_queries_is_never_shared():
-    # This step computes the tokens of the second sequence's third block.
-    assert groups_of([[1, 2, 3], [1, 2, 3]], num_whole=[3, 2]) == ([([0, 1], 0, 2)], [2, 2])
-    assert groups_of([[1, 2, 3], [1, 2, 3]], num_whole=[3, 0]) == ([], [0, 0])
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 def test_groups_cover_only_blocks_that_all_their_members_have(seed):
     rng = np.random.default_rng(seed)
     tables: list[list[int]] = []

@@ -138,16 +138,6 @@ def test_a_layer_that_the_model_does_not_have_records_no_tokens_and_stops_nothin
         assert run.of(ev.TokenAttention) == [] != run.of(ev.AttentionMass)
 
 
-def test_attention_mass_can_be_switched_off_again_in_the_middle_of_a_run(model):
-    run = Run(model)
-    run.engine.record_attention_mass(True)
-    run.step()
-    num_told = len(run.of(ev.AttentionMass))
-    run.engine.record_attention_mass(False)
-    run.finish()
-    assert len(run.of(ev.AttentionMass)) == num_told > 0
-
-
 def test_the_torch_operations_equal_the_reference_with_junk_after_the_end():
     query, keys = torch.randn(2, 6, 16), torch.randn(9, 4, 2, 16)
     tables, lengths = torch.tensor([[7, 2, 5], [1, 8, 0]]), torch.tensor([11, 5])

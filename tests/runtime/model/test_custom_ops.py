@@ -13,7 +13,6 @@ from support.model.tiny_models import (
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.kernels import reference_ops
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps, choose_ops
 
 __all__ = ["one_thread"]
@@ -39,31 +38,6 @@ def test_operations_in_c_give_the_logits_of_the_plain_decoder(name, asked):
     """Those in Triton: tests/runtime/test_cuda_graphs.py."""
     cpu_ops()
     check_fused(name, "cpu", asked)
-
-
-def test_every_operation_of_the_forward_pass_uses_the_chosen_implementation():
-    decoder = load_into_ours(make_peer("qwen3"))
-    calls: list[str] = []
-
-    def counted(name: str) -> object:
-        return lambda *arguments: (calls.append(name), getattr(reference_ops, name)(*arguments))[1]
-
-    names = ("rms_norm", "add_rms_norm", "silu_and_mul")
-    ops = DecoderOps(*map(counted, names), attention_rotates=True)
-    angles_seen = []
-
-    def attend(layer: int, q: torch.Tensor, k: object, v: object, cos_sin: tuple) -> torch.Tensor:
-        angles_seen.append(cos_sin[0].shape)
-        return q
-
-    hidden = decoder(torch.tensor([1, 2]), torch.tensor([0, 1]), attend, ops)
-    decoder.compute_logits(hidden, ops)
-    num_layers = decoder.config.num_hidden_layers
-    assert angles_seen == [(2, 1, decoder.config.head_size)] * num_layers
-    # the first norm of the first layer, and the last norm; torch norms the heads
-    assert calls.count("rms_norm") == 2
-    assert calls.count("add_rms_norm") == 2 * num_layers - 1
-    assert calls.count("silu_and_mul") == num_layers
 
 
 def test_fused_kernels_are_the_default_only_on_cuda_with_triton():

@@ -130,7 +130,6 @@ def test_weights_take_the_bytes_that_the_file_stores(house, own_cache):
     [
         ("Q5_0", {}, True, "are Q5_0, .* run as float32, .* reads Q8_0, Q4_0, .* plain numbers"),
         ("Q4_1", {}, False, "cannot run on this machine, and `minivllm doctor` says why"),
-        ("Q4_1", {"linear_backend": "torch"}, True, "only linear_backend 'cpu' with dtype"),
         ("Q4_1", {"dtype": "bfloat16"}, True, "run as bfloat16, .* with dtype 'float32' runs"),
         ("Q4_1", {}, True, None),
     ],

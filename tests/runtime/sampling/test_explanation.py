@@ -61,23 +61,24 @@ def check_against_the_twin(logits: torch.Tensor, sequence: Sequence) -> None:
     assert token_id == twin.token_id
     processed = processed_logits(raw, sequence, {EOS})
     tempered = softmax(processed / (params.temperature or 1.0))
-    by_id = {one.token_id: one for one in found.candidates}
+    by_id = {candidate.token_id: candidate for candidate in found.candidates}
     # Equally likely tokens may replace each other.
     best = sorted((processed[at] for at in by_id), reverse=True)[:NUM_BEST]
     assert best == [processed[at] for at in best_first(processed)[: len(best)]]
     assert found.num_left == np.count_nonzero(twin.probabilities)
-    for one in found.candidates:
-        at = one.token_id
+    for at, candidate in by_id.items():
         masked = processed[at] == -np.inf
-        assert one.logit == raw[at]
-        assert one.processed_logit == (None if masked else pytest.approx(processed[at], abs=1e-5))
-        assert one.probability == pytest.approx(softmax(raw)[at], abs=1e-6)
-        assert one.tempered_probability == pytest.approx(tempered[at], abs=1e-6)
-        assert one.final_probability == pytest.approx(twin.probabilities[at], abs=1e-6)
-        assert (one.final_probability > 0) == (twin.probabilities[at] > 0)
-        takes_part = params.temperature > 0 and one.final_probability > 0
-        assert one.draw == (pytest.approx(arrival_time(key, at)) if takes_part else None)
-        assert (one.cut_by is None) == (not masked and (not params.temperature or takes_part))
+        assert candidate.logit == raw[at]
+        assert candidate.processed_logit == (
+            None if masked else pytest.approx(processed[at], abs=1e-5)
+        )
+        assert candidate.probability == pytest.approx(softmax(raw)[at], abs=1e-6)
+        assert candidate.tempered_probability == pytest.approx(tempered[at], abs=1e-6)
+        assert candidate.final_probability == pytest.approx(twin.probabilities[at], abs=1e-6)
+        assert (candidate.final_probability > 0) == (twin.probabilities[at] > 0)
+        takes_part = params.temperature > 0 and candidate.final_probability > 0
+        assert candidate.draw == (pytest.approx(arrival_time(key, at)) if takes_part else None)
+        assert (candidate.cut_by is None) == (not masked and (not params.temperature or takes_part))
     if params.temperature > 0:
         arrivals = {
             at: arrival_time(key, at) / probability
@@ -88,15 +89,7 @@ def check_against_the_twin(logits: torch.Tensor, sequence: Sequence) -> None:
         assert first_two[0] == token_id and set(first_two) <= set(by_id)
 
 
-@pytest.mark.parametrize("params", SETTINGS, ids=str)
-def test_every_stage_of_an_explanation_equals_the_reference(params):
-    generator = torch.Generator().manual_seed(3)
-    for index in range(5):
-        logits = torch.randn(60, generator=generator) * 2
-        check_against_the_twin(logits, sequence_of(params, index))
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.floats(-8, 8, width=32), min_size=2, max_size=40),
     st.sampled_from(SETTINGS),
@@ -120,32 +113,19 @@ def test_the_cuts_say_what_each_stage_left():
         ("min_tokens", 4, 5), ("min_p", 0.06, 4), ("top_k", 5, 4), ("top_p", 0.75, 2)
     ]  # fmt: skip
     assert found.num_left == 2 and found.vocab_size == 7 and token_id in (0, 1)
-    assert {one.token_id: one.cut_by for one in found.candidates} == {
+    assert {candidate.token_id: candidate.cut_by for candidate in found.candidates} == {
         0: None, 1: None, 2: "min_tokens", 3: "min_tokens", 4: "top_p", 5: "top_p", 6: "min_p"
     }  # fmt: skip
 
 
-def test_top_k_and_rounding_are_named_as_what_cut_a_token():
-    logits = torch.tensor([5.0, 4.0, 3.0, -200.0])
-    _, found = explained(logits, sequence_of({"top_k": 2}))
-    assert [one.cut_by for one in found.candidates] == [None, None, "top_k", "top_k"]
-    _, found = explained(logits, sequence_of({"temperature": 1.0}))
-    assert [one.cut_by for one in found.candidates] == [None, None, None, "rounding"]
-    assert found.num_left == 3 and found.cuts == []
-
-
-def test_a_token_that_the_model_excludes_is_no_candidate():
+def test_a_token_that_the_model_excludes_is_no_candidate_and_rounding_can_cut_one():
     logits = torch.tensor([1.0, -math.inf, 0.5, 0.1])
     _, found = explained(logits, sequence_of({"temperature": 1.0}))
-    assert [one.token_id for one in found.candidates] == [0, 2, 3]
-
-
-def test_explaining_changes_neither_logits_nor_the_global_generator():
-    logits = torch.randn(50, generator=torch.Generator().manual_seed(1))
-    before, state = logits.clone(), torch.get_rng_state()
-    for params in SETTINGS:
-        explained(logits, sequence_of(params))
-    assert torch.equal(logits, before) and torch.equal(torch.get_rng_state(), state)
+    assert [candidate.token_id for candidate in found.candidates] == [0, 2, 3]
+    logits = torch.tensor([5.0, 4.0, 3.0, -200.0])
+    for params, reason in (({"top_k": 3}, "top_k"), ({"temperature": 1.0}, "rounding")):
+        _, found = explained(logits, sequence_of(params))
+        assert [candidate.cut_by for candidate in found.candidates] == [None, None, None, reason]
 
 
 def test_a_row_of_a_mixed_batch_is_explained_as_if_it_were_alone():

