@@ -155,11 +155,14 @@ def check_the_header(app: DashboardApp, truth: Fold) -> None:
     # is not in the queue. That lasts one event, and the block counts as used.
     used = len(truth.blocks) - len(truth.free_queue)
     cached = sum(truth.blocks[number].hash is not None for number in truth.free_queue)
+    counters = truth.counters
+    hits = counters.prefix_cache_hits / max(counters.prefix_cache_queries, 1)
     facts = (
         f"step {truth.step:,} ",
+        f" hits {hits:.0%} " if counters.prefix_cache_queries else " ",
         f" {used:,} used {cached:,} cached {len(truth.blocks) - used - cached:,} empty ",
-        f" {truth.counters.num_preemptions:,} preempted ",
-        f" {truth.counters.evicted_blocks:,} evicted ",
+        f" {counters.num_preemptions:,} preempted ",
+        f" {counters.evicted_blocks:,} evicted ",
     )
     assert [fact for fact in facts if fact not in text] == []
 

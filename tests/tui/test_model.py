@@ -59,12 +59,3 @@ def test_a_packed_model_is_fully_restored_and_continues_alike(
         assert [one.lines(restored, 90, 30) for one in panels] == [
             one.lines(model, 90, 30) for one in panels
         ]
-
-
-def test_pruned_beams_do_not_push_out_finished_ones(beams) -> None:
-    model = feed(DashboardModel(beams.header), beams.run().events)
-    ended = [event.seq_id for event in beams.events if isinstance(event, ev.RequestFinished)]
-    assert [done.seq_id for done in model.fold.history] == ended
-    assert len(ended) == 2
-    found = [event.texts[0] for event in beams.events if isinstance(event, ev.BeamsFound)]
-    assert found and set(found) <= {done.text for done in model.fold.history}

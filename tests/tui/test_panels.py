@@ -87,16 +87,6 @@ def test_each_word_of_a_slot_leads_to_the_block_that_holds_it(
     assert num_seen > 50
 
 
-def test_slots_follow_a_limit_that_changes_during_the_run(shared_prefix) -> None:
-    model = folded(shared_prefix.run(22))
-    model.fold.max_num_seqs = 6
-    assert [row.split()[:2] for row in rows(Slots(), model, 78, 6)[4:]] == [["4", "·"], ["5", "·"]]
-    # After lowering the limit, sequences above it still run and keep their rows.
-    model.fold.max_num_seqs = 2
-    assert len(rows(Slots(), model, 78, 6)) == 4
-    assert missing_from(rows(Waiting(), model)[0], "all 2 slots") == []
-
-
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 30), st.integers(0, 300))
 def test_the_bar_is_to_scale_and_names_the_right_sequences(
     sizes: list[int], tokens_per_cell: int, spare: int

@@ -71,29 +71,18 @@ def test_all_panels_have_room_at_every_size_and_blocks_can_be_selected(
     drive(app, script, size)
 
 
-def test_the_focus_a_trace_and_watched_attention_unfold_their_panels(app: DashboardApp) -> None:
+def test_the_focus_and_a_trace_unfold_their_panels(app: DashboardApp) -> None:
     async def script(pilot: Pilot) -> None:
         await show_screen(pilot, "blocks")
         assert height_of(app, "tree") >= 4 and height_of(app, "mass") == 0
         panel(app, "blocks-mass").focus()
         await until(pilot, lambda: height_of(app, "tree") == 0 and height_of(app, "mass") >= 4)
-        # It stays open when the focus returns to the map.
         panel(app, "blocks-map").focus()
-        await settle(pilot)
-        assert height_of(app, "mass") >= 4
-        view = app.context.transport.view
-        program = TracedProgram(
-            "decode", (0, 0, 0), 0, [TracedTile([TracedRead(5, 0, 8)], [1.0], [2.0])]
-        )
-        view.remembered.trace = ev.KernelTraced(9, 26, 0.1, "r0.0", 1, 9, [program])
+        tile = TracedTile([TracedRead(5, 0, 8)], [1.0], [2.0])
+        program = TracedProgram("decode", (0, 0, 0), 0, [tile])
+        trace = ev.KernelTraced(9, 26, 0.1, "r0.0", 1, 9, [program])
+        app.context.transport.view.remembered.trace = trace
         app.draw()
         await until(pilot, lambda: height_of(app, "xray") >= 4 and height_of(app, "mass") == 0)
-        # With attention that is recorded, its panel opens; it folds with the last sequence.
-        view.mass[app.model.fold.running[0]] = [1.0]
-        app.draw()
-        await until(pilot, lambda: height_of(app, "mass") >= 4)
-        view.mass.clear()
-        app.draw()
-        await until(pilot, lambda: height_of(app, "mass") == 0)
 
     drive(app, script, (80, 24))

@@ -11,6 +11,7 @@ from minivllm.tui.state.decisions import (
     cause_of_preemption,
     deferral,
     miss,
+    sentence_of,
 )
 from minivllm.tui.state.model import DashboardModel
 
@@ -53,6 +54,12 @@ def test_a_preemption_names_its_beneficiary_and_an_eviction_names_the_owner(
         facts = (event.step, victim, "preempted", whom, event.need, event.free)
         assert [line for line in lines if not missing_from(line, *facts)], facts
     assert any(" loses " in line and "evicted" in line for line in lines)
+    model = DashboardModel(memory_pressure.header)
+    for event in memory_pressure.events:
+        model.apply(event)
+        if isinstance(event, ev.BlockFreed):
+            is_cached = model.fold.blocks[event.block_id].hash is not None
+            assert ("still cached" in sentence_of(event)) == is_cached
     assert any("resumes in slot" in line for line in lines)
 
 

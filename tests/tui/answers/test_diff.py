@@ -21,78 +21,66 @@ def section(lines: list[str], title: str) -> list[str]:
     return [line.strip() for line in after[: after.index("") if "" in after else len(after)]]
 
 
-def blocks_after(lines: list[str], before: EngineState) -> tuple[list[int], list[bool]]:
-    """Reference counts of the first state, and whether blocks have a hash, after the lines."""
+def blocks_after(lines: list[str], before: EngineState) -> list[tuple[int, bool]]:
+    """(reference count, whether it has a hash) of each block: the first state with the changes."""
     counts = [block.ref_cnt for block in before.blocks]
     hashed = [block.hash is not None for block in before.blocks]
     for line in section(lines, "Blocks"):
         change, _, numbers = line.rpartition(": ")
+        found = [int(number) for number in re.findall(r"\d+", change)] or [1]
+        uses = {
+            "newly used": (0, found[0]),
+            "freed": (found[0], 0),
+            "shared": (found[-1], found[0]),
+        }
+        use = re.match("newly used|freed|shared", change)
         for block_id in ids_of(numbers):
-            if match := re.fullmatch(r"newly used(?: by (\d+))?", change):
-                assert counts[block_id] == 0
-                counts[block_id] = int(match[1] or 1)
-            elif match := re.fullmatch(r"freed, was used(?: by (\d+))?", change):
-                assert counts[block_id] == int(match[1] or 1)
-                counts[block_id] = 0
-            elif match := re.fullmatch(r"shared by (\d+), was (\d+)", change):
-                assert counts[block_id] == int(match[2])
-                counts[block_id] = int(match[1])
-            elif change == "newly cached":
-                assert not hashed[block_id]
-                hashed[block_id] = True
-            elif change == "evicted from the cache":
-                assert hashed[block_id]
-                hashed[block_id] = False
+            if use:
+                old, counts[block_id] = uses[use[0]]
+                assert old == before.blocks[block_id].ref_cnt
             else:
-                assert change == "cached under another name" and hashed[block_id]
-    return counts, hashed
+                assert hashed[block_id] == (change != "newly cached")
+                hashed[block_id] = change != "evicted from the cache"
+    return list(zip(counts, hashed, strict=True))
 
 
 def counters_after(lines: list[str], before: EngineState) -> Counters:
     counters = copy(before.counters)
     for line in section(lines, "Counters"):
         found = re.fullmatch(r"(.+) (\d+) to (\d+) \(([-+]\d+)\)", line.replace(",", ""))
-        name, (old, new, by) = found[1], map(int, found.groups()[1:])
-        assert getattr(counters, name.replace(" ", "_")) == old and old + by == new != old
-        setattr(counters, name.replace(" ", "_"), new)
+        name, (old, new, by) = found[1].replace(" ", "_"), map(int, found.groups()[1:])
+        assert getattr(counters, name) == old and old + by == new != old
+        setattr(counters, name, new)
     return counters
 
 
 def check_sequences(lines: list[str], before: EngineState, after: EngineState) -> None:
     told = dict(line.split(": ", 1) for line in section(lines, "Requests and sequences"))
-    between = {name for name, text in told.items() if text.startswith("came and went in between")}
+    told = {name: text for name, text in told.items() if not text.startswith("came and went")}
     old = {seq_id.removesuffix(".0"): one for seq_id, one in before.sequences.items()}
     new = {seq_id.removesuffix(".0"): one for seq_id, one in after.sequences.items()}
-    assert between.isdisjoint(old) and between.isdisjoint(new)
-    assert set(told) - between == {name for name in {*old, *new} if old.get(name) != new.get(name)}
-    for name in set(told) - between:
-        text, was, now = told[name], old.get(name), new.get(name)
-        assert text.startswith("ended") == (now is None) and text.startswith("arrived") == (
-            was is None
-        )
+    assert set(told) == {name for name in {*old, *new} if old.get(name) != new.get(name)}
+    for name, text in told.items():
+        was, now = old.get(name), new.get(name)
+        assert text.startswith("ended") == (now is None)
+        assert text.startswith("arrived") == (was is None)
         if was is None or now is None:
             one = was or now
             assert f"{len(one.output_token_ids)} output tokens" in text and one.status in text
             table = re.search(r"blocks ([-\d ]+)$", text)
             assert (ids_of(table[1]) if table else []) == one.block_table
             continue
-        table = list(was.block_table)
-        if match := re.search(r"lost blocks ([-\d ]+)", text):
-            table = [one for one in table if one not in ids_of(match[1])]
-        if match := re.search(r"gained blocks ([-\d ]+)", text):
-            table += ids_of(match[1])
-        assert sorted(table) == sorted(now.block_table)
+        lost, gained = (re.search(rf"{word} blocks ([-\d ]+)", text) for word in ("lost", "gained"))
+        table = [at for at in was.block_table if not lost or at not in ids_of(lost[1])]
+        assert sorted(table + (ids_of(gained[1]) if gained else [])) == sorted(now.block_table)
         for words, value in (
             ("output tokens", lambda one: len(one.output_token_ids)),
             ("computed", lambda one: one.num_computed_tokens),
             ("cached", lambda one: one.num_cached_tokens),
         ):
-            match = re.search(rf"\b{words} (\d+) to (\d+)", text)
-            told_numbers = None if match is None else (int(match[1]), int(match[2]))
-            numbers = value(was), value(now)
-            assert told_numbers == (None if numbers[0] == numbers[1] else numbers)
-        slot = re.search(r"slot (\w+) to (\w+)", text)
-        assert (slot is None) == (was.slot == now.slot)
+            change = f"{words} {value(was)} to {value(now)}"
+            assert (change in text) == (value(was) != value(now))
+        assert bool(re.search(r"slot \w+ to", text)) == (was.slot != now.slot)
         assert (was.status == now.status) or f"{was.status} to {now.status}" in text
         assert (was.num_preemptions == now.num_preemptions) or "preemption" in text
         assert (was.deferred == now.deferred) == ("waits" not in text)
@@ -100,13 +88,11 @@ def check_sequences(lines: list[str], before: EngineState, after: EngineState) -
 
 def queues_of(state: EngineState) -> dict[str, list]:
     """The entries under "Queues", by name."""
-    plan = [(item.seq_id, item.kind, item.num_tokens) for item in state.scheduled]
-    queue = list(state.free_queue)
     return {
         "waiting": state.waiting,
         "running": state.running,
-        "free queue": queue,
-        "last plan": plan,
+        "free queue": list(state.free_queue),
+        "last plan": [(item.seq_id, item.kind, item.num_tokens) for item in state.scheduled],
     }
 
 
@@ -125,9 +111,9 @@ def test_the_lines_explain_every_difference_and_mention_nothing_that_is_equal(
         a, b = recording.view_at_event(first), recording.view_at_event(second)
         lines = difference(a, b)
         before, after = a.fold.state, b.fold.state
-        counts, hashed = blocks_after(lines, before)
-        assert counts == [block.ref_cnt for block in after.blocks]
-        assert hashed == [block.hash is not None for block in after.blocks]
+        assert blocks_after(lines, before) == [
+            (block.ref_cnt, block.hash is not None) for block in after.blocks
+        ]
         assert counters_after(lines, before) == after.counters
         check_sequences(lines, before, after)
         was, now = queues_of(before), queues_of(after)

@@ -120,14 +120,19 @@ def check_the_words_of_the_inspector(
     for text, style in spans:
         if "@" in style:
             beside.setdefault(int(target_of(style).key), []).append(text)
-    if own and tables:
+    if tables:
         places = [(table, table.index(block_id)) for table in tables]
         before = {table[at - 1] for table, at in places if at}
-        assert beside.keys() <= before | {table[at + 1] for table, at in places if table[at + 1 :]}
-        for at, words in beside.items():
-            text = drawn_as(held(model, at, texts))
-            assert words == (text[-2:] if at in before else text[:2])
-        assert before <= beside.keys() or len(before) > 1
+        after = {table[at + 1] for table, at in places if table[at + 1 :]}
+    else:
+        state, blocks = model.fold.blocks[block_id], list(enumerate(model.fold.blocks))
+        before = {at for at, other in blocks if other.hash == state.parent is not None}
+        after = {at for at, other in blocks if other.parent == state.hash is not None}
+    assert beside.keys() <= before | after
+    for at, words in beside.items():
+        text = drawn_as(held(model, at, texts))
+        assert words == (text[-2:] if at in before else text[:2])
+    assert not own or bool(before) == any(at in before for at in beside)
 
 
 # ---- the prefix tree ----

@@ -4,7 +4,6 @@ import re
 from math import exp
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from minivllm.events import types as ev
 from minivllm.events.types.kernels import TracedProgram as Program
 from minivllm.events.types.kernels import TracedRead as Read
 from minivllm.events.types.kernels import TracedTile as Tile
-from minivllm.tui.draw.lines import targets_of, text_of
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.mass import Mass, bars_of
@@ -220,16 +219,3 @@ def test_a_key_stops_the_animation_and_a_new_trace_starts_it_again(shared_prefix
         model.remembered.trace = trace_of(model.trace.programs, seq=seq)
         panel.show(model)
         assert (panel.counter, panel.plays) == ((0, True) if is_new else (6, False))
-
-
-@pytest.mark.parametrize("of", ["this", "another"])
-def test_a_recording_says_so_and_offers_blocks_only_of_the_decode_itself(
-    shared_prefix, of: str
-) -> None:
-    model, panel = folded(shared_prefix.run(22)), XRay()
-    trace = a_trace(model.fold.sequences["r0.0"].block_table[:8])
-    model.remembered.trace = msgspec.structs.replace(trace, recorded=of)
-    lines = panel.lines(model, 60, 20)
-    assert text_of(lines[0]).startswith("RECORDED")
-    targets = {target.kind for target in targets_of(lines)}
-    assert targets == ({"sequence", "block"} if of == "this" else set())

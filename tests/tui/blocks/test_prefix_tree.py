@@ -99,9 +99,12 @@ def test_a_lookup_that_missed_is_shown_below_its_last_hit_with_the_reason(stage,
     assert missed.strip().startswith("× entry 2")
 
 
-def test_a_cycle_of_parents_in_a_damaged_log_is_harmless(stage, ask) -> None:
+def test_a_chain_without_its_beginning_and_a_cycle_of_a_damaged_log_are_drawn(stage, ask) -> None:
     model = cache(stage, ask, "abc")
-    model.fold.blocks[0].parent = "c"
+    model.fold.blocks[0].hash = None
+    assert "unreachable, its beginning is evicted" in rows(tree(), model)[1]
+    model.fold.blocks[0].hash, model.fold.blocks[0].parent = "a", "c"
+    model.fold.last_seq += 1
     assert rows(tree(block_id=1), model)[1] == "nothing is cached: no block is full yet"
     inspector = Inspector()
     inspector.context = tree(block_id=1).context
