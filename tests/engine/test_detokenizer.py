@@ -12,6 +12,7 @@ from tokenizers import Tokenizer as Backend
 from minivllm.core.request import Request
 from minivllm.engine.detokenizer import IncrementalDetokenizer
 from minivllm.engine.output_processor import OutputProcessor
+from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.text.tokenizer import Tokenizer
 from minivllm.sampling_params import SamplingParams
 
@@ -30,17 +31,12 @@ def sentencepiece_like() -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def tokenizers(tiny_random_path, smollm2_path) -> dict[str, Tokenizer]:
+def tokenizers(tiny_random_path) -> dict[str, Tokenizer]:
     return {
         "bytes": Tokenizer.from_directory(tiny_random_path),
-        "byte-level BPE": Tokenizer.from_directory(smollm2_path),
+        "byte-level BPE": Tokenizer.from_directory(resolve_model("house")),
         "sentencepiece": sentencepiece_like(),
     }
-
-
-def pieces_of(tokenizer: Tokenizer, token_ids: list[int]) -> list[str]:
-    detokenizer = IncrementalDetokenizer(tokenizer)
-    return [*(detokenizer.append(token_id) for token_id in token_ids), detokenizer.finish()]
 
 
 KINDS = ["bytes", "byte-level BPE", "sentencepiece"]
@@ -48,7 +44,7 @@ KINDS = ["bytes", "byte-level BPE", "sentencepiece"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), skip=st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_joined_pieces_equal_the_text_of_all_tokens_decoded_at_once(tokenizers, kind, data, skip):
     """For any grouping of the tokens: one by one, several at once, or all at the end."""
     tokenizer = tokenizers[kind]
@@ -69,8 +65,7 @@ def test_joined_pieces_equal_the_text_of_all_tokens_decoded_at_once(tokenizers, 
 @given(text=st.text(max_size=60))
 @settings(max_examples=100)
 def test_any_text_comes_back_whole_and_shown_text_never_changes(tokenizers, text):
-    # One token per byte. (SmolLM2 has no tokens for the first bytes of the rarest characters.)
-    tokenizer = tokenizers["bytes"]
+    tokenizer = tokenizers["bytes"]  # one token per byte
     detokenizer = IncrementalDetokenizer(tokenizer, skip_special_tokens=False)
     shown = ""
     for token_id in tokenizer.encode(text):
@@ -88,12 +83,6 @@ def test_invalid_bytes_are_shown_at_once_and_do_not_pile_up(tokenizers, kind):
     shown = [detokenizer.append(broken) for _ in range(50)]
     assert shown == ["", *["\ufffd"] * 49]
     assert detokenizer.finish() == "\ufffd"
-
-
-def test_a_skipped_special_token_does_not_split_a_character(tokenizers):
-    tokenizer = tokenizers["bytes"]
-    first, second = tokenizer.encode("é")
-    assert "".join(pieces_of(tokenizer, [first, 2, second])) == "é"
 
 
 def test_two_beams_complete_a_character_that_they_share_in_part(tokenizers):
@@ -138,7 +127,7 @@ def test_no_token_costs_more_than_a_few_tokens_of_decoding(tokenizers, kind):
 @given(text=st.text(max_size=40).filter(lambda text: "<0x" not in text))
 @settings(max_examples=100)
 def test_the_pieces_of_a_text_give_the_text_if_lone_bytes_are_joined(tokenizers, kind, text):
-    token_ids = tokenizers[kind].encode(text)  # smollm2 leaves out a few control characters
+    token_ids = tokenizers[kind].encode(text)
     pieces = [tokenizers[kind].piece(token_id) for token_id in token_ids]
     assert all("\ufffd" not in piece for piece in pieces) or "\ufffd" in text
     parts = re.split("<0x(..)>", "".join(pieces))
@@ -148,11 +137,8 @@ def test_the_pieces_of_a_text_give_the_text_if_lone_bytes_are_joined(tokenizers,
 
 
 def test_a_piece_keeps_its_space_and_names_bytes_and_special_tokens(tokenizers):
-    sentencepiece, smollm2 = tokenizers["sentencepiece"], tokenizers["byte-level BPE"]
+    sentencepiece = tokenizers["sentencepiece"]
     wanted = ["<s>", "\n", "~", "<0xE2>", " ", "  ", " the", "cat", " 你", "\ufffd"]
     ids = [1, 3 + 0x0A, 3 + 0x7E, 3 + 0xE2, 259, 260, 261, 263, 266, 267]
     assert [sentencepiece.piece(token_id) for token_id in ids] == wanted
     assert sentencepiece.piece(10_000) == "", "an id of the padding has no text"
-    text = "The café 🤗<|im_end|>"
-    pieces = [smollm2.piece(token_id) for token_id in smollm2.encode(text)]
-    assert pieces == ["The", " café", " <0xF0><0x9F>", "<0xA4>", "<0x97>", "<|im_end|>"]

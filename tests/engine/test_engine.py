@@ -63,10 +63,10 @@ class TestTheDoor:
         engine.run()
         assert engine.token_ids("a") == expected_output([1, 2, 3], 6)
 
-    @pytest.mark.parametrize("priority", [3, -1])
-    def test_a_priority_without_the_priority_policy_is_refused_and_not_ignored(self, priority):
-        with pytest.raises(errors.InvalidRequestError, match="scheduling_policy='priority'"):
-            WatchedEngine().add("a", [1], priority=priority)
+    def test_a_priority_without_the_priority_policy_is_refused_and_not_ignored(self):
+        for priority in (3, -1):
+            with pytest.raises(errors.InvalidRequestError, match="scheduling_policy='priority'"):
+                WatchedEngine().add("a", [1], priority=priority)
 
     def test_a_request_id_can_be_used_again_once_its_request_has_ended(self):
         engine = WatchedEngine()
@@ -79,18 +79,14 @@ class TestTheDoor:
         engine.run()
         assert engine.token_ids("same") == expected_output([1, 2, 3], 4)
 
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            ("block_size", 0), ("max_num_batched_tokens", -1), ("kv_cache_memory_bytes", 1.5),
-            ("gpu_memory_utilization", 1.1), ("dtype", "float8"), ("device", "tpu"),
-            ("scheduling_policy", "lifo"), ("max_num_seqs", 100_000_000), ("seed", "x"),
-            ("enable_prefix_caching", "no"), ("model", ""),
-        ],
-    )  # fmt: skip
-    def test_an_option_out_of_range_is_refused_by_name(self, name, value):
-        with pytest.raises(errors.ConfigError, match=name):
-            EngineConfig(**{name: value})
+    def test_an_option_out_of_range_is_refused_by_name(self):
+        for name, value in {
+            "block_size": 0, "max_num_batched_tokens": -1, "kv_cache_memory_bytes": 1.5,
+            "gpu_memory_utilization": 1.1, "dtype": "float8", "max_num_seqs": 100_000_000,
+            "seed": "x", "enable_prefix_caching": "no", "model": "",
+        }.items():  # fmt: skip
+            with pytest.raises(errors.ConfigError, match=name):
+                EngineConfig(**{name: value})
 
 
 class TestStops:
@@ -113,11 +109,8 @@ class TestStops:
         engine.add("a", [1], max_tokens=11, **params)
         output = engine.run()["a"].outputs[0]
         assert output.token_ids == says[:num_tokens]
-        assert (output.text, output.finish_reason, output.stop_reason) == (
-            text,
-            "stop",
-            stop_reason,
-        )
+        reasons = output.finish_reason, output.stop_reason
+        assert (output.text, *reasons) == (text, "stop", stop_reason)
 
     def test_text_held_back_for_a_stop_string_appears_when_the_length_ends_it(self):
         engine = WatchedEngine()

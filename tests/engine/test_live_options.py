@@ -1,11 +1,8 @@
 """`LLMEngine.set_option`: accepted and refused changes, and no deadlock after a change."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.engine.engine_fakes import WatchedEngine, expected_beams, expected_output
+from support.engine.engine_fakes import WatchedEngine
 
-from minivllm.core.beam_search import BeamSearch
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
 from minivllm.events import types as ev
 
@@ -60,42 +57,3 @@ def test_new_requests_are_checked_against_the_current_max_num_seqs():
         engine.add("wide", [1, 2, 3], n=4)
     engine.engine.set_option("max_num_seqs", 4)
     engine.add("wide", [1, 2, 3], n=4)
-
-
-@settings(max_examples=30)
-@given(
-    policy=st.sampled_from(["fcfs", "priority"]),
-    num_blocks=st.integers(18, 24),
-    # Prompt length, beams (1: none), priority; then steps until the next change, and the new
-    # values.
-    turns=st.lists(
-        st.tuples(
-            st.integers(1, 9), st.integers(1, 3), st.integers(0, 2),
-            st.integers(0, 5), st.integers(3, 8), st.integers(1, 12),
-        ),
-        min_size=2,
-        max_size=9,
-    ),
-)  # fmt: skip
-def test_beams_under_pressure_end_for_any_changes_of_the_options(policy, num_blocks, turns):
-    """Beams wait for a preempted sibling, and sequences over the limit block admission.
-
-    Together these must not deadlock.
-    """
-    engine = WatchedEngine(num_blocks=num_blocks, scheduling_policy=policy, vocab_size=2)
-    for i, (length, width, priority, num_steps, max_num_seqs, budget) in enumerate(turns):
-        beams = {"beam_width": width, "n": width} if width > 1 else {}
-        ranked = priority if policy == "priority" else 0
-        engine.add(f"r{i}", [1, 0] * length, max_tokens=6, priority=ranked, **beams)
-        for _ in range(num_steps):
-            engine.step()
-        engine.engine.set_option("max_num_seqs", max_num_seqs)
-        engine.engine.set_option("max_num_batched_tokens", budget)
-        engine.compare()
-    outputs = engine.run(max_steps=2_000)
-    for i, (length, width, *_) in enumerate(turns):
-        prompt, found = [1, 0] * length, [one.token_ids for one in outputs[f"r{i}"].outputs]
-        if width > 1:
-            assert found == expected_beams(prompt, BeamSearch(width, 6, frozenset({99})))
-        else:
-            assert found == [expected_output(prompt, 6, vocab_size=2)]

@@ -69,19 +69,3 @@ def test_prompt_logprobs_equal_those_of_transformers(model, expected, options):
             for token_id, entry in entries.items():
                 assert math.isclose(entry.logprob, row[token_id].item(), abs_tol=1e-4)
             assert min(entry.rank for entry in entries.values()) == 1
-
-
-def test_a_request_for_prompt_logprobs_reads_no_cached_block_but_leaves_blocks_for_others(model):
-    _, events = run(model)
-    assert not [event for event in events if type(event) is ev.BlockHit]
-    assert {event.why for event in events if type(event) is ev.BlockMissed} == {"prompt_logprobs"}
-    engine = LLMEngine.from_model(
-        EngineConfig(model="tiny-random", dtype="float32", block_size=4), model
-    )
-    for request_id, wanted in (("asks", 0), ("does not", None)):
-        params = SamplingParams(max_tokens=1, prompt_logprobs=wanted)
-        engine.add_request(request_id, {"prompt_token_ids": PROMPTS[0]}, params)
-        while engine.has_unfinished_requests():
-            (output,) = engine.step()
-    assert output.num_cached_tokens == 60
-    assert output.prompt_logprobs is None

@@ -63,22 +63,6 @@ def test_every_sampled_token_has_its_explanation_just_before_it(model):
     assert pending == {} and set(lengths.values()) == {6} and len(lengths) == 7
 
 
-def test_the_chosen_token_arrives_first_or_is_the_most_likely(model):
-    run = start(model, explain_tokens=True).finish()
-    drawn = [event for event in explained_by(run) if event.candidates]
-    for event in drawn:
-        chosen, second = event.chosen, event.second
-        if event.temperature:
-            assert all(
-                chosen.arrival <= (one.arrival or chosen.arrival) for one in event.candidates
-            )
-            assert second is None or chosen.arrival < second.arrival
-        else:
-            assert chosen.processed_logit >= second.processed_logit
-            assert chosen.final_probability == 1.0 and second.final_probability == 0.0
-    assert {bool(event.temperature) for event in drawn} == {True, False}
-
-
 def test_only_the_watched_sequence_is_explained_and_only_while_it_is_watched(model):
     run = start(model)
     run.step()
@@ -152,19 +136,6 @@ def test_a_beam_search_reports_the_beams_that_go_on_and_those_that_die(model):
     (texts,) = run.of(ev.BeamsFound)
     ended = [one.score for one in found[-1].beams if one.fate == "ends"]
     assert ended == pytest.approx(sorted(texts.logprobs, reverse=True))
-
-
-# ---- the request's own parameters ----
-
-
-def test_a_request_s_event_has_its_sampling_parameters(model):
-    run = start(model, {"a": {"temperature": 0.3, "top_p": 0.9, "stop": ["x", "\ud83d"]}})
-    (arrived,) = run.of(ev.RequestArrived)
-    assert arrived.sampling == ev.RequestSampling(
-        temperature=0.3, top_p=0.9, ignore_eos=True, stop=["x", "?"]
-    )
-    assert run.fold.state == run.engine.inspect()
-    assert decode_line(encode_event(arrived))[1] == arrived
 
 
 def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_winner(model):

@@ -5,13 +5,12 @@ import dataclasses
 import pytest
 
 from minivllm.config import EngineConfig
-from minivllm.core.request import Request, Sequence
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.sampling_params import SamplingParams
-from minivllm.speculation.draft_model import DraftModelProposer, _Mirror
+from minivllm.speculation.draft_model import DraftModelProposer
 
 CONFIG = EngineConfig(
     model="tiny-random",
@@ -91,26 +90,6 @@ def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_tra
     counters = engine.inspect().counters
     share = counters.spec_decode_num_accepted_tokens / counters.spec_decode_num_draft_tokens
     assert 0.5 < share < 0.95, "right keys and values draft well even after a rejected draft"
-
-
-def test_a_mirror_forgets_rejected_drafts_and_computes_its_last_token_again() -> None:
-    sequence = Sequence(Request("r", [5, 6, 7], SamplingParams()), 0, [5, 6, 7])
-    mirror = _Mirror(sequence, slot=0)
-
-    def catch_up_from(drafts: list[int], final: list[int]) -> tuple[list[int], int]:
-        for token_id in drafts:
-            mirror.append_token(token_id)
-        mirror.num_computed_tokens = mirror.num_tokens - 1
-        mirror.catch_up(final)
-        return mirror.token_ids, mirror.num_computed_tokens
-
-    mirror.catch_up([5, 6, 7])
-    assert (mirror.token_ids, mirror.num_computed_tokens) == ([5, 6, 7], 0)
-    assert catch_up_from([8, 9], [5, 6, 7, 1]) == ([5, 6, 7, 1], 3)  # both were wrong
-    assert catch_up_from([8, 9], [5, 6, 7, 1, 8, 2]) == ([5, 6, 7, 1, 8, 2], 5)
-    assert catch_up_from([8, 9], [5, 6, 7, 1, 8, 2, 8, 9, 4])[1] == 7  # 9 was not computed
-    # The sequence went on alone for three steps, after three wrong drafts.
-    assert catch_up_from([3, 3, 3], [5, 6, 7, 1, 8, 2, 8, 9, 4, 0, 0, 0, 0])[1] == 9
 
 
 def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(

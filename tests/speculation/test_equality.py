@@ -4,7 +4,6 @@ The tokens of tiny random models are a hard case: no token is much more likely t
 """
 
 import dataclasses
-from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -145,20 +144,6 @@ hypothesis draws.
 """
 
 
-def random_traffic(max_examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Call a test with `max_examples` loads, the same in every run."""
-    draw = given(
-        requests=REQUESTS,
-        speculation=speculative(),
-        num_spare_blocks=st.integers(0, 6),
-        budget=st.integers(8, 64),
-        caching=st.booleans(),
-        wrong_every=st.sampled_from([0, 2, 3, 7]),
-    )
-    how = settings(max_examples=max_examples, derandomize=True, database=None)
-    return lambda test: how(example(**ALL_THAT_HAPPENS)(draw(test)))
-
-
 def check_random_traffic(
     tiny: LoadedModel,
     requests: list[tuple],
@@ -196,7 +181,16 @@ def check_random_traffic(
 def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, number: int) -> None:
     totals = []
 
-    @random_traffic(number)
+    @settings(max_examples=number, derandomize=True, database=None)
+    @example(**ALL_THAT_HAPPENS)
+    @given(
+        requests=REQUESTS,
+        speculation=speculative(),
+        num_spare_blocks=st.integers(0, 6),
+        budget=st.integers(8, 64),
+        caching=st.booleans(),
+        wrong_every=st.sampled_from([0, 2, 3, 7]),
+    )
     def check(**load) -> None:
         totals.append(check_random_traffic(tiny, **load))
 

@@ -1,7 +1,7 @@
 """Which drafts are kept: those before the first difference, and never a row with an error."""
 
 from minivllm.core.request import Request, Sequence
-from minivllm.core.scheduler_output import ScheduledDrafts, ScheduledSequence, SchedulerOutput
+from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 from minivllm.errors import SamplingError
 from minivllm.outputs import SampledToken
 from minivllm.sampling_params import SamplingParams
@@ -39,35 +39,3 @@ def test_an_error_counts_only_if_it_is_in_the_sequences_own_row() -> None:
     assert final([7, 3], [7, NAN, 4]) == [7], "the next step meets the error again"
     assert final([7, 3], [7, 3, NAN]) == [7, 3]
     assert final([7, 3], [5, NAN, NAN]) == [5], "its draft was wrong, so the row means nothing"
-
-
-def test_sequences_without_drafts_keep_their_rows_in_order() -> None:
-    a, b, c = map(sequence, "abc")
-    plan = SchedulerOutput(
-        1,
-        9,
-        [
-            ScheduledSequence(a, 0, 3, sampling=[a, c]),
-            ScheduledDrafts(b, 2, 2, sampling=[b], draft_token_ids=[6]),
-            ScheduledSequence(c, 0, 1),
-        ],
-        num_draft_tokens=1,
-    )
-    drawn = [(row, SampledToken(i)) for i, row in enumerate(plan.sampling_sequences())]
-    left, verified = verify(plan, drawn)
-    assert [(row.seq_id, token.token_id) for row, token in left] == [("a.0", 0), ("c.0", 1)]
-    assert [token.token_id for _, token in verified[0].rows] == [2]
-
-
-def test_a_row_after_drafts_is_the_sequence_with_these_drafts_as_output() -> None:
-    own = sequence("r")
-    item = ScheduledDrafts(own, 2, 3, sampling=[own], draft_token_ids=[7, 8])
-    rows = SchedulerOutput(1, 9, [item], num_draft_tokens=2).sampling_sequences()
-    assert rows[0] is own and rows[2] == own and own in set(rows[1:])
-    seen = [(row.num_tokens, row.token_ids, row.output_token_ids) for row in rows]
-    assert seen == [
-        (3, [1, 2, 3], [3]),
-        (4, [1, 2, 3, 7], [3, 7]),
-        (5, [1, 2, 3, 7, 8], [3, 7, 8]),
-    ]
-    assert [row.num_output_tokens for row in rows] == [1, 2, 3]

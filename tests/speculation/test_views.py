@@ -10,16 +10,7 @@ from minivllm.events import types as ev
 from minivllm.events.ledger import RequestLedger
 from minivllm.lab.compare.latency import measure_latencies
 from minivllm.lessons.scenarios.facts import RunFacts
-from minivllm.server.feeds.kv_feed import KVEventFeed
 from minivllm.server.metrics.router import EngineMetrics
-
-
-class Sink:
-    def __init__(self) -> None:
-        self.stored: list[list[int]] = []
-
-    def publish(self, t: float, batch: list) -> None:
-        self.stored += [one.token_ids for one in batch if hasattr(one, "token_ids")]
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +46,3 @@ def test_facts_metrics_and_ledger_count_each_token_once(history: History) -> Non
     gaps = metrics._totals.histograms["inter_token_latency_seconds"].snapshot()
     assert gaps.buckets()[-1] == ("+Inf", num_gaps)
     assert len(measure_latencies(history.engine.events).between_tokens) == num_gaps
-
-
-def test_the_kv_feed_stores_whole_blocks_of_final_tokens(history: History) -> None:
-    sink = Sink()
-    applied(history, KVEventFeed(history.engine.fold.header, sink).apply)
-    size = history.engine.config.block_size
-    assert sink.stored and all(len(one) % size == 0 for one in sink.stored)

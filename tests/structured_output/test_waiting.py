@@ -13,10 +13,6 @@ from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidSamplingParamsError, UnusableGrammarError
 from minivllm.events import types as ev
-from minivllm.events.fold import Fold
-from minivllm.events.recording.keyframes import Keyframes
-from minivllm.events.recording.log import LogWriter
-from minivllm.events.recording.recording import Recording
 from minivllm.sampling_params import StructuredOutputsParams
 from minivllm.structured_output import manager
 from minivllm.structured_output.grammar import StructuredOutputGrammar
@@ -215,19 +211,3 @@ def test_the_state_of_a_watched_grammar_comes_before_its_token(house) -> None:
     assert any(one.forced for one in states.values())
     pieces = run.fold.token_pieces
     assert all(one.refused_token_id in pieces for one in states.values())
-
-
-def test_a_recording_keeps_the_form_and_the_state_of_a_grammar(house, tmp_path) -> None:
-    run, path = watched(house, n=1), tmp_path / "run.jsonl"
-    with LogWriter(path, run.header) as log:
-        for event in run.events:
-            log.write(event)
-    recording = Recording(path, keyframes=Keyframes(spacing=5000))
-    fold = Fold(run.header)
-    for event in run.events:
-        fold.apply(event)
-        if isinstance(event, ev.StepEnd) and "a.0" in fold.sequences:
-            seen = recording.view_at_step(event.step).state
-            assert seen.sequences["a.0"].grammar == fold.sequences["a.0"].grammar is not None
-    (arrived, _) = run.of(ev.RequestArrived)
-    assert arrived.sampling.structured_outputs["json"]["required"] == ["age"]

@@ -9,7 +9,6 @@ from support.engine.identity_runs import SCHEDULES, assert_same_or_tie, base_of,
 
 from minivllm import LLM, EngineConfig, SamplingParams
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import ConfigError
 from minivllm.runtime.loader import LoadedModel, load_model
 
 pytestmark = [
@@ -176,15 +175,6 @@ def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
     assert (
         sum(plan.total_num_scheduled_tokens for plan in watched) >= len(PROMPTS) * params.max_tokens
     )
-
-
-def test_a_device_without_memory_for_graphs_gives_a_clear_error(tiny_random_path, monkeypatch):
-    def no_memory(*arguments, **options):
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(torch.cuda, "graph", no_memory)
-    with pytest.raises(ConfigError, match="or set enforce_eager"):
-        LLM(model="tiny-random", device="cuda", num_gpu_blocks_override=64)
 
 
 def test_without_an_override_the_cache_takes_what_the_utilization_leaves(tiny_random_path):

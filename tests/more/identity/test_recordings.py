@@ -17,7 +17,6 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS
 ROOT = Path(__file__).parents[3]
 RECORDINGS = ROOT / "docs/assets/recordings"
 MAKE_RECORDINGS = ROOT / "tools/pictures/make_recordings.py"
-POLICIES = RECORDINGS / "policies"
 
 
 def test_each_scenario_has_a_recording_of_a_size_that_every_clone_can_hold():
@@ -42,30 +41,6 @@ def test_a_committed_recording_opens_and_folds_to_its_end(name):
     assert fold.t == pytest.approx((fold.step - 1) * 0.01)
     text = " ".join(one.text for one in fold.history)
     assert len(re.findall(r"\b[a-z]{3,}\b", text)) > 40, "readable words"
-
-
-def test_the_recording_from_a_gpu_opens_folds_and_has_a_traced_kernel():
-    recording = Recording(RECORDINGS / "gpu/shared-prefix.jsonl")
-    assert (recording.header.model, recording.header.clock) == ("smollm2", "monotonic")
-    fold = recording.view_at_event(len(recording))
-    assert fold.counters.finished_requests == len(SCENARIOS["shared-prefix"].arrivals)
-    assert fold.counters.invariant_violations == 0 and fold.lost_events == 0
-    kinds = [type(event).__name__ for event in recording.events(0, len(recording))]
-    assert kinds.count("KernelTraced") == 1 and "AttentionMass" in kinds
-
-
-def test_two_policies_answer_the_same_requests_with_the_same_tokens():
-    sides = [
-        Recording(POLICIES / f"{name}.jsonl") for name in ("static+contiguous", "continuous+paged")
-    ]
-    ours, theirs = (side.header.config for side in sides)
-    differing = {name for name, value in ours.items() if value != theirs[name]}
-    assert differing == {"batching", "kv_cache_allocator"}
-    folds = [side.view_at_event(len(side)) for side in sides]
-    texts = [{one.seq_id: one.text for one in fold.history} for fold in folds]
-    assert texts[0] == texts[1] and len(texts[0]) == 12
-    assert {one.reason for one in folds[0].history} == {"stop"}, "no text runs on past its end"
-    assert folds[0].step > 2 * folds[1].step, "the point of the comparison"
 
 
 def test_the_same_scenario_gives_the_same_bytes_again(tmp_path):
