@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
-REQUIRED = {"ph", "name", "pid", "tid", "ts"}
+NUMBERS = ("ts", "pid", "tid")
 PHASES = set("XbeisfCM")
 
 
@@ -29,17 +29,12 @@ class CheckedTrace:
 
     def __init__(self, data: bytes) -> None:
         whole = json.loads(data)
-        assert (
-            set(whole) == {"displayTimeUnit", "traceEvents", "otherData"}
-            and whole["displayTimeUnit"] == "ms"
-        )
+        assert set(whole) == {"displayTimeUnit", "traceEvents", "otherData"}
         self.about: dict = whole["otherData"]
         self.records: list[dict] = whole["traceEvents"]
         for record in self.records:
-            assert record.keys() >= REQUIRED and record["ph"] in PHASES, record
-            assert type(record["ts"]) is int and record["ts"] >= 0, record
-            assert type(record["pid"]) is int and type(record["tid"]) is int, record
-            assert isinstance(record["name"], str) and record["name"], record
+            assert record["ph"] in PHASES and record["name"], record
+            assert all(type(record[key]) is int and record[key] >= 0 for key in NUMBERS), record
         in_order = [record["ts"] for record in self.records if record["ph"] != "s"]
         assert all(a <= b for a, b in pairwise(in_order)), "not in order of time"
         # A viewer sorts by time and keeps file order for equal times.
@@ -52,9 +47,7 @@ class CheckedTrace:
         for record in self.instants:
             assert record["s"] in ("t", "g") and record["tid"] in self.tracks, record
         for record in self.of("C"):
-            assert record["args"] and all(
-                type(value) is int for value in record["args"].values()
-            ), record
+            assert {type(value) for value in record["args"].values()} == {int}, record
 
     def of(self, ph: str) -> list[dict]:
         return [record for record in self._sorted if record["ph"] == ph]
@@ -65,19 +58,17 @@ class CheckedTrace:
 
     def counter(self, name: str, ts: int) -> dict[str, int]:
         """Value of a counter just after `ts`."""
-        return [record for record in self.of("C") if record["name"] == name and record["ts"] <= ts][
-            -1
-        ]["args"]
+        counted = [record for record in self.of("C") if record["name"] == name]
+        return [record["args"] for record in counted if record["ts"] <= ts][-1]
 
     def _names(self) -> dict[int, str]:
-        names = [record for record in self.of("M") if record["name"] == "thread_name"]
-        ranks = [record for record in self.of("M") if record["name"] == "thread_sort_index"]
-        assert [r["args"]["sort_index"] for r in ranks] == sorted(
-            r["args"]["sort_index"] for r in ranks
-        )
-        assert sum(record["name"] == "process_name" for record in self.of("M")) == 1
-        tracks = {record["tid"]: record["args"]["name"] for record in names}
-        assert len(tracks) == len(names) == len(ranks) == len(set(tracks.values()))
+        named = defaultdict(list)
+        for record in self.of("M"):
+            named[record["name"]].append(record)
+        ranks = [record["args"]["sort_index"] for record in named["thread_sort_index"]]
+        tracks = {record["tid"]: record["args"]["name"] for record in named["thread_name"]}
+        assert ranks == sorted(ranks) and len(named["process_name"]) == 1
+        assert len(tracks) == len(named["thread_name"]) == len(ranks) == len(set(tracks.values()))
         return tracks
 
     def _slices(self) -> dict[int, list[Slice]]:
@@ -92,9 +83,8 @@ class CheckedTrace:
             while stack and stack[-1].end <= start:
                 stack.pop()
             assert not stack or end <= stack[-1].end, f"{record} overlaps the end of {stack[-1]}"
-            new = Slice(record["name"], start, end, len(stack), record["args"])
-            stack.append(new)
-            tracks[record["tid"]].append(new)
+            stack.append(Slice(record["name"], start, end, len(stack), record["args"]))
+            tracks[record["tid"]].append(stack[-1])
         return tracks
 
     def _lives(self) -> dict[int, list[Slice]]:
@@ -102,23 +92,23 @@ class CheckedTrace:
         lives: dict[int, list[Slice]] = defaultdict(list)
         open_: dict[int, list[Slice]] = defaultdict(list)
         for record in self._sorted:
+            stack = open_[record["id"]] if record["ph"] in "be" else []
             if record["ph"] == "b":
-                stack = open_[record["id"]]
-                new = Slice(record["name"], record["ts"], -1, len(stack), record["args"])
-                stack.append(new)
-                lives[record["id"]].append(new)
+                stack.append(Slice(record["name"], record["ts"], -1, len(stack), record["args"]))
+                lives[record["id"]].append(stack[-1])
             elif record["ph"] == "e":
-                ended = open_[record["id"]].pop()
+                ended = stack.pop()
                 assert ended.name == record["name"], f"{record} ends {ended}"
-                ended.end = record["ts"]
-                ended.args = ended.args | record["args"]
+                ended.end, ended.args = record["ts"], ended.args | record["args"]
         assert not any(open_.values()), open_
         return lives
 
     def _arrows(self) -> list[tuple[dict, Slice, Slice]]:
         """Check that each arrow starts and ends once, forward in time, inside open slices."""
-        starts = {(record["cat"], record["name"], record["id"]): record for record in self.of("s")}
-        ends = {(record["cat"], record["name"], record["id"]): record for record in self.of("f")}
+        starts, ends = (
+            {(record["cat"], record["name"], record["id"]): record for record in self.of(ph)}
+            for ph in "sf"
+        )
         assert starts.keys() == ends.keys()
         assert len(starts) == len(self.of("s")) and len(ends) == len(self.of("f"))
         arrows = []

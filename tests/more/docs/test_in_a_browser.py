@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 from support.docs.built_site import DOCS, moved_pages, pages_of_docs
-from support.docs.site_in_chromium import (
-    DESKTOP,
-    NEEDS_CHROMIUM,
-    PHONE,
-    Reader,
-    chromium,
-    find_chromium,
-    served,
-)
+from support.docs.site_in_chromium import NEEDS_CHROMIUM, PHONE, Reader, chromium, served
 
 from minivllm.events.recording.recording import Recording
 from minivllm.events.state import EngineState
@@ -28,7 +20,7 @@ pytestmark = NEEDS_CHROMIUM
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium(find_chromium()) as browser:
+    with chromium() as browser:
         yield browser
 
 
@@ -38,32 +30,23 @@ def readers(browser: Browser, site: Path) -> tuple[Reader, Reader]:
     return Reader(browser, site, "light"), Reader(browser, site, "dark")
 
 
-@pytest.fixture(params=["disk", "http"])
-def visitor(request: pytest.FixtureRequest, browser: Browser, site: Path) -> Iterator[Reader]:
-    """A reader who has never been here: in a fresh profile, from disk or from a server."""
-    with served(site) as address:
-        reader = Reader(browser, site, "light", None if request.param == "disk" else address)
-        yield reader
-        reader.close()
-
-
 @pytest.mark.parametrize("page", pages_of_docs())
 def test_a_page_is_whole_and_readable_for_everyone(page, readers):
     assert [fault for reader in readers for fault in reader.visit(page)] == []
 
 
-@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_search_finds_copy_on_write_from_disk_and_from_a_server(size, visitor):
-    reader = visitor
-    assert reader.visit("index.html", widths=(size,), with_axe=False) == []
-    if size is PHONE:
-        reader.page.locator("label[for=__search].md-header__button").click()
-    reader.page.locator(".md-search__input").click()
-    reader.page.keyboard.type("copy-on-write")
-    results = reader.page.locator("a.md-search-result__link")
-    results.first.wait_for()
-    first = [result.get_attribute("href").partition("?")[0] for result in results.all()[:3]]
-    assert any(address.endswith("learn/copy-on-write.html") for address in first), first
+@pytest.mark.parametrize("place", ["disk", "server"])
+def test_search_finds_copy_on_write_from_disk_and_from_a_server(place, browser, site):
+    with served(site) as address:
+        reader = Reader(browser, site, "light", None if place == "disk" else address)
+        assert reader.visit("index.html", with_axe=False) == []
+        reader.page.locator(".md-search__input").click()
+        reader.page.keyboard.type("copy-on-write")
+        results = reader.page.locator("a.md-search-result__link")
+        results.first.wait_for()
+        first = [result.get_attribute("href").partition("?")[0] for result in results.all()[:3]]
+        assert any(address.endswith("learn/copy-on-write.html") for address in first), first
+        reader.close()
 
 
 @pytest.mark.parametrize("step", [1, 105, 372])

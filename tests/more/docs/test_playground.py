@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-from support.docs.site_in_chromium import (
-    DESKTOP,
-    NEEDS_CHROMIUM,
-    Reader,
-    chromium,
-    find_chromium,
-    served,
-)
+from support.docs.site_in_chromium import DESKTOP, NEEDS_CHROMIUM, Reader, chromium, served
 from support.patience import SOON
 from support.tool_modules import load_tool
 
@@ -33,7 +26,7 @@ def address(site: Path) -> Iterator[str]:
     try:
         fetching.fetch()
     except fetching.FetchError as error:
-        pytest.skip(f"Pyodide is not here: {error}")
+        pytest.skip(f"no Pyodide: {error}")
     load_tool("site/playground_files.py").add_python(site)
     with served(site) as address:
         yield address
@@ -42,7 +35,7 @@ def address(site: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def reader(site: Path, address: str) -> Iterator[Reader]:
     """A reader for whom Python has started."""
-    with chromium(find_chromium()) as browser:
+    with chromium() as browser:
         reader = Reader(browser, site, "light", address)
         reader.page.set_viewport_size(DESKTOP)
         reader.page.set_default_timeout(SOON * 1000)

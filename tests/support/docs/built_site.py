@@ -1,8 +1,4 @@
-"""Builds a site with mkdocs in a subprocess: ours, or a small one with our settings and hook.
-
-`--strict` is passed explicitly, although mkdocs.yml sets it too: the tests check that a broken page
-fails the build.
-"""
+"""Builds the site with mkdocs in a subprocess, and reads its settings."""
 
 import os
 import subprocess
@@ -10,7 +6,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from mkdocs.utils.yaml import get_yaml_loader, yaml_load
 from pathspec.gitignore import GitIgnoreSpec
 
@@ -27,48 +22,16 @@ class Build:
     site: Path
 
 
-def build(configuration: Path, site: Path) -> Build:
-    options = ["--strict", "-f", str(configuration), "-d", str(site)]
-    run = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", *options],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
+def build(site: Path) -> Build:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(site)]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     return Build(run.returncode, run.stdout + run.stderr, site)
 
 
 def settings() -> dict:
     with (ROOT / "mkdocs.yml").open(encoding="utf-8") as file:
         return yaml_load(file, get_yaml_loader())
-
-
-def small_configuration(folder: Path, pages: dict[str, str], nav: list[str] | None = None) -> Path:
-    """Write the mkdocs.yml of a small site into `folder`: its own pages, our settings and hook."""
-    docs = folder / "docs"
-    for name, text in pages.items():
-        page = docs / name
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(text, encoding="utf-8")
-    ours = settings()
-    configuration = folder / "mkdocs.yml"
-    configuration.write_text(
-        yaml.safe_dump(
-            {
-                "site_name": "small",
-                "docs_dir": str(docs),
-                "use_directory_urls": False,
-                "plugins": [],
-                "validation": ours["validation"],
-                "hooks": [str(ROOT / hook) for hook in ours["hooks"]],
-                "markdown_extensions": ours["markdown_extensions"],
-                "nav": list(pages) if nav is None else nav,
-            }
-        ),
-        encoding="utf-8",
-    )
-    return configuration
 
 
 def pages_of_docs() -> list[str]:

@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[3]
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _MARK = re.compile(r"^ *<!-- *(?P<kind>not run|slow)(?: *: *(?P<reason>.*?))? *--> *$")
 _TITLE = re.compile(r'title="([^"]+)"')
-_CODE_SPAN = re.compile(r"(?<!`)`((?:minivllm|make) [^`]+)`(?!`)")
 
 
 @dataclass(frozen=True)
@@ -66,28 +65,11 @@ def blocks(page: str) -> list[Block]:
         language, _, rest = opening["info"].strip().partition(" ")
         title = _TITLE.search(rest)
         mark = _MARK.match(lines[start - 2]) if start > 1 else None
-        found.append(
-            Block(
-                start + 1,
-                language,
-                text,
-                title[1] if title else None,
-                Mark(mark["kind"], mark["reason"] or "") if mark else None,
-            )
-        )
+        mark = Mark(mark["kind"], mark["reason"] or "") if mark else None
+        found.append(Block(start + 1, language, text, title[1] if title else None, mark))
         number += 1
     return found
 
 
-def command_spans(page: str) -> list[tuple[int, str]]:
-    """Line and text of each `minivllm ...` or `make ...` command in inline code."""
-    return [
-        (number, span.replace("\\|", "|"))
-        for number, line in enumerate(page.splitlines(), 1)
-        for span in _CODE_SPAN.findall(line)
-    ]
-
-
 def _closes(fence: str, line: str) -> bool:
-    stripped = line.strip()
-    return len(stripped) >= len(fence) and set(stripped) == {fence[0]}
+    return line.strip().startswith(fence) and set(line.strip()) == {fence[0]}

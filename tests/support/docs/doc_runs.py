@@ -7,11 +7,10 @@
     json, yaml, toml  parsed
     others            ignored, except lines that begin with a command of `minivllm`
 
-The scratch folder links to the repository's `docs`, `tools` and `examples`. Commands run in this
-process where possible: a new process that imports torch costs two seconds.
+The scratch folder links to the repository's `docs` and `tools`. Commands run in this process where
+possible: a new process that imports torch costs two seconds.
 """
 
-import argparse
 import ast
 import contextlib
 import doctest
@@ -30,37 +29,20 @@ from pathlib import Path
 
 import yaml
 
-from minivllm.cli import COMMANDS, build_parser, main
-from support.docs.doc_blocks import ROOT, Block, blocks, command_spans
+from minivllm.cli import build_parser, main
+from support.docs.doc_blocks import ROOT, Block, blocks
 from support.patience import SOON
 
-MOST_SECONDS = 20.0
-"""Processor time that a block may take, unless it is marked as slow."""
 SHELL = frozenset(
-    {"python", "cat", "ls", "head", "tail", "wc", "grep", "mkdir", "cp", "test", "echo"}
+    ["python", "cat", "ls", "head", "tail", "wc", "grep", "mkdir", "cp", "test", "echo"]
 )
 LEFT_ALONE = frozenset(
-    {
-        "",
-        "text",
-        "diff",
-        "html",
-        "css",
-        "js",
-        "mermaid",
-        "ini",
-        "promql",
-        "csv",
-        "c",
-        "cuda",
-        "markdown",
-    }
-)
-PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
-BY_THE_ROOT = ("docs", "tools", "examples")
-"""Folders of the repository that a command may use by their path from the root."""
+    ["text", "diff", "html", "css", "js", "ini", "promql", "csv", "c", "cuda", "markdown"]
+) | {""}
+PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads, "python": ast.parse}
 
 _IN_A_SHELL = re.compile(r"[|<>;&$`*]")
+_SHELL_GOES_ON = frozenset({"|", ">", ">>", "&", "&&", "||", ";", "2>"})
 _TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
@@ -74,21 +56,14 @@ def faults(page: str, scratch: Path, *, slow: bool = False) -> list[str]:
     slow: run the blocks marked as slow, and the ones before them, whose files they may need.
     """
     found = []
-    for name in BY_THE_ROOT:
-        if (ROOT / name).exists():
-            (scratch / name).symlink_to(ROOT / name)
-    all_blocks = blocks(page)
+    for name in ("docs", "tools"):
+        (scratch / name).symlink_to(ROOT / name)
     with _standing_in(scratch):
-        for block in all_blocks:
+        for block in blocks(page):
             try:
                 _check(block, slow)
             except SnippetError as error:
                 found.append(f"{block.line}: {error}")
-        for line, span in command_spans(page):
-            try:
-                _check_options(span)
-            except SnippetError as error:
-                found.append(f"{line}: {error}")
     return found
 
 
@@ -97,51 +72,23 @@ def is_slow(page: str) -> bool:
 
 
 def _check(block: Block, slow: bool) -> None:
-    if block.language not in {"python", "sh", "console", *PARSERS, *LEFT_ALONE}:
-        raise SnippetError(
-            f"no test knows the language {block.language!r}; write one of python, sh, console,"
-            " json, yaml, toml, text, or teach it to tests/support/docs/doc_runs.py."
-        )
+    if block.language not in {"sh", "console", *PARSERS, *LEFT_ALONE}:
+        raise SnippetError(f"tests/support/docs/doc_runs.py does not know {block.language!r}.")
     if block.mark is not None and not block.mark.reason:
-        raise SnippetError(
-            f"the mark {block.mark.kind!r} needs a reason: <!-- {block.mark.kind}: why -->."
-        )
+        raise SnippetError(f"say why: <!-- {block.mark.kind}: why -->.")
     if block.title is not None:
         Path(block.title).write_text(block.text)
     if block.language in PARSERS:
-        _parse(block)
-    elif block.language == "python":
-        _compile(block)
-    if block.language in {"sh", "console", *LEFT_ALONE}:
+        try:
+            PARSERS[block.language](block.text)
+        except (ValueError, SyntaxError, yaml.YAMLError) as error:
+            raise SnippetError(f"this is no {block.language}: {error}") from error
+    else:
         for command in _commands(block):
             _check_words(command)
     to_run = block.mark is None or (block.mark.kind == "slow" and slow)
-    run = RUNNERS.get(block.language)
-    if not to_run or run is None or block.title is not None:
-        return
-    before = sum(os.times()[:4])
-    run(block)
-    took = sum(os.times()[:4]) - before
-    if took > MOST_SECONDS and block.mark is None:
-        raise SnippetError(
-            f"it took {took:.0f} s of processor time; make it smaller, or write <!-- slow: why -->."
-        )
-
-
-def _parse(block: Block) -> None:
-    try:
-        PARSERS[block.language](block.text)
-    except ValueError as error:
-        raise SnippetError(f"this is no {block.language}: {error}") from error
-    except yaml.YAMLError as error:
-        raise SnippetError(f"this is no yaml: {error}") from error
-
-
-def _compile(block: Block) -> None:
-    try:
-        ast.parse(block.text)
-    except SyntaxError as error:
-        raise SnippetError(f"this is no Python: {error}") from error
+    if to_run and block.title is None and block.language in RUNNERS:
+        RUNNERS[block.language](block)
 
 
 def _commands(block: Block) -> list[str]:
@@ -153,12 +100,8 @@ def _commands(block: Block) -> list[str]:
         return [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language == "sh":
-        return [line for line in (_without_comment(line) for line in lines) if line]
+        return [line for line in (re.sub(r"(^|\s+)#\s.*$", "", s).strip() for s in lines) if line]
     return [re.split(" {2,}", line)[0] for line in lines if line.startswith("minivllm ")]
-
-
-def _without_comment(line: str) -> str:
-    return re.sub(r"(^|\s+)#\s.*$", "", line).strip()
 
 
 def _words(command: str) -> list[str]:
@@ -169,9 +112,7 @@ def _words(command: str) -> list[str]:
         raise SnippetError(f"{command!r} is no command: {error}.") from error
     while words and re.fullmatch(r"[A-Z_][A-Z0-9_]*=.*", words[0]):
         words.pop(0)
-    if words:
-        words[0] = words[0].removeprefix(".venv/bin/")
-    return words
+    return [words[0].removeprefix(".venv/bin/"), *words[1:]] if words else []
 
 
 def _check_words(command: str) -> None:
@@ -185,61 +126,18 @@ def _check_words(command: str) -> None:
         _parse_arguments(words[3:])
     elif words[:1] == ["minivllm"]:
         _parse_arguments(words[1:])
-    for word in words[1:]:  # textual serve "minivllm replay ..."
-        if word.startswith("minivllm "):
-            _parse_arguments(shlex.split(word)[1:])
 
 
 def _parse_arguments(words: list[str]) -> None:
-    words = _until_the_shell_goes_on(words)
-    said = io.StringIO()
+    end = next((i for i, word in enumerate(words) if word in _SHELL_GOES_ON), len(words))
+    words, said = words[:end], io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
             build_parser(words[0] if words else None).parse_args(words)
     except SystemExit as exit_:
         if exit_.code:
             reason = said.getvalue().strip().splitlines()[-1]
-            raise SnippetError(
-                f"`minivllm {shlex.join(words)}` cannot be parsed: {reason}"
-            ) from exit_
-
-
-def _until_the_shell_goes_on(words: list[str]) -> list[str]:
-    for number, word in enumerate(words):
-        if word in {"|", ">", ">>", "&", "&&", "||", ";", "2>"}:
-            return words[:number]
-    return words
-
-
-def _check_options(span: str) -> None:
-    """Check the options of a command in a sentence, such as `minivllm replay --with OTHER`.
-
-    Its required arguments may be missing.
-    """
-    words = span.replace("[", " ").replace("]", " ").split()
-    if words[0] == "make":
-        _check_words(span)
-        return
-    if words[1] not in COMMANDS:
-        if words[1].isalpha() and words[1].islower():
-            raise SnippetError(f"`{span}`: there is no command {words[1]!r}.")
-        return
-    parser: argparse.ArgumentParser = build_parser(words[1])
-    for word in words[1:]:
-        parser = _subparsers(parser).get(word, parser)
-        option = word.split("=")[0].rstrip(",.")
-        if option.startswith("--") and option not in parser._option_string_actions:
-            raise SnippetError(f"`{span}`: `{parser.prog}` has no option {option}.")
-
-
-def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return action.choices
-    return {}
-
-
-# ---- running ----
+            raise SnippetError(f"`minivllm {shlex.join(words)}`: {reason}") from exit_
 
 
 def _run_python(block: Block) -> None:
@@ -249,13 +147,10 @@ def _run_python(block: Block) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
             runpy.run_path(str(path), run_name="__main__")
     except Exception as error:
-        frames = [
-            frame
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename.endswith(path.name)
-        ]
-        where = f" in line {frames[-1].lineno} of the block" if frames else ""
-        raise SnippetError(f"it raises {type(error).__name__}{where}: {error}") from error
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename.endswith(path.name)]
+        where = f"in line {lines[-1:]} of the block"
+        raise SnippetError(f"it raises {type(error).__name__} {where}: {error}") from error
     finally:
         path.unlink()
 
@@ -266,22 +161,14 @@ def _run_sh(block: Block) -> None:
 
 
 def _run_console(block: Block) -> None:
-    command, expected = None, []
-    for line in [*block.text.splitlines(), "$ "]:
-        if not line.startswith("$ "):
-            expected.append(line.rstrip())
-            continue
-        if command is not None:
-            _compare(command, "\n".join(expected).strip("\n"))
-        command, expected = line[2:], []
-
-
-def _compare(command: str, expected: str) -> None:
-    got = "\n".join(line.rstrip() for line in _output_of(command).splitlines()).strip("\n")
-    if not doctest.OutputChecker().check_output(expected + "\n", got + "\n", doctest.ELLIPSIS):
-        raise SnippetError(
-            f"`{command}` prints something else:\n{got}\n-- the page says:\n{expected}"
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        got, expected = (
+            "\n".join(line.rstrip() for line in text.splitlines()).strip("\n") + "\n"
+            for text in (_output_of(command), expected)
         )
+        if not doctest.OutputChecker().check_output(expected, got, doctest.ELLIPSIS):
+            raise SnippetError(f"`{command}` prints:\n{got}-- the page says:\n{expected}")
 
 
 RUNNERS: dict[str, Callable[[Block], None]] = {
@@ -296,11 +183,8 @@ def _output_of(command: str) -> str:
     words = _words(command)
     if not words or words[0] == "make":
         return ""
-    if (
-        words[0] == "minivllm"
-        and not _IN_A_SHELL.search(command)
-        and command.split()[0].endswith("minivllm")
-    ):
+    begins_with_ours = command.split()[0].endswith("minivllm")
+    if words[0] == "minivllm" and begins_with_ours and not _IN_A_SHELL.search(command):
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             status = main(words[1:])
@@ -318,10 +202,7 @@ def _output_of(command: str) -> str:
         )
         status, output = done.returncode, done.stdout
     else:
-        raise SnippetError(
-            f"no test runs {words[0]!r}; write `<!-- not run: why -->` on the line before the"
-            f" block, or use minivllm, make or one of {', '.join(sorted(SHELL))}."
-        )
+        raise SnippetError(f"no test runs {words[0]!r}: write `<!-- not run: why -->` above it.")
     if status != 0:
         raise SnippetError(f"`{command}` ends with status {status}: {output.strip()[-2000:]}")
     return output

@@ -12,11 +12,9 @@ from dataclasses import asdict, dataclass
 from minivllm.lessons.course.library import lessons
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
-from minivllm.lessons.teacher.script import Answer, Lesson, Predict
+from minivllm.lessons.teacher.script import Answer, Lesson
 
 SILLY = ("", "perhaps", "nan", "-1e999", "¯\\_(ツ)_/¯")
-NONSENSE = -7
-"""A number that is never an answer."""
 
 
 @dataclass
@@ -28,7 +26,6 @@ class Taken:
     num_refused: int
     """Invalid inputs that were refused with a sentence."""
     num_wrong: int
-    verdicts: list[str]
     recorded: list[str | None]
     """One item per kernel trace: None if the kernel ran here."""
     end: str
@@ -42,35 +39,28 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
         if player.question is None:
             player.forward()
         else:
-            question, silly = player.question, SILLY[len(player.truths) % len(SILLY)]
-            refused += bool(player.answer(silly)) and player.page.waits
-            player.answer(_wrong(question, lesson, shelf, len(player.truths)))
-        if player.engine is not None:
-            recorded |= {
-                id(one): one.recorded for one in player.engine.events if hasattr(one, "programs")
-            }
+            number, choices = len(player.truths), player.question.choices
+            refused += bool(player.answer(SILLY[number % len(SILLY)])) and player.page.waits
+            right = _answer(lesson, shelf, number) if choices else None
+            player.answer(next((choice for choice in choices or () if choice != right), "-7"))
+        events = player.engine.events if player.engine is not None else ()
+        recorded |= {id(event): event.recorded for event in events if hasattr(event, "programs")}
     right, answered = player.score
-    verdicts = [page.text for page in player.pages if page.right is not None]
     taken = Taken(
-        player.pages[0].text, player.truths, refused, answered - right, verdicts,
-        list(recorded.values()), player.page.text
+        player.pages[0].text, player.truths, refused, answered - right, list(recorded.values()),
+        player.page.text,
     )  # fmt: skip
     player.close()
     return taken
 
 
-def _wrong(question: Predict, lesson: Lesson, shelf: ModelShelf, number: int) -> str:
-    """Return a wrong answer, if possible one that has its own `why`.
-
-    For a question with choices, play a second copy of the lesson to find the right answer.
-    """
-    if not question.choices:
-        return str(NONSENSE)
+def _answer(lesson: Lesson, shelf: ModelShelf, number: int) -> Answer:
+    """The answer of a question, which a second copy of the lesson gives."""
     ahead = LessonPlayer(lesson, shelf)
     while len(ahead.truths) <= number:
         ahead.pass_over()
     ahead.close()
-    return next(choice for choice in question.choices if choice != ahead.truths[number])
+    return ahead.truths[number]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Plays a scenario on the real engine.
+"""Plays a scenario on the real engine, with all invariants checked.
 
-After every step it checks all invariants and compares the fold of the events with the engine.
+After every step it compares the fold of the events with the engine.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,11 +14,12 @@ from minivllm.events.types import Event, StepScheduled
 from minivllm.lessons.scenarios.facts import RunFacts
 from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
-from minivllm.lessons.scenarios.scenario import Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.text.tokenizer import Tokenizer
 from support.engine.engine_fakes import FakeRunner
 
+_tokenizer = cache(Tokenizer.from_directory)
 MODELS = ("house", "smollm2-tokens")
 """The house model, and a fake (instant) model with SmolLM2's tokenizer."""
 
@@ -27,7 +28,6 @@ MODELS = ("house", "smollm2-tokens")
 class Played:
     scenario: Scenario
     """As the model plays it."""
-    engine: LLMEngine
     facts: RunFacts
     events: list[Event] = field(default_factory=list)
     outputs: dict[str, RequestOutput] = field(default_factory=dict)
@@ -42,39 +42,27 @@ class Played:
         return steps
 
 
-@cache
-def _tokenizer(directory: Path) -> Tokenizer:
-    return Tokenizer.from_directory(directory)
-
-
 def _without_grammars(scenario: Scenario) -> Scenario:
     """The fake model does not look at masks, and its tokens would fit no grammar."""
-
-    def plain(request: ScenarioRequest) -> ScenarioRequest:
-        return replace(request, params=replace(request.params, structured_outputs=None))
-
-    return replace(scenario, waves=tuple(tuple(map(plain, wave)) for wave in scenario.waves))
+    waves = (
+        tuple(replace(one, params=replace(one.params, structured_outputs=None)) for one in wave)
+        for wave in scenario.waves
+    )
+    return replace(scenario, waves=tuple(waves))
 
 
 def play(scenario: Scenario, model: str, smollm2_path: Path | None, **options: object) -> Played:
     if model == "house":
         scenario = for_the_house_model(scenario)
-    config = EngineConfig(
-        **{**scenario.options, **QUICK, "model": "house", "check_invariants": True, **options}
-    )
+    options = {**scenario.options, **QUICK, "model": "house", "check_invariants": True, **options}
+    config, clock = EngineConfig(**options), VirtualClock()
     if model == "house":
-        engine = LLMEngine.from_config(config, clock=VirtualClock())
+        engine = LLMEngine.from_config(config, clock=clock)
     else:
-        scenario = _without_grammars(scenario)
-        tokenizer = _tokenizer(smollm2_path)
-        runner = FakeRunner(
-            config.num_gpu_blocks_override,
-            config.block_size,
-            config.max_model_len,
-            tokenizer.vocab_size,
-        )
-        engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
-    played = Played(scenario, engine, RunFacts(engine.log_header()))
+        scenario, tokenizer = _without_grammars(scenario), _tokenizer(smollm2_path)
+        sizes = (config.num_gpu_blocks_override, config.block_size, config.max_model_len)
+        engine = LLMEngine(config, FakeRunner(*sizes, tokenizer.vocab_size), tokenizer, clock=clock)
+    played = Played(scenario, RunFacts(engine.log_header()))
     engine.subscribe(played.events.append)
     engine.subscribe(played.facts.apply)
     player = ScenarioPlayer(scenario, engine)
@@ -82,7 +70,6 @@ def play(scenario: Scenario, model: str, smollm2_path: Path | None, **options: o
         player.before_step()
         if player.over:
             return played
-        for output in engine.step():
-            played.outputs[output.request_id] = output
+        played.outputs.update((output.request_id, output) for output in engine.step())
         assert played.facts.fold.state == engine.inspect()
     raise AssertionError(f"{scenario.name} does not end")

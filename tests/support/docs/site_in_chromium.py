@@ -13,15 +13,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Literal
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1280, "height": 800}
-Scheme = Literal["light", "dark"]
 
 # Load lazy pictures, and those in folded sections, now.
 _BROKEN_PICTURES = """async () => {
@@ -33,20 +31,12 @@ _BROKEN_PICTURES = """async () => {
     return broken
 }"""
 _DRAWN = "() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
-_OVERFLOW = """() => {
-    const root = document.documentElement, over = root.scrollWidth - root.clientWidth
-    if (over <= 0) return null
-    const wide = [...document.querySelectorAll("main *")].find(\
-one => one.getBoundingClientRect().right > root.clientWidth + 1)
-    return `${over} pixels` + (wide ? \
-`, at <${wide.tagName.toLowerCase()}> ${wide.textContent.trim().slice(0, 40)}` : "")
-}"""
+_OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # `preload` would fetch the style sheets again, which a browser refuses under file://.
 _AXE = """() => axe.run({resultTypes: ["violations"], preload: false}).then(\
 found => found.violations
     .filter(one => ["serious", "critical"].includes(one.impact))
-    .flatMap(one => one.nodes.map(node => `axe ${one.id}: ${node.target} ${\
-node.any.concat(node.all).map(check => check.message)[0] || ""}`)))"""
+    .flatMap(one => one.nodes.map(node => `axe ${one.id}: ${node.target}`)))"""
 
 
 def find_chromium() -> str | None:
@@ -57,34 +47,25 @@ def find_chromium() -> str | None:
 
 NEEDS_CHROMIUM = [
     pytest.mark.browser,
-    pytest.mark.skipif(
-        find_chromium() is None,
-        reason="no chromium or google-chrome on PATH, and none in MINIVLLM_CHROMIUM",
-    ),
+    pytest.mark.skipif(find_chromium() is None, reason="no browser: neither Chromium nor Chrome"),
 ]
 
 
 @contextmanager
-def chromium(executable: str) -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
     # Chromium refuses to run as root inside its sandbox, and containers often run as root.
-    as_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    options = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox"] if as_root else []
-        )
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=options)
         yield browser
         browser.close()
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        """Print nothing."""
 
 
 @contextmanager
 def served(site: Path) -> Iterator[str]:
     """The address of the site on loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site)))
+    handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *said: None})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(site)))
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -94,13 +75,9 @@ def served(site: Path) -> Iterator[str]:
 class Reader:
     """A browser tab in one colour scheme. It collects faults between two visits."""
 
-    def __init__(
-        self, browser: Browser, site: Path, scheme: Scheme, root: str | None = None
-    ) -> None:
+    def __init__(self, browser: Browser, site: Path, scheme: str, root: str | None = None) -> None:
         """root: where the site is served, such as `http://127.0.0.1:8008`; None means from disk"""
-        self.site = site
         self.root = root or site.as_uri()
-        self.scheme = scheme
         self._faults: list[str] = []
         self._context = context = browser.new_context(
             color_scheme=scheme, viewport=PHONE, reduced_motion="reduce"
@@ -108,7 +85,7 @@ class Reader:
         # Playwright reports requests of the page, its frames and its workers here.
         context.route("**/*", self._let_through)
         self.page: Page = context.new_page()
-        self.page.on("console", self._heard)
+        self.page.on("console", lambda m: m.type == "error" and self._faults.append(m.text))
         self.page.on("pageerror", lambda error: self._faults.append(f"script error: {error}"))
 
     def close(self) -> None:
@@ -117,39 +94,21 @@ class Reader:
     def open(self, address: str) -> None:
         self.page.goto(f"{self.root}/{address}", wait_until="load")
 
-    def visit(
-        self, address: str, *, widths: tuple[dict, ...] = (PHONE, DESKTOP), with_axe: bool = True
-    ) -> list[str]:
-        """Return every fault of one page at these widths."""
+    def visit(self, address: str, *, with_axe: bool = True) -> list[str]:
+        """Return every fault of one page, as wide as on a phone and on a desktop."""
         self._faults.clear()
-        self.page.set_viewport_size(widths[0])
+        self.page.set_viewport_size(PHONE)
         self.open(address)
-        return self.look(widths=widths, with_axe=with_axe)
-
-    def look(
-        self, *, widths: tuple[dict, ...] = (PHONE, DESKTOP), with_axe: bool = True
-    ) -> list[str]:
-        """Return every fault of the open page at these widths, and those since it was opened."""
-        faults = [
-            f"picture that is not drawn: {source}"
-            for source in self.page.evaluate(_BROKEN_PICTURES)
-        ]
+        faults = [f"not drawn: {source}" for source in self.page.evaluate(_BROKEN_PICTURES)]
         if with_axe:
             self.page.evaluate(AXE_SCRIPT)
-        for size in widths:
+        for size in (PHONE, DESKTOP):
             self.page.set_viewport_size(size)
             self.page.evaluate(_DRAWN)
-            seen = []
-            if (over := self.page.evaluate(_OVERFLOW)) is not None:
-                seen.append(f"scrolls sideways by {over}")
-            if with_axe:
-                seen += self.page.evaluate(_AXE)
-            faults += [f"{size['width']} wide, {self.scheme}: {fault}" for fault in seen]
+            if (over := self.page.evaluate(_OVERFLOW)) > 0:
+                faults.append(f"{size['width']} wide: scrolls sideways by {over} pixels")
+            faults += self.page.evaluate(_AXE) if with_axe else []
         return faults + self._faults
-
-    def _heard(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
-            self._faults.append(f"console error: {message.text}")
 
     def _let_through(self, route: Route) -> None:
         url = route.request.url
