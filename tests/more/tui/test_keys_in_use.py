@@ -3,13 +3,55 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
-from support.tui.driven_app import app_for, drawn, drive, panel, settle, told, until
+from support.tui.driven_app import all_drawn, app_for, drawn, drive, panel, settle, told, until
 from support.tui.key_seat import MIDDLE, FakeControl, Seat
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
 
+from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.keys.commands import COMMANDS
+
+
+def test_the_keys_of_the_dashboard_itself_do_what_their_help_says(
+    memory_pressure, no_footer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stage = memory_pressure.run()
+    app = app_for(stage)
+
+    async def script(pilot: Pilot) -> None:
+        seat = Seat(pilot, stage)
+        await seat.sit_down()
+        text = all_drawn(app)
+        for theme in (LIGHT, DARK):
+            await seat.press("t")
+            assert app.theme == theme.name
+            await until(pilot, lambda: all_drawn(app) == text)
+        await seat.press("ctrl+s", "E", "ctrl+n")
+        (picture,), (log,) = tmp_path.glob("*.svg"), tmp_path.glob("*.jsonl")
+        (trace,) = tmp_path.glob("*.perfetto.json")
+        assert f"step&#160;{MIDDLE}" in picture.read_text(encoding="utf-8")
+        assert len(log.read_bytes().splitlines()) == 1 + len(stage.events)
+        assert len(msgspec.json.decode(trace.read_bytes())["traceEvents"]) > 400
+        assert "Only one recording is open" in told(app)[-1]
+        await seat.press("question_mark")
+        help, focused = " ".join(seat.window_text().split()), panel(app, "slots")
+        assert help.startswith(f"{focused.HELP_TITLE} {focused.HELP_TEXT}")
+        assert all(command.help in help for command in COMMANDS)
+        await seat.press("question_mark", "ctrl+p")
+        found = lambda: app.screen.query_one("CommandList").option_count  # noqa: E731
+        await until(pilot, lambda: found() == len(COMMANDS))
+        await pilot.press(*"scheduler")
+        # The help text of the engine's step command also contains the word.
+        await until(pilot, lambda: found() == 2)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.current_mode == "scheduler")
+        await seat.press("g", "ctrl+c")
+        assert app._exit, "also from a window"
+
+    drive(app, script)
 
 
 def test_user_defined_keys_work_and_appear_in_footer_and_help(memory_pressure) -> None:

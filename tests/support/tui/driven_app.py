@@ -70,6 +70,9 @@ def drive(
             await until(
                 pilot, lambda: app.dashboard_screen is not None and app.dashboard_screen.has_panels
             )
+            known = -1
+            while known < (known := len(app.context.own.recording)):
+                await frame(app)  # a frame reads events for some milliseconds only
             await settle(pilot)
             await script(pilot)
 
@@ -122,11 +125,12 @@ async def until(pilot: Pilot, holds: Callable[[], object]) -> None:
 async def settle(pilot: Pilot) -> None:
     """Wait until the effects of keys and clicks are drawn."""
     app, places = pilot.app, None
-    await pilot.pause()
+    await pilot._wait_for_screen()
     await frame(app)
     while not app._exit:
         # Processor time is no sign of idleness on a shared machine: the app may only wait for its
         # turn. So wait for a refresh, and for the panels, which draw when they get a new size.
+        app.screen._on_timer_update()  # now, not a sixtieth of a second later
         await _reached(app.screen.call_after_refresh)
         before, places = places, {one: one.region for one in visible(app)}
         for one in places:

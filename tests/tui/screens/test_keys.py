@@ -1,15 +1,13 @@
 """Every command by its key, in the real app: it does what its help says.
 
 The checks of one group share an app. Each begins at a seat (`support.tui.key_seat`): paused at the
-end of step `MIDDLE` of a run with preemptions, on the overview, nothing selected. The keys of a
-race start child processes; see tests/more/tui/test_race.py.
+end of step `MIDDLE` of a run with preemptions, on the overview, nothing selected. For the keys of
+the dashboard itself see tests/more/tui/test_keys_in_use.py, and for a race test_race.py beside it.
 """
 
 import re
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
-import msgspec
 import pytest
 from support.tui.driven_app import SCREENS, all_drawn, app_for, drawn, drive, panel, told, until
 from support.tui.driven_app import visible as panels_of
@@ -22,32 +20,21 @@ from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.answers.diff import difference
 from minivllm.tui.answers.why import why
 from minivllm.tui.draw.selection import block, event, sequence, step
-from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.screens.dialogs import TextScreen
-from minivllm.tui.screens.help import HelpScreen, keys_now
+from minivllm.tui.screens.help import keys_now
 
 Check = Callable[[Seat, str], Awaitable[None]]
 CHECKS: dict[str, Check] = {}
 """By the command's id."""
-LEAVE = ("app.quit", "app.interrupt")
-"""Each of these has its own app."""
-GROUPS = [name for name in dict.fromkeys(one.group for one in COMMANDS) if name != "Race"]
 
 
-@pytest.mark.parametrize("together", [*GROUPS, *LEAVE])
+@pytest.mark.parametrize("group", ["Time", "Screens", "Look", "Engine"])
 def test_every_key_does_what_its_help_says(
-    together: str,
-    memory_pressure,
-    no_footer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    subtests: pytest.Subtests,
+    group: str, memory_pressure, no_footer, subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     stage, control, checked = memory_pressure.run(), FakeControl(), []
-    commands = [one for one in COMMANDS if together in (one.id, one.group)]
-    commands = [one for one in commands if together == one.id or one.id not in LEAVE]
+    commands = [one for one in COMMANDS if one.group == group]
 
     async def script(pilot: Pilot) -> None:
         seat = Seat(pilot, stage, control)
@@ -436,72 +423,3 @@ async def goes_from_the_mean_through_each_layer_or_head_and_back(seat: Seat, key
     argument = 3 if key == "L" else 4
     recorded = [call[argument] for call in seat.control.calls if len(call) > 2]
     assert recorded == [None, 0, 1, None]
-
-
-# ---- the dashboard ----
-
-
-@of("app.theme")
-async def changes_between_dark_and_light(seat: Seat, key: str) -> None:
-    text = all_drawn(seat.app)
-    for theme in (LIGHT, DARK):
-        await seat.press(key)
-        assert seat.app.theme == theme.name
-        await until(seat.pilot, lambda: all_drawn(seat.app) == text)
-
-
-@of("app.screenshot")
-async def saves_the_screen_as_a_picture(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    (path,) = Path.cwd().glob("*.svg")
-    text = path.read_text(encoding="utf-8")
-    assert path.name in told(seat.app)[-1] and f"step&#160;{MIDDLE}" in text
-
-
-@of("app.export")
-async def saves_the_recording_and_a_trace(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    (log,), (trace,) = Path.cwd().glob("*.jsonl"), Path.cwd().glob("*.perfetto.json")
-    assert log.name in told(seat.app)[-1] and trace.name in told(seat.app)[-1]
-    assert len(log.read_bytes().splitlines()) == 1 + len(seat.stage.events)
-    assert len(msgspec.json.decode(trace.read_bytes())["traceEvents"]) > len(seat.stage.events) // 4
-
-
-@of("app.next_recording")
-async def says_that_there_is_no_next_recording(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    assert "Only one recording is open" in told(seat.app)[-1]
-
-
-@of("app.palette")
-async def finds_a_command_and_runs_it(seat: Seat, key: str) -> None:
-    def num_found() -> int:
-        return seat.app.screen.query_one("CommandList").option_count
-
-    await seat.press(key)
-    await until(seat.pilot, lambda: num_found() == len(COMMANDS))
-    await seat.pilot.press(*"scheduler")
-    # The help text of the engine's step command also contains the word.
-    await until(seat.pilot, lambda: num_found() == 2)
-    await seat.pilot.press("enter")
-    await until(seat.pilot, lambda: seat.app.current_mode == "scheduler")
-
-
-@of("app.help")
-async def explains_the_focused_panel_and_all_keys(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    assert isinstance(seat.app.screen, HelpScreen)
-    text = " ".join(seat.window_text().split())
-    focused = panel(seat.app, "slots")
-    assert text.startswith(f"{focused.HELP_TITLE} {focused.HELP_TEXT}")
-    assert all(command.help in text for command in COMMANDS)
-    await seat.press(key)
-    assert len(seat.app.screen_stack) == 1
-
-
-@of("app.quit", "app.interrupt")
-async def leaves_also_from_a_window(seat: Seat, key: str) -> None:
-    if key == "ctrl+c":
-        await seat.press("g")
-    await seat.press(key)
-    assert seat.app._exit
