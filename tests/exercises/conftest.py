@@ -1,12 +1,8 @@
-"""Fixtures for exercise tests: their own home folder, and submissions from the engine's source."""
+"""A home folder of their own for the tests of exercises."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.child.sandbox import Submission
 
 
 @pytest.fixture(autouse=True)
@@ -15,15 +11,3 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MINIVLLM_PROGRESS", str(tmp_path / "progress.json"))
     monkeypatch.setenv("MINIVLLM_EXERCISES", str(tmp_path / "workspace"))
     return tmp_path
-
-
-@pytest.fixture
-def submit(tmp_path: Path) -> Callable[[str], Submission]:
-    """Make a submission to block-pool: the engine's own source plus some lines."""
-
-    def make(lines: str = "") -> Submission:
-        file = tmp_path / "block_pool.py"
-        file.write_text(f"{find_exercise('block-pool').source}\n\n{lines}\n", encoding="utf-8")
-        return Submission(file)
-
-    return make

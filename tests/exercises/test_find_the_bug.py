@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from minivllm.cli import main
-from minivllm.errors import ExerciseError
 from minivllm.events.recording.reader import LogReader
 from minivllm.lessons.checker.bugs.judge import first_break, judge
-from minivllm.lessons.checker.bugs.record import broken, read_recipe, record
+from minivllm.lessons.checker.bugs.record import read_recipe, record
 from minivllm.lessons.checker.bugs.rules import RULES, RuleTest, check_rules
 from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.checker.dev_check import dev_check
@@ -23,10 +22,8 @@ def _broken_rules(path: Path) -> list[RuleTest]:
 
 
 @pytest.mark.parametrize("exercise", HUNTS, ids=lambda exercise: exercise.name)
-def test_the_fault_breaks_the_rule_again_and_the_engine_without_it_breaks_none(exercise, tmp_path):
+def test_the_engine_with_the_fault_breaks_the_rule_again(exercise, tmp_path):
     recipe = read_recipe(exercise)
-    record(recipe, tmp_path / "good.jsonl", with_fault=False)
-    assert _broken_rules(tmp_path / "good.jsonl") == []
     record(recipe, tmp_path / "bad.jsonl")
     assert _broken_rules(tmp_path / "bad.jsonl")[0] == first_break(exercise)
     assert exercise.recording.stat().st_size < 64_000
@@ -38,16 +35,9 @@ def test_no_published_recording_breaks_a_rule(path):
     assert _broken_rules(path) == []
 
 
-def test_the_exercises_ask_for_different_rules_and_steps():
+def test_the_exercises_ask_for_different_steps_or_rules():
     answers = [(one.step, one.rule) for one in map(first_break, HUNTS)]
     assert len(set(answers)) == len(HUNTS) >= 6
-    assert len({rule for _, rule in answers}) >= 6
-
-
-def test_a_fault_that_fits_no_source_line_is_refused():
-    fault = read_recipe(HUNTS[0]).fault._replace(old="no such line")
-    with pytest.raises(ExerciseError, match="exactly once"), broken(fault):
-        pass
 
 
 @pytest.mark.parametrize(
@@ -55,8 +45,6 @@ def test_a_fault_that_fits_no_source_line_is_refused():
     [
         ("step =", "two lines"),
         ("step = 999\nrule = 'budget'", "from 1 to"),
-        ("step = true\nrule = 'budget'", "from 1 to"),
-        ("step = 3\nrule = 'bug'", "must be one of"),
         ("step = 3\nrule = [1]", "must be one of"),
     ],
 )

@@ -24,15 +24,3 @@ def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(behavio
     counting = behaviour._replace(observe=lambda case: observed.append(case) or [])
     first = next(iter(search._Cases(counting, SEED)))
     assert [first[0]] == observed, "the others are not drawn when the first fails"
-
-
-@pytest.mark.parametrize("key", ["serves", "serves_by_priority"])
-def test_the_exercise_on_preemption_preempts_in_a_quarter_of_its_engine_runs(key):
-    behaviours = behaviours_of(find_exercise("preemption").behaviours_module())
-    behaviour = next(one for one in behaviours if one.key == key)
-    for seed in range(2):
-        told = [lines for _, lines in search._Cases(behaviour, seed)]
-        preempting = [
-            lines for lines in told if any('"request.preempted"' in line for line in lines)
-        ]
-        assert len(preempting) >= behaviour.examples // 4

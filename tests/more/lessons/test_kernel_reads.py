@@ -1,8 +1,9 @@
 """What each kernel version reads, watched here."""
 
 import pytest
+from support.model.needs import NO_TRITON
 
-pytest.importorskip("triton")
+pytest.importorskip("triton", reason=NO_TRITON)
 
 from minivllm.errors import LessonError
 from minivllm.kernels.attention.decode_split import choose_num_splits

@@ -1,8 +1,4 @@
-"""The scenarios show what they claim, on the house model and with a chat model's tokenizer.
-
-Each runs on the real engine with all invariants checked; after each step the fold of its events is
-compared with the engine.
-"""
+"""The scenarios show what they claim, on the house model and with a chat model's tokenizer."""
 
 import dataclasses
 import json

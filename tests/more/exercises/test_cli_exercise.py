@@ -8,11 +8,8 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from support.tui.driven_app import drive, until
-from textual.pilot import Pilot
 
 from minivllm.cli import main
-from minivllm.cli.course import exercise as command
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
 
 EXERCISE = find_exercise("block-pool")
@@ -77,11 +74,6 @@ def test_a_failed_check_links_to_a_page_that_opens_at_the_failing_step(file, cap
 def test_start_never_overwrites_work_and_reset_keeps_a_copy(file, capsys):
     names = {"block_pool.py", "README.md", "visible_test.py", "AGENTS.md"}
     assert {one.name for one in file.parent.iterdir()} == names
-    assert main(["exercise", "list"]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if "lesson" in line]
-    assert [(line.split()[0], line.split()[3], "begun" in line) for line in lines] == [
-        (one.name, one.level, one == EXERCISE) for one in exercises()
-    ]
     file.write_text("# my work\n")
     assert main(["exercise", "start", "block-pool"]) == 2
     assert file.read_text() == "# my work\n" and "already exists" in capsys.readouterr().err
@@ -122,33 +114,6 @@ def test_the_demo_of_verified_drafts_verifies_drafts_with_the_students_file(home
     assert re.search(r"[1-9]\d* drafts, 0 of them right", told)
 
 
-def test_the_demo_of_the_token_mask_takes_its_masks_from_the_students_file(home):
-    masks = find_exercise("token-mask")
-    file = home / masks.student_file
-    lines = (
-        "_ours = bitmask\ndef bitmask(*given):\n    print('my mask')\n    return _ours(*given)\n"
-    )
-    file.write_text(f"{masks.source}\n{lines}")
-    demo = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", masks.name, str(file)]
-    told = subprocess.check_output([*demo, "--headless", "--model", "house"], text=True)
-    assert "my mask" in told and "3 of 3 requests finished" in told
-    assert "> The capital of France is Paris." in told and "years old." in told
-
-
-def test_an_exercise_that_no_engine_runs_is_not_said_to_run_in_one(home, capsys):
-    assert main(["exercise", "start", "few-bits"]) == 0
-    bits = find_exercise("few-bits")
-    (home / "workspace" / "few-bits" / bits.student_file).write_text(bits.source)
-    assert main(["exercise", "demo"]) == 2
-    assert (
-        "No engine runs quantize.py: `minivllm exercise check few-bits`" in capsys.readouterr().err
-    )
-    assert main(["exercise", "check"]) == 0
-    told = capsys.readouterr().out
-    assert "Passed: your code gives the results of our own." in told
-    assert "exercise demo" not in told and str(bits.source_file) in told
-
-
 def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home, capsys):
     root = Path(__file__).resolve().parents[2]
     for words, fact in (
@@ -162,21 +127,9 @@ def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home, capsys
     assert not (root / "block-pool").exists()
 
 
-def test_diff_says_what_to_type_or_opens_the_compare_screen_at_the_step(file, monkeypatch, capsys):
+def test_diff_says_what_to_type(file, capsys):
     file.write_text(SOURCE.replace("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
     assert main(["exercise", "diff", "block-pool"]) == 0
     told = capsys.readouterr().out
     for words in ("A (the engine)", "B (yours)", "minivllm replay", "--step"):
         assert words in told
-    opened = []
-    monkeypatch.setattr(command, "terminal_attached", lambda: True)
-    monkeypatch.setattr(command, "run_app", opened.append)
-    assert main(["exercise", "diff", "block-pool"]) == 0
-    (app,) = opened
-
-    async def script(pilot: Pilot) -> None:
-        await until(pilot, lambda: app.model.fold.step > 0)
-        assert app.current_mode == "compare"
-        assert f"in step {app.model.fold.step}" in app.context.watch
-
-    drive(app, script)

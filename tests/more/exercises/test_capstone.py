@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from minivllm.cli import main
-from minivllm.cli.course import capstone as command
 from minivllm.lessons.checker.capstone.assemble import assemble, settings_for
 from minivllm.lessons.checker.capstone.finder import engine_file
 from minivllm.lessons.checker.capstone.merge import OwnFile, clashes, merged_code
@@ -62,20 +61,6 @@ def test_files_for_one_module_give_each_its_own_functions_with_their_lines(write
         assert f"def {name}(" in written.read_text().splitlines()[code.co_firstlineno - 1]
 
 
-def test_a_helper_comes_with_the_function_that_needs_it(write):
-    helped = ("        block.ref_cnt += 1\n", "        self._count(block)\n")
-    lines = "_STEP = 1\ndef _more(block): block.ref_cnt += _STEP\n"
-    method = (
-        "    def release(self, block: KVCacheBlock)",
-        "    def _count(self, block): _more(block)\n\n    def release(self, block: KVCacheBlock)",
-    )
-    piece = write("block-pool", lines, helped, method)
-    module: dict[str, object] = {"__name__": "merged"}
-    exec(merged_code(engine_file(piece.exercise.module), [piece.own_file]), module)
-    assert module["_more"].__code__.co_filename == str(piece.file)
-    assert module["BlockPool"]._count.__code__.co_filename == str(piece.file)
-
-
 def test_two_definitions_of_one_name_clash_unless_it_is_a_hole_of_one_file(write):
     one, other = write("block-pool", "def _help(): return 1"), write("lru", "def _help(): return 2")
     file = engine_file(one.exercise.module)
@@ -109,12 +94,6 @@ def test_only_passed_exercises_whose_files_pass_today_become_pieces(write, home)
     assert {one.name for one in found.left_out} == {"metrics", "slot-mapping", "waste"}
 
 
-def test_without_a_passed_exercise_the_demo_says_what_to_do(home, capsys):
-    assert main(["exercise", "demo", "--all-passed"]) == 2
-    assert "minivllm exercise next" in capsys.readouterr().err
-    assert main(["exercise", "demo", "lru", "--all-passed"]) == 2
-
-
 # ---- bisection, with trials that are played by a table ----
 
 
@@ -144,10 +123,6 @@ def test_each_piece_that_changes_an_event_is_named_and_the_others_run(write):
 
 
 RAISES = ("    return [", "    raise ValueError('mine')\n    return [")
-WRONG_END = (
-    "            self.free_queue.prepend(block)",
-    "            self.free_queue.append(block)",
-)
 
 
 def test_pieces_of_every_part_run_together_without_one_that_raises(write, capfd):
@@ -161,17 +136,6 @@ def test_pieces_of_every_part_run_together_without_one_that_raises(write, capfd)
     assert "Without slot-mapping: ValueError in line" in told.err
 
 
-@pytest.mark.slow
-def test_a_piece_that_changes_an_event_is_found_among_others(write, capfd):
-    for name in ("block-table", "block-pool", "hash-chain", "preemption"):
-        write(name)
-    write("lru", "", WRONG_END)
-    assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
-    told = capfd.readouterr()
-    assert "10 of 10 requests finished" in told.out
-    assert "Without lru: the engine says step" in told.err
-
-
 def test_an_error_in_the_demo_itself_names_the_piece(write):
     settings = msgspec.json.encode(settings_for([write("slot-mapping", "", RAISES)])).decode()
     demo = [sys.executable, "-m", "minivllm.cli.course.capstone_demo", settings, "watch"]
@@ -179,21 +143,3 @@ def test_an_error_in_the_demo_itself_names_the_piece(write):
     assert ran.returncode == 1
     assert "Your slot-mapping stopped the engine: ValueError in line" in ran.stderr
     assert "Traceback" not in ran.stderr
-
-
-@pytest.mark.slow
-def test_a_piece_that_loops_is_ended_and_named(write, capfd):
-    write("block-table")
-    begin = "        newcomers = [waiting.peek()]"
-    write("continuous-batching", "", (begin, f"        while running: pass\n{begin}"))
-    assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
-    told = capfd.readouterr().err
-    assert "Without continuous-batching: it took more than" in told and "in line" in told
-
-
-def test_the_sentence_in_the_dashboard_names_the_pieces(write):
-    few = [write("lru"), write("block-table")]
-    assert "your lru (" in command.watch_sentence(few)
-    many = [write(name) for name in ("hash-chain", "copy-on-write", "preemption", "token-budget")]
-    sentence = command.watch_sentence(few + many)
-    assert all(piece.name in sentence for piece in few + many) and len(sentence) < 200

@@ -1,0 +1,103 @@
+"""For every exercise: the engine passes, the stub fails, and so does every known mistake.
+
+In this process and with few cases: a file's functions and classes take the places of the engine's.
+tests/more/exercises has the child process of real checks, all cases and the hints.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+from minivllm.lessons.checker.cases.behaviour import Behaviour
+from minivllm.lessons.checker.catalogue import Exercise, exercises
+from minivllm.lessons.checker.dev_check import MIN_WRONG
+from minivllm.lessons.checker.diagnosis import read_misconception
+from minivllm.lessons.checker.holes import stub
+from minivllm.lessons.checker.search import cases_of
+from minivllm.lessons.checker.visible import PASSED, run_visible_tests
+
+NUM_CASES = 10
+NOT_CHEAP = ("own-policy", "triton-warmup", "paged-attention-triton")
+"""Long traffic, and kernels in Triton's interpreter."""
+
+
+@contextmanager
+def plugged_in(exercise: Exercise, file: Path) -> Iterator[None]:
+    """What `file` defines takes the place of the engine's, wherever that was imported."""
+    engine, spec = import_module(exercise.module), spec_from_file_location("plugged_in", file)
+    own = sys.modules["plugged_in"] = module_from_spec(spec)
+    spec.loader.exec_module(own)
+    new = {
+        id(vars(engine)[name]): value
+        for name, value in vars(own).items()
+        if name in vars(engine) and getattr(value, "__module__", "") == "plugged_in"
+    }
+    modules = [module for name, module in sys.modules.items() if name.startswith("minivllm")]
+    found = [(module, *item) for module in modules for item in vars(module).items()]
+    found = [place for place in found if id(place[2]) in new]
+    for module, name, value in found:
+        setattr(module, name, new[id(value)])
+    try:
+        yield
+    finally:
+        for module, name, value in found:
+            setattr(module, name, value)
+        del sys.modules["plugged_in"]
+
+
+def first_failure(behaviour: Behaviour) -> str | None:
+    """The first case with other lines than the engine's, and the line.
+
+    `cases_of` keeps the engine's lines, so the engine must be asked first.
+    """
+    for number, (case, expected) in enumerate(cases_of(behaviour, 0)):
+        lines = []
+        try:
+            lines += behaviour.observe(case)
+        except Exception as error:
+            lines.append(f"{type(error).__name__}: {error}")
+        index = behaviour.first_difference(expected, lines)
+        if index is not None:
+            return f"{behaviour.key}, case {number}: {lines[index : index + 1]}"
+    return None
+
+
+@pytest.mark.parametrize(
+    "exercise",
+    [one for one in exercises() if not one.is_hunt and one.name not in NOT_CHEAP],
+    ids=lambda exercise: exercise.name,
+)
+def test_the_engine_passes_and_the_stub_and_every_known_mistake_fail(
+    exercise, tmp_path, monkeypatch
+):
+    behaviours = [
+        one._replace(examples=min(one.examples, NUM_CASES)) for one in exercise.behaviours()
+    ]
+    assert [first_failure(one) for one in behaviours] == [None] * len(behaviours)
+    file = tmp_path / exercise.student_file
+    # The visible tests import a module of this name.
+    monkeypatch.setitem(sys.modules, file.stem, import_module(exercise.module))
+    results = list(run_visible_tests(exercise.folder / "visible_test.py"))
+    assert results and all(result.endswith(f": {PASSED}") for result in results)
+
+    file.write_text(stub(exercise), encoding="utf-8")
+    with plugged_in(exercise, file):
+        assert all("TODO" in (first_failure(one) or "") for one in behaviours)
+
+    ways = []
+    for mistake in exercise.wrong_files:
+        with plugged_in(exercise, mistake):
+            ways.append([first_failure(one) for one in behaviours])
+        if not any(ways[-1]):  # a rare one, which needs more cases
+            assert all(first_failure(one) is None for one in exercise.behaviours())
+            with plugged_in(exercise, mistake):
+                assert any(first_failure(one) for one in exercise.behaviours()), mistake.name
+    known = [read_misconception(mistake) for mistake in exercise.wrong_files]
+    assert all(one.sentence for one in known)
+    assert len({one.hint for one in known}) == len(known) >= MIN_WRONG
+    assert len(set(map(str, ways))) >= MIN_WRONG, "different mistakes fail in different ways"

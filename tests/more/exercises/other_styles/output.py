@@ -1,0 +1,228 @@
+"""Output: right solutions of its exercises in another style; see test_unseen_solutions.py."""
+
+import torch
+
+from minivllm.engine.stop_strings import StopCheck
+from minivllm.lessons.sketches.latencies import RequestTimes
+from minivllm.runtime.sampling.sampler import SamplingError
+from minivllm.speculation.verify import Verified, _final
+from minivllm.structured_output.reference import (
+    _END,
+    NOTHING,
+    _after,
+    _Byte,
+    _Either,
+    _either,
+    _may_end,
+    _Then,
+    _then,
+)
+
+
+# metrics: all events first, then one pass for each kind; percentiles by counting.
+def read_times(lines):
+    import json
+
+    requests, owner = {}, {}
+    for event in map(json.loads, lines):
+        kind, name = event["ev"], event.get("seq_id")
+        if kind == "request.arrived":
+            owner[name] = requests[event["request_id"]] = RequestTimes(event["t"], {name: []})
+        elif kind == "request.forked":
+            owner[name] = owner[event["parent"]]
+            owner[name].token_times[name] = []
+        elif kind == "token.sampled":
+            owner[name].token_times[name].append(event["t"])
+    return requests
+
+
+def time_to_first_token(request):
+    everything = []
+    for times in request.token_times.values():
+        everything = sorted([*everything, *times])
+    if not everything:
+        return None
+    return everything[0] - request.arrived
+
+
+def inter_token_latencies(request):
+    gaps = []
+    for times in request.token_times.values():
+        for index in range(1, len(times)):
+            gaps.append(times[index] - times[index - 1])
+    return gaps
+
+
+def percentile(values, percent):
+    for value in sorted(values):
+        if sum(other <= value for other in values) * 100 >= percent * len(values):
+            return value
+    return None
+
+
+def throughput(requests):
+    count, last = 0, float("-inf")
+    for request in requests:
+        for times in request.token_times.values():
+            count += len(times)
+            last = max([last, *times])
+    if count == 0:
+        return 0.0
+    return count / (last - sorted(request.arrived for request in requests)[0])
+
+
+# verify-drafts: slices instead of an iterator, recursion instead of a loop.
+def verify(plan, drawn):
+    without, verified, begin = [], [], 0
+    for item in plan.scheduled:
+        middle = begin + len(item.sampling)
+        end = middle + len(item.draft_token_ids)
+        rows = drawn[begin:end]
+        begin = end
+        if item.draft_token_ids and not isinstance(rows[0][1], SamplingError):
+            verified.append(Verified(item, _final(rows, item.draft_token_ids)))
+        else:
+            without.extend(rows[: len(item.sampling)])
+    return without, verified
+
+
+def _final_(rows, drafts):
+    if not drafts or rows[0][1].token_id != drafts[0] or isinstance(rows[1][1], SamplingError):
+        return rows[:1]
+    return rows[:1] + _final(rows[1:], drafts[1:])
+
+
+def roll_back(item, num_accepted, manager):
+    num_wrong = len(item.draft_token_ids[num_accepted:])
+    end = item.start + item.num_tokens - num_wrong
+    item.sequence.num_computed_tokens = end
+    manager.shrink(item.sequence, end)
+    item.num_accepted = num_accepted
+
+
+class RegexAutomaton:
+    # token-mask: a number for the mask, and isinstance for match.
+    def allowed_tokens(self, state, vocabulary, eos_token_ids=()):
+        allowed = set(eos_token_ids) if self.may_end(state) else set()
+        for token_id in range(len(vocabulary)):
+            if not vocabulary[token_id]:
+                continue
+            left = state
+            for byte in vocabulary[token_id]:
+                left = _after(left, byte)
+            if left is not NOTHING and left != NOTHING:
+                allowed.add(token_id)
+        return sorted(allowed)
+
+
+def bitmask(token_ids, vocab_size):
+    number = 0
+    for token_id in token_ids:
+        number |= 1 << token_id
+    return number.to_bytes((vocab_size + 7) // 8, "little")
+
+
+def _after_(state, byte):
+    if isinstance(state, _Byte):
+        return _END if byte in state.options else NOTHING
+    if isinstance(state, _Either):
+        left = NOTHING
+        for option in state.options:
+            left = _either([left, _after(option, byte)])
+        return left
+    if isinstance(state, _Then):
+        first, rest = state.first, state.rest
+        ways = [_then(_after(first, byte), rest)]
+        if _may_end(first):
+            ways.append(_after(rest, byte))
+        return _either(ways)
+    return _then(_after(state.inner, byte), state)
+
+
+def _may_end_(state):
+    if isinstance(state, _Byte):
+        return False
+    if isinstance(state, _Either):
+        return not all(not _may_end(option) for option in state.options)
+    if isinstance(state, _Then):
+        return _may_end(state.first) and _may_end(state.rest)
+    return True
+
+
+# top-p: row by row, with a stable sort for ties.
+def _relative_to_best(logits, params):
+    rows = []
+    for row, one in zip(logits.double(), params, strict=True):
+        weights = torch.exp((row - row.max()) / one.temperature)
+        rows.append(torch.where(weights < one.min_p, 0.0, weights))
+    return torch.stack(rows)
+
+
+def _kept(logits, boundary, count):
+    best_first = torch.sort(logits, dim=-1, descending=True, stable=True).indices
+    ranks = torch.argsort(best_first, dim=-1)
+    return ranks < count
+
+
+def _count_kept(head, total, top_k, top_p):
+    counts = []
+    for row in range(len(head)):
+        weights = head[row].tolist()
+        allowed = weights[: int(top_k[row])]
+        mass = sum(allowed) if int(top_k[row]) <= len(weights) else float(total[row])
+        before, count = 0.0, 0
+        for weight in allowed:
+            if before >= float(top_p[row]) * mass:
+                break
+            before, count = before + weight, count + 1
+        counts.append([count])
+    return torch.tensor(counts, device=head.device)
+
+
+# stop-strings: borders by their definition, and recursion over shorter ones.
+def _borders_of(pattern):
+    return [
+        max((n for n in range(k) if pattern[:k].endswith(pattern[:n])), default=0)
+        for k in range(len(pattern) + 1)
+    ]
+
+
+class _Automaton:
+    def step(self, char):
+        known = self.pattern[: self.length] + char
+        while not (self.pattern.startswith(known) or not known):
+            known = known[1:]
+        self.length = len(known)
+        return known == self.pattern
+
+    def num_undecided(self):
+        if self.length < len(self.pattern):
+            return self.length
+        return self._borders[-1]
+
+
+class StopStringChecker:
+    def feed(self, text, *, may_stop=True):
+        before, self._held_back = self._held_back, ""
+        whole = before + text
+        for index, char in enumerate(text):
+            found = None
+            for automaton in self._automata:
+                if automaton.step(char) and found is None:
+                    found = automaton.pattern
+            if found is not None and may_stop:
+                end = len(before) + index + 1
+                return StopCheck(whole[: end if self._include_stop else end - len(found)], found)
+        num_held = 0
+        for automaton in self._automata:
+            num_held = max(num_held, automaton.num_undecided)
+        if num_held:
+            whole, self._held_back = whole[:-num_held], whole[-num_held:]
+        return StopCheck(whole)
+
+    def finish(self, text="", *, may_stop=True):
+        check = self.feed(text, may_stop=may_stop)
+        if self._held_back:
+            check = StopCheck(check.text + self._held_back, check.stop)
+        self._held_back = ""
+        return check

@@ -1,0 +1,64 @@
+"""The findings of a check, their wording, and the recordings for `diff`."""
+
+import json
+
+import pytest
+
+from minivllm.events.recording.recording import Recording
+from minivllm.lessons.checker.catalogue import exercises, find_exercise
+from minivllm.lessons.checker.check import check
+from minivllm.lessons.checker.dev_check import dev_check
+from minivllm.lessons.checker.diagnosis import read_misconception
+from minivllm.lessons.checker.diff import write_difference
+from minivllm.lessons.checker.report import report
+
+EXERCISE = find_exercise("block-pool")
+
+EVICTS_WHEN_FREED = """
+def my_release(self, block):
+    if block.ref_cnt < 1:
+        raise BlockPoolError("nobody has it")
+    block.ref_cnt = block.ref_cnt - 1
+    if not block.ref_cnt:
+        named = block.block_hash
+        if named:
+            self.evict(block)
+        self._put_back(block)
+BlockPool.release = my_release
+"""
+
+
+def test_the_same_mistake_in_other_code_gets_the_hint_of_its_misconception(submit):
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED))
+    known = read_misconception(EXERCISE.folder / "wrong" / "evicts_when_freed.py")
+    assert result.misconception == known
+    told = "\n".join(report(result))
+    assert known.sentence in told and known.hint in told
+
+
+def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recordings(
+    submit, tmp_path
+):
+    # a busy machine needs it
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False, patience=20)
+    found = result.first_failure.counterexample
+    # One block gets an owner and a name, and loses the owner: the shortest case that shows it.
+    assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3
+    calls = [line.partition("(")[0] for line in found.expected if not line.startswith(" ")]
+    assert calls == ["pop_free_block", "cache_block", "release"]
+    found = write_difference(result, tmp_path / "diff")
+    a, b = (
+        [json.loads(line) for line in path.read_text().splitlines()]
+        for path in (found.engine, found.yours)
+    )
+    first = next(i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
+    assert first > 1 and a[first]["step"] == found.step and f"step {found.step}" in found.sentence
+    recording = Recording(found.engine)
+    assert recording.last_step >= found.step
+    recording.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_hint(exercise):
+    assert list(dev_check(exercise)) == []
