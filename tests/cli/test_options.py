@@ -3,17 +3,13 @@
 import argparse
 import dataclasses
 import json
-from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from minivllm.cli import COMMANDS, build_parser
 from minivllm.cli.options import (
-    ENGINE_HELP,
     NOT_OPTIONS,
-    SAMPLING_HELP,
     add_engine_options,
     add_sampling_options,
     engine_config,
@@ -21,14 +17,6 @@ from minivllm.cli.options import (
 )
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.sampling_params import SamplingParams
-
-
-def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for subparser in action.choices.values():
-                yield from all_parsers(subparser)
 
 
 def example(hint: object, default: object) -> tuple[list[str], object]:
@@ -94,22 +82,3 @@ def test_an_option_that_is_not_given_leaves_the_default_of_the_command_or_of_the
     assert (config.max_num_seqs, config.block_size, config.max_num_batched_tokens) == (3, 8, 512)
     assert config.seed == 9, "it is the engine's, and no request's"
     assert sampling_params(args, {"temperature": 0.0}) == SamplingParams(temperature=0.0)
-
-
-def test_help_is_written_for_the_fields_that_exist_and_for_no_others():
-    assert set(ENGINE_HELP) == {field.name for field in dataclasses.fields(EngineConfig)}
-    assert set(SAMPLING_HELP) | NOT_OPTIONS == {
-        field.name for field in dataclasses.fields(SamplingParams)
-    }
-    assert set(SAMPLING_HELP) & NOT_OPTIONS == set()
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_option_of_every_command_has_help(command):
-    silent = [
-        f"{parser.prog} {action.option_strings or action.dest}"
-        for parser in all_parsers(build_parser(command))
-        for action in parser._actions
-        if not isinstance(action, argparse._SubParsersAction) and not action.help
-    ]
-    assert silent == []

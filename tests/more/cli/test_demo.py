@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -78,14 +77,6 @@ def test_without_a_chat_model_the_house_model_tells_eight_stories(no_models, cap
     assert [path.name for path in no_models.iterdir()] == ["kernels"], "nothing was downloaded"
 
 
-def test_the_chat_model_answers_if_it_is_here(no_models, tiny_random_path, capsys):
-    shutil.copytree(tiny_random_path, no_models / "models" / "smollm2-v2")
-    assert main(["demo", "--headless", "--json", "--scenario", "burst"]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["model"] == "smollm2"
-    assert "house model" not in captured.err
-
-
 def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys, monkeypatch):
     calls = []
 
@@ -98,11 +89,3 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys, monkeypa
     captured = capsys.readouterr()
     assert json.loads(captured.out)["invariant_violations"] == 1
     assert captured.err.endswith("minivllm: free queue: made up for this test\n")
-
-
-def test_options_override_those_of_the_scenario(capsys):
-    options = ["--num-gpu-blocks-override", "200", "--no-enable-prefix-caching"]
-    assert main([*DEMO, "--scenario", "memory-pressure", "--json", *options]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert (result["preemptions"], result["prefix_hit_tokens"]) == (0, 0)
-    assert "200 blocks were enough" in result["what_happened"][0]

@@ -21,16 +21,6 @@ def progress(tmp_path, monkeypatch):
     return path
 
 
-def test_in_a_terminal_the_command_goes_on_where_the_user_left_off(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    for beginning, left in (("0. What serving is", "\nq\n"), ("Lesson 0: continue at", "\nq\n")):
-        monkeypatch.setattr(sys, "stdin", Keyboard(left))
-        assert main(["lesson", "--plain"]) == 0
-        assert beginning in capsys.readouterr().out
-    assert main(["lesson", "list"]) == 0
-    assert "To continue: minivllm lesson 0." in capsys.readouterr().out
-
-
 def test_the_list_shows_completed_lessons_but_not_printed_ones(capsys, progress, monkeypatch):
     assert main(["lesson", "naive-serving", "--plain", "--auto"]) == 0
     assert "This is the end of" in capsys.readouterr().out

@@ -4,14 +4,11 @@ import base64
 import gzip
 import json
 import re
-import subprocess
-import sys
 from itertools import takewhile
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from rich.cells import cell_len
 from support.chrome_checker import CheckedTrace
 from support.full_disk import REASON, files_no_larger_than
 from support.tui.svg_rows import rows_of
@@ -46,20 +43,6 @@ def shoot(folder: Path, *arguments: object, log: Path = LOG) -> str:
 # ---- pictures ----
 
 
-@pytest.mark.parametrize(
-    ("screen", "words"),
-    [("scheduler", ("token budget", "preempted for")), ("compare", ("A: this recording", "B: "))],
-)
-def test_a_screen_is_drawn_as_it_is_in_a_terminal_of_this_size_at_this_step(
-    screen, words, tmp_path
-):
-    options = ("--screen", screen, "--step", preemptions()[0], "--size", "80x24", "--with", OTHER)
-    rows = rows_of(shoot(tmp_path, *options))
-    assert len(rows) == 24 and max(map(cell_len, rows)) <= 80
-    assert all(any(word in row for row in rows) for word in words), "\n".join(rows)
-    assert "PAUSED" in rows[0] and "Play" in rows[-1]
-
-
 def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(tmp_path):
     log = tmp_path / "a<b>&\x1b[31m'\".jsonl"
     log.write_bytes(LOG.read_bytes())
@@ -67,27 +50,6 @@ def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(tmp_path):
     assert not any(words in svg for words in ("@font-face", "url(http", "\x1b"))
     assert "a<b>&" in "".join(ElementTree.fromstring(svg).itertext())
     assert f"step {LAST}" in rows_of(svg)[1], "without --step, the end of the recording"
-
-
-def test_a_damaged_recording_is_drawn_as_far_as_it_goes(tmp_path, capsys):
-    log = tmp_path / "damaged.jsonl"
-    lines = LOG.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join([*lines[:200], b"?\n", *lines[200:]]))
-    assert re.search(r"LOG DAMAGED .* step 1\d\b", rows_of(shoot(tmp_path, log=log))[1])
-    assert f"{log} is damaged at line 201" in capsys.readouterr().err
-
-
-def test_shot_and_replay_do_not_import_torch():
-    code = (
-        "import sys; from minivllm.cli import main; main(['shot', sys.argv[1], '-o', sys.argv[2]]);"
-        " main(['replay', sys.argv[1]]); print(sorted(sys.modules))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code, LOG, "/dev/null"], capture_output=True, text=True, check=True
-    )
-    loaded = ran.stdout.splitlines()[-1]
-    unwanted = ("torch", "numpy", "transformers", "minivllm.engine.engine")
-    assert "'textual'" in loaded and not any(f"'{name}'" in loaded for name in unwanted)
 
 
 # ---- facts for scripts ----
@@ -110,16 +72,6 @@ def test_once_prints_running_and_waiting_requests_with_reasons_and_no_terminal_c
         f"  cleo         {cleo.num_tokens} tokens, preempted 1x: needs {need} blocks, {free} free",
         f"  dan          {dan.num_tokens} tokens, preempted 1x: behind cleo",
     ]
-
-
-def test_once_reports_lost_events(tmp_path, capsys):
-    lines = LOG.read_bytes().splitlines(keepends=True)
-    gapped, lost = tmp_path / "gapped.jsonl", json.loads(lines[100])
-    gap = {"ev": "log.gap", **{name: lost[name] for name in ("seq", "step", "t")}, "lost": 51}
-    gapped.write_bytes(b"".join([*lines[:50], json.dumps(gap).encode() + b"\n", *lines[101:]]))
-    assert main(["once", str(gapped), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["lost_events"] == 51 and told["step"] <= gap["step"], "the state before the gap"
 
 
 def test_an_output_never_overwrites_the_recording(tmp_path, capsys):
@@ -206,17 +158,6 @@ def test_a_source_that_cannot_be_opened_gives_one_sentence_and_status_1(
         assert captured.out == "" and captured.err.count("\n") == 1
         assert captured.err.startswith(f"minivllm: {source}")
     assert not Path("x.svg").exists()
-
-
-def test_a_choice_that_is_not_in_the_recording_is_refused(tmp_path, capsys):
-    for options, sentence in (
-        (("--choose", "nobody"), "has no such request, block (b0 to b19) or event"),
-        (("--step", str(LAST + 1)), f"has the steps 0 to {LAST}."),
-        (("--screen", "home"), "--screen must be one of overview, blocks, scheduler"),
-    ):
-        assert main(["shot", str(LOG), "-o", str(tmp_path / "x.svg"), *options]) == 2
-        assert sentence in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 # ---- a full disk ----

@@ -43,14 +43,6 @@ def test_a_key_leaves_during_the_start_even_if_the_weights_never_come(command, k
         assert program.num_unread_keys() == 0
 
 
-def test_a_signal_leaves_during_the_start(endless):
-    with Program.minivllm("demo", "--model", endless) as program:
-        program.wait_for("LOADING")
-        program.process.send_signal(signal.SIGTERM)
-        assert program.wait_for_end() == 128 + signal.SIGTERM
-        program.check_it_is_restored()
-
-
 def test_an_error_of_the_start_is_one_sentence_in_the_restored_terminal(checkpoint):
     weights = checkpoint / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
