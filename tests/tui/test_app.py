@@ -15,7 +15,6 @@ from support.tui.driven_app import (
     told,
     until,
 )
-from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
@@ -23,10 +22,8 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.context import Figure
-from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
-from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.frame.panel import Panel
 
 WATCH = "The first blocks are computed once and shared."
@@ -51,28 +48,6 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix, no_f
         assert "step 20" in all_drawn(app)
         await pilot.press("end")
         await until(pilot, lambda: "step 35" in all_drawn(app) and "LIVE" in all_drawn(app))
-
-    drive(app, script)
-
-
-def test_no_cell_keeps_the_background_of_the_old_theme(shared_prefix, no_footer) -> None:
-    app = app_for(shared_prefix.run(20))
-
-    def grounds() -> set[str]:
-        """Colours of all cells, also of the boxes around panels."""
-        strips = app.screen._compositor.render_strips()
-        for box in (*app.screen.query(PanelRow), *app.screen.query(PanelColumn)):
-            strips += box.render_lines(box.size.region)
-        styles = [cell.style for strip in strips for cell in strip if cell.style]
-        return {style.bgcolor.get_truecolor().hex for style in styles if style.bgcolor}
-
-    async def script(pilot: Pilot) -> None:
-        text = all_drawn(app)
-        for theme, other in ((DARK, LIGHT), (LIGHT, DARK), (DARK, LIGHT)):
-            assert app.theme == theme.name and all_drawn(app) == text
-            assert theme.background in grounds() and other.background not in grounds()
-            await pilot.press("t")
-            await settle(pilot)
 
     drive(app, script)
 
@@ -168,49 +143,5 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix, no_footer) -
         # The slot's two rows (count and text), and no others.
         assert sorted(painted) == ["slots", "slots", "timeline"]
         assert drawn(app, "slots")[5].rstrip().endswith(" more")
-
-    drive(app, script)
-
-
-def test_on_another_screen_or_in_the_past_the_end_of_the_run_waits_for_the_reader(
-    shared_prefix,
-    no_footer,
-) -> None:
-    app = app_for(shared_prefix.run(20))
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("4")
-        app.show_summary(["The run was stopped."])
-        await until(pilot, lambda: told(app))
-        assert "press 1" in told(app)[0]
-        await pilot.press("space", "1")
-        await settle(pilot)
-        assert not panel(app, "summary").display, "a held picture is held to the end"
-        await pilot.press("end")
-        await until(pilot, lambda: "The run was stopped." in "".join(drawn(app, "summary")))
-        assert panel(app, "slots").display and "r0" in drawn(app, "slots")[0], "it was cut short"
-
-    drive(app, script)
-
-
-def test_an_answer_cut_by_a_limit_is_reported_once(stage, ask, no_footer) -> None:
-    asks = [
-        ask("user-1", "a question", "a long answer of many words", max_tokens=3),
-        ask("user-2", "a question", "done"),
-        ask("ada", "another", "a long answer of many words", max_tokens=3),
-    ]
-    run = stage(asks, max_num_seqs=1).run()
-    app = DashboardApp(InProcessSource(run.header, codec=MODELS), control=FakeControl())
-
-    async def script(pilot: Pilot) -> None:
-        put(app, *run.events)
-        await until(pilot, lambda: app.model.fold.last_seq == run.events[-1].seq and told(app))
-        (sentence,) = told(app)
-        assert sentence.startswith("user-1 ") and "cut at 3 tokens" in sentence
-        app.clear_notifications()
-        await settle(pilot)
-        await pilot.press("home", "end")
-        await settle(pilot)
-        assert told(app) == [], "however often the picture goes back"
 
     drive(app, script)

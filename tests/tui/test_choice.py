@@ -16,17 +16,13 @@ from support.tui.driven_app import (
     told,
     until,
 )
-from support.tui.key_seat import FakeControl
 from support.tui.memory_recording import context_of
 from support.tui.shown import rows
 
 from minivllm.events import types as ev
-from minivllm.text import clean, short_name
-from minivllm.tui.answers.why_tokens import how_to_explain
-from minivllm.tui.draw.confidence import confidence_style
+from minivllm.text import clean
 from minivllm.tui.draw.selection import sequence, token
 from minivllm.tui.widgets.choice.choice import Choice
-from minivllm.tui.widgets.requests.slots import Slots
 
 SEQUENCE = "r1.0"
 OTHERS = (9_001, 9_002, 9_003)
@@ -215,56 +211,3 @@ def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run, no_f
         assert app.current_mode == "choice"
 
     drive(app, look)
-
-
-def test_a_selected_sequence_is_watched_once_and_only_until_w_stops_it(
-    shared_prefix, no_footer
-) -> None:
-    app = app_for(shared_prefix.run(22), control=(control := FakeControl()))
-
-    async def look(pilot) -> None:
-        await show_screen(pilot, "overview")
-        name = app.model.fold.running[0]
-        calls = lambda: [one for one in control.calls if one[0] == "explain_tokens"]  # noqa: E731
-        for _ in range(2):
-            await click(pilot, "slots", short_name(name))
-            assert calls() == [("explain_tokens", name, True)]
-        await pilot.press("W")
-        await click(pilot, "slots", short_name(name))
-        assert calls()[1:] == [("explain_tokens", name, False)]
-        await click(pilot, "blockmap", "0")
-        assert len(calls()) == 2
-
-    drive(app, look)
-
-
-def test_without_explanations_one_sentence_says_how_to_get_them(shared_prefix) -> None:
-    stage = shared_prefix.run(22)
-    context = context_of(stage)
-    model, recording = context.transport.view, "--explain-tokens --record"
-    assert recording in how_to_explain(context, model, None)
-    assert recording in how_to_explain(context, model, SEQUENCE)
-    context.transport.source.status = context.transport.source.status.__class__(state="live")
-    said = how_to_explain(context, model, SEQUENCE)
-    assert "another process" in said and "--explain-tokens" in said
-    context.control = FakeControl()
-    assert "select a sequence" in how_to_explain(context, model, None)
-    assert "its next one is" in how_to_explain(context, model, model.fold.running[0])
-    assert "has ended" in how_to_explain(context, model, "nobody.0")
-
-
-def test_the_words_in_the_slots_are_coloured_by_the_probability_of_each(run) -> None:
-    slots = Slots()
-    slots.context = context_of(run)
-    model = slots.context.transport.view
-    row = model.fold.sequences[SEQUENCE].slot
-    plain = slots.lines(model, 110, 4)[row]
-    slots.context.shows_confidence = True
-    coloured = slots.lines(model, 110, 4)[row]
-    assert "".join(text for text, _ in plain) == "".join(text for text, _ in coloured)
-    pieces = model.fold.token_pieces
-    words = [(text, style) for text, style in coloured[::-1] if text.strip()]
-    for event, (text, style) in zip(explained_in(run.events)[:-6:-1], words, strict=False):
-        assert text.strip() == clean(pieces[event.token_id]).strip()
-        percent = round(100 * probability_of(event.position))
-        assert style.partition("@")[0] == confidence_style(percent)

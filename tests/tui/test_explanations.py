@@ -1,6 +1,5 @@
 """Why a token was chosen: the sentence of `w`, and what the dashboard remembers of explanations."""
 
-import msgspec
 import pytest
 from support.engine.random_runs import folded
 
@@ -8,8 +7,7 @@ from minivllm.events import types as ev
 from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_tokens import why_token
 from minivllm.tui.draw.selection import Selection, sequence
-from minivllm.tui.state.decisions import sentence_of
-from minivllm.tui.state.explanations import KEPT, JudgedToken
+from minivllm.tui.state.explanations import KEPT
 from minivllm.tui.state.model import MODELS, DashboardModel
 
 DRAWN = (
@@ -77,20 +75,6 @@ def test_a_search_is_explained_by_the_scores_of_its_beams(model) -> None:
     assert model.explanations.of("r0.2") == event and model.explanations.of("r1.0") is None
 
 
-def test_before_the_draw_the_sentence_names_no_winner(model) -> None:
-    undrawn = tuple(msgspec.structs.replace(one, draw=None) for one in DRAWN)
-    before = msgspec.structs.replace(explained(model), token_id=None, candidates=undrawn)
-    assert why_token(model, before) == (
-        "the draw is about to begin after top-p 0.9 cut 2,046 of 2,048 tokens; token 7 wins with"
-        " probability 62.5%"
-    )
-    greedy = msgspec.structs.replace(before, temperature=0.0)
-    assert "about to be taken without a draw" in why_token(model, greedy)
-    empty = msgspec.structs.replace(before, candidates=())
-    assert why_token(model, empty) == "the next token is about to be chosen"
-    assert "r0 is about to draw: 2 tokens of 2,048 left" in sentence_of(before)
-
-
 def test_w_explains_the_newest_token_only(model) -> None:
     selection = Selection()
     selection.choose(sequence("r0.0"))
@@ -114,13 +98,3 @@ def test_only_the_newest_explanations_are_kept_and_a_keyframe_has_them(model) ->
     assert model.explanations.last.seq_id == f"other-{KEPT + 8}.0"
     restored = MODELS.restore(model.header, MODELS.pack(model), model)
     assert restored.explanations == model.explanations
-
-
-def test_a_log_probability_is_enough_to_judge_a_word_but_not_to_explain_it(model) -> None:
-    end, position = model.fold.last_seq + 1, model.fold.sequences["r0.0"].num_tokens
-    model.apply(ev.TokenSampled(end, model.fold.step, 1.0, "r0.0", 7, " a", -0.5))
-    assert model.explanations.judged["r0.0"] == [JudgedToken(position, 7, 61, None)]
-    # Of an explained token, the explanation counts.
-    model.apply(explained(model, position=position + 1))
-    model.apply(ev.TokenSampled(end + 2, model.fold.step, 1.0, "r0.0", 7, " b", -9.0))
-    assert [one.percent for one in model.explanations.judged["r0.0"]] == [61, 41]

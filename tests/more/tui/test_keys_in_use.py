@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.tui.driven_app import all_drawn, app_for, drawn, drive, panel, settle, told, until
+from support.tui.driven_app import all_drawn, app_for, drive, panel, settle, told, until
 from support.tui.key_seat import MIDDLE, FakeControl, Seat
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
@@ -80,49 +80,6 @@ def test_user_defined_keys_work_and_appear_in_footer_and_help(memory_pressure) -
     drive(app, script)
 
 
-def test_engine_keys_need_an_engine_and_some_need_a_selection(memory_pressure) -> None:
-    control, stage = FakeControl(), memory_pressure.run(MIDDLE)
-
-    async def watching(pilot: Pilot) -> None:
-        for command in (one for one in COMMANDS if one.group == "Engine"):
-            pilot.app.clear_notifications()
-            await pilot.press(command.keys.split(",")[0])
-            await until(pilot, lambda: told(pilot.app))
-            assert "another process" in told(pilot.app)[0], command.id
-
-    drive(app_for(stage), watching)
-
-    async def steering(pilot: Pilot) -> None:
-        for key in ("x", "X"):
-            await pilot.press(key)
-            await settle(pilot)
-            assert "Select a running" in told(pilot.app)[-1]
-        assert control.calls == []
-        control.to_say = ["max_num_seqs can be at most 4 [b].", "There is no request eve."]
-        sentence = " ".join(control.to_say)
-        await until(pilot, lambda: told(pilot.app) == [sentence])
-        await pilot.press("space", "n")
-        await settle(pilot)
-        assert pilot.app.context.transport.state == "live", "who takes a step wants to see it"
-
-    drive(app_for(stage, control=control), steering)
-
-
-def test_keys_typed_faster_than_the_app_reads_them_reach_the_field_after_tab(
-    memory_pressure,
-) -> None:
-    control = FakeControl()
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("a")
-        for key in (*"Hi", "tab", "backspace", *"200", "enter"):
-            pilot.app.simulate_key(key)  # unlike the pilot, this does not wait
-        await until(pilot, lambda: control.calls)
-        assert control.calls == [("add_request", "Hi", 200, 0.0, 1)]
-
-    drive(app_for(memory_pressure.run(MIDDLE), control=control), script)
-
-
 def test_a_key_without_effect_says_so_and_replaces_the_last_message(
     memory_pressure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,89 +108,6 @@ def test_a_key_without_effect_says_so_and_replaces_the_last_message(
         await pilot.press("ctrl+n")
         await settle(pilot)
         assert app._exit and app.return_value == "next"
-
-    drive(app, script)
-
-
-def test_escape_closes_messages_first_and_an_answer_stays_until_then(
-    memory_pressure,
-) -> None:
-    app = app_for(memory_pressure.run(20))
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("2", "tab", "down", "w")
-        await settle(pilot)
-        assert [(one.title[:4], one.timeout > 3600) for one in app._notifications] == [
-            ("Why?", True)
-        ]
-        for _ in range(2):
-            app.tell("Something passes.")
-            await settle(pilot)
-            assert sorted(one.timeout > 3600 for one in app._notifications) == [False, True]
-        await pilot.press("escape")
-        await settle(pilot)
-        assert (len(app._notifications), app.current_mode) == (0, "blocks")
-        await pilot.press("escape")
-        await settle(pilot)
-        assert app.current_mode == "overview"
-
-    drive(app, script)
-
-
-def test_the_time_bar_is_clicked_and_dragged(memory_pressure) -> None:
-    app = app_for(memory_pressure.run())
-
-    async def script(pilot: Pilot) -> None:
-        transport, bar = app.context.transport, panel(app, "timeline")
-        total = len(transport.recording)
-        await pilot.click(bar, offset=(20, 0))
-        await settle(pilot)
-        assert transport.state == "paused" and 0.4 < transport.position / total < 0.6
-        assert transport.position == transport.recording.step_end(app.model.fold.step)
-        assert drawn(app, "timeline")[0].index("●") in (19, 20, 21)
-        await pilot.mouse_down(bar, offset=(20, 0))
-        before = transport.position
-        for x in (15, 10, 5):
-            await pilot.hover(bar, offset=(x, 0))
-            await settle(pilot)
-            assert transport.position < before
-            before = transport.position
-        await pilot.hover(bar, offset=(0, 0))
-        await pilot.mouse_up(bar, offset=(0, 0))
-        await settle(pilot)
-        assert transport.position == 0
-        await pilot.click(bar, offset=(40, 0))
-        await settle(pilot)
-        assert transport.state == "live"
-
-    drive(app, script)
-
-
-def test_go_to_accepts_names_and_steps_as_the_screen_shows_them(stage, ask) -> None:
-    whole = "chatcmpl-d92da972a4f640628a0bdcda8ec01234-0a1b2c3d"
-    run = stage([ask(whole, "a question", "an answer of some words", samples=2)]).run(3)
-    app = app_for(run)
-
-    async def script(pilot: Pilot) -> None:
-        seat, transport = Seat(pilot, run), app.context.transport
-
-        async def go_to(words: str) -> None:
-            await seat.press("g")
-            await seat.answer(words)
-
-        for words in ("2", "step 2", "0,002"):
-            transport.to_start()
-            await go_to(words)
-            assert transport.position == transport.recording.step_end(2), words
-        # A sample has no arrival event: it is selected without moving.
-        await go_to("d92da9.1")
-        assert app.context.selection.seq_id == f"{whole}.1"
-        assert transport.position == transport.recording.step_end(2)
-        await go_to("d92da9")
-        assert (app.context.selection.seq_id, app.current_mode) == (f"{whole}.0", "requests")
-        assert not told(app)
-        await go_to("9,999")
-        assert "9,999" in told(app)[-1] and transport.position == len(run.events)
 
     drive(app, script)
 

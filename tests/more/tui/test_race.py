@@ -9,11 +9,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from minivllm.events.kv_usage import KVUsageMeter
-from minivllm.events.recording.log import LogWriter
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.control import Entry
-from minivllm.tui.sources.replay import ReplaySource
-from minivllm.tui.state.model import MODELS
 from minivllm.tui.time.follow import seconds_at
 
 
@@ -132,19 +129,3 @@ def test_a_race_that_cannot_run_or_is_not_wanted_says_so(
     drive(app, script)
     assert processes[0].poll() is not None
     assert list(temporary.iterdir()) == []
-
-
-def test_replay_can_start_with_a_race(shared_prefix, temporary: Path, no_footer) -> None:
-    run = shared_prefix.run(30)
-    with LogWriter(temporary / "log.jsonl", run.header) as writer:
-        for event in run.events:
-            writer.write(event)
-    source = ReplaySource(temporary / "log.jsonl", codec=MODELS)
-    app = DashboardApp(source, state="paused", race=Entry("sequential", "continuous"))
-
-    async def script(pilot: Pilot) -> None:
-        await wait_for_the_end(pilot)
-        assert app.current_mode == "compare" and app.context.race.names.a == "sequential"
-        assert app.context.transport.state == "playing"
-
-    drive(app, script, size=(80, 24))

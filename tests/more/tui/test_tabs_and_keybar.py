@@ -21,7 +21,6 @@ from textual.widgets._footer import FooterKey
 
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.draw.selection import sequence
-from minivllm.tui.screens.dialogs import QuestionScreen
 
 NAMES = ["Overview", "Blocks", "Scheduler", "Requests", "Events", "Compare", "Choice"]
 
@@ -68,27 +67,6 @@ def test_the_tabs_name_the_screens_where_there_is_room_and_mark_the_current_one(
     drive(app, script)
 
 
-def test_a_click_on_a_tab_opens_its_screen_and_escape_returns(memory_pressure, no_footer) -> None:
-    keys = {"screen.blocks": "left_square_bracket,b", "time.event_back": "f5"}
-    app = app_for(memory_pressure.run(20), keymap=keys, ascii=True)
-
-    async def script(pilot: Pilot) -> None:
-        labels = [tab.label_text for tab in tabs(app)]
-        assert labels[:3] == ["1 Overview", "[ Blocks", "3 Scheduler"], "the user's own keys"
-        for name in (*SCREENS[1:], "overview", "overview"):
-            await until(pilot, lambda: all(tab.region.area for tab in tabs(app)))
-            await pilot.click(tabs(app)[SCREENS.index(name)])
-            await settle(pilot)
-            assert app.current_mode == name
-            assert [tab.id for tab in tabs(app) if tab.has_class("-active")] == [f"tab-{name}"]
-        assert app.focused is None, "a tab is never in the way of a panel's keys"
-        await pilot.press("escape")
-        await settle(pilot)
-        assert app.current_mode == SCREENS[-1]
-
-    drive(app, script)
-
-
 # ---- keys in the bottom line ----
 
 
@@ -100,10 +78,6 @@ def keys(app: DashboardApp) -> dict[str, str]:
 
 async def until_shown(pilot: Pilot, *labels: str) -> None:
     await until(pilot, lambda: set(labels) <= set(keys(pilot.app)))
-
-
-async def until_gone(pilot: Pilot, *labels: str) -> None:
-    await until(pilot, lambda: set(labels).isdisjoint(keys(pilot.app)))
 
 
 def test_the_keys_are_those_of_the_panel_with_the_focus(memory_pressure) -> None:
@@ -123,61 +97,12 @@ def test_the_keys_are_those_of_the_panel_with_the_focus(memory_pressure) -> None
             app.screen.set_focus(None if focused is None else panel(app, focused))
             await until_shown(pilot, *labels)
             await until(pilot, lambda focused=focused: ("Select" in keys(app)) == bool(focused))
-        await until_gone(pilot, "Ids/words", "Source", "Filter")
         app.context.selection.choose(sequence("r0.0"))
         await show_screen(pilot, "overview")
         app.screen.set_focus(panel(app, "slots"))
         await until_shown(pilot, "Inspect")
 
     drive(app, script, (200, 50))
-
-
-def test_the_keys_are_those_of_the_mode(memory_pressure) -> None:
-    app = app_for(memory_pressure.run(20))
-
-    async def script(pilot: Pilot) -> None:
-        await until_shown(pilot, "Pause", "Step back")
-        assert {"Live", "Ask", "Burst"}.isdisjoint(keys(app)), "another process has the engine"
-        await pilot.press("left")
-        await until_shown(pilot, "Play", "Step", "Live")
-        await pilot.press("home", "space")
-        await until_shown(pilot, "Pause", "Faster", "Slower")
-        await pilot.press("left", "m")
-        await until_shown(pilot, "Close", "To mark", "Diff")
-        assert next(iter(keys(app).items())) == ("Close", "esc")
-        await pilot.press("escape")
-        await until_gone(pilot, "Close", "Faster")
-        app.notify("Something passes by itself, and takes its key along.", timeout=0.1)
-        await until_shown(pilot, "Close")
-        await until_gone(pilot, "Close")
-        await pilot.press("tab", "z")
-        await until_shown(pilot, "Back to all panels")
-        await pilot.press("z")
-        await until_gone(pilot, "Back to all panels", "Close")
-
-    drive(app, script)
-
-
-def test_pausing_the_picture_and_pausing_the_engine_are_two_keys_with_two_names(
-    memory_pressure,
-) -> None:
-    app = app_for(memory_pressure.run(20), control=FakeControl())
-
-    def badge() -> str:
-        return drawn(app, "header")[0].strip().split("  ")[-1].strip()
-
-    async def script(pilot: Pilot) -> None:
-        await until_shown(pilot, "Pause picture", "Pause engine", "Why?", "Ask")
-        await pilot.press("space")
-        await until(pilot, lambda: badge() == "PICTURE PAUSED")
-        await until_shown(pilot, "Play picture", "Pause engine", "Why?", "Ask", "Step", "Live")
-        await pilot.press("p")
-        await until_shown(pilot, "Play picture", "Resume engine", "One step", "One phase")
-        await until(pilot, lambda: badge() == "PICTURE, ENGINE PAUSED")
-        await pilot.press("end")
-        await until(pilot, lambda: badge() == "ENGINE PAUSED before schedule")
-
-    drive(app, script)
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (300, 80)])
@@ -224,19 +149,3 @@ def test_three_suggestions_are_shown_until_the_first_request_arrives(
         assert panel(app, "watch").display
 
     drive(app, script, size)
-
-
-def test_a_click_on_a_suggestion_does_it(memory_pressure, no_footer) -> None:
-    memory_pressure.events = []
-    control = FakeControl()
-    app = app_for(memory_pressure, control=control, suggests=True)
-
-    async def script(pilot: Pilot) -> None:
-        await until(pilot, lambda: panel(app, "suggestions").region.area)
-        for row, call in ((2, "add_burst"), (3, "step_phase")):
-            await pilot.click("#suggestions", offset=(12, row))
-            await until(pilot, lambda call=call: (call,) in control.calls)
-        await pilot.click("#suggestions", offset=(12, 1))
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
-
-    drive(app, script)

@@ -97,28 +97,6 @@ def test_a_long_search_keeps_few_ended_beams_and_counts_all(stage, ask) -> None:
         assert shown[rank].startswith(f"{rank}. {logprob:.2f} ") and shown[rank][-9:] in text
 
 
-def test_a_beam_whose_text_is_complete_is_not_called_dropped(beams) -> None:
-    model = folded(beams.run(12))
-    seq_id = model.fold.running[0]
-    tree = model.branches.of(seq_id)
-    text, num_dropped = tree.branches[tree.tips[seq_id]].text, tree.num_dropped
-    model.apply(ev.BeamPruned(model.fold.last_seq + 1, 12, 1.0, seq_id, stop_reason=0))
-    assert tree.num_dropped == num_dropped
-    (row,) = [row for row in rows(BranchTree(), model, 200, 40) if "✓" in row]
-    assert row.endswith("step 12") and (not text or text.split()[-1] in row)
-
-
-def test_samples_part_after_the_prompt_and_have_no_scores(samples) -> None:
-    model, panel = folded(samples.run(30)), BranchTree()
-    panel.context = context_with(sequence("r0.1"))
-    shown = "\n".join(rows(panel, model, 160, 40))
-    assert "3 samples" in shown and "no scores" in shown and not re.search(r"-\d+\.\d\d", shown)
-    for seq_id, found in model.fold.sequences.items():
-        if seq_id.startswith("r0."):
-            assert found.text.split()[-1] in shown
-            assert re.search(rf" {re.escape(model.letter(seq_id))}( |$)", shown, re.M)
-
-
 def test_the_requests_screen_shows_the_tree_of_its_moment_while_the_request_has_one(
     beams, no_footer
 ) -> None:

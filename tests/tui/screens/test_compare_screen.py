@@ -1,22 +1,18 @@
 """The Compare screen: each side shows its own recording, and marked differences are real."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tui.driven_app import app_for, drawn, drive, settle, show_screen, source_of
-from support.tui.memory_recording import MemoryRecording, context_of, transport_of
+from support.tui.memory_recording import MemoryRecording, context_of
 from support.tui.shown import missing_from
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
-from minivllm.events.kv_usage import KVUsageMeter
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.draw.selection import sequence
 from minivllm.tui.time.plan_search import PlanSearch
-from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.compare.comparison import Comparison
 from minivllm.tui.widgets.compare.side import Side
 
@@ -118,28 +114,6 @@ def test_plans_diverge_where_a_plain_reading_finds_it(data: st.DataObject) -> No
         assert search.same_up_to == (len(steps[0]) or -1)
 
 
-@pytest.mark.parametrize("name", ["shared_prefix", "memory_pressure", "samples"])
-def test_usage_is_that_of_the_moment_and_at_the_end_that_of_the_last_step(
-    name: str, request
-) -> None:
-    run = request.getfixturevalue(name).run(60)
-    meter = KVUsageMeter(run.header)
-    for one in run.events:
-        meter.apply(one)
-    transport = transport_of(run, 0)
-    follower = UsageFollower()
-    total = len(run.events)
-    for position in [*range(0, total, 3), *range(total, 0, -41), total // 2, total]:
-        transport.to_position(position)
-        usage, fold = follower.usage_at(transport), transport.view.fold
-        if fold.running:
-            used = {at for one in fold.running for at in fold.sequences[one].block_table}
-            assert usage.allocated == len(used) * run.header.block_size, position
-            assert usage.num_running == len({one.partition(".")[0] for one in fold.running})
-        else:
-            assert usage == (meter.samples[-1] if position == total else None), position
-
-
 def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
     context = context_of(two[0], other=two[1])
     context.second.to_step(20)
@@ -154,34 +128,6 @@ def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
         assert x != y
         assert re.search(rf"{name} +{x} +{y} +×{y / x:.2f}\b", text)
     assert re.search(r"aborted +0 +0 +=", text)
-
-
-def test_the_selected_request_is_shown_on_both_sides(two) -> None:
-    context = context_of(two[0], other=two[1])
-    context.selection.choose(sequence("r5.0"))
-    seen, states = set(), {"not there", "waits", "prefill", "decode", "finished"}
-    for step in range(40):
-        context.transport.to_step(step)
-        context.second.to_step(step)
-        told = [row for row in compared(context, 110, 40) if re.match(r"[AB]  r5  ", row)]
-        assert [row[0] for row in told] == ["A", "B"]
-        for row, transport in zip(told, (context.transport, context.second), strict=True):
-            one = transport.view.fold.sequences.get("r5.0")
-            assert ("not there" in row or "finished" in row) == (one is None)
-            if one is not None:
-                assert f"{len(one.output_token_ids)} token" in row
-                assert ("in slot" in row) == (one.slot is not None)
-            seen.update(word for word in states if word in row)
-    assert seen == states
-
-
-def test_a_recording_that_ends_within_a_step_is_reported(two) -> None:
-    run = two[0]
-    end = next(index for index, one in enumerate(run.events) if isinstance(one, ev.StepEnd))
-    torn = SimpleNamespace(header=run.header, events=run.events[:end])
-    told = [row.strip() for row in compared(context_of(run, other=torn), 100, 30)]
-    assert re.search(r"^A  .* prefill$", told[1]), told
-    assert re.search(r"^B  .* prefill, and the recording ends in this step$", told[2]), told
 
 
 def test_the_second_recording_goes_to_the_same_step(two, no_footer) -> None:

@@ -1,20 +1,14 @@
 """The Events screen: rows of the recording, a cursor that moves in time, and a gradual filter."""
 
 import pytest
-from support.tui.driven_app import app_for, drive, put, settle, show_screen, until
-from support.tui.driven_app import drawn as drawn_by
+from support.tui.driven_app import app_for, drive, settle, show_screen
 from support.tui.memory_recording import context_of
-from textual.events import MouseScrollUp
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.tui.answers.code import meaning_of
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.draw.selection import event as event_target
-from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.time import event_search
-from minivllm.tui.time.event_search import EventSearch
 from minivllm.tui.widgets.events.event_detail import EventDetail
 from minivllm.tui.widgets.events.event_list import EventList
 from minivllm.tui.widgets.frame.panel import Panel
@@ -97,45 +91,6 @@ async def at(pilot: Pilot, position: int) -> None:
     await settle(pilot)
 
 
-def test_an_event_selected_elsewhere_is_shown_once_and_moving_on_drops_it(
-    memory_pressure, no_footer
-) -> None:
-    app = app_for(memory_pressure.run(30))
-    transport, selection = app.context.transport, app.context.selection
-
-    async def script(pilot: Pilot) -> None:
-        await at(pilot, 100)
-        selection.choose(event_target(40))
-        await show_screen(pilot, "events")
-        assert transport.position == 41
-        await at(pilot, 80)
-        assert (transport.position, selection.event_seq) == (80, None)
-        assert "event 79" in drawn_by(app, "event-detail")[0]
-        selection.choose(sequence("r0.0"))
-        app.draw()
-        assert transport.position == 80 and selection.seq_id == "r0.0"
-
-    drive(app, script)
-
-
-def test_a_search_continues_while_the_picture_is_paused(
-    memory_pressure, monkeypatch: pytest.MonkeyPatch, no_footer
-) -> None:
-    monkeypatch.setattr(EventSearch.look, "__defaults__", (100,))  # many short looks
-    monkeypatch.setattr(event_search, "_CHUNK", 100)
-    run = memory_pressure.run()
-    app, total = app_for(run), f"{len(run.events):,}"
-    app.context.event_filter = "nobody"
-    expected = f"0 found in {total} of {total} events searched"
-
-    async def script(pilot: Pilot) -> None:
-        await at(pilot, 0)
-        await show_screen(pilot, "events")
-        await until(pilot, lambda: expected in drawn_by(app, "events")[0])
-
-    drive(app, script)
-
-
 def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(
     memory_pressure, no_footer
 ) -> None:
@@ -169,45 +124,5 @@ def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(
         await press(pilot, "up", preempted[0] + 1)
         await at(pilot, preempted[1] + 5)
         await press(pilot, "up", preempted[1] + 1)
-
-    drive(app, script)
-
-
-def test_the_wheel_scrolls_the_rows_and_moves_no_time_while_new_events_arrive(
-    memory_pressure, no_footer
-) -> None:
-    run = memory_pressure.run(30)
-    events, later = run.events[:-40], run.events[-40:]
-    run.events = events
-    app = app_for(run)
-    numbers = list(range(len(events)))
-
-    async def script(pilot: Pilot) -> None:
-        transport = app.context.transport
-        await show_screen(pilot, "events")
-
-        async def scroll(by: int) -> list[int]:
-            app.dashboard_screen.query_one(EventList).scroll_rows(by)
-            await settle(pilot)
-            return [int(row[2:].split()[0]) for row in drawn_by(app, "events")[1:]]
-
-        newest = await scroll(3)
-        room = len(newest)
-        assert newest == numbers[-room:]
-        await pilot._post_mouse_events([MouseScrollUp], "#events", button=0)
-        await settle(pilot)
-        assert await scroll(-2) == numbers[-room - 5 : -5]
-        put(app, *later)
-        await until(pilot, lambda: len(transport.recording) == len(events) + len(later))
-        assert await scroll(-1) == numbers[-room - 6 : -6]
-        assert (transport.state, app.context.selection.last) == ("live", None)
-        assert (await scroll(-9_999))[0] == numbers[0]
-        assert transport.state == "live" and (await scroll(9_999))[-1] > newest[-1]
-        await at(pilot, 300)
-        assert (await scroll(-9_999))[0] == numbers[0] and transport.position == 300
-        await pilot.press("left")
-        await settle(pilot)
-        rows = await scroll(0)
-        assert rows[0] < transport.position - 1 < rows[-1], "a move in time is followed"
 
     drive(app, script)

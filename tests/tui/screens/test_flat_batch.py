@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, folded, run_of
-from support.tui.shown import SCENARIOS, rows
+from support.tui.shown import SCENARIOS
 
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.events import types as ev
@@ -12,7 +12,7 @@ from minivllm.runtime.step_result import StepResult
 from minivllm.tui.draw.lines import target_of
 from minivllm.tui.draw.selection import block
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.steps.flat_batch import FlatBatch, InputToken, input_tokens
+from minivllm.tui.widgets.steps.flat_batch import FlatBatch, input_tokens
 
 
 class Watched:
@@ -99,21 +99,3 @@ def test_a_row_has_the_token_s_word_and_a_click_on_its_slot_finds_the_block(shar
         assert [str(token.position), str(token.token_id)] == row.split()[2:4]
         assert row.split()[4] == (word if len(word) < 14 else word[:12] + "…")
         assert target_of(line[-1][1]) == block(token.slot // model.header.block_size)
-
-
-def test_a_sequence_that_has_ended_keeps_its_rows_but_not_its_tokens(stage, ask) -> None:
-    run = stage([ask("r0", "a b c", "d")]).run()
-    model = folded(run)
-    (token,) = input_tokens(model, 0, 9)
-    assert token == InputToken(0, "r0.0", 3, None, None)
-    assert "r0 has ended" in rows(FlatBatch(), model, 60, 9)[1]
-
-
-def test_a_new_sequence_with_the_name_of_an_ended_one_does_not_lend_it_its_tokens(
-    stage, ask
-) -> None:
-    run = stage([ask("r0", "a b c", "d")])
-    run.step(), run.step()
-    run.engine.add_request("r0", "e", ask("r0", "e", "f").params)
-    (token,) = input_tokens(folded(run), 0, 9)
-    assert token.token_id is None and token.slot is None

@@ -1,20 +1,14 @@
 """The lesson screen, driven by keys: pages, guesses, the lit panel, and going back."""
 
-from types import SimpleNamespace
-
 from support.docs import small_lesson
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.tui.driven_app import click, drawn, drive, panel, settle, show_screen, until, visible
 from textual.widgets import Tab
 from textual.widgets._footer import FooterKey
 
-from minivllm.errors import LessonError
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.draw.lines import text_of
-from minivllm.tui.lesson import Page
-from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 SHELF = ModelShelf()
 
@@ -125,37 +119,8 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
     drive(app, script)
 
 
-def test_a_false_claim_ends_the_dashboard_with_a_sentence():
-    app = lesson_app()
-
-    async def script(pilot):
-        def fail():
-            raise LessonError("The lesson says what is not so.")
-
-        app.context.lesson.forward = fail
-        await pilot.press("space")
-        await until(pilot, lambda: app.return_code == 1)
-
-    drive(app, script)
-    assert app.return_code == 1
-
-
 def check_that_only(app, id: str) -> None:
     """Check that one panel is lit and the others are dim."""
     shown = [one for one in visible(app) if one.id.startswith("lesson-")]
     shown.remove(panel(app, "lesson-text"))
     assert len(shown) >= 2 and [one.id for one in shown if one.opacity == 1] == [id]
-
-
-def test_a_drawing_is_shown_whole_or_its_size_is_named():
-    figure = tuple("row" + "-" * number for number in range(20))
-    page = Page(number=1, text="A drawing.", figure=figure)
-    control = SimpleNamespace(title="A lesson", page=page, score=(0, 0), at_newest=True)
-    for width, height, missing in (
-        (40, 30, ""), (40, 20, "more rows"), (20, 40, "2 more columns"), (22, 40, ""),
-    ):  # fmt: skip
-        lines = [text_of(line) for line in LessonText(control).lines(None, width, height)]
-        is_whole = all(row in lines for row in figure)
-        assert is_whole == (not missing) and len(lines) <= height
-        assert missing in " ".join(" ".join(lines).split())
-        assert not any(row in lines for row in figure[:-1]) or is_whole

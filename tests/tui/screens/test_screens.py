@@ -1,6 +1,7 @@
 """The screens in the real app: safe against foreign text, and chosen from with the mouse."""
 
 import re
+from collections.abc import Callable
 
 from support.tui.driven_app import (
     CONTROL_CHARACTERS,
@@ -16,6 +17,7 @@ from support.tui.driven_app import (
     source_of,
     until,
 )
+from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
@@ -110,3 +112,27 @@ def test_a_click_selects_and_a_double_click_opens(memory_pressure, no_footer) ->
         assert app.current_mode == "events" and chosen.last.kind == "event"
 
     drive(app, script)
+
+
+def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, no_footer) -> None:
+    control = FakeControl()
+    app = app_for(memory_pressure.run(20), control=control)
+
+    async def click(pilot: Pilot, words: str, reached: Callable[[], bool]) -> None:
+        await until(pilot, lambda: words in drawn(app, "header")[0])
+        await pilot.click(panel(app, "header"), offset=(drawn(app, "header")[0].index(words), 0))
+        await until(pilot, reached)
+        await settle(pilot)
+
+    async def script(pilot: Pilot) -> None:
+        for words, name in {"used": "blocks", "step": "scheduler", "preempted": "requests"}.items():
+            await click(pilot, words, lambda name=name: app.current_mode == name)
+        transport = app.context.transport
+        await click(pilot, "LIVE", lambda: transport.state == "paused")
+        await click(pilot, "PAUSED", lambda: transport.state != "paused")
+        transport.to_live()
+        control.pause()
+        app.draw()
+        await click(pilot, "ENGINE PAUSED", lambda: control.calls[-1:] == [("resume",)])
+
+    drive(app, script, (200, 50))

@@ -12,10 +12,10 @@ from support.tui.shown import SCENARIOS, missing_from, rows
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import target_of, text_of
 from minivllm.tui.draw.selection import sequence, step
-from minivllm.tui.state.histories import SHARES_KEPT, STEPS_KEPT, Share
+from minivllm.tui.state.histories import SHARES_KEPT, Share
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
-from minivllm.tui.widgets.steps.bars import bar_parts, bar_spans
+from minivllm.tui.widgets.steps.bars import bar_parts
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
 
@@ -27,10 +27,6 @@ def plans(events: list[ev.Event]) -> dict[int, list[ev.StepScheduled]]:
         if isinstance(event, ev.StepScheduled):
             found[event.step].append(event)
     return found
-
-
-def bar_of(model: DashboardModel, number: int, width: int) -> str:
-    return "".join(text for text, _ in bar_spans(model, model.steps.records[number], width))
 
 
 def numbers_of(row: str) -> list[int]:
@@ -137,21 +133,3 @@ def test_the_order_of_decisions_is_the_folds(scenario: str, request: pytest.Fixt
                 if seq_id in got
                 else "no tokens" in text_of(line)
             )
-
-
-def test_old_steps_keep_little_detail_and_older_ones_nothing(shared_prefix, stage, ask) -> None:
-    model = folded(shared_prefix.run(90))
-    with_shares = [record for record in model.steps.records if record.shares]
-    assert 0 < len(with_shares) <= SHARES_KEPT and model.steps.records[0] not in with_shares
-    assert set(bar_of(model, 0, 40)) == {"▓"}
-    assert {model.letter(seq_id) for seq_id, _, _ in with_shares[-1].shares} <= set(
-        bar_of(model, -1, 40)
-    )
-    panel = StepDetail()
-    for number, fact in ((1, SHARES_KEPT), (4000, "4,000")):
-        panel.context = context_with(step(number))
-        assert missing_from(rows(panel, model)[-1], fact) == []
-    asks = [ask("r0", "a question", " ".join(f"w{i}" for i in range(300)), max_tokens=300)]
-    model = folded(stage(asks).run())
-    assert len(model.steps.records) == STEPS_KEPT
-    assert rows(StepHistory(), model, 300, 10)[0].count("▁") == STEPS_KEPT

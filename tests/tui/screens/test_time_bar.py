@@ -60,19 +60,3 @@ def test_the_ticks_are_the_hits_evictions_and_preemptions_of_the_recording_as_it
         assert signs & set("┷┿") and (scenario != "memory_pressure" or "↺" in signs)
 
     drive(app, script, size)
-
-
-def test_the_legend_of_the_ticks_is_shown_where_there_is_room_and_in_plain_characters(
-    memory_pressure, no_footer
-) -> None:
-    app = app_for(memory_pressure.run(), ascii=True)
-
-    async def script(pilot: Pilot) -> None:
-        for size, has_legend in (((80, 24), False), ((120, 36), True)):
-            await pilot.resize_terminal(*size)
-            await settle(pilot)
-            row = drawn(app, "timeline")[0]
-            assert row.isascii()
-            assert row.rstrip().endswith("^ hit  v evicted  @ preempted") == has_legend
-
-    drive(app, script)

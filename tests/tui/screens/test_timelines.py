@@ -96,20 +96,6 @@ def test_the_bars_on_the_screen_are_the_phases(
             assert not any(others[1:])
 
 
-def test_a_click_on_either_row_of_a_bar_selects_its_sequence(memory_pressure) -> None:
-    model, panel = folded(memory_pressure.run(50)), Timelines()
-    num = len(in_order(model))
-    for height, pitch in ((2 * num + 1, 2), (3 * num, 3)):
-        panel._lines = panel.lines(model, 118, height)
-        for number, record in enumerate(in_order(model)):
-            y = 1 + pitch * number
-            for x in (2, 100):
-                assert panel.target_at(x, y) == sequence(record.seq_id) == panel.target_at(x, y + 1)
-                if pitch == 3:
-                    assert panel.target_at(x, y + 2) is None
-        assert panel.target_at(100, 0) is None and panel.target_at(2, height) is None
-
-
 @pytest.mark.parametrize("clock", ["virtual", "monotonic"])
 def test_times_are_those_of_the_events_in_the_unit_that_the_clock_can_measure(
     shared_prefix, clock
@@ -141,20 +127,6 @@ def test_times_are_those_of_the_events_in_the_unit_that_the_clock_can_measure(
         assert bool(re.search(r"\d(ms| ?s)\b", words)) == (clock == "monotonic")
 
 
-def test_a_beam_counts_the_tokens_and_times_of_its_parent(beams) -> None:
-    model, panel = folded(beams.run()), RequestDetail()
-    done = [one for one in in_order(model) if one.is_fork and one.end is not None]
-    arrived = {e.request_id: e.t for e in beams.events if isinstance(e, ev.RequestArrived)}
-    assert done
-    for record in done:
-        assert record.arrived == arrived[record.request.request_id] < record.phases[0].t
-        assert record.first_token <= record.phases[0].t
-        panel.context = context_with(sequence(record.seq_id))
-        ended = next(one for one in model.fold.history if one.seq_id == record.seq_id)
-        text = " ".join(rows(panel, model, 90, 40))
-        assert missing_from(text, ended.num_tokens, f"{record.num_tokens} of them output") == []
-
-
 def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
     memory_pressure, shared_prefix
 ) -> None:
@@ -175,46 +147,6 @@ def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
     assert missing_from(text, "done", done.num_tokens) == [] and " ".join(done.text.split()) in text
     panel.context = context_with(sequence("nobody.0"))
     assert missing_from(rows(panel, model)[0], "nobody", "not known") == []
-
-
-def test_tokens_found_again_after_a_preemption_are_not_called_prompt_tokens(
-    memory_pressure,
-) -> None:
-    events, panel, num_checked = memory_pressure.run().events, RequestDetail(), 0
-    model, first = DashboardModel(memory_pressure.header), {}
-    for event in events:
-        model.apply(event)
-        if isinstance(event, ev.RequestAdmitted):
-            first[event.seq_id] = event.num_cached_tokens
-        if isinstance(event, ev.RequestResumed) and event.num_cached_tokens:
-            panel.context = context_with(sequence(event.seq_id))
-            text = " ".join(rows(panel, model, 90, 40))
-            assert f"prompt tokens, {first[event.seq_id]} from the cache;" in text
-            again = f"{event.num_cached_tokens} tokens found again in the cache"
-            assert f"{again} after its preemption" in text
-            num_checked += 1
-    hits = model.fold.counters.prefix_cache_hits
-    assert num_checked and hits == sum(first.values()), "the top line's hits count the same tokens"
-
-
-def test_texts_are_whole_if_they_fit_or_else_show_their_newest_part(
-    shared_prefix,
-) -> None:
-    model = folded(shared_prefix.run(40))
-    fold, panel = model.fold, RequestDetail()
-    for seq_id in fold.running:
-        panel.context = context_with(sequence(seq_id))
-        found, request = fold.sequences[seq_id], fold.requests[fold.sequences[seq_id].request_id]
-        joined = " ".join(" ".join(rows(panel, model, 70, 60)).split())
-        assert " ".join(request.prompt.split()) in joined and " ".join(found.text.split()) in joined
-        assert missing_from(joined, request.max_tokens) == []
-        # In two columns the same words appear beside each other.
-        assert sorted(" ".join(rows(panel, model, 120, 60)).split()) == sorted(joined.split())
-    panel.context = context_with(sequence("r0.0"))
-    shown = rows(panel, model, 60, 12)
-    assert len(shown) == 12 and shown[-1].endswith(fold.sequences["r0.0"].text.split()[-1])
-    prompt = shown[shown.index("prompt") + 1 : shown.index("text")]
-    assert prompt[0].startswith("…") and prompt[-1].endswith("sky blue ?")
 
 
 def test_a_beam_is_drawn_below_its_nearest_living_ancestor(stage, ask) -> None:

@@ -1,7 +1,5 @@
 """Finding events: the meaning of a filter, the extent of a search, and events by number."""
 
-from random import Random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +8,6 @@ from support.tui.memory_recording import MemoryRecording
 from minivllm.events import types as ev
 from minivllm.tui.time.event_search import (
     EVENTS_PER_LOOK,
-    EventCache,
     EventFilter,
     EventSearch,
 )
@@ -76,18 +73,3 @@ def test_a_search_finds_what_a_scan_of_everything_finds(data: st.DataObject) -> 
         assert search.found[max(at - 5, 0) : at] == earlier[-5:]
         assert search.found[at : at + 5] == everything[len(earlier) :][:5]
         assert all(search.events[index] is recording.all[index] for index in search.found)
-
-
-def test_a_cache_reads_only_around_the_requested_events(shared_prefix) -> None:
-    recording = many(100_000, shared_prefix.header)
-    cache, random = EventCache(), Random(1)
-    for _ in range(200):
-        start = random.randrange(99_950)
-        before = recording.num_read
-        assert cache.read(recording, range(start, start + 50)) == recording.all[start : start + 50]
-        assert recording.num_read - before <= 50 + 200
-    before = recording.num_read
-    for start in range(5000, 5100):
-        cache.read(recording, range(start, start + 50))
-    assert recording.num_read - before <= 600
-    assert cache.read(recording, range(0)) == []

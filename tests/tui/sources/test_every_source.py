@@ -3,8 +3,6 @@
 For servers see tests/more/tui/test_http_source.py.
 """
 
-import asyncio
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,25 +135,6 @@ def log(memory_pressure, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_replay_opens_at_its_first_event_and_plays_to_its_end(
-    log: Path, memory_pressure, no_footer
-) -> None:
-    app = DashboardApp(ReplaySource(log, codec=MODELS), state="paused", first_step=7)
-    events, transport = memory_pressure.events, app.context.transport
-
-    async def script(pilot: Pilot) -> None:
-        first = sum(one.step <= 7 for one in events)
-        await until(pilot, lambda: is_at(app, memory_pressure, first))
-        await pilot.press("g", "1", "9", "9", "enter", *["plus"] * 4, "space")
-        await until(pilot, lambda: (transport.position, transport.state) == (len(events), "paused"))
-        await pilot.press("end")
-        assert "■ END" in drawn(app, "header")[0]
-        await pilot.press("space", "space")  # pause, and play again from the start
-        await until(pilot, lambda: 0 < transport.position < len(events))
-
-    drive(app, script)
-
-
 def test_a_damaged_log_shows_the_part_before_and_says_so(
     log: Path, memory_pressure, no_footer
 ) -> None:
@@ -175,21 +154,3 @@ def test_a_damaged_log_shows_the_part_before_and_says_so(
         assert told(app) == [sentence], "once is enough"
 
     drive(app, script)
-
-
-def test_a_file_that_is_truncated_during_replay_gives_one_sentence(
-    log: Path, memory_pressure, capfd: pytest.CaptureFixture[str]
-) -> None:
-    app = DashboardApp(ReplaySource(log, codec=MODELS))
-
-    async def script(pilot: Pilot) -> None:
-        await until(pilot, lambda: is_at(app, memory_pressure, len(memory_pressure.events)))
-        os.truncate(log, 500)
-        app.simulate_key("left")  # not with the pilot, which waits for an app that continues
-        while not app._exit:
-            await asyncio.sleep(0)
-
-    drive(app, script)
-    assert app.return_code == 1
-    said = "".join(capfd.readouterr().err.split())  # wrapped at the width of the terminal
-    assert said == f"{log}becameshorterwhileitwasread:openitagain."

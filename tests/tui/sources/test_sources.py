@@ -70,35 +70,6 @@ def test_nothing_is_lost_between_two_threads_and_a_poll_keeps_to_its_time(shared
     source.close()
 
 
-def test_a_full_disk_is_reported_and_becomes_a_gap_once_there_is_room(
-    shared_prefix, monkeypatch
-) -> None:
-    events = shared_prefix.run().events
-    source = InProcessSource(shared_prefix.header, events[:50])
-    source.poll(SOON)
-    real_file = source._file
-
-    class FullDisk:
-        def write(self, data: bytes) -> int:
-            return real_file.write(data[:5])
-
-        truncate, seek, close = real_file.truncate, real_file.seek, real_file.close
-
-    monkeypatch.setattr(source._writer, "_file", FullDisk())
-    for event in events[50:80]:
-        source.put(event)
-    assert source.poll(SOON) == 0
-    assert source.status[:2] == ("lost", "The events cannot be stored: 30 are missing.")
-    monkeypatch.setattr(source._writer, "_file", real_file)
-    for event in events[80:]:
-        source.put(event)
-    source.poll(SOON)
-    assert source.status.state == "live"
-    assert source.recording.head.lost_events >= 30
-    assert source.recording.head.state == fold(shared_prefix.header, events[:50]).state
-    source.close()
-
-
 def test_a_file_is_waited_for_and_followed_while_it_is_written(
     tmp_path: Path, shared_prefix, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,15 +72,3 @@ def test_playing_takes_steps_at_its_speed_and_becomes_live_at_the_end(shared_pre
     for frame in range(16, 100):
         transport.tick(frame / 15, 0.0)
     assert transport.state == "live" and transport.view.fold.step == 30
-
-
-def test_the_time_since_the_last_event_is_known(shared_prefix) -> None:
-    stage = shared_prefix.run(3)
-    source = InProcessSource(stage.header, stage.events[:-1], codec=MODELS)
-    transport = Transport(source)
-    for now in (100.0, 107.0, 112.5):
-        transport.tick(now, 1.0)
-    assert transport.quiet_seconds == 12.5
-    source.put(stage.events[-1])
-    transport.tick(113.0, 1.0)
-    assert transport.quiet_seconds == 0.0
