@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine.random_runs import folded
 from support.tui.drawn_blocks import expected_cells, read_cells, without_legend
+from support.tui.shown import rows
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
@@ -16,7 +17,7 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
-from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, block_cells, group_cells
+from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, block_cells, group_cells, signs
 
 
 def choosing(block_id: int | None, *, still: bool = False, **options: object) -> BlockMap:
@@ -45,6 +46,16 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
             assert len(lit) == len(model.changed) and set(map(len, lit)) <= {1}
     assert seen >= {EMPTY, CACHED, "█", "▁", "▄", "a"}
     assert seen >= set("h" if scenario == "memory_pressure" else "2"), "owners and counts"
+
+
+def test_of_large_blocks_only_a_full_one_looks_full(stage, ask) -> None:
+    run = stage([ask("r0", "word " * 40, "an answer " * 30)], block_size=16)
+    model = DashboardModel(run.header)
+    for event in run.run().events:
+        model.apply(event)
+        if isinstance(event, ev.StepEnd):
+            lines = BlockMap().lines(model, 68, 16)
+            assert read_cells(lines, 64, 68, 16) == expected_cells(model)
 
 
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
@@ -77,7 +88,7 @@ def test_the_touched_blocks_are_those_that_the_step_writes_or_registers(
 
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) -> None:
-    model = folded(memory_pressure.run(45))
+    model = folded(memory_pressure.run(71))  # 9 blocks used, 14 cached, 1 empty
     cells, blocks = block_cells(model), model.fold.blocks
     groups = group_cells(cells, size)
     assert len(groups) == -(-len(cells) // size)
@@ -92,6 +103,9 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
         else:
             assert (group.glyph == CACHED) == any(blocks[i].hash for i in members)
         assert group.style.endswith("!") == any(i in model.changed for i in members)
+    # Two rows of 4 cells for 24 blocks: each row begins with the number of its first block.
+    shown = rows(BlockMap(), model, 16, 3)[:2]
+    assert [re.match(r" *(\d+)", row)[1] for row in shown] == ["0", "16"]
 
 
 @settings(max_examples=25)
@@ -151,6 +165,20 @@ def test_signs_show_hits_copies_and_evictions_of_the_last_steps(
                 assert re.search(rf"\b{block_id}{sign}", shown)
             seen |= {sign for sign, _ in expected.values()}
     assert seen == ({"→", "←"} if scenario == "beams" else {"●", "×"})
+
+
+def test_drafts_and_the_slots_of_wrong_drafts_have_signs(drafts) -> None:
+    model, seen = DashboardModel(drafts.header), set()
+    for event in drafts.run().events:
+        model.apply(event)
+        if isinstance(event, ev.DraftVerified):
+            (item,) = (one for one in model.fold.scheduled if one.seq_id == event.seq_id)
+            last = (item.num_computed_tokens + item.num_tokens - 1) // model.header.block_size
+            sign = signs(model).get(model.fold.sequences[event.seq_id].block_table[last], ("", ""))
+            is_wrong = event.num_accepted < len(item.draft_token_ids)
+            assert sign[0] in ("~→←" if is_wrong else "→←")
+            seen.add(sign[0])
+    assert "~" in seen
 
 
 @pytest.mark.parametrize(

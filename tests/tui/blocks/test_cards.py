@@ -1,4 +1,6 @@
-"""Block cards: which blocks get one, what this step wrote, and selection from a card."""
+"""Block cards: which blocks get one, what this step wrote, and what is left empty."""
+
+from collections import Counter
 
 from support.engine.random_runs import folded
 from support.tui.shown import rows
@@ -38,28 +40,29 @@ def test_a_shared_block_is_one_card_with_a_stripe_and_a_letter_for_each_owner(
     assert "You are a careful assistant" in text_of(lines[1])
 
 
-def test_the_words_that_a_step_wrote_are_in_reverse(shared_prefix) -> None:
-    model, num_seen = DashboardModel(shared_prefix.header), 0
+def test_the_words_that_a_step_wrote_are_in_reverse_before_the_empty_slots(shared_prefix) -> None:
+    model, size, num_seen = DashboardModel(shared_prefix.header), 8, 0
     for event in shared_prefix.run().events:
         model.apply(event)
         if not isinstance(event, ev.StepEnd):
             continue
-        lit = [
-            (int(target_of(style).key), text)
-            for line in cards().lines(model, 130, 90)
-            for text, style in line
-            if "=!" in style
-        ]
-        decoding = [item for item in model.fold.scheduled if item.num_tokens == 1]
-        for item in decoding:
+        lit: dict[int, str] = {}
+        empty: Counter[int] = Counter()
+        for text, style in (span for line in cards().lines(model, 130, 90) for span in line):
+            target = target_of(style)
+            if target is not None and target.kind == "block":
+                empty[int(target.key)] += text.count("╴")
+                if "=!" in style:
+                    lit[int(target.key)] = text.strip()
+        for item in model.fold.scheduled:
             state = model.fold.sequences.get(item.seq_id)
-            if state is None:
+            if state is None or item.num_tokens > 1:
                 continue
-            position = item.num_computed_tokens
-            token_id = state.output_token_ids[position - state.num_prompt_tokens]
-            word = model.fold.token_pieces[token_id].strip()
-            place = state.block_table[position // model.header.block_size]
-            assert [text.strip() for at, text in lit if at == place] == [word]
+            token_id = state.output_token_ids[item.num_computed_tokens - state.num_prompt_tokens]
+            entry, place = divmod(item.num_computed_tokens, size)
+            block_id = state.block_table[entry]
+            assert lit[block_id] == model.fold.token_pieces[token_id].strip()
+            assert empty[block_id] == size - place - 1
             num_seen += 1
     assert num_seen > 50
 

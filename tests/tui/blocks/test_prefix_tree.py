@@ -33,7 +33,8 @@ def cache(stage, ask, *chains: str, num_blocks: int = 400) -> DashboardModel:
 
 
 def test_a_common_prefix_is_one_row_and_the_rest_branches_off(shared_prefix) -> None:
-    head, *shown = rows(tree(), folded(shared_prefix.run(26)), height=8)
+    model = folded(shared_prefix.run(26))
+    head, *shown = rows(tree(), model, height=8)
     assert missing_from(head, "d", "r3", 6, 7) == []
     expected = [
         "0-5 abcd 6 blocks ● hit  You are a careful assistant",
@@ -43,6 +44,9 @@ def test_a_common_prefix_is_one_row_and_the_rest_branches_off(shared_prefix) -> 
         "└─11 13 17 d 3 blocks   tired .≠ Who was Ada Lovelace ?",
     ]
     assert [row[: len(one)] for row, one in zip(shown, expected, strict=True)] == expected
+    # Blocks that were reused since are not marked.
+    model.ages.blocks[3].born = model.lookups.recent[-1].step + 1
+    assert rows(tree(), model, height=8)[1].startswith("0-5 abcd 6 blocks ● 3 hit  ")
 
 
 def test_the_place_where_prompts_part_is_marked_in_words_or_in_ids(stage, ask) -> None:
