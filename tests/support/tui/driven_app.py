@@ -39,11 +39,6 @@ Stylesheet._parse_rules = _parse_once
 
 SIZES = [(80, 24), (120, 36), (200, 60)]
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
-CONTROL_CHARACTERS = {
-    *map(chr, (*range(9), *range(11, 32), *range(127, 160))),
-    *"\u200d\u202e\u2066",
-}
-"""Control characters and combining marks. An SVG has its own tabs and line ends."""
 
 
 @pytest.fixture
@@ -56,7 +51,6 @@ def drive(
     app: DashboardApp,
     script: Callable[[Pilot], Awaitable[None]],
     size: tuple[int, int] = (120, 36),
-    tooltips: bool = False,
 ) -> None:
     """Run `app` without a terminal while `script` presses its keys.
 
@@ -66,7 +60,7 @@ def drive(
     app.frames = frames
 
     async def main() -> None:
-        async with app.run_test(size=size, tooltips=tooltips) as pilot:
+        async with app.run_test(size=size) as pilot:
             await until(
                 pilot, lambda: app.dashboard_screen is not None and app.dashboard_screen.has_panels
             )
@@ -180,19 +174,13 @@ def told(app: DashboardApp) -> list[str]:
     return [notification.message for notification in app._notifications]
 
 
-def row_with(app: DashboardApp, id: str, words: str) -> int:
-    """Number of the first row of a panel that contains these words."""
-    return next(y for y, row in enumerate(drawn(app, id)) if words in row)
-
-
 async def click(pilot: Pilot, id: str, words: str, times: int = 1) -> None:
     app = pilot.app
     # A frame of the timer might move the words between looking for them and the click.
     app.draw()
     await settle(pilot)
-    y = row_with(app, id, words)
-    x = drawn(app, id)[y].index(words)
+    y, row = next(found for found in enumerate(drawn(app, id)) if words in found[1])
     shown = panel(app, id)
     at = shown.content_region.offset - shown.region.offset
-    await pilot.click(f"#{id}", offset=(at.x + x, at.y + y), times=times)
+    await pilot.click(f"#{id}", offset=(at.x + row.index(words), at.y + y), times=times)
     await settle(pilot)

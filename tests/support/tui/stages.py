@@ -88,39 +88,23 @@ _SYSTEM = (
     " hundred words . The reader may be tired . "
 )
 _QUESTIONS = [
-    (
-        "Why is the sky blue ?",
-        "Air scatters short waves of light more than long ones, so blue comes from all sides",
-    ),
-    (
-        "What is a fever for ?",
-        "A fever slows many germs down and helps the immune system to work faster",
-    ),
-    (
-        "How do bees find home ?",
-        "Bees remember the sun's place, the hills and trees, and the smell of their own hive",
-    ),
-    (
-        "Who was Ada Lovelace ?",
-        "She wrote, in 1843, what many call the first program, for Babbage's engine",
-    ),
-    (
-        "What is a black hole ?",
-        "A place where so much mass is so close together that not even light can leave",
-    ),
-    (
-        "Why do leaves turn red ?",
-        "When the green dye goes in autumn, red and yellow ones that were hidden show",
-    ),
-    (
-        "How does a vaccine work ?",
-        "It shows the body a harmless part of a germ, so that it knows the germ next time",
-    ),
-    (
-        "What is salt made of ?",
-        "Salt is sodium and chlorine, one atom of each, over and over, in a cube",
-    ),
-]
+    ("Why is the sky blue ?",
+     "Air scatters short waves of light more than long ones, so blue comes from all sides"),
+    ("What is a fever for ?",
+     "A fever slows many germs down and helps the immune system to work faster"),
+    ("How do bees find home ?",
+     "Bees remember the sun's place, the hills and trees, and the smell of their own hive"),
+    ("Who was Ada Lovelace ?",
+     "She wrote, in 1843, what many call the first program, for Babbage's engine"),
+    ("What is a black hole ?",
+     "A place where so much mass is so close together that not even light can leave"),
+    ("Why do leaves turn red ?",
+     "When the green dye goes in autumn, red and yellow ones that were hidden show"),
+    ("How does a vaccine work ?",
+     "It shows the body a harmless part of a germ, so that it knows the germ next time"),
+    ("What is salt made of ?",
+     "Salt is sodium and chlorine, one atom of each, over and over, in a cube"),
+]  # fmt: skip
 _MORE = (
     " . To say it with more care , there is a long answer and a short one , and the long one is"
     " better when there is time . Sources : the encyclopedia on the second shelf , and the handbook"
@@ -145,16 +129,10 @@ def shared_prefix() -> Stage:
 @pytest.fixture
 def memory_pressure() -> Stage:
     """Different prompts in a pool that is far too small: preemptions and evictions."""
-    asks = [
-        Ask(
-            f"r{index}",
-            f"{index} {question} " + " ".join(f"w{index}{k}" for k in range(40)),
-            answer + _MORE,
-            index,
-            80,
-        )
-        for index, (question, answer) in enumerate(_QUESTIONS)
-    ]
+    asks = []
+    for index, (question, answer) in enumerate(_QUESTIONS):
+        prompt = f"{index} {question} " + " ".join(f"w{index}{k}" for k in range(40))
+        asks.append(Ask(f"r{index}", prompt, answer + _MORE, index, max_tokens=80))
     return Stage(asks, num_blocks=24, max_num_seqs=4)
 
 
@@ -184,16 +162,10 @@ def beams() -> Stage:
 def drafts() -> Stage:
     """Answers that repeat words, drafted by prompt lookup: right, wrong and partly right drafts."""
     line = " the red fox sees the blue fox under the old bridge ,"
+    said = " the red fox runs , the red fox sees a bee"
     asks = [
         Ask("r0", f"Repeat :{line}", f"{line} and{line} but the red fox sees green .", 0, 60),
-        Ask(
-            "r1",
-            f"Go on :{line}{line}",
-            " the red fox runs , the red fox sees a bee",
-            0,
-            40,
-            samples=2,
-        ),
+        Ask("r1", f"Go on :{line}{line}", said, max_tokens=40, samples=2),
         Ask("r2", _QUESTIONS[0][0], _QUESTIONS[0][1] + _MORE, arrives=2, max_tokens=70),
         Ask("r3", _QUESTIONS[1][0], " so it is , so it was" * 6, arrives=9, max_tokens=30),
     ]

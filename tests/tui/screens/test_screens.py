@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 
 from support.tui.driven_app import (
-    CONTROL_CHARACTERS,
     SCREENS,
     all_drawn,
     app_for,
@@ -24,6 +23,11 @@ from minivllm.events import types as ev
 from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.widgets.blocks.blockmap import lay_out
 
+CONTROL_CHARACTERS = {
+    *map(chr, (*range(9), *range(11, 32), *range(127, 160))),
+    *"\u200d\u202e\u2066",
+}
+"""Control characters and combining marks. A picture has its own tabs and line ends."""
 HOSTILE = (
     "\x1b[31m\x1b]0;owned\x07[bold red]x[/bold red] [@click=app.quit]y[/] \u202egnp.exe\u2066\x9b2J"
     " {0} %s \\[ 漢字 שלום e\u0301 🏳️\u200d🌈 $accent <text>&amp; \r\n\t"
