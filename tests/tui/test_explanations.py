@@ -49,20 +49,6 @@ def test_the_sentence_says_who_won_against_whom_and_what_was_cut(model) -> None:
     )
 
 
-def test_the_sentence_of_a_greedy_token_has_the_margin_to_the_second(model) -> None:
-    best = (
-        ev.TokenCandidate(7, 5.5, 5.5, 0.41, 0.41, 1.0),
-        ev.TokenCandidate(8, 5.0, 5.0, 0.25, 0.25),
-    )
-    event = explained(model, temperature=0.0, num_left=1, candidates=best, cuts=())
-    assert why_token(model, event) == (
-        "token 7 was the most likely token (41.0%): its logit 5.50 is 0.50 above that of token 8"
-    )
-    assert why_token(model, explained(model, num_left=1, candidates=DRAWN[:1])) == (
-        "token 7 was the only token left after top-p 0.9 cut 2,047 of 2,048 tokens"
-    )
-
-
 def test_a_search_is_explained_by_the_scores_of_its_beams(model) -> None:
     event = explained(model, candidates=(), cuts=(), num_left=0, vocab_size=0, beams=BEAMS)
     assert why_token(model, event) == (

@@ -80,38 +80,6 @@ def test_user_defined_keys_work_and_appear_in_footer_and_help(memory_pressure) -
     drive(app, script)
 
 
-def test_a_key_without_effect_says_so_and_replaces_the_last_message(
-    memory_pressure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    app = app_for(memory_pressure.run(5), state="paused", has_next=True)
-    expected = {
-        "left": "the beginning", "left_square_bracket": "the beginning",
-        "left_curly_bracket": "the beginning", "down": "tab moves", "z": "tab moves",
-        "enter": "Nothing is selected", "end right right": "nothing after",
-        "m apostrophe": "the only mark",
-        "minus minus minus": "0.25×", "plus plus plus plus plus plus plus": "16×",
-        "ctrl+s": "cannot be written", "E": "cannot be written",
-    }  # fmt: skip
-
-    async def script(pilot: Pilot) -> None:
-        for keys, words in expected.items():
-            app.clear_notifications()
-            await pilot.press(*keys.split())
-            await until(pilot, lambda: told(app))
-            assert words in told(app)[0] and "\n" not in told(app)[0], keys
-        for sentence in ("One.", "One.", "Two."):  # faster than they can be shown
-            app.tell(sentence)
-        await until(pilot, lambda: told(app) == ["Two."])
-        await pilot.press("ctrl+n")
-        await settle(pilot)
-        assert app._exit and app.return_value == "next"
-
-    drive(app, script)
-
-
 @pytest.mark.parametrize(
     ("keys", "num_files", "said"),
     [("q enter", 1, ".jsonl"), ("q q", 0, ""), ("ctrl+c", 0, "not saved"), ("E q", 1, "")],

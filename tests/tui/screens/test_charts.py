@@ -4,14 +4,13 @@ from collections import defaultdict
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, folded, run_of
 from support.tui.shown import SCENARIOS, rows
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts, columns
+from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts
 
 DRAFTS = "drafts that were right"
 GLYPHS = " ▁▂▃▄▅▆▇█"
@@ -89,19 +88,3 @@ def test_the_columns_on_the_screen_are_the_values(
     assert heights(shown, 30) == [
         max(round(used * 5 * 8 / total), 1) if used else 0 for used in expected.values()
     ]
-
-
-@given(
-    st.lists(st.none() | st.floats(0, 1e6), max_size=50),
-    st.floats(0, 1e6),
-    st.integers(1, 9),
-)
-def test_every_value_above_zero_is_visible_and_none_is_higher_than_its_chart(
-    values: list[float | None], full: float, height: int
-) -> None:
-    shown = heights(columns(values, full, height), len(values))
-    for value, eighths in zip(values, shown, strict=True):
-        assert 0 <= eighths <= 8 * height
-        assert bool(eighths) == bool(value and full)
-        if value and full and value <= full:
-            assert abs(eighths - value * 8 * height / full) <= 1

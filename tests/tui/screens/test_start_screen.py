@@ -95,14 +95,3 @@ def test_after_the_start_the_first_screen_draws_the_engine(shared_prefix, no_foo
         await until(pilot, lambda: app.current_mode == "blocks")
 
     drive(app, script)
-
-
-def test_an_error_during_the_start_ends_the_dashboard(no_footer) -> None:
-    app, start = starting_app()
-
-    async def script(pilot) -> None:
-        start.started.set_exception(MemoryError())
-        await until(pilot, lambda: app._exit)
-
-    drive(app, script)
-    assert app.return_code == 0, "the caller raises the error"

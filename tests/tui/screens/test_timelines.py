@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
-from support.tui.shown import SCENARIOS, missing_from, rows
+from support.tui.shown import SCENARIOS, rows
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import text_of
@@ -125,28 +125,6 @@ def test_times_are_those_of_the_events_in_the_unit_that_the_clock_can_measure(
             clock == "virtual"
         )
         assert bool(re.search(r"\d(ms| ?s)\b", words)) == (clock == "monotonic")
-
-
-def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
-    memory_pressure, shared_prefix
-) -> None:
-    model, panel = folded(memory_pressure.run(60)), RequestDetail()
-    preempted = [record for record in in_order(model) if record.preemption is not None]
-    assert len(preempted) == 2
-    for record in preempted:
-        panel.context = context_with(sequence(record.seq_id))
-        one, output = record.preemption, len(model.fold.sequences[record.seq_id].output_token_ids)
-        text = " ".join(rows(panel, model, 90, 40))
-        facts = (one.step, "preempted", one.victim_of[:-2], 60 - one.step, output, 80)
-        assert missing_from(text, *facts) == []
-    # A finished sequence is shown from the history.
-    model = folded(shared_prefix.run())
-    done = model.fold.history[-1]
-    panel.context = context_with(sequence(done.seq_id))
-    text = " ".join(" ".join(rows(panel, model, 90, 60)).split())
-    assert missing_from(text, "done", done.num_tokens) == [] and " ".join(done.text.split()) in text
-    panel.context = context_with(sequence("nobody.0"))
-    assert missing_from(rows(panel, model)[0], "nobody", "not known") == []
 
 
 def test_a_beam_is_drawn_below_its_nearest_living_ancestor(stage, ask) -> None:
