@@ -115,6 +115,13 @@ def test_fold_and_inspection_are_equal_after_every_phase(situation):
         run.phases(2)
     run.phases()
     assert must_happen <= run.kinds()
+    known = set()
+    for event in run.events:  # each token has its text once, and before it is used
+        if isinstance(event, ev.TokensNamed):
+            assert known.isdisjoint(event.pieces)
+            known |= event.pieces.keys()
+        elif isinstance(event, ev.TokenSampled):
+            assert event.token_id in known
     last = run.fold.history[-1]
     assert last.reason == "length" and len(last.text) == last.num_tokens - len(requests[-1][1])
 

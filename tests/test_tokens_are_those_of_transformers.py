@@ -21,7 +21,8 @@ from support.engine.identity_runs import (
     assert_same_or_tie,
     base_of,
     generate,
-    logprob_of,
+    logprobs_of,
+    outputs_of,
     peer_of,
     run,
 )
@@ -89,6 +90,21 @@ def test_greedy_tokens_are_those_of_transformers_with_every_linear_backend(
         assert_same_or_tie(peer, prompt, ours, expected(tuple(prompt)))
 
 
+@pytest.mark.parametrize("schedule", ["batched", "chunks of 16", SMALL_POOL])
+def test_log_probabilities_of_prompts_are_those_of_transformers(schedule, model, peer, prompts):
+    short = [prompt for prompt in prompts if len(prompt) < 100]
+    params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS, prompt_logprobs=2)
+    outputs, _ = outputs_of(model, short, params, **SCHEDULES[schedule])
+    for prompt, output in zip(short, outputs, strict=True):
+        assert output.prompt_logprobs[0] is None and len(output.prompt_logprobs) == len(prompt)
+        expected = logprobs_of(peer, prompt)
+        for position, found in enumerate(output.prompt_logprobs[1:], 1):
+            assert next(iter(found)) == prompt[position] and 2 <= len(found) <= 3
+            assert min(entry.rank for entry in found.values()) == 1
+            theirs = [expected[position - 1, token_id].item() for token_id in found]
+            assert [one.logprob for one in found.values()] == pytest.approx(theirs, abs=1e-3)
+
+
 # ---- beams ----
 
 SEARCHES = {
@@ -132,12 +148,15 @@ def test_beams_are_those_of_transformers_in_order_under_every_schedule(
         for prompt, ours, others in zip(some, outputs, theirs, strict=True):
             for mine, other in zip(ours, others, strict=True):
                 other = to_the_end(other, ends)
-                gap = mine != other and logprob_of(peer, prompt, mine) - logprob_of(
-                    peer, prompt, other
-                )
+                gap = mine != other and logprob(peer, prompt, mine) - logprob(peer, prompt, other)
                 assert abs(gap) < 10 * TIE, f"{name}: {mine} instead of {other}"
         assert engine.inspect().counters.forked_sequences > 20
         assert engine.inspect().counters.num_preemptions > 0 or name != "beams are preempted"
+
+
+def logprob(peer: PreTrainedModel, prompt: list[int], text: list[int]) -> float:
+    rows = logprobs_of(peer, prompt + text)[len(prompt) - 1 :]
+    return sum(float(rows[i, token_id]) for i, token_id in enumerate(text))
 
 
 def to_the_end(tokens: list[int], ends: frozenset[int]) -> list[int]:
@@ -178,11 +197,11 @@ def test_four_samples_are_the_same_alone_and_beside_fifteen_other_requests(model
 
 
 def test_another_seed_gives_other_tokens_and_no_seed_means_the_seed_of_the_engine(model, prompts):
-    def with_seed(seed: int | None) -> list[list[list[int]]]:
-        return run(model, prompts[:3], dataclasses.replace(SAMPLED, seed=seed))[0]
-
-    assert with_seed(1) == with_seed(1) != with_seed(2)
-    assert with_seed(None) == with_seed(None)
+    one, again, two, none, none_again = (
+        run(model, prompts[:3], dataclasses.replace(SAMPLED, seed=seed))[0]
+        for seed in (1, 1, 2, None, None)
+    )
+    assert one == again != two and none == none_again
 
 
 # ---- drafts ----

@@ -196,12 +196,6 @@ class TestOutputs:
         (output,) = engine.run()["a"].outputs
         assert (output.text, output.logprobs[0][EOS].decoded_token) == ("", "<eos>")
 
-    def test_the_prompt_comes_back_as_text_when_it_came_as_text(self):
-        engine = WatchedEngine()
-        engine.engine.add_request("a", "Hi", SamplingParams(max_tokens=1))
-        (output,) = engine.step()
-        assert (output.prompt, output.prompt_token_ids) == ("Hi", ids("Hi"))
-
     def test_changing_an_output_changes_nothing_in_the_engine(self):
         engine = WatchedEngine()
         engine.add("a", [1, 2, 3])

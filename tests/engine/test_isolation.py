@@ -199,24 +199,6 @@ def test_a_model_that_fails_for_every_request_ends_the_engine_with_the_first_err
     engine.compare()
 
 
-@pytest.mark.parametrize("count", [MAX_FAILED_IN_A_ROW, MAX_FAILED_IN_A_ROW + 1])
-def test_failures_in_one_step_count_like_failures_in_a_row(count):
-    engine = broken_engine()
-    for i in range(count):
-        engine.add(f"bad{i}", [i, *PROMPT])
-    if count > MAX_FAILED_IN_A_ROW:
-        with pytest.raises(RuntimeError, match="a bug"):
-            engine.step()
-        engine.compare()
-    else:
-        engine.step()
-        assert all(engine.outputs[f"bad{i}"].error for i in range(count))
-        engine.add("next", PROMPT)
-        engine.run()
-        assert engine.token_ids("next") == expected_output(PROMPT, 8)
-        assert engine.pool.num_free_blocks == 100
-
-
 def test_many_failures_in_a_step_do_not_end_an_engine_that_still_serves_somebody():
     engine = broken_engine()
     for i in range(MAX_FAILED_IN_A_ROW + 1):

@@ -30,12 +30,6 @@ def test_outputs_come_in_the_order_of_the_prompts(llm):
     assert [len(output.outputs[0].token_ids) for output in outputs] == [9, 1, 5]
 
 
-def test_one_prompt_may_come_without_a_list(llm):
-    (text,) = llm.generate("Hello", GREEDY, use_tqdm=False)
-    (tokens,) = llm.generate({"prompt_token_ids": text.prompt_token_ids}, GREEDY, use_tqdm=False)
-    assert tokens.outputs[0].token_ids == text.outputs[0].token_ids
-
-
 def test_a_refused_prompt_withdraws_the_queued_ones(llm):
     with pytest.raises(PromptTooLongError):
         llm.generate(["fine", "too long " * 100], GREEDY, use_tqdm=False)
@@ -52,17 +46,6 @@ def test_one_conversation_or_several_can_be_answered(llm):
     )
     assert both[0].outputs[0].token_ids == alone.outputs[0].token_ids
     assert len(both[1].prompt_token_ids) > len(alone.prompt_token_ids)
-
-
-def test_beam_search_gives_the_best_texts_first(llm):
-    short, long = llm.beam_search(
-        ["Hello", {"prompt_token_ids": [65, 66, 67]}], beam_width=3, max_tokens=8
-    )
-    for output in (short, long):
-        assert [one.index for one in output.outputs] == [0, 1, 2]
-        scores = [one.cumulative_logprob / len(one.token_ids) for one in output.outputs]
-        assert scores == sorted(scores, reverse=True)
-        assert output.finished and all(one.finish_reason for one in output.outputs)
 
 
 def test_a_bad_argument_is_refused_by_name(llm):

@@ -1,6 +1,5 @@
 """Every range of `SamplingParams`: values inside are kept, values outside are refused by name."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -114,8 +113,3 @@ BEAMS = {"n": 2, "use_beam_search": True, "temperature": 0}
 def test_each_contradiction_between_parameters_is_refused_with_its_own_sentence(params, sentence):
     with pytest.raises(InvalidSamplingParamsError, match=sentence):
         SamplingParams(**params)
-
-
-def test_parameters_are_immutable_after_validation():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        SamplingParams().temperature = -1.0

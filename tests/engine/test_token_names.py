@@ -1,4 +1,4 @@
-"""Each token id gets its text once. `WatchedEngine` checks that this is before its first use."""
+"""Each token id gets its text once, before its first use."""
 
 import pytest
 from support.engine.engine_fakes import EOS, FakeRunner, FakeTokenizer, WatchedEngine

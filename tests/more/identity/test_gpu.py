@@ -87,12 +87,8 @@ def test_tokens_with_triton_equal_those_of_transformers(
     # The preempting schedule's pool cannot hold the long prompt.
     prompts = short[:4] if "preempted" in schedule else [*short[:4], long]
     params = SamplingParams(temperature=0, max_tokens=16)
-    options = {
-        "device": "cuda",
-        "attention_backend": "triton",
-        "enforce_eager": enforce_eager,
-        **SCHEDULES[schedule],
-    }
+    options = {"device": "cuda", "attention_backend": "triton", "enforce_eager": enforce_eager}
+    options |= SCHEDULES[schedule]
     outputs, _ = run(smollm2_on_cuda, prompts, params, **options)
     for token_ids, (ours,) in zip(prompts, outputs, strict=True):
         assert_same_or_tie(peer, token_ids, ours, generate(peer, token_ids, max_new_tokens=16)[0])
@@ -102,25 +98,9 @@ def test_tokens_with_triton_equal_those_of_transformers(
 # ---- graphs, waiting, memory ----
 
 
-def test_only_steps_without_chunks_are_replayed(tiny_random_path, replays):
-    config = EngineConfig(
-        model="tiny-random", device="cuda", dtype="float32", num_gpu_blocks_override=64
-    )
-    engine = LLMEngine.from_config(config)
-    params = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
-    for number, prompt in enumerate(PROMPTS):
-        engine.add_request(str(number), prompt, params)
-    engine.step()
-    assert replays == []
-    num_steps = 0
-    while engine.has_unfinished_requests():
-        engine.step()
-        num_steps += 1
-    assert (len(replays), len(set(replays))) == (num_steps, 1)
-
-
-def test_steps_with_drafts_are_replayed_and_give_the_same_tokens(tiny_random_path, replays):
-    speculation = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 1}
+def test_all_steps_behind_the_prompts_are_replayed_and_drafts_change_no_token(
+    tiny_random_path, replays
+):
     config = EngineConfig(
         model="tiny-random", device="cuda", dtype="float32", num_gpu_blocks_override=64
     )
@@ -128,19 +108,20 @@ def test_steps_with_drafts_are_replayed_and_give_the_same_tokens(tiny_random_pat
         temperature=0.8, seed=3, max_tokens=20, ignore_eos=True, logit_bias={8: 9.0, 9: 9.0}
     )
     tokens = []
-    for drafts in (None, speculation):
-        model = load_model(config)
+    lookup = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 1}
+    for drafts in (None, lookup):
         own = dataclasses.replace(config, speculative_config=drafts)
-        engine = LLMEngine.from_model(own, model)
+        engine = LLMEngine.from_model(own, load_model(config))
         for number, prompt in enumerate(PROMPTS):
             engine.add_request(str(number), prompt, params)
-        engine.step()  # the prompts
         replays.clear()
+        engine.step()
+        assert replays == [], "a step with chunks is not replayed"
         num_steps, found = 0, {}
         while engine.has_unfinished_requests():
             found |= {output.request_id: output.outputs[0].token_ids for output in engine.step()}
             num_steps += 1
-        assert len(replays) == num_steps
+        assert len(replays) == num_steps and (drafts or len(set(replays)) == 1)
         tokens.append(found)
     assert tokens[0] == tokens[1]
     assert engine.inspect().counters.spec_decode_num_accepted_tokens > 0

@@ -1,7 +1,6 @@
 """The committed recordings of the demo's scenarios open, fold, and match today's engine."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,8 +38,6 @@ def test_a_committed_recording_opens_and_folds_to_its_end(name):
     assert fold.counters.finished_requests == len(scenario.arrivals)
     assert fold.counters.invariant_violations == 0 and fold.lost_events == 0
     assert fold.t == pytest.approx((fold.step - 1) * 0.01)
-    text = " ".join(one.text for one in fold.history)
-    assert len(re.findall(r"\b[a-z]{3,}\b", text)) > 40, "readable words"
 
 
 def test_the_same_scenario_gives_the_same_bytes_again(tmp_path):

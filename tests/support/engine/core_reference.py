@@ -10,6 +10,7 @@ memory.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgspec
 
@@ -53,9 +54,8 @@ class ReferenceCore:
     # ---- listening ----
 
     def hear(self, event: Event, requests: dict[str, Request]) -> None:
-        self._heard.append(
-            (event, requests[event.request_id] if type(event) is ev.RequestArrived else None)
-        )
+        request = requests[event.request_id] if type(event) is ev.RequestArrived else None
+        self._heard.append((event, request))
 
     def check(self) -> None:
         """Compare all events since the last check with the predicted ones."""
@@ -93,38 +93,27 @@ class ReferenceCore:
     def _searches(self, seq_id: str) -> bool:
         return self.sequences[seq_id].asked.given.params.use_beam_search
 
-    def _react(self, event: Event, request: Request | None) -> None:
+    def _react(self, event: Event, request: Request | None) -> object:
+        """Predict all that follows from what is given, in `_out`."""
         match event:
             case ev.StepBegin():
-                self._schedule(event.t)
-                return
+                return self._schedule(event.t)
             case ev.StepEnd():
                 used = sum(item[2] for item in self.plan)
-                self._tell(ev.StepEnd, used, *told(event)[2:])
-                return
+                return self._tell(ev.StepEnd, used, *told(event)[2:])
             case ev.RequestArrived():
-                self._arrive(request)
-                return
-            case ev.TokenSampled():
-                self._tell(*told(event))
-                self._append(self.sequences[event.seq_id], event.token_id)
-                return
+                return self._arrive(request)
             case ev.DraftProposed():
-                self._draft(self.sequences[event.seq_id], event)
-                return
+                return self._draft(self.sequences[event.seq_id], event)
             case ev.DraftVerified():
-                self._verify(self.sequences[event.seq_id], event)
-                return
+                return self._verify(self.sequences[event.seq_id], event)
             case ev.RequestForked():
-                self._fork(self.sequences[event.parent])
-                return
+                return self._fork(self.sequences[event.parent])
             case ev.RequestPreempted():
                 victim = self.sequences[event.seq_id]
-                self._preempt(victim, event.victim_of, 0, len(self.memory.free))
-                return
+                return self._preempt(victim, event.victim_of, 0, len(self.memory.free))
             case ev.BlockEvicted():
-                self.memory.forget(event.block_id)
-                return
+                return self.memory.forget(event.block_id)
             case ev.OptionChanged(name="max_num_seqs"):
                 self.max_num_seqs = event.value
             case ev.OptionChanged(name="max_num_batched_tokens"):
@@ -133,6 +122,9 @@ class ReferenceCore:
                 self._leave(self.sequences[event.seq_id], is_pruned=type(event) is ev.BeamPruned)
                 self._somebody_failed |= bool(getattr(event, "error", None))
         self._tell(*told(event))
+        if type(event) is ev.TokenSampled:
+            self._append(self.sequences[event.seq_id], event.token_id)
+        return None
 
     def _tell(self, kind: type[Event], *fields: object) -> None:
         self._out.append((kind, *fields))
@@ -142,12 +134,8 @@ class ReferenceCore:
     def _arrive(self, request: Request) -> None:
         params = request.params
         asked = Asked(request.request_id, request, params.num_sequences - 1)
-        first = Plain(
-            f"{request.request_id}.0",
-            request.cache_salt,
-            list(request.prompt_token_ids),
-            asked=asked,
-        )
+        name, tokens = f"{request.request_id}.0", list(request.prompt_token_ids)
+        first = Plain(name, request.cache_salt, tokens, asked=asked)
         first.computes_all = params.prompt_logprobs is not None
         asked.sequences.append(first)
         self.sequences[first.name] = first
@@ -240,12 +228,11 @@ class ReferenceCore:
 
     def _fork(self, parent: Plain) -> Plain:
         asked = parent.asked
-        child = Plain(
-            f"{asked.name}.{asked.next_index}", parent.salt, parent.tokens[:], asked=asked,
-            index=asked.next_index, state="running", table=parent.table[:],
-            num_computed=parent.num_computed, num_cached=parent.num_cached,
-            num_named=parent.num_named, slot=min(asked.kept_slots),
+        child = replace(
+            parent, name=f"{asked.name}.{asked.next_index}", index=asked.next_index, drafts=[],
+            tokens=parent.tokens[:], table=parent.table[:], slot=min(asked.kept_slots),
         )  # fmt: skip
+        child.computes_all = False
         asked.next_index += 1
         asked.num_to_fork -= 1
         asked.kept_slots.remove(child.slot)
@@ -374,11 +361,8 @@ class ReferenceCore:
         self._tell(kind, sequence.name, sequence.slot, cached, start)
 
     def _commit(self, sequence: Plain, start: int, num_tokens: int, is_fresh: bool) -> None:
-        kind = (
-            "decode"
-            if num_tokens == 1 and start >= len(sequence.asked.given.prompt_token_ids)
-            else "prefill"
-        )
+        is_decode = num_tokens == 1 and start >= len(sequence.asked.given.prompt_token_ids)
+        kind = "decode" if is_decode else "prefill"
         self._tell(ev.StepScheduled, sequence.name, num_tokens, kind, start)
         sequence.num_computed = start + num_tokens
         self.memory.give_names(sequence)

@@ -179,9 +179,8 @@ class PlainMemory:
         if not self.caches:
             return
         num_tokens = min(sequence.num_computed, len(sequence.tokens))  # drafts get no name
-        for logical, name in list(enumerate(self.full_names(sequence, num_tokens)))[
-            sequence.num_named :
-        ]:
+        names = self.full_names(sequence, num_tokens)
+        for logical, name in list(enumerate(names))[sequence.num_named :]:
             block = sequence.table[logical]
             self.names[block] = name
             self.evicted = [one for one in self.evicted if one != name]
@@ -208,9 +207,8 @@ class PlainMemory:
         salt, tokens = name
         chained = bytes(32)
         for start in range(0, len(tokens), self.size):
-            content = b"".join(
-                token.to_bytes(4, "little") for token in tokens[start : start + self.size]
-            )
+            block = tokens[start : start + self.size]
+            content = b"".join(token.to_bytes(4, "little") for token in block)
             if salt is not None and start == 0:
                 raw = salt.encode("utf-8", "surrogatepass")
                 content += b"|cache_salt:%d:" % len(raw) + raw

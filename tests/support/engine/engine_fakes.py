@@ -25,7 +25,7 @@ from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events.fold import Fold
-from minivllm.events.types import Event, RequestArrived, TokenSampled, TokensNamed
+from minivllm.events.types import Event
 from minivllm.outputs import Logprob, RequestOutput, SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
@@ -183,8 +183,6 @@ class FakeRunner:
         self.vocab_size = vocab_size
         self.answers = answers
         self.kv: dict[int, int] = {}
-        self.running: Callable[[], list[Sequence]] = list
-        """All running sequences of the engine, planned or not: their slots are protected."""
         self.num_tokens_run = 0
         # Hooks of a test: each may wait, count, raise, or return something else.
         self.before: Callable[[SchedulerOutput, Watch], None] = lambda plan, watch: None
@@ -201,16 +199,12 @@ class FakeRunner:
             for offset, entry in enumerate(content):
                 self.kv[dst * self.block_size + offset] = entry
         # As in each layer of the real model: all writes of the batch before all reads.
-        poisoned = self._slots_in_use(plan)
         held = [contents(item) for item in plan.scheduled]
         for item, content in zip(plan.scheduled, held, strict=True):
             sequence = item.sequence
             slots = slot_mapping(sequence, item.start, item.num_tokens, self.block_size)
             for position, slot in enumerate(slots, item.start):
                 if slot != NOT_WRITTEN:
-                    assert slot not in poisoned, (
-                        f"{sequence!r} writes slot {slot}, which {poisoned[slot]} reads"
-                    )
                     self.kv[slot] = content[position]
             self.num_tokens_run += item.num_tokens
         for item, content in zip(plan.scheduled, held, strict=True):
@@ -221,25 +215,6 @@ class FakeRunner:
 
     def device_works(self) -> bool:
         return not self.device_lost
-
-    def _slots_in_use(self, plan: SchedulerOutput) -> dict[int, str]:
-        """Each slot that holds computed tokens and must not be written again, with its reader.
-
-        Sequences admitted in this step are left out: their hits may be written in this same step.
-        """
-        starts = {item.sequence.seq_id: item.start for item in plan.scheduled}
-        fresh = {item.sequence.seq_id for item in plan.scheduled if item.starts_fresh}
-        forked = {child.seq_id for item in plan.scheduled for child in item.sampling[1:]}
-        in_use = {}
-        for sequence in self.running():
-            if sequence.seq_id in fresh | forked:
-                continue
-            for position in range(starts.get(sequence.seq_id, sequence.num_computed_tokens)):
-                block = sequence.block_table[position // self.block_size]
-                in_use[block.block_id * self.block_size + position % self.block_size] = (
-                    sequence.seq_id
-                )
-        return in_use
 
     def block(self, block_id: int) -> list[int | None]:
         first = block_id * self.block_size
@@ -305,7 +280,6 @@ class WatchedEngine:
         self.engine = LLMEngine(
             self.config, self.runner, FakeTokenizer(), clock=VirtualClock(), proposer=proposer
         )
-        self.runner.running = lambda: self.scheduler.running
         self.events: list[Event] = []
         self.fold = Fold(self.engine.log_header())
         self.reference = ReferenceCore(
@@ -316,20 +290,8 @@ class WatchedEngine:
 
     def _listen(self, event: Event) -> None:
         self.events.append(event)
-        self._check_names(event)
         self.fold.apply(event)
         self.reference.hear(event, self.scheduler.requests)
-
-    def _check_names(self, event: Event) -> None:
-        """Each token id is named once, and before the first event that has it."""
-        known = self.fold.token_pieces
-        match event:
-            case TokensNamed():
-                assert not event.pieces.keys() & known.keys() and event.pieces
-            case RequestArrived():
-                assert known.keys() >= set(event.prompt_token_ids)
-            case TokenSampled():
-                assert event.token_id in known
 
     def add(
         self,

@@ -7,6 +7,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
+from minivllm.outputs import RequestOutput
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.store.model_store import resolve_for_transformers
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
@@ -48,20 +49,27 @@ def peer_of(model: str) -> PreTrainedModel:
     return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
 
 
-def run(
+def outputs_of(
     model: LoadedModel, prompts: list[list[int]], params: SamplingParams, **options: object
-) -> tuple[list[list[list[int]]], LLMEngine]:
-    """Run all prompts on a new engine. Returns each prompt's output tokens, and the engine."""
+) -> tuple[list[RequestOutput], LLMEngine]:
+    """Run all prompts on a new engine. Returns each prompt's output, and the engine."""
     config = dataclasses.replace(base_of(model.name), **options)
     engine = LLMEngine.from_model(config, model)
     params = dataclasses.replace(params, output_kind=RequestOutputKind.FINAL_ONLY)
     for number, token_ids in enumerate(prompts):
         engine.add_request(str(number), {"prompt_token_ids": token_ids}, params)
-    outputs: dict[str, list[list[int]]] = {}
+    outputs: dict[str, RequestOutput] = {}
     while engine.has_unfinished_requests():
-        for output in engine.step():
-            outputs[output.request_id] = [one.token_ids for one in output.outputs]
+        outputs.update((output.request_id, output) for output in engine.step())
     return [outputs[str(number)] for number in range(len(prompts))], engine
+
+
+def run(
+    model: LoadedModel, prompts: list[list[int]], params: SamplingParams, **options: object
+) -> tuple[list[list[list[int]]], LLMEngine]:
+    """As `outputs_of`, but only the tokens of each prompt's samples or beams."""
+    outputs, engine = outputs_of(model, prompts, params, **options)
+    return [[one.token_ids for one in output.outputs] for output in outputs], engine
 
 
 @torch.inference_mode()
@@ -91,8 +99,6 @@ def assert_same_or_tie(peer, token_ids: list[int], ours: list[int], theirs: list
 
 
 @torch.inference_mode()
-def logprob_of(peer, token_ids: list[int], output: list[int]) -> float:
-    """Log-probability of a whole output, by the peer."""
-    logprobs = peer(torch.tensor([token_ids + output])).logits[0].log_softmax(dim=-1)
-    first = len(token_ids) - 1
-    return sum(float(logprobs[first + i, token]) for i, token in enumerate(output))
+def logprobs_of(peer: PreTrainedModel, token_ids: list[int]) -> torch.Tensor:
+    """Log-probabilities of the token after each of these: [num_tokens, vocab_size], float32."""
+    return peer(torch.tensor([token_ids])).logits[0].log_softmax(dim=-1)

@@ -14,13 +14,8 @@ from minivllm.core.request import Sequence
 from minivllm.errors import ConfigError, InvalidRequestError
 from minivllm.events import types as ev
 from minivllm.speculation.base import Draft, Wanted
-from support.engine.engine_fakes import (
-    EOS,
-    WatchedEngine,
-    expected_beams,
-    expected_output,
-    next_token,
-)
+from support.engine import engine_fakes
+from support.engine.engine_fakes import EOS, WatchedEngine, next_token
 
 FLAVOURS = {
     "small pools": {"num_blocks": (4, 12), "block_size": (1, 4)},
@@ -79,6 +74,10 @@ def draft_options(rng: random.Random, block_size: int) -> dict:
     return {"speculative_config": config, "proposer": proposer}
 
 
+def letters(rng: random.Random, number: int) -> list[int]:
+    return [rng.randrange(2) for _ in range(number)]
+
+
 class History:
     """One engine and its random requests, aborts and option changes."""
 
@@ -87,9 +86,8 @@ class History:
         options = dict(FLAVOURS[flavour])
         self.wide, is_baseline = options.pop("wide", 0.15), options.pop("baseline", False)
         drafts = options.pop("drafts", False)
-        num_blocks, block_size = (
-            rng.randint(*options.pop(name)) for name in ("num_blocks", "block_size")
-        )
+        num_blocks = rng.randint(*options.pop("num_blocks"))
+        block_size = rng.randint(*options.pop("block_size"))
         max_model_len = num_blocks * block_size + rng.randint(0, 1)
         budget = rng.randint(*options.pop("budget", (2, 16)))
         if is_baseline:
@@ -109,26 +107,19 @@ class History:
         )  # fmt: skip
         self.max_model_len = max_model_len
         # A few stems over two letters: prompts share prefixes, and some end at a block boundary.
-        self.stems = [
-            [
-                rng.randrange(2)
-                for _ in range(rng.randint(1, max(1, max_model_len // rng.randint(2, 4))))
-            ]
-            for _ in range(4)
-        ]
+        self.stems = []
+        for _ in range(4):
+            longest = max(1, max_model_len // rng.randint(2, 4))
+            self.stems.append(letters(rng, rng.randint(1, longest)))
         self.num_added = 0
         self.asked: dict[str, tuple[list[int], dict]] = {}
 
     def add(self) -> None:
         rng, engine = self.rng, self.engine
         stem = rng.choice(self.stems)
-        prompt = stem[: rng.randint(1, len(stem))] + [
-            rng.randrange(2) for _ in range(rng.choice([0, 0, 1, 3]))
-        ]
-        params = {
-            "max_tokens": rng.randint(1, 12),
-            "cache_salt": rng.choice([None, None, None, "red", "blue"]),
-        }
+        prompt = stem[: rng.randint(1, len(stem))] + letters(rng, rng.choice([0, 0, 1, 3]))
+        salt = rng.choice([None, None, None, "red", "blue"])
+        params = {"max_tokens": rng.randint(1, 12), "cache_salt": salt}
         if rng.random() < 0.15:
             params["prompt_logprobs"] = 0
         if rng.random() < self.wide:
@@ -188,11 +179,12 @@ class History:
         length, n = min(params["max_tokens"], self.max_model_len - len(prompt)), params.get("n", 1)
         stops = params.get("stop_token_ids", [])
         if params.get("use_beam_search"):
-            return expected_beams(prompt, BeamSearch(n, length, frozenset({EOS, *stops})))
+            return engine_fakes.expected_beams(
+                prompt, BeamSearch(n, length, frozenset({EOS, *stops}))
+            )
         least = max(params.get("min_tokens", 0), 1)
-        texts = [expected_output(prompt, length, vocab_size=2, index=i) for i in range(n)]
-        ends = [
-            [i for i, token in enumerate(text, 1) if i >= least and token in stops]
-            for text in texts
-        ]
-        return [text[: min(end, default=length)] for text, end in zip(texts, ends, strict=True)]
+        texts = [engine_fakes.expected_output(prompt, length, 2, index=i) for i in range(n)]
+        for i, text in enumerate(texts):
+            ends = [end for end in range(least, length) if text[end - 1] in stops]
+            texts[i] = text[: min(ends, default=length)]
+        return texts
