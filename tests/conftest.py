@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.suites import pytest_terminal_summary  # noqa: F401 (a hook of pytest)
 
 # Import Triton now, if installed, in the mode for this machine: without a GPU it must interpret.
 # Model classes of transformers, which many test modules import, would import it too.
