@@ -53,16 +53,6 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_at_the_time_limit():
         wait_for(lambda: not connections)
 
 
-def test_a_client_that_does_not_read_does_not_delay_the_end():
-    engine = fake_engine(max_model_len=60_000)
-    options = {"send_buffer": 4096, "drain_timeout": 0.5, "events": True}
-    with serving(engine, **options) as live, deaf_client(live, "/detokenize", BIG):
-        wait_for(lambda: any(one.flow.write_paused for one in live.server.server_state.connections))
-        live.begin_exit()
-        wait_for(live.loop_has_ended)
-        assert not live.server.server_state.connections
-
-
 def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(caplog):
     caplog.set_level(logging.ERROR)
     with serving(drain_timeout=FOREVER) as live, ThreadPoolExecutor(2) as pool:

@@ -22,14 +22,13 @@ from support.server.live_server import LiveServer, serving
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.runtime.loader import LoadedModel
 
 SETTINGS = """
-seed = {seed}
+seed = 1
 
 [generation]
 deterministic = true
-max-examples = {max_examples}
+max-examples = 1
 no-shrink = true
 database = "none"
 
@@ -37,21 +36,19 @@ database = "none"
 enabled = false
 
 [checks.positive_data_acceptance]
-# Values that fit the schema one by one may contradict one another, or be too much for this model; \
-and of all names of
-# models there is only ours.
+# Values that fit the schema one by one may contradict one another.
 expected-statuses = ["2xx", "400", "404"]
 """
 
 
 @pytest.fixture(scope="module")
-def short_server(tiny_model: LoadedModel) -> Iterator[LiveServer]:
+def short_server() -> Iterator[LiveServer]:
     """A model with a short context, which ends chats without a token limit."""
     config = EngineConfig(
         model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_model_len=64,
         block_size=8, check_invariants=True,
     )  # fmt: skip
-    with serving(LLMEngine.from_model(config, tiny_model)) as live:
+    with serving(LLMEngine.from_config(config)) as live:
         yield live
 
 
@@ -86,12 +83,12 @@ def errors_are_in_openais_shape(ctx, response, case) -> None:
 
 
 class Run:
-    def __init__(self, server: LiveServer, max_examples: int, seed: int) -> None:
+    def __init__(self, server: LiveServer) -> None:
         self.failures: list[str] = []
         self.phases: set[str] = set()
         self.statuses: dict[str, Counter[int]] = defaultdict(Counter)
         self.params: dict[str, set[str]] = defaultdict(set)
-        config = SchemathesisConfig.from_str(SETTINGS.format(max_examples=max_examples, seed=seed))
+        config = SchemathesisConfig.from_str(SETTINGS)
         self.schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json", config=config)
 
         for event in from_schema(self.schema).execute():
@@ -151,14 +148,6 @@ def check(run: Run) -> None:
 
 
 def test_no_request_gets_a_5xx_and_every_error_is_in_openais_shape(short_server):
-    check(Run(short_server, max_examples=1, seed=1))
-    short_server.wait_until_idle()
-    assert short_server.num_free_blocks == 200
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
-def test_no_request_gets_a_5xx_in_a_long_run(short_server, seed):
-    check(Run(short_server, max_examples=300, seed=seed))
+    check(Run(short_server))
     short_server.wait_until_idle()
     assert short_server.num_free_blocks == 200

@@ -9,29 +9,14 @@ from minivllm.errors import ConfigError
 from minivllm.server.options import ServerOptions
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"host": "0.0.0.0"},
-        {"host": "some.name"},
-        {"port": 65536},
-        {"api_key": ("schlüssel",)},
-        {"api_key": ("sk ",)},
-        {"api_key": (" ",)},
-        {"drain_timeout": float("inf")},
-        {"max_body_bytes": 5},
-        {"generate_delimiter": "comma"},
-    ],
-)
-def test_a_bad_option_is_refused(fields):
-    with pytest.raises(ConfigError):
-        ServerOptions(**fields)
-
-
-def test_a_server_with_a_key_answers_to_any_valid_host_name():
-    with in_process(host="0.0.0.0", api_key=("key",)) as live, live.http() as http:
-        assert http.get("/v1/models", headers={"Host": "our.server:8000"}).status_code == 200
-        assert http.get("/v1/models", headers={"Host": "a/b"}).status_code == 400
+def test_a_bad_option_is_refused():
+    for fields in (
+        {"host": "0.0.0.0"}, {"host": "some.name"}, {"port": 65536}, {"api_key": ("schlüssel",)},
+        {"api_key": ("sk ",)}, {"drain_timeout": float("inf")}, {"max_body_bytes": 5},
+        {"generate_delimiter": "comma"}, {"enable_auto_tool_choice": True},
+    ):  # fmt: skip
+        with pytest.raises(ConfigError):
+            ServerOptions(**fields)
 
 
 def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(caplog):

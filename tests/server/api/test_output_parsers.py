@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -19,14 +20,6 @@ from minivllm.server.parsers.choose import forced_parser, free_parser
 
 Message = tuple[str, str, list[tuple[str, str]]]
 """Reasoning, content, and the calls with their arguments."""
-
-
-def hermes() -> OutputParser:
-    return free_parser("hermes", None)
-
-
-def llama() -> OutputParser:
-    return free_parser("llama3_json", None)
 
 
 def read(parser: OutputParser, pieces: list[str]) -> Message:
@@ -47,67 +40,50 @@ def read(parser: OutputParser, pieces: list[str]) -> Message:
 
 CALL = '{"name": "time", "arguments": {"zone": "a \\"}{ b", "deep": [{}]}}'
 ARGUMENTS = '{"zone": "a \\"}{ b", "deep": [{}]}'
+BOTH = ("", "", [("time", ARGUMENTS)] * 2)
 DEEP = '{"arguments": {"a": ' + "[" * 300 + "]" * 300 + '}, "name": "f"}'
+
+
+def mark(text: str) -> str:
+    return f"<tool_call>{text}</tool_call>"
+
+
+hermes = partial(free_parser, "hermes", None)
+llama = partial(free_parser, "llama3_json", None)
+qwen, r1 = partial(free_parser, None, "qwen3"), partial(free_parser, None, "deepseek_r1")
 CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
     (hermes, "no call, a < b", ("", "no call, a < b", [])),
-    (hermes, f"<tool_call>\n{CALL}\n</tool_call>", ("", "", [("time", ARGUMENTS)])),
-    (
-        hermes,
-        f"First.\n<tool_call>{CALL}</tool_call>\n<tool_call>{CALL}</tool_call>\n Then.",
-        ("", "First.\nThen.", [("time", ARGUMENTS)] * 2),
-    ),
-    (hermes, '<tool_call>{"arguments": {}, "name": "f"}</tool_call>', ("", "", [("f", "{}")])),
-    (
-        hermes,
-        '<tool_call>{"name": "f", "arguments": "{\\"a\\": 1}"}</tool_call>',
-        ("", "", [("f", '{"a": 1}')]),
-    ),
-    (
-        hermes,
-        f"<tool_call>no</tool_call><tool_call>{CALL}</tool_call>",
-        ("", "<tool_call>no</tool_call>", [("time", ARGUMENTS)]),
-    ),
-    (hermes, '<tool_call>{"a": 1}</tool_call>', ("", '<tool_call>{"a": 1}</tool_call>', [])),
-    (
-        hermes,
-        '<tool_call>{"name": "", "arguments": {}}',
-        ("", '<tool_call>{"name": "", "arguments": {}}', []),
-    ),
-    (
-        hermes,
-        '<tool_call>{"name": "\\ud800", "arguments": {}}',
-        ("", '<tool_call>{"name": "\\ud800", "arguments": {}}', []),
-    ),
-    (
-        hermes,
-        '<tool_call>{"arguments": {"a": "\\ud800é"}, "name": "f"}</tool_call>',
-        ("", "", [("f", '{"a": "\\ud800\\u00e9"}')]),
-    ),
-    (llama, DEEP, ("", DEEP, [])),
+    (hermes, f"First.\n{mark(CALL)}\n{mark(f' {CALL} ')}\n Then.",
+     ("", "First.\nThen.", [("time", ARGUMENTS)] * 2)),
+    (hermes, mark('{"arguments": {}, "name": "f"}'), ("", "", [("f", "{}")])),
+    (hermes, mark('{"name": "f", "arguments": "{\\"a\\": 1}"}'), ("", "", [("f", '{"a": 1}')])),
+    (hermes, mark("no") + mark(CALL), ("", mark("no"), [("time", ARGUMENTS)])),
+    (hermes, mark('{"a": 1}'), ("", mark('{"a": 1}'), [])),
+    (hermes, mark('{"name": "", "arguments": {}}'), ("", mark('{"name": "", "arguments": {}}'), [])),
+    (hermes, mark('{"arguments": {"a": "\\ud800é"}, "name": "f"}'),
+     ("", "", [("f", '{"a": "\\ud800\\u00e9"}')])),
     (hermes, '<tool_call>\n{"na', ("", '<tool_call>\n{"na', [])),
     (hermes, "a <tool_", ("", "a <tool_", [])),
     (hermes, '<tool_call>{"name": "f", "arguments": {"a', ("", "", [("f", '{"a')])),
+    (llama, DEEP, ("", DEEP, [])),
     (llama, CALL.replace("arguments", "parameters"), ("", "", [("time", ARGUMENTS)])),
-    (llama, f"{CALL}; {CALL}", ("", "", [("time", ARGUMENTS)] * 2)),
+    (llama, f"{CALL}; {CALL}", BOTH),
     (llama, f"{CALL}\nDone.", ("", "\nDone.", [("time", ARGUMENTS)])),
     (llama, f" Use {CALL}", ("", f" Use {CALL}", [])),
     (llama, '{"name": "Ada", "age": 7} is', ("", '{"name": "Ada", "age": 7} is', [])),
     (llama, " \n", ("", " \n", [])),
-    (lambda: forced_parser(None), f"[{CALL},{CALL}]", ("", "", [("time", ARGUMENTS)] * 2)),
-    (lambda: forced_parser("f"), '{"a":1}', ("", "", [("f", '{"a":1}')])),
-    (lambda: forced_parser("f"), "", ("", "", [("f", "")])),
-    (
-        lambda: free_parser("hermes", "qwen3"),
-        f"<think>\n<tool_call>?\n</think>\n\n<tool_call>{CALL}</tool_call>",
-        ("\n<tool_call>?\n", "", [("time", ARGUMENTS)]),
-    ),
-    (lambda: free_parser(None, "qwen3"), "Hi </think>", ("", "Hi </think>", [])),
-    (lambda: free_parser(None, "qwen3"), " <thin", ("", " <thin", [])),
-    (lambda: free_parser(None, "qwen3"), "<think>cut </th", ("cut </th", "", [])),
-    (lambda: free_parser(None, "deepseek_r1"), "so</think>Hi", ("so", "Hi", [])),
-    (lambda: free_parser(None, "deepseek_r1"), "<think>so</think>Hi", ("so", "Hi", [])),
-    (lambda: free_parser(None, "deepseek_r1"), "cut", ("cut", "", [])),
-]
+    (partial(forced_parser, None), f"[{CALL},{CALL}]", BOTH),
+    (partial(forced_parser, "f"), '{"a":1}', ("", "", [("f", '{"a":1}')])),
+    (partial(forced_parser, "f"), "", ("", "", [("f", "")])),
+    (partial(free_parser, "hermes", "qwen3"), f"<think>\n<tool_call>?\n</think>\n\n{mark(CALL)}",
+     ("\n<tool_call>?\n", "", [("time", ARGUMENTS)])),
+    (qwen, "Hi </think>", ("", "Hi </think>", [])),
+    (qwen, " <thin", ("", " <thin", [])),
+    (qwen, "<think>cut </th", ("cut </th", "", [])),
+    (r1, "so</think>Hi", ("so", "Hi", [])),
+    (r1, "<think>so</think>Hi", ("so", "Hi", [])),
+    (r1, "cut", ("cut", "", [])),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("parser", "text", "expected"), CASES, ids=range(len(CASES)))

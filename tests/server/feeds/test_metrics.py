@@ -1,7 +1,5 @@
 """Prometheus metrics: the names that dashboards use, and values that equal an independent count."""
 
-import re
-import threading
 from random import Random
 
 import pytest
@@ -214,36 +212,6 @@ def test_each_request_is_counted_by_its_finish_reason_and_has_only_times_that_ha
     assert scrape.value("e2e_request_latency_seconds_count") == 3
     assert scrape.value("request_queue_time_seconds_count") == 2
     assert scrape.value("request_decode_time_seconds_count") == 1
-
-
-def test_a_scrape_during_a_run_never_sees_half_an_event():
-    engine, metrics = watched()
-    texts: list[str] = []
-    running = threading.Event()
-
-    def scrape() -> None:
-        while not running.is_set():
-            texts.append(metrics.text().decode())
-
-    thread = threading.Thread(target=scrape)
-    thread.start()
-    for i in range(60):
-        engine.add(f"r{i}", [i, i + 1, i + 2], max_tokens=4)
-    engine.run()
-    running.set()
-    thread.join()
-    assert len(texts) > 3
-    names = (
-        "generation_tokens_total",
-        "time_to_first_token_seconds_count",
-        "inter_token_latency_seconds_count",
-    )
-    for text in texts:
-        total, *seen = (
-            float(re.search(rf"^vllm:{name}\{{.*\}} (\S+)$", text, re.MULTILINE)[1])
-            for name in names
-        )
-        assert sum(seen) == total
 
 
 def test_a_histogram_puts_a_value_on_a_boundary_into_the_bucket_below() -> None:

@@ -40,7 +40,7 @@ def routes_of(live: LiveServer) -> list[tuple[str, str]]:
 def test_every_route_but_health_needs_the_key(live):
     found = routes_of(live)
     assert len(found) >= 10
-    others = ["/openapi.json", "/docs", "/redoc", "/metrics", "/nothing", "//health"]
+    others = ["/openapi.json", "/docs", "/redoc", "/metrics", "/nothing", "/x/health"]
     with live.http(headers={}) as http:
         for method, path in [*found, *(("GET", one) for one in others), ("OPTIONS", "/v1/models")]:
             for given in (None, "Bearer wrong", f"Basic {KEY}"):
@@ -156,39 +156,30 @@ def test_generate_takes_what_curl_sends_and_pages_of_its_own_address():
             assert http.post("/generate", content=body, headers=headers).status_code == 200
 
 
-def test_client_input_creates_no_metric_label_and_no_log_line():
-    stream = StringIO()
+def test_client_input_creates_no_metric_label_and_no_log_line(monkeypatch, caplog):
+    stream, logger = StringIO(), logging.getLogger("minivllm.server")
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
-    logger = logging.getLogger("minivllm.server")
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel("INFO")
+    monkeypatch.setattr(logger, "handlers", [handler])
+    caplog.set_level(logging.INFO, "minivllm.server")
     forged = '\x1b[2J\n{"level":"critical","message":"forged"}\r\x85\u2028'
-    try:
-        with in_process() as live, live.http() as http:
-            series: list[int] = []
-            for number in range(2):
-                for i in range(3):
-                    name = f"{forged}{number}-{i}"
-                    body = {"prompt": "x", "max_tokens": 1}
-                    http.post("/v1/completions", json=body | {"model": name[:200]})
-                    names = {"user": name, "cache_salt": name[:100]}
-                    http.post("/v1/completions", json=body | names)
-                    http.get(f"/v1/models/{quote(name)}")
-                    http.get(f"/{quote(name)}?q={quote(name)}")
-                    http.request(f"BREW{number}{i}", "/v1/models")
-                text = http.get("/metrics").text
-                assert "forged" not in text and "BREW" not in text
-                series.append(len(text.splitlines()))
-            assert series[0] == series[1]
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    with in_process() as live, live.http() as http:
+        series: list[int] = []
+        for i in range(6):
+            name, body = f"{forged}{i}", {"prompt": "x", "max_tokens": 1}
+            http.post("/v1/completions", json=body | {"model": name})
+            http.post("/v1/completions", json=body | {"user": name, "cache_salt": name})
+            http.get(f"/v1/models/{quote(name)}")
+            http.get(f"/{quote(name)}?q={quote(name)}")
+            http.request(f"BREW{i}", "/v1/models")
+            text = http.get("/metrics").text
+            assert "forged" not in text and "BREW" not in text
+            series.append(len(text.splitlines()))
+        assert len(set(series)) == 1
     lines = stream.getvalue().split("\n")[:-1]
-    assert len(lines) >= 30 and all(line.isascii() and line.isprintable() for line in lines)
+    assert len(lines) >= 36 and all(line.isascii() and line.isprintable() for line in lines)
     told = [json.loads(line) for line in lines]
     assert all(one.keys() >= {"t", "level"} and one["message"] != "forged" for one in told)
     requests = [one for one in told if one["message"] == "request"]
     fields = {"request_id", "path", "status", "method", "seconds"}
-    assert len(requests) >= 30 and all(one.keys() >= fields for one in requests)
+    assert len(requests) >= 36 and all(one.keys() >= fields for one in requests)

@@ -127,13 +127,13 @@ def test_a_drain_lets_running_requests_finish_and_takes_no_new_ones():
 
 
 def test_requests_that_a_drain_does_not_wait_for_get_the_reason():
-    with in_process() as live:
-        with at_the_gate(live, LONG, LONG | {"stream": True}) as (whole, streamed):
-            live.gate.open(5)
-            wait_for(lambda: live.gate.num_steps == 5)
-            live.loop.call_soon_threadsafe(live.service.begin_drain, 0.0)
-            assert error_of(whole.result()) == (503, "shutting_down")
-            assert stream_events(streamed.result())[-1]["error"]["code"] == "shutting_down"
+    bodies = LONG, LONG | {"stream": True}
+    with in_process() as live, at_the_gate(live, *bodies) as (whole, streamed):
+        live.gate.open(5)
+        wait_for(lambda: live.gate.num_steps == 5)
+        live.loop.call_soon_threadsafe(live.service.begin_drain, 0.0)
+        assert error_of(whole.result()) == (503, "shutting_down")
+        assert stream_events(streamed.result())[-1]["error"]["code"] == "shutting_down"
 
 
 def test_an_unknown_error_fails_one_request_and_reveals_no_secret(monkeypatch):
