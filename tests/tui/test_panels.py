@@ -121,6 +121,15 @@ def test_unused_budget_has_the_reason_of_the_first_in_the_queue(
     assert "none waiting" in said(folded(memory_pressure.run()))
 
 
+def test_a_request_whose_grammar_is_not_compiled_lets_the_next_one_pass(shared_prefix) -> None:
+    model = folded(shared_prefix.run(22))
+    first, second = (model.fold.sequences[seq_id] for seq_id in model.fold.waiting[:2])
+    first.deferred, second.deferred = ("grammar_not_compiled", 0, 0), ("max_num_seqs", 1, 0)
+    shown = rows(Waiting(), model)
+    assert missing_from(shown[0], "r4", "grammar not compiled yet") == []
+    assert missing_from(shown[1], "r5", "all 4 slots taken") == []
+
+
 def test_the_budget_names_all_sequences_of_the_step_or_says_how_many_more(shared_prefix) -> None:
     model = folded(shared_prefix.run(22))
     names = {short_name(item.seq_id) for item in model.fold.scheduled}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from support.tui.drawn_blocks import ids_of
 
-from minivllm.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail, visible
+from minivllm.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail
 from minivllm.tui.draw.lines import NARROW
 
 HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
@@ -17,12 +17,6 @@ HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
 def test_an_escape_sequence_becomes_plain_letters() -> None:
     assert clean("\x1b[31mred\x1b]0;title\x07 \x9b2J") == "[31mred]0;title 2J"
     assert clean("one\n\n  two\tthree\r\n") == "one↵two three↵"
-
-
-def test_a_token_shows_its_spaces_and_its_harmless_form() -> None:
-    assert visible(" the\n\n\tend ") == "·the↵↵→end·"
-    assert visible(" the\n\n\tend ", ascii_only=True) == r"_the\n\n\tend_"
-    assert visible("\x1b[31m\u202e") == "<U+001B>[31m<U+202E>"
 
 
 @settings(max_examples=40)

@@ -38,19 +38,17 @@ def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, opt
     run = run_of(stage, ask, requests, options)
     model = DashboardModel(run.header)
     sampled = {(e.step, e.seq_id) for e in run.events if isinstance(e, ev.TokenSampled)}
-    for number, one in enumerate(run.events):
-        model.apply(one)
-        if isinstance(one, ev.StepEnd):
-            for item in model.fold.scheduled:
-                if "all that it needed" in ask_why(model, sequence(item.seq_id)):
-                    # It had its prompt's last token in this step, and gained one.
-                    assert (one.step, item.seq_id) in sampled
-        if number % 13:
-            continue
+    for number, e in enumerate(run.events):
+        model.apply(e)
+        for item in model.fold.scheduled if isinstance(e, ev.StepEnd) else ():
+            if "all that it needed" in ask_why(model, sequence(item.seq_id)):
+                # It had its prompt's last token in this step, and gained one.
+                assert (e.step, item.seq_id) in sampled
         names = [*model.fold.running, *model.fold.waiting[:2], "r0.0", "r0.1"]
-        chosen = [step(one.step), event(one.seq), *map(sequence, names)]
-        chosen += [block(number) for number in range(0, len(model.fold.blocks), 3)]
-        for said in [why(model, NOTHING), *(ask_why(model, target) for target in chosen)]:
+        targets = [step(e.step), event(e.seq), *map(sequence, names)]
+        targets += map(block, range(0, len(model.fold.blocks), 3))
+        for target in targets if number % 13 == 0 else ():
+            said = ask_why(model, target)
             assert said.endswith(".") and said.isprintable()
             assert not re.search(r"\. |  |None", said)
 
