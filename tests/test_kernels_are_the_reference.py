@@ -85,30 +85,51 @@ def test_the_attention_mass_of_every_block_equals_the_reference(triton, shape, s
     assert_close(triton.attention_mass(query, key_cache, *others), expected, shape.dtype)
 
 
-def tokens_and_slots(shape: Shape, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Heads of ten tokens, their slots, and a cache full of NaN: all exact in every dtype.
+class NewTokens:
+    """Heads and angles of ten tokens, their slots, and caches full of NaN, for every dtype."""
 
-    Returns [10, num_heads + 2 * num_kv_heads, head_size]; [10], where -1 is written nowhere; and
-    [2, num_blocks, block_size, num_kv_heads, head_size].
-    """
-    generator = torch.Generator().manual_seed(seed)
-    num_blocks, num_heads = 3, shape.num_heads + 2 * shape.num_kv_heads
-    heads = torch.randn(10, num_heads, shape.head_size, generator=generator).bfloat16().double()
-    slots = torch.randperm(num_blocks * shape.block_size, generator=generator)[:10]
-    slots[[2, 9]] = -1
-    cache_shape = (2, num_blocks, shape.block_size, shape.num_kv_heads, shape.head_size)
-    return heads, slots, torch.full(cache_shape, NAN).double()
+    def __init__(self, shape: Shape, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        kv_heads, size, num_blocks = shape.num_kv_heads, shape.head_size, 3
+
+        def random(*sizes: int) -> torch.Tensor:
+            return torch.randn(*sizes, generator=generator).bfloat16().double()
+
+        self.qkv = random(10, shape.num_heads + 2 * kv_heads, size)
+        self.split = [shape.num_heads, kv_heads, kv_heads]
+        angles = random(10, size // 2)
+        cos, sin = angles.cos(), angles.sin()
+        pairs = torch.cat((cos, cos), 1), torch.cat((-sin, sin), 1)
+        self.cos_sin = tuple(pair.bfloat16().double() for pair in pairs)
+        self.slots = torch.randperm(num_blocks * shape.block_size, generator=generator)[:10]
+        self.slots[[2, 9]] = -1  # written nowhere
+        self.caches = torch.full((2, num_blocks, shape.block_size, kv_heads, size), NAN).double()
 
 
 @for_four_shapes
 def test_keys_and_values_go_to_their_slots_and_nowhere_else(triton, shape, seed):
-    heads, slots, expected = tokens_and_slots(shape, seed)
-    caches = expected.to(shape.dtype).to(DEVICE)
-    _, key, value = heads.split([shape.num_heads, *[shape.num_kv_heads] * 2], 1)
-    reference.reshape_and_cache(key, value, *expected, slots)
-    on_device = (x.to(shape.dtype).to(DEVICE) for x in (key, value))
-    triton.reshape_and_cache(*on_device, *caches, slots.to(DEVICE))
-    assert torch.equal(caches.cpu().double().nan_to_num(9.0), expected.nan_to_num(9.0))
+    new = NewTokens(shape, seed)
+    caches, qkv = (x.to(shape.dtype).to(DEVICE) for x in (new.caches, new.qkv))
+    reference.reshape_and_cache(*new.qkv.split(new.split, 1)[1:], *new.caches, new.slots)
+    triton.reshape_and_cache(*qkv.split(new.split, 1)[1:], *caches, new.slots.to(DEVICE))
+    torch.testing.assert_close(caches.cpu().double(), new.caches, rtol=0, atol=0, equal_nan=True)
+
+
+@for_four_shapes
+def test_rotated_keys_go_to_their_slots_and_rotated_queries_come_back(triton, shape, seed):
+    new = NewTokens(shape, seed)
+    caches, qkv, cos, sin = (
+        x.to(shape.dtype).to(DEVICE) for x in (new.caches, new.qkv, *new.cos_sin)
+    )
+    expected = reference_ops.rotary_and_cache(
+        *new.qkv.split(new.split, 1), *new.cos_sin, *new.caches, new.slots
+    )
+    slots = new.slots.to(DEVICE)
+    actual = triton.rotary_and_cache(*qkv.split(new.split, 1), cos, sin, *caches, slots)
+    assert_close(actual, expected, shape.dtype)
+    written = ~new.caches.isnan()
+    assert torch.equal(~caches.cpu().isnan(), written)
+    assert_close(caches.cpu()[written], new.caches[written], shape.dtype)
 
 
 @for_each_dtype
@@ -120,32 +141,6 @@ def test_blocks_are_copied_in_every_layer_by_one_launch(triton, dtype, seed):
     reference.copy_blocks(expected, src, dst)
     triton.copy_blocks(actual, src.to(DEVICE), dst.to(DEVICE))
     assert torch.equal(actual.cpu(), expected)
-
-
-def angles(num_tokens: int, head_size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random cosines and sines, exact in every dtype: [num_tokens, head_size] each."""
-    generator = torch.Generator().manual_seed(seed + 1)
-    angle = torch.randn(num_tokens, head_size // 2, generator=generator)
-    cos, sin = (x.bfloat16().double() for x in (angle.cos(), angle.sin()))
-    return torch.cat((cos, cos), dim=1), torch.cat((-sin, sin), dim=1)
-
-
-@for_four_shapes
-def test_rotated_keys_go_to_their_slots_and_rotated_queries_come_back(triton, shape, seed):
-    heads, slots, expected_caches = tokens_and_slots(shape, seed)
-    caches = expected_caches.to(shape.dtype).to(DEVICE)
-    split = [shape.num_heads, shape.num_kv_heads, shape.num_kv_heads]
-    cos_sin = angles(len(heads), shape.head_size, seed)
-    expected = reference_ops.rotary_and_cache(
-        *heads.split(split, 1), *cos_sin, *expected_caches, slots
-    )
-    on_device = (x.to(shape.dtype).to(DEVICE) for x in (heads, *cos_sin))
-    qkv, cos, sin = on_device
-    actual = triton.rotary_and_cache(*qkv.split(split, 1), cos, sin, *caches, slots.to(DEVICE))
-    assert_close(actual, expected, shape.dtype)
-    written = ~expected_caches.isnan()
-    assert torch.equal(~caches.cpu().isnan(), written)
-    assert_close(caches.cpu()[written], expected_caches[written], shape.dtype)
 
 
 @for_each_dtype
@@ -190,17 +185,18 @@ def test_attention_in_c_equals_the_reference_and_writes_only_new_tokens(
 
 @pytest.mark.parametrize("head_size", [16, 64])
 def test_the_kernel_in_c_rotates_and_writes_as_the_reference_does(head_size, seed):
-    shape, ops = Shape(head_size, group=3), cpu_ops()
-    heads, slots, expected = tokens_and_slots(shape, seed)
-    split = [shape.num_heads, shape.num_kv_heads, shape.num_kv_heads]
-    cos, sin = angles(len(heads), head_size, seed)
-    qkv, cache = heads.float(), as_backend_layout(*expected).float()
-    rotated = reference_ops.rotary_and_cache(*heads.split(split, 1), cos, sin, *expected, slots)
-    cos_sin = (cos.float().unsqueeze(1), sin.float().unsqueeze(1))
-    query, key, value = qkv.split(split, 1)
-    ops.rotary_and_cache(query, key, value, cos_sin, cache, slots)
-    assert_close(query, rotated, torch.float32)
-    torch.testing.assert_close(cache.double(), as_backend_layout(*expected), equal_nan=True)
+    ops, new = cpu_ops(), NewTokens(Shape(head_size, group=3), seed)
+    cache = as_backend_layout(*new.caches).float()
+    expected = reference_ops.rotary_and_cache(
+        *new.qkv.split(new.split, 1), *new.cos_sin, *new.caches, new.slots
+    )
+    query, key, value = new.qkv.float().split(new.split, 1)
+    cos_sin = tuple(x.float().unsqueeze(1) for x in new.cos_sin)
+    ops.rotary_and_cache(query, key, value, cos_sin, cache, new.slots)
+    assert_close(query, expected, torch.float32)
+    torch.testing.assert_close(
+        cache.double(), as_backend_layout(*new.caches), rtol=1e-6, atol=1e-6, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize(("num_rows", "size"), [(1, 16), (16, 576), (200, 576), (16, 20)])

@@ -7,9 +7,6 @@ import torch
 from support.model.paged_cases import PagedCase, Shape, assert_close
 from support.model.triton_kernels import CHUNKS, prefill, run_chunks
 
-from minivllm.kernels.attention.prefill import list_query_tiles
-from minivllm.kernels.launch_table import prefill_launch
-
 
 @pytest.mark.parametrize("kernel", CHUNKS)
 def test_a_chunk_of_many_query_tiles_is_causal_throughout(kernel, seed):
@@ -36,11 +33,3 @@ def test_prefill_skips_sequences_that_are_not_listed(seed):
     assert actual[0].isnan().all()
     assert actual[8:].isnan().all()
     assert_close(actual[1:8], expected[1:8], torch.float32)
-
-
-def test_every_token_is_in_one_query_tile_of_prefill():
-    for group in (1, 3, 8):
-        tokens = prefill_launch(64, torch.bfloat16).rows_of(group) // group
-        tiles = list_query_tiles([5, 3 * tokens, 2 * tokens + 1], [0, 2], group, 64, torch.bfloat16)
-        assert sorted(map(tuple, tiles.tolist())) == [(0, 0), (2, 0), (2, tokens), (2, 2 * tokens)]
-    assert list_query_tiles([1, 1], [], 1, 64, torch.float32).shape == (0, 2)

@@ -9,8 +9,7 @@ from support.model.paged_cases import PagedCase, Shape
 import minivllm.kernels
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_split import decode_split
-from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
-from minivllm.kernels.launch_table import decode_launch, prefill_launch
+from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.xray import BlockRead, KernelTrace, ProgramTrace, TileTrace, trace
 
 pytestmark = interpreted  # only interpreted kernels can be watched
@@ -96,23 +95,6 @@ def test_the_split_kernel_shows_which_split_read_which_part_and_which_were_idle(
     assert all(
         program.tiles == () for program in by_program(result, "reduce_splits_kernel").values()
     )
-
-
-def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed):
-    case = PagedCase(SHAPE, [40], seed)
-    query = case.random(25, 6, 64)
-    tiles = list_query_tiles([25], [0], 3, 64, torch.float32)  # 10 tokens of 3 heads in 32 rows
-    starts = torch.tensor([0, 25], dtype=torch.int32)
-    caches = case.caches()
-    lengths = (starts, case.seq_lens)
-    arguments = (query.float(), *caches, case.block_tables, *lengths, SHAPE.scale, tiles)
-    result = trace(lambda: prefill_attention(*arguments), caches[0])
-    for (tile, kv_head, _), program in by_program(result, "prefill_kernel").items():
-        first = tiles[tile, 1].item()
-        tokens = range(first, min(first + 10, 25))
-        rows = [(query[token, kv_head * 3 + i], 15 + token) for token in tokens for i in range(3)]
-        end, size = 15 + tokens[-1] + 1, prefill_launch(64, torch.float32).tile
-        assert_same(program, naive_tiles(case, 0, rows, kv_head, 0, end, size))
 
 
 def test_tracing_leaves_the_interpreter_as_it_was(seed):

@@ -4,10 +4,8 @@ import pytest
 import torch
 from support.model.one_thread import one_thread
 from support.model.tiny_models import (
-    PEERS,
     PlannedRunner,
     config_of,
-    load_into_ours,
     make_peer,
     steps_of_all_kinds,
 )
@@ -48,12 +46,3 @@ def test_one_call_gives_the_bits_of_the_kernels_one_by_one(dtype, kv_cache_dtype
         fused.runner._attention.kv_caches, plain.runner._attention.kv_caches, strict=True
     ):
         assert torch.equal(ours, theirs)
-
-
-@pytest.mark.parametrize("name", [*PEERS, "llama-heads-of-16"])
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_only_our_matrices_without_biases_and_head_norms_run_in_one_call(name: str, backend: str):
-    decoder = load_into_ours(make_peer(name), linear_backend=backend)
-    assert CpuLayers.supports(decoder) == (
-        backend == "cpu" and name.startswith("llama") and "bias" not in name
-    )

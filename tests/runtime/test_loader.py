@@ -73,24 +73,3 @@ def test_dummy_weights_need_no_weight_file_and_depend_on_the_seed_alone(copied):
         for seed in (1, 1, 2)
     )
     assert torch.equal(first, again) and not torch.equal(first, other)
-
-
-def test_code_beside_the_weights_is_never_run(copied, monkeypatch):
-    """A checkpoint whose config asks for its own Python files, as remote code does."""
-    trap = "import pathlib; pathlib.Path(__file__).with_name('SPRUNG').touch()\nclass Trap: pass\n"
-    for name in ("trap.py", "modeling_trap.py", "__init__.py", "conftest.py", "sitecustomize.py"):
-        (copied / name).write_text(trap)
-    classes = ("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer")
-    auto_map = dict.fromkeys(classes, "trap.Trap")
-    change_config(copied, auto_map=auto_map, custom_generate="trap")
-    path = copied / "tokenizer_config.json"
-    config = json.loads(path.read_text()) | {
-        "auto_map": {"AutoTokenizer": ["trap.Trap", None]},
-        "tokenizer_class": "Trap",
-    }
-    path.write_text(json.dumps(config))
-    (copied / "pytorch_model.bin").write_bytes(b"cposix\nsystem\n(S'touch SPRUNG'\ntR.")
-    monkeypatch.chdir(copied)
-    model = load_model(EngineConfig(model=str(copied), device="cpu"))
-    assert model.tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}])
-    assert not (copied / "SPRUNG").exists()

@@ -88,12 +88,3 @@ def test_a_decode_step_takes_one_copy_and_one_more_operation_if_a_sequence_got_a
     with Operations() as grown:
         static.set(inputs_of([[3, 4, 7], [5], [6, 8]], [9, 4, 5]))
     assert grown.copies == ["copy_", "index_copy_"]
-
-
-def test_when_many_rows_move_the_tables_are_copied_at_once(static, tables_on_device):
-    tables = [[10 * i + j for j in range(4)] for i in range(1, 6)]
-    static.set(inputs_of(tables, [16] * 5))
-    with Operations() as moved:
-        static.set(inputs_of(tables[1:], [16] * 4))
-    assert len(moved.copies) == 2 and "index_copy_" not in moved.copies
-    assert tables_on_device[:4, :4].tolist() == tables[1:]

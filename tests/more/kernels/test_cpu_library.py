@@ -1,38 +1,15 @@
 """Building the kernels in C: once, by several processes, with other flags, or not at all."""
 
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 from support.model.needs import cpu_ops
 from support.patience import SOON
 
 from minivllm.kernels.cpu import library
 from minivllm.kernels.cpu.library import CpuKernelsError, load_cpu_library
-from minivllm.kernels.cpu.ops import CpuOps
-from minivllm.runtime.model.linear_backend import CpuMatrix
-
-
-@pytest.mark.slow  # builds the kernels once more
-def test_results_are_bitwise_the_same_when_the_compiler_avoids_fused_operations(
-    tmp_path, monkeypatch
-):
-    # By default gcc 13 does this for Sapphire Rapids and Zen 4: a multiplication and an addition
-    # where a loop has one sum.
-    ops = cpu_ops()
-    compiler = [*library._compiler(), "--param=avoid-fma-max-bits=512"]
-    monkeypatch.setenv("CC", shlex.join(compiler))
-    unfused = CpuOps(load_cpu_library(tmp_path))
-    x, weight = torch.randn(16, 64), torch.randn(64)
-    matrix = CpuMatrix(torch.randn(144, 64)).packed
-    expected = ops.linear(x, matrix)
-    for num_rows in range(1, 17):
-        assert torch.equal(unfused.linear(x[:num_rows].clone(), matrix), expected[:num_rows])
-    assert torch.equal(unfused.rms_norm(x, weight, 1e-5), ops.rms_norm(x, weight, 1e-5))
-    assert torch.equal(unfused.silu_and_mul(x), ops.silu_and_mul(x))
 
 
 @pytest.mark.slow  # builds the kernels twice

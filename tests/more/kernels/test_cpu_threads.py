@@ -102,24 +102,3 @@ def test_a_child_process_computes_what_its_parent_does():
         assert torch.equal(ops.linear(x, matrix), expected)
     finally:
         torch.set_num_threads(before)
-
-
-def test_a_separate_thread_gets_the_same_bits_while_others_compute():
-    ops, x = cpu_ops(), torch.randn(16, 640)
-    matrix = CpuMatrix(torch.randn(640, 640)).packed
-    expected, results = ops.linear(x, matrix), []
-
-    def compute() -> None:
-        results.append(all(torch.equal(ops.linear(x, matrix), expected) for _ in range(100)))
-
-    threads = [threading.Thread(target=compute) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 4
-
-
-def test_the_library_exports_no_name_that_another_library_could_replace():
-    command = ["nm", "-D", "--defined-only", cpu_ops()._library._name]
-    assert " share" not in subprocess.run(command, capture_output=True, text=True).stdout

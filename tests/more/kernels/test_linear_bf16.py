@@ -1,4 +1,4 @@
-"""Products in bfloat16 with the instructions of other processors, and on a compiler's word."""
+"""Products in bfloat16 with AMX, emulated in C, and as the compiler translates it."""
 
 import shlex
 import subprocess
@@ -14,16 +14,6 @@ from minivllm.kernels.cpu.ops import CpuOps
 from minivllm.runtime.model.linear_backend import CpuMatrix
 
 EMULATED_AMX = Path(__file__).parents[2] / "support" / "emulated_amx.h"
-FLAGS = {"AMX": ["-include", str(EMULATED_AMX)], "float32": ["-mno-avx512bf16", "-mno-amx-bf16"]}
-
-
-def build_for(way: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> CpuOps:
-    """Build the kernels once more, for one way of `CpuOps.bf16_way`."""
-    cpu_ops()
-    monkeypatch.setenv("CC", shlex.join([*library._compiler(), *FLAGS[way]]))
-    ops = CpuOps(load_cpu_library(folder))
-    assert ops.bf16_way == way
-    return ops
 
 
 @pytest.mark.slow
@@ -31,7 +21,11 @@ def build_for(way: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> CpuOps
 def test_amx_gives_the_product_of_rounded_inputs_and_the_same_bits_in_every_batch(
     shape, tmp_path_factory, monkeypatch
 ):
-    ops = build_for("AMX", tmp_path_factory.getbasetemp() / "amx", monkeypatch)
+    cpu_ops()
+    command = [*library._compiler(), "-include", str(EMULATED_AMX)]
+    monkeypatch.setenv("CC", shlex.join(command))
+    ops = CpuOps(load_cpu_library(tmp_path_factory.getbasetemp() / "amx"))
+    assert ops.bf16_way == "AMX"
     weight, x = torch.randn(shape).bfloat16(), torch.randn(300, shape[1])
     matrix = CpuMatrix(weight).packed
     alone = torch.cat([ops.linear_bf16(row[None], matrix) for row in x])
@@ -42,17 +36,6 @@ def test_amx_gives_the_product_of_rounded_inputs_and_the_same_bits_in_every_batc
     for num_rows in (*range(2, 18), 31, 33, 300):
         together = ops.linear_bf16(x[:num_rows].clone(), matrix)
         assert torch.equal(together, alone[:num_rows]), f"{num_rows} rows"
-
-
-@pytest.mark.slow
-def test_without_bf16_instructions_a_product_is_the_float32_kernels_over_rounded_inputs(
-    tmp_path, monkeypatch
-):
-    ops = cpu_ops()
-    if ops.bf16_way != "float32":
-        ops = build_for("float32", tmp_path, monkeypatch)
-    x, matrix = torch.randn(40, 64), CpuMatrix(torch.randn(48, 64).bfloat16()).packed
-    assert torch.equal(ops.linear_bf16(x, matrix), ops.linear(x.bfloat16().float(), matrix))
 
 
 def test_the_compiler_accepts_the_real_instructions_of_amx(tmp_path):

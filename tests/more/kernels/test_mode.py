@@ -50,13 +50,3 @@ def test_without_triton_a_cpu_works_and_asking_for_triton_says_how_to_get_it(tmp
     # torch where there is no C compiler
     assert backend in ("CpuAttentionBackend", "TorchAttentionBackend")
     assert "Triton, which is not installed here" in message
-
-
-def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(tmp_path):
-    record = "from minivllm.kernels.compile_launch import record_launches; record_launches(print)"
-    child = run_python(record, tmp_path, TRITON_INTERPRET="1")
-    assert "set TRITON_INTERPRET=0" in child.stderr
-    # A user who sets the variable overrides the default.
-    trace = "import torch, minivllm.kernels; minivllm.kernels.trace(print, torch.empty(0))"
-    child = run_python(trace, tmp_path, TRITON_INTERPRET="0")
-    assert "set TRITON_INTERPRET=1" in child.stderr

@@ -15,26 +15,8 @@ from minivllm.runtime.attention.backend import choose_attention_backend
 from minivllm.runtime.cpu.attention_work import cut_into_parts
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.model.layers import RotaryEmbedding
 
 CPU = torch.device("cpu")
-
-
-@pytest.mark.parametrize(
-    "seqs", [[Seq(5)], [Seq(0, 7)], [Seq(9), Seq(3, 6), Seq(40)]], ids=["decode", "chunk", "both"]
-)
-def test_rotating_while_writing_is_rotating_first(seqs):
-    case = CpuCase(seqs)
-    query, key, value = case.query.float(), case.key.float(), case.value.float()
-    angles = torch.randn(len(query), 1, query.shape[-1] // 2)
-    cos, sin = torch.cat((angles.cos(),) * 2, -1), torch.cat((-angles.sin(), angles.sin()), -1)
-    rotated = [RotaryEmbedding.rotate(x, cos, sin) for x in (query, key)]
-    first, then = case.backend(), case.backend()
-    expected = first.forward(0, *rotated, value, first.build(case.metadata()))
-    metadata = then.build(case.metadata())
-    output = then.forward(0, query, key, value, metadata, (cos, sin))
-    for ours, theirs in ((output, expected), (then.kv_caches[0], first.kv_caches[0])):
-        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
 def test_a_nan_sequence_changes_no_bit_of_the_others():

@@ -28,15 +28,6 @@ def test_a_longer_prefix_of_some_members_is_a_nested_group():
     assert covered == [4, 4, 4, 4]
 
 
-def test_a_prefix_too_short_to_pay_joins_the_longer_groups():
-    # Alone, block 1 would save one read of 64 tokens. The first two sequences share more.
-    groups, covered = groups_of([[1, 2, 3, 4], [1, 2, 3, 5]], num_whole=[4, 4])
-    assert (groups, covered) == ([([0, 1], 0, 3)], [3, 3])
-    groups, covered = groups_of([[1, 2, 3], [1, 4, 5]])
-    assert MIN_TOKENS_SAVED == 2 * BLOCK_SIZE
-    assert (groups, covered) == ([], [0, 0])
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_groups_cover_only_blocks_that_all_their_members_have(seed):
     rng = np.random.default_rng(seed)

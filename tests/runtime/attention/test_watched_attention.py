@@ -11,7 +11,7 @@ from minivllm.events import types as ev
 from minivllm.kernels import reference
 from minivllm.runtime.attention import xray
 from minivllm.runtime.attention.mass import gathered_attention_mass
-from minivllm.runtime.attention.recorded_xray import recorded_trace, recordings
+from minivllm.runtime.attention.recorded_xray import recordings
 from minivllm.runtime.loader import load_model
 
 PROMPTS = {"long": list(range(40, 117)), "short": list(range(80, 86))}
@@ -130,14 +130,6 @@ def test_the_tokens_shares_of_one_sequence_are_those_of_a_plain_softmax(
     check_shares(model, backend, layer, head)
 
 
-def test_a_layer_that_the_model_does_not_have_records_no_tokens_and_stops_nothing(model):
-    for layer, head in ((99, None), (None, 99)):
-        run = Run(model)
-        run.engine.record_attention_mass(True, "short.0", layer, head)
-        run.finish()
-        assert run.of(ev.TokenAttention) == [] != run.of(ev.AttentionMass)
-
-
 def test_the_torch_operations_equal_the_reference_with_junk_after_the_end():
     query, keys = torch.randn(2, 6, 16), torch.randn(9, 4, 2, 16)
     tables, lengths = torch.tensor([[7, 2, 5], [1, 8, 0]]), torch.tensor([11, 5])
@@ -252,29 +244,3 @@ def test_without_triton_the_answer_is_a_recording_marked_as_another_run(model, m
     assert [program.kv_head for program in traced.programs] == [0, 1]
     assert run.tokens == Run(model).finish().tokens
     assert msgspec.json.decode(msgspec.json.encode(traced), type=ev.AnyEvent) == traced
-
-
-def test_a_recording_matches_a_decode_only_if_its_scores_match():
-    """Another prompt could have the same length and blocks."""
-    recording = recordings()[1]
-    head_size, group = 32, len(recording.programs[0]["tiles"][-1]["running_max"])
-    block_ids = [
-        read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]
-    ]
-    shape = len(block_ids), 16, len(recording.programs), head_size
-    sample = xray.DecodeSample(
-        recording.layer, recording.num_tokens, block_ids,
-        torch.randn(group * len(recording.programs), head_size),
-        torch.randn(shape), torch.randn(shape),
-    )  # fmt: skip
-    assert recorded_trace(sample).of == "another"
-    # Keys for which the largest scores are the recorded ones: the query selects a column, and one
-    # key holds the score in it.
-    sample.query.zero_()
-    sample.keys.zero_()
-    for program in recording.programs:
-        for row, score in enumerate(program["tiles"][-1]["running_max"]):
-            sample.query[program["kv_head"] * group + row, row] = head_size**0.5
-            sample.keys[0, 3, program["kv_head"], row] = score
-    assert recorded_trace(sample).of == "this"
-    assert recorded_trace(sample).programs == recording.programs

@@ -15,7 +15,6 @@ from support.model.tiny_models import (
 
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.model.decoder import Decoder
-from minivllm.runtime.model.weight_map import weight_shards
 
 
 def assert_same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
@@ -126,20 +125,3 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_the_name_of_the_tensor()
         [(key, tensor[1:] if key == name else tensor) for key, tensor in tensors.items()]
     )
     assert all(words in message for words in (name, "[31, 48]", "[32, 48]"))
-
-
-@pytest.mark.parametrize("name", PEERS)
-def test_the_map_of_weights_names_exactly_the_tensors_of_transformers(name):
-    peer = make_peer(name)
-    theirs = {key: tuple(tensor.shape) for key, tensor in peer.state_dict().items()}
-    if peer.config.tie_word_embeddings:
-        del theirs["lm_head.weight"]
-    assert {key: shard.shape for key, shard in weight_shards(config_of(peer)).items()} == theirs
-
-
-def test_loading_keeps_one_copy_of_the_weights():
-    decoder = load_into_ours(make_peer("qwen3"))
-    matrices = [module for module in decoder.modules() if hasattr(module, "matrix")]
-    assert len(matrices) > 4 and all(module.matrix is not None for module in matrices)
-    assert all(parameter.dim() == 1 for parameter in decoder.parameters())
-    assert not any(parameter.is_meta for parameter in decoder.parameters())

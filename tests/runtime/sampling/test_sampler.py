@@ -144,22 +144,6 @@ def test_log_probabilities_are_of_the_raw_logits_and_only_for_rows_that_ask():
         assert entry.logprob == pytest.approx(float(raw[token_id]), abs=1e-12)
 
 
-def test_the_sampled_token_comes_first_with_its_rank_and_is_not_repeated():
-    logits = random_logits(64, 1000)
-    sequences = [
-        make_sequence(SamplingParams(seed=i, temperature=0.5, logprobs=20)) for i in range(64)
-    ]
-    found = 0
-    for token in Sampler({EOS})(logits, sequences):
-        (sampled_id, sampled), *others = token.logprobs.items()
-        assert sampled_id == token.token_id
-        is_among_the_best = sampled.rank <= 20
-        assert [entry.rank for _, entry in others] == [r for r in range(1, 21) if r != sampled.rank]
-        assert len(token.logprobs) == (20 if is_among_the_best else 21)
-        found += is_among_the_best
-    assert 0 < found < 64
-
-
 # ---- errors ----
 
 

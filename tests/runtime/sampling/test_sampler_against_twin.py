@@ -78,32 +78,6 @@ def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(
     assert [token.token_id for token in sampled] == expected
 
 
-@pytest.mark.parametrize(
-    ("spread", "params"),
-    [
-        (0.1, {"top_p": 0.95}),
-        (4.0, {"top_k": 300}),
-        (0.1, {"top_k": 5000, "top_p": 0.9}),
-        (4.0, {"top_k": 40, "top_p": 0.9, "min_p": 0.02}),
-        (0.1, {}),
-    ],
-    ids=str,
-)
-def test_the_definitions_hold_on_a_large_vocabulary_of_flat_and_of_peaked_logits(spread, params):
-    generator = np.random.default_rng(0)
-    logits = (generator.standard_normal((3, 9000)) * spread).astype(np.float32)
-    sequences = [
-        make_sequence(SamplingParams(temperature=0.8, seed=seed, **params)) for seed in range(3)
-    ]
-    expected = [
-        twin_sample(row, sequence, set(), key_for_next_token(sequence, 0)).token_id
-        for row, sequence in zip(logits, sequences, strict=True)
-    ]
-    assert [
-        token.token_id for token in Sampler(set(), 0)(torch.from_numpy(logits), sequences)
-    ] == expected
-
-
 # ---- transformers ----
 
 

@@ -4,7 +4,6 @@ import json
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -15,7 +14,6 @@ from torch.utils._pytree import tree_leaves
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
-from minivllm.runtime.checkpoint.safetensors_file import write_float32
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.quantization import stored_weight
 from minivllm.runtime.quantization.stored_weight import StoredWeight
@@ -58,18 +56,6 @@ def test_every_tensor_arrives_with_its_dtype_shape_and_bits(tmp_path, num_shards
         (tmp_path / "model-2.safetensors").unlink()
         with pytest.raises(ModelIntegrityError, match=r"lacks 'model-2\.safetensors"):
             weight_files(tmp_path)
-
-
-def test_the_safetensors_library_reads_our_files(tmp_path):
-    arrays = {
-        "w": np.arange(6, dtype=np.float64).reshape(2, 3),
-        "view": np.arange(12, dtype=np.float32).reshape(3, 4).T,
-    }
-    shapes = {name: array.shape for name, array in arrays.items()}
-    write_float32(tmp_path / "model.safetensors", shapes, iter(arrays.items()))
-    loaded = safetensors.torch.load_file(tmp_path / "model.safetensors")
-    assert all(np.array_equal(loaded[name].numpy(), array) for name, array in arrays.items())
-    assert all(tensor.dtype == torch.float32 for tensor in loaded.values())
 
 
 class LargestTensor(TorchDispatchMode):

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from gguf import GGMLQuantizationType, GGUFWriter
 from gguf.quants import quantize
 from tokenizers import pre_tokenizers
+from transformers import AutoConfig, AutoModelForCausalLM
 
 HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, MLP, LAYERS = 4, 2, 16, 64, 96, 2
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -19,36 +21,17 @@ CHAT_TEMPLATE = (
 
 def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
     """Random weights of a tiny model under Hugging Face names."""
+    sizes = {"vocab_size": len(VOCABULARY), "hidden_size": HIDDEN, "intermediate_size": MLP}
+    sizes |= {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "head_dim": HEAD_SIZE}
+    config = AutoConfig.for_model(
+        arch, **sizes, num_key_value_heads=KV_HEADS, tie_word_embeddings=tied, pad_token_id=0
+    )
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
     random = np.random.default_rng(0)
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (len(VOCABULARY), HIDDEN)}
-    for layer in range(LAYERS):
-        prefix = f"model.layers.{layer}"
-        sizes = {
-            "q_proj": HEADS * HEAD_SIZE,
-            "k_proj": KV_HEADS * HEAD_SIZE,
-            "v_proj": KV_HEADS * HEAD_SIZE,
-        }
-        for name, size in sizes.items():
-            shapes[f"{prefix}.self_attn.{name}.weight"] = (size, HIDDEN)
-            if arch == "qwen2":
-                shapes[f"{prefix}.self_attn.{name}.bias"] = (size,)
-        if arch == "qwen3":
-            shapes[f"{prefix}.self_attn.q_norm.weight"] = shapes[
-                f"{prefix}.self_attn.k_norm.weight"
-            ] = (HEAD_SIZE,)
-        shapes[f"{prefix}.self_attn.o_proj.weight"] = (HIDDEN, HEADS * HEAD_SIZE)
-        for name in ("input_layernorm", "post_attention_layernorm"):
-            shapes[f"{prefix}.{name}.weight"] = (HIDDEN,)
-        shapes[f"{prefix}.mlp.gate_proj.weight"] = shapes[f"{prefix}.mlp.up_proj.weight"] = (
-            MLP,
-            HIDDEN,
-        )
-        shapes[f"{prefix}.mlp.down_proj.weight"] = (HIDDEN, MLP)
-    shapes["model.norm.weight"] = (HIDDEN,)
-    if not tied:
-        shapes["lm_head.weight"] = (len(VOCABULARY), HIDDEN)
     return {
-        name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
+        name: random.standard_normal(weight.shape).astype(np.float32)
+        for name, weight in model.named_parameters()
     }
 
 

@@ -1,4 +1,4 @@
-"""The attention kernels in Triton, all called in one way, with junk in whatever they may not read.
+"""The kernels in Triton; those for attention are called in one way, with junk around their data.
 
 A decode kernel takes the arguments of `reference.decode_attention`; a kernel for chunks those of
 `paged_attention`. Without Triton, importing this module skips the test.
@@ -10,21 +10,18 @@ from functools import partial
 import torch
 
 import support.model.needs_triton  # noqa: F401
-from minivllm.kernels.attention.attention_mass import attention_mass
+from minivllm.kernels.attention.attention_mass import attention_mass  # noqa: F401
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_naive import decode_naive
 from minivllm.kernels.attention.decode_split import SplitWorkspace, decode_split
 from minivllm.kernels.attention.decode_static import StaticDecode
 from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.attention.unified import unified_attention
-from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
-from minivllm.kernels.norm_act import add_rms_norm, rms_norm, silu_and_mul
+from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache  # noqa: F401
+from minivllm.kernels.norm_act import add_rms_norm, rms_norm, silu_and_mul  # noqa: F401
 from minivllm.kernels.reference import paged_attention
-from minivllm.kernels.rotary import rotary_and_cache
+from minivllm.kernels.rotary import rotary_and_cache  # noqa: F401
 from support.model.paged_cases import DEVICE, NO_BLOCK, PagedCase
-
-__all__ = ["CHUNKS", "DECODE", "add_rms_norm", "attention_mass", "copy_blocks", "reshape_and_cache",
-           "rms_norm", "rotary_and_cache", "run_chunks", "silu_and_mul"]  # fmt: skip
 
 NAN = float("nan")
 

@@ -1,7 +1,8 @@
-"""Damaged and hostile model files: a typed error in one sentence, with little memory."""
+"""Damaged and hostile model files: a typed error in one sentence, little memory, no foreign code."""
 
 import contextlib
 import json
+import shutil
 import struct
 import tracemalloc
 from pathlib import Path
@@ -14,12 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.model.gguf_files import write_gguf
 
+from minivllm.config import EngineConfig
 from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.checkpoint.gguf_conversion import check_convertible
 from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
 from minivllm.runtime.checkpoint.safetensors_file import read_entries
 from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.loader import load_model
 
 
 @contextlib.contextmanager
@@ -113,8 +116,12 @@ def test_no_damage_to_safetensors_leads_to_anything_but_a_model_error(tmp_path_f
 )
 def test_a_file_whose_parts_do_not_fit_together_is_refused(tmp_path, changes, words):
     write_gguf(tmp_path / "m.gguf", **changes)
-    with pytest.raises(ModelIntegrityError, match=words):
+    with refused_in_one_sentence(ModelIntegrityError, words):
         check_convertible(read_gguf_header(tmp_path / "m.gguf"))
+    for name in ("../../etc/passwd", "\x1b]0;owned\x07", "a" * 10_000):
+        write_gguf(tmp_path / "m.gguf", extra_tensors={name: np.zeros(4, np.float32)})
+        with refused_in_one_sentence(ModelError):
+            check_convertible(read_gguf_header(tmp_path / "m.gguf"))
 
 
 def gguf_header(*pairs: bytes, num_pairs: int | None = None, num_tensors: int = 0) -> bytes:
@@ -146,25 +153,6 @@ def test_a_header_that_claims_more_than_any_model_has_is_refused(tmp_path, conte
         read_gguf_header(tmp_path / "m.gguf")
 
 
-@pytest.mark.parametrize("name", [b"../../etc/passwd", b"\x1b]0;owned\x07", b"a" * 10_000])
-def test_a_hostile_tensor_name_gives_a_short_printable_error(tmp_path, name):
-    path = tmp_path / "m.gguf"
-    write_gguf(path, extra_tensors={name.decode(): np.zeros(4, np.float32)})
-    with refused_in_one_sentence(ModelError):
-        check_convertible(read_gguf_header(path))
-
-
-def test_tensors_that_overlap_are_refused(tmp_path):
-    path = tmp_path / "m.gguf"
-    write_gguf(path)
-    contents = bytearray(path.read_bytes())
-    at = contents.index(b"blk.1.attn_q.weight") + len("blk.1.attn_q.weight") + 4 + 16 + 4
-    contents[at : at + 8] = bytes(8)
-    path.write_bytes(contents)
-    with pytest.raises(ModelIntegrityError, match="overlaps"):
-        read_gguf_header(path)
-
-
 @given(data=st.data())
 @settings(max_examples=100)
 def test_no_damage_to_a_gguf_header_leads_to_anything_but_a_model_error(tmp_path_factory, data):
@@ -179,3 +167,23 @@ def test_no_damage_to_a_gguf_header_leads_to_anything_but_a_model_error(tmp_path
     damaged.write_bytes(bytes(contents))
     with contextlib.suppress(ModelError):
         check_convertible(read_gguf_header(damaged))
+
+
+# ---- code ----
+
+
+def test_code_beside_the_weights_is_never_run(tiny_random_path, tmp_path, monkeypatch):
+    """A checkpoint whose config asks for its own Python files, as remote code does."""
+    model_path = Path(shutil.copytree(tiny_random_path, tmp_path / "model"))
+    trap = "import pathlib; pathlib.Path(__file__).with_name('SPRUNG').touch()\nclass Trap: pass\n"
+    for name in ("trap.py", "modeling_trap.py", "__init__.py", "conftest.py", "sitecustomize.py"):
+        (model_path / name).write_text(trap)
+    auto_map = dict.fromkeys(("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer"), "trap.Trap")
+    asked = {"auto_map": auto_map, "custom_generate": "trap", "tokenizer_class": "Trap"}
+    for path in (model_path / "config.json", model_path / "tokenizer_config.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | asked))
+    (model_path / "pytorch_model.bin").write_bytes(b"cposix\nsystem\n(S'touch SPRUNG'\ntR.")
+    monkeypatch.chdir(model_path)
+    model = load_model(EngineConfig(model=str(model_path), device="cpu"))
+    assert model.tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}])
+    assert not (model_path / "SPRUNG").exists()

