@@ -59,3 +59,8 @@ def test_a_packed_model_is_fully_restored_and_continues_alike(
         assert [one.lines(restored, 90, 30) for one in panels] == [
             one.lines(model, 90, 30) for one in panels
         ]
+
+
+def test_all_samples_of_a_request_part_at_one_place(samples) -> None:
+    tree = feed(DashboardModel(samples.header), samples.run(9).events).branches.of("r0.0")
+    assert len(tree.children(tree.children(None)[0])) == 3

@@ -15,6 +15,7 @@ from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_blocks import why_block
 from minivllm.tui.answers.why_sequences import list_names
 from minivllm.tui.draw.selection import Selection, Target, block, event, sequence, step
+from minivllm.tui.state.explanations import piece_of
 from minivllm.tui.state.model import DashboardModel
 
 NOTHING = Selection()
@@ -119,15 +120,6 @@ def test_a_preempted_sequence_is_explained_with_its_beneficiary_and_its_recomput
         says(ask_why(model, sequence(e.seq_id)), *facts)
 
 
-def test_a_request_that_came_after_the_plan_has_no_reason_yet(shared_prefix, stage, ask) -> None:
-    model = folded(shared_prefix.run(4))
-    model.apply(ev.RequestArrived(model.fold.last_seq + 1, 4, 0.2, "new", "new.0", 0, [1, 2, 3], 9))
-    says(ask_why(model, sequence("new.0")), "new", "after step 4 was planned")
-    before = stage([])
-    before.engine.add_request("r0", "some words", ask("r0", "some words", "yes").params)
-    says(ask_why(folded(before), sequence("r0.0")), "r0", "no step has been planned yet")
-
-
 # ---- sequences that run or have ended ----
 
 
@@ -177,6 +169,19 @@ def test_a_running_sequence_without_tokens_gets_a_reason(
             idle = set(model.fold.running) - {item.seq_id for item in model.fold.scheduled}
             waits += sum("sibling" in ask_why(model, sequence(seq_id)) for seq_id in idle)
     assert waits
+
+
+def test_of_several_wrong_drafts_the_first_is_named(drafts) -> None:
+    model, num_seen = DashboardModel(drafts.header), 0
+    for e in drafts.run().events:
+        model.apply(e)
+        if isinstance(e, ev.DraftVerified):
+            wrong = model.drafts.current(e.seq_id, e.step).rejected
+            if len(wrong) > 1 and wrong[0] != wrong[-1]:
+                first = piece_of(model.fold, wrong[0])
+                assert f"instead of {first} the model" in ask_why(model, sequence(e.seq_id))
+                num_seen += 1
+    assert num_seen
 
 
 def test_finished_sequences_are_explained_with_their_finish_reason(stage, ask) -> None:
