@@ -4,9 +4,7 @@ import re
 
 import pytest
 from msgspec import structs
-from support.tui.driven_app import app_for, drive, told, until
 from support.tui.memory_recording import context_of, transport_of
-from textual.pilot import Pilot
 
 from minivllm.events.kv_usage import KVUsageMeter
 from minivllm.tui.draw.digits import large_digits
@@ -46,8 +44,9 @@ def test_the_same_second_is_after_all_events_up_to_it(stage, ask, memory_pressur
         assert second.view.fold.step == min(first.view.fold.step, 20)
 
 
-@pytest.mark.parametrize("clock", ["virtual", "monotonic"])
-@pytest.mark.parametrize("width, height", [(58, 24), (38, 13)])
+@pytest.mark.parametrize(
+    ("width", "height", "clock"), [(58, 24, "virtual"), (58, 24, "monotonic"), (38, 13, "virtual")]
+)
 def test_what_is_wasted_and_who_waits_is_that_of_the_events(
     width: int, height: int, clock: str, memory_pressure
 ) -> None:
@@ -79,14 +78,3 @@ def test_what_is_wasted_and_who_waits_is_that_of_the_events(
             speed = f"{fold.counters.generation_tokens / time:.{0 if is_timed else 1}f}"
             large = digits_in([row.replace("%", " ") for row in rows[:3]])
             assert large.split() == [f"{100 * usage.waste:.0f}", speed]
-
-
-def test_before_the_first_token_there_is_nothing_to_race(stage, ask) -> None:
-    app = app_for(stage([ask("r0", "one two", "a b")]))
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("R")
-        await until(pilot, lambda: told(app))
-        assert told(app) == ["No request has got a token yet, so there is nothing to race."]
-
-    drive(app, script)

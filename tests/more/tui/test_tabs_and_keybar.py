@@ -1,5 +1,6 @@
 """The frame of each screen: tabs above, keys below, and suggestions before the first request."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -65,6 +66,30 @@ def test_the_tabs_name_the_screens_where_there_is_room_and_mark_the_current_one(
         check_places(app)
 
     drive(app, script)
+
+
+def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, no_footer) -> None:
+    control = FakeControl()
+    app = app_for(memory_pressure.run(20), control=control)
+
+    async def click(pilot: Pilot, words: str, reached: Callable[[], bool]) -> None:
+        await until(pilot, lambda: words in drawn(app, "header")[0])
+        await pilot.click(panel(app, "header"), offset=(drawn(app, "header")[0].index(words), 0))
+        await until(pilot, reached)
+        await settle(pilot)
+
+    async def script(pilot: Pilot) -> None:
+        for words, name in {"used": "blocks", "step": "scheduler", "preempted": "requests"}.items():
+            await click(pilot, words, lambda name=name: app.current_mode == name)
+        transport = app.context.transport
+        await click(pilot, "LIVE", lambda: transport.state == "paused")
+        await click(pilot, "PAUSED", lambda: transport.state != "paused")
+        transport.to_live()
+        control.pause()
+        app.draw()
+        await click(pilot, "ENGINE PAUSED", lambda: control.calls[-1:] == [("resume",)])
+
+    drive(app, script, (200, 50))
 
 
 # ---- keys in the bottom line ----

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 import pytest
-from support.tui.driven_app import SCREENS, all_drawn, app_for, drawn, drive, panel, told, until
+from support.tui.driven_app import app_for, drawn, drive, panel, told, until
 from support.tui.driven_app import visible as panels_of
 from support.tui.key_seat import MIDDLE, FakeControl, Seat
 from textual.pilot import Pilot
@@ -29,7 +29,7 @@ CHECKS: dict[str, Check] = {}
 """By the command's id."""
 
 
-@pytest.mark.parametrize("group", ["Time", "Screens", "Look", "Engine"])
+@pytest.mark.parametrize("group", ["Time", "Look", "Engine"])
 def test_every_key_does_what_its_help_says(
     group: str, memory_pressure, no_footer, subtests: pytest.Subtests
 ) -> None:
@@ -175,17 +175,7 @@ async def marks_are_reached_again_and_compared(seat: Seat, key: str) -> None:
     assert seat.window_text().split() == " ".join(difference(*two)).split()
 
 
-# ---- screens and looking ----
-
-
-@of(*(f"screen.{name}" for name in SCREENS))
-async def shows_the_screen(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    assert seat.app.current_mode == SCREENS[int(key) - 1]
-    assert f"step {MIDDLE}" in all_drawn(seat.app)
-    # A folded panel is only its title.
-    filled = [one for one in panels_of(seat.app) if one.content_size.height and one.id != "watch"]
-    assert len(filled) >= 2 and all("".join(drawn(seat.app, one.id)).strip() for one in filled)
+# ---- looking ----
 
 
 @of("look.next_panel", "look.previous_panel")
