@@ -125,7 +125,7 @@ subprocess.Popen(['sleep', '{seconds}'])
         assert runs()
         scratch = Path(session._scratch.name)
     assert not scratch.exists()
-    wait_for(lambda: not runs(), seconds=10)
+    wait_for(lambda: not runs())
 
 
 def test_a_result_of_the_wrong_type_is_reported(submit):

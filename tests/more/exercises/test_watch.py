@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.patience import SOON
 
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import find_exercise
@@ -29,7 +30,7 @@ class Watching:
 
     def read_until(self, words: str, times: int = 1) -> None:
         """Wait until the words have been printed this often."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + SOON
         while self.told.count(words) < times:
             ready = select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))[0]
             assert ready, self.told
@@ -59,5 +60,5 @@ def test_a_save_is_checked_keys_work_and_the_exit_status_is_the_last_result(watc
     watching.read_until("q quit", times=2)
     assert "7 of 7 checks" in watching.told
     watching.press("q")
-    assert watching.process.wait(30) == 0
+    assert watching.process.wait(SOON) == 0
     assert watching.told.count("checks passed in") == 2
