@@ -149,7 +149,7 @@ def _run_python(block: Block) -> None:
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename.endswith(path.name)]
-        where = f"in line {lines[-1:]} of the block"
+        where = f"in line {lines[-1]} of the block" if lines else "before its first line"
         raise SnippetError(f"it raises {type(error).__name__} {where}: {error}") from error
     finally:
         path.unlink()
