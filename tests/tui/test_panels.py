@@ -195,6 +195,9 @@ def test_more_slots_or_waiting_requests_than_rows_are_counted_on_the_last_row(st
     assert missing_from(shown[-1], 8, *names) == []
     run = stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(30)])
     assert missing_from(rows(Waiting(), folded(run.run(2)), 60, 4)[-1], 23) == []
+    order = rows(BatchOrder(), folded(run), 60, 6)
+    assert [row.split()[1:4] for row in order[:2]] == [[f"r{i}", "decode", "+1"] for i in (0, 1)]
+    assert "+ 26 more" in order[-1]
     assert len(rows(Waiting(), folded(run.run()), 60, 4)) == 1
     model = folded(stage([ask("r0", "a", "b")], num_blocks=500).run(1))
     shown = " ".join(rows(FreeQueue(), model, 50, 3)).split()
