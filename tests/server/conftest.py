@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-import torch
 from support.server.in_process import in_process
 from support.server.live_server import LiveServer
 
@@ -24,8 +23,5 @@ def tiny_model() -> LoadedModel:
 
 @pytest.fixture(scope="session")
 def tiny_server(tiny_model: LoadedModel) -> Iterator[LiveServer]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     with in_process(LLMEngine.from_model(CONFIG, tiny_model), max_waiting_requests=100) as live:
         yield live
-    torch.set_num_threads(threads)

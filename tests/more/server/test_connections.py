@@ -76,17 +76,3 @@ def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(caplog)
         # The application was closed properly too: its engine's thread has ended.
         assert live.service.is_dead
     assert caplog.records == []
-
-
-def test_a_second_signal_cuts_off_clients_that_still_send_and_leaves_no_traceback(caplog):
-    caplog.set_level(logging.ERROR)
-    with serving(drain_timeout=FOREVER) as live, connect(live) as client:
-        client.sendall(
-            b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
-        )
-        wait_for(lambda: bool(live.server.server_state.tasks))
-        live.begin_exit()
-        live.begin_exit()
-        wait_for(live.loop_has_ended)
-        assert live.service.is_dead
-    assert caplog.records == []

@@ -87,11 +87,8 @@ def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting():
             publisher.publish(float(number), [BlockStored([number], None, [1, 2, 3, 4], 4)])
 
 
-@pytest.mark.parametrize(
-    "endpoint", ["tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://192.168.1.4:5557", "http://localhost"]
-)
-def test_a_public_address_is_refused(endpoint):
-    with pytest.raises(ConfigError, match="contain the prompts of all users"):
-        KVEventPublisher(endpoint)
-    with pytest.raises(ConfigError, match="contain the prompts of all users"):
-        KVEventPublisher("tcp://127.0.0.1:*", endpoint)
+def test_a_public_address_is_refused():
+    for endpoint in ("tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://192.168.1.4:5557", "http://x"):
+        for endpoints in ((endpoint,), ("tcp://127.0.0.1:*", endpoint)):
+            with pytest.raises(ConfigError, match="contain the prompts of all users"):
+                KVEventPublisher(*endpoints)

@@ -123,10 +123,8 @@ class Run:
 
 def parameters(schema: dict, path: str) -> set[str]:
     """The names of the body parameters of an operation."""
-    reference = schema["paths"][path]["post"]["requestBody"]["content"]["application/json"][
-        "schema"
-    ]["$ref"]
-    return set(schema["components"]["schemas"][reference.rpartition("/")[2]]["properties"])
+    body = schema["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    return set(schema["components"]["schemas"][body["$ref"].rpartition("/")[2]]["properties"])
 
 
 def check(run: Run) -> None:

@@ -96,12 +96,10 @@ FUNCTION = {"type": "function", "function": {"name": "f"}}
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"messages": []}, "messages"),
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0].type"),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "assistant", "content": "x", "refusal": "no"}]}, "messages[0].refusal"),
         ({"top_logprobs": 3}, None),
-        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
         ({"extra_body": {"chat_template": "{{ 1 }}"}}, "chat_template"),
         ({"tools": [FUNCTION]}, "tool_choice"),

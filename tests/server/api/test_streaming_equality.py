@@ -37,22 +37,6 @@ def test_a_stream_joins_to_the_whole_answer(tiny_server, prompt, seed, data, inc
         assert not any(stop in whole["text"] for stop in fields["stop"])
 
 
-def test_an_incomplete_character_can_be_a_stop_string(tiny_server):
-    """Its U+FFFD appears only at the end, when no token can complete it any more."""
-    half, *_ = tiny_server.engine.tokenizer.encode("🤗")  # one token per byte
-    fields = {"prompt": "a", "max_tokens": 2, "temperature": 0, "logit_bias": {str(half): 100}}
-    with tiny_server.http() as http:
-        assert choice_of(http, fields)["text"] == "\ufffd\ufffd"
-        for include, text in ((False, ""), (True, "\ufffd\ufffd")):
-            stopping = fields | {"stop": ["\ufffd\ufffd"], "include_stop_str_in_output": include}
-            whole = choice_of(http, stopping)
-            assert (whole["text"], whole["finish_reason"]) == (text, "stop")
-            assert whole["stop_reason"] == "\ufffd\ufffd"
-            choices = streamed_choices(http, stopping)
-            assert "".join(choice["text"] for choice in choices) == text
-            assert choices[-1]["finish_reason"] == "stop"
-
-
 def choice_of(http: httpx2.Client, fields: dict) -> dict:
     return http.post("/v1/completions", json=fields).raise_for_status().json()["choices"][0]
 

@@ -81,16 +81,6 @@ def test_openais_parse_returns_objects_of_a_pydantic_class(tiny_server: LiveServ
     assert len({choice.message.content for choice in answer.choices}) > 1
 
 
-def test_a_json_object_has_at_most_one_space_between_its_parts(tiny_server: LiveServer) -> None:
-    fields = {"response_format": {"type": "json_object"}, "max_tokens": 120, "n": 4, "seed": 2}
-    answer = tiny_server.openai().chat.completions.create(model=MODEL, messages=MESSAGES, **fields)
-    assert all(choice.message.content.startswith("{") for choice in answer.choices)
-    for choice in answer.choices:
-        if choice.finish_reason == "stop":
-            assert isinstance(json.loads(choice.message.content), dict)
-        assert "  " not in choice.message.content.partition('"')[0]
-
-
 EXPLODING = "[a-z]{12}x+(a|aa|aaa|aaaa){5000}"
 """Its first twelve letters are cheap, so it passes the check before the request starts."""
 

@@ -259,10 +259,3 @@ def test_a_server_without_a_parser_names_the_options_that_auto_needs():
     assert "--enable-auto-tool-choice and --tool-call-parser" in str(refused.value)
     with pytest.raises(ConfigError, match="hermes or llama3_json"):
         ServerOptions(enable_auto_tool_choice=True)
-
-
-def test_a_form_for_the_answer_contradicts_tools_that_the_model_may_choose(scripted):
-    with pytest.raises(openai.BadRequestError, match="response_format sets the form"):
-        scripted.openai().chat.completions.create(
-            model="fake", messages=ASK, tools=TOOLS, response_format={"type": "json_object"}
-        )

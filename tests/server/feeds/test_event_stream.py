@@ -1,17 +1,16 @@
 """`/events`: a reader follows the engine from any time, and learns what it has missed."""
 
-import asyncio
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 
 import pytest
-from support.engine.engine_fakes import WatchedEngine
 from support.server.in_process import Exchange, in_process
 from support.server.live_server import LiveServer, fake_engine, wait_for
 
+from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import decode_line
+from minivllm.server import assemble
 from minivllm.server.feeds import event_hub
 from minivllm.server.feeds.event_hub import EventHub, Snapshot, take_snapshot
 from minivllm.tui.sources.sse import SseParser
@@ -102,28 +101,25 @@ def test_only_so_many_readers_are_served_and_a_wrong_number_is_refused():
         assert Reader(live).response.status_code == 200
 
 
-def test_readers_that_come_together_share_a_snapshot_until_its_events_are_gone():
-    watched, taken = WatchedEngine(num_blocks=16), []
+def test_readers_that_come_together_share_a_snapshot_until_its_events_are_gone(monkeypatch):
+    taken = []
 
-    def snapshot() -> Future[Snapshot]:
-        taken.append(Future())
-        taken[-1].set_result(take_snapshot(watched.engine))
+    def snapshot(engine: LLMEngine) -> Snapshot:
+        taken.append(take_snapshot(engine))
         return taken[-1]
 
-    def work() -> None:
-        watched.add(f"r{len(taken)}", [1, 2, 3], max_tokens=30)
-        watched.run()
-
-    async def come() -> None:
+    monkeypatch.setattr(assemble, "take_snapshot", snapshot)
+    with served(num_events=64) as live:
         for number in (1, 2):
-            work()
-            openings = await asyncio.gather(*(hub.open(None) for _ in range(50)))
+            work(live, max_tokens=60)
+            readers = [Reader(live), Reader(live)]
+            work(live, max_tokens=3)
+            for reader in readers:
+                reader.read_to(live.events[-1].seq)
+                reader.exchange.leave()
+            wait_for(lambda: live.hub.num_readers == 0)
             assert len(taken) == number
-            assert {one.next_seq for one in openings} == {len(watched.events)}
-
-    hub = EventHub(watched.engine.log_header(), snapshot, num_events=64)
-    watched.engine.subscribe(hub.apply)
-    asyncio.run(come())
+            assert readers[0].events == readers[1].events
 
 
 def test_a_dead_engine_ends_the_stream_and_new_readers_get_the_reason():

@@ -1,6 +1,7 @@
 """What the whole server counts and feeds, and what stays alive when a feed fails."""
 
 import errno
+import logging
 
 from prometheus_client.parser import text_string_to_metric_families
 from support.server.in_process import in_process
@@ -46,6 +47,19 @@ def test_http_requests_are_counted_by_route_status_and_method_and_unknown_paths_
         (models, "4xx", "GET"): 1,
     }
     assert families["process_resident_memory_bytes"].samples[0].value > 1e6
+
+
+def test_each_request_is_logged_with_its_status_and_its_tokens(caplog):
+    caplog.set_level(logging.INFO, "minivllm.server")
+    body = {"prompt": "hello", "max_tokens": 4}
+    with in_process() as live:
+        for more in ({}, {"stream": True}, {"prompt": ""}):
+            live.post("/v1/completions", body | more)
+        live.post("/generate", body | {"n": 2})
+    told = [record.fields for record in caplog.records if record.getMessage() == "request"]
+    names = "status", "prompt_tokens", "completion_tokens"
+    expected = [(200, 5, 4), (200, 5, 4), (400, None, None), (200, 5, 8)]
+    assert [tuple(map(one.get, names)) for one in told] == expected
 
 
 def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(monkeypatch, caplog):

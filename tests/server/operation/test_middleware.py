@@ -1,4 +1,4 @@
-"""Access control: keys, hosts, origins, sizes, request ids, and errors of the router itself."""
+"""Access control: options, keys, hosts, origins, sizes, request ids, and errors of the router itself."""
 
 import json
 import logging
@@ -12,8 +12,10 @@ import pytest
 from support.server.in_process import in_process
 from support.server.live_server import LiveServer
 
+from minivllm.errors import ConfigError
 from minivllm.server.http.middleware import ApiKey
 from minivllm.server.logs import JsonFormatter
+from minivllm.server.options import ServerOptions
 
 KEY = "sk-first"
 JSON = {"Content-Type": "application/json"}
@@ -35,6 +37,16 @@ def routes_of(live: LiveServer) -> list[tuple[str, str]]:
     with live.http() as http:
         paths = http.get("/openapi.json").json()["paths"]
     return [(method.upper(), path) for path, methods in paths.items() for method in methods]
+
+
+def test_a_bad_option_is_refused():
+    for fields in (
+        {"host": "0.0.0.0"}, {"host": "some.name"}, {"port": 65536}, {"api_key": ("schlüssel",)},
+        {"api_key": ("sk ",)}, {"drain_timeout": float("inf")}, {"max_body_bytes": 5},
+        {"generate_delimiter": "comma"}, {"enable_auto_tool_choice": True},
+    ):  # fmt: skip
+        with pytest.raises(ConfigError):
+            ServerOptions(**fields)
 
 
 def test_every_route_but_health_needs_the_key(live):
