@@ -164,18 +164,6 @@ def test_a_step_too_large_for_the_memory_is_split_and_no_request_fails():
     assert engine.token_ids("a") == engine.token_ids("b") == expected_output(PROMPT, 8)
 
 
-def test_only_a_decode_is_watched_for_a_trace_not_the_prompt_before_it():
-    engine, watches = WatchedEngine(), []
-    engine.runner.before = lambda plan, watch: watches.append(
-        (plan.scheduled[0].kind, watch.decodes)
-    )
-    engine.add("a", PROMPT)
-    engine.engine.trace_kernel("a.0")
-    engine.step()
-    engine.step()
-    assert watches == [("prefill", ()), ("decode", (0,))]
-
-
 # ---- a model that is broken for all, and not for one request ----
 
 

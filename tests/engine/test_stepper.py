@@ -1,13 +1,17 @@
 """A step in phases: the same step, consistent after each phase, safe in between."""
 
+from types import SimpleNamespace
+
 import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine, expected_output
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
+from minivllm.engine.watching import kernel_tracing
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.outputs import SampledToken
+from minivllm.runtime.attention import xray
 from minivllm.runtime.step_result import StepResult
 from minivllm.sampling_params import SamplingParams
 
@@ -123,6 +127,25 @@ def test_a_trace_of_a_sequence_that_ends_before_its_decode_is_answered_at_once(e
         engine.step()
     (traced,) = engine.events_of(ev.KernelTraced)
     assert traced.problem == "a.0 ended before its next decode step."
+
+
+def test_only_the_next_decode_is_traced_and_only_once(monkeypatch):
+    monkeypatch.setattr(kernel_tracing, "find_spec", lambda name: name)
+    monkeypatch.setattr(xray, "trace_decode", lambda sample: [])
+    engine, watches, sample = WatchedEngine(), [], SimpleNamespace(layer=0, num_tokens=4)
+    engine.runner.before = lambda plan, watch: watches.append(
+        (plan.scheduled[0].kind, watch.decodes)
+    )
+    engine.runner.after = lambda plan, watch: StepResult(
+        None, decode_samples=[sample for _ in watch.decodes]
+    )
+    engine.add("a", [1, 2, 3])
+    for _ in range(2):  # a repeated call changes nothing
+        engine.engine.trace_kernel("a.0")
+    for _ in range(3):
+        engine.step()
+    assert watches == [("prefill", ()), ("decode", (0,)), ("decode", ())]
+    assert len(engine.events_of(ev.KernelTraced)) == 1
 
 
 def test_attention_mass_is_measured_only_while_somebody_listens():

@@ -5,12 +5,13 @@ import dataclasses
 import pytest
 
 from minivllm.config import EngineConfig
+from minivllm.core.request import Request, Sequence
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.sampling_params import SamplingParams
-from minivllm.speculation.draft_model import DraftModelProposer
+from minivllm.speculation.draft_model import DraftModelProposer, _Mirror
 
 CONFIG = EngineConfig(
     model="tiny-random",
@@ -90,6 +91,23 @@ def test_a_bad_draft_model_changes_no_token_and_its_rejected_drafts_leave_no_tra
     counters = engine.inspect().counters
     share = counters.spec_decode_num_accepted_tokens / counters.spec_decode_num_draft_tokens
     assert 0.5 < share < 0.95, "right keys and values draft well even after a rejected draft"
+
+
+def test_a_mirror_forgets_rejected_drafts_and_computes_its_last_token_again() -> None:
+    mirror = _Mirror(Sequence(Request("r", [5, 6, 7], SamplingParams()), 0, [5, 6, 7]), slot=0)
+    mirror.catch_up([5, 6, 7])
+    for drafts, final, num_computed in (
+        ([8, 9], [5, 6, 7, 1], 3),  # both were wrong
+        ([8, 9], [5, 6, 7, 1, 8, 2], 5),
+        ([8, 9], [5, 6, 7, 1, 8, 2, 8, 9, 4], 7),  # 9 was not computed
+        # The sequence went on alone for three steps, after three wrong drafts.
+        ([3, 3, 3], [5, 6, 7, 1, 8, 2, 8, 9, 4, 0, 0, 0, 0], 9),
+    ):
+        for token_id in drafts:
+            mirror.append_token(token_id)
+        mirror.num_computed_tokens = mirror.num_tokens - 1
+        mirror.catch_up(final)
+        assert (mirror.token_ids, mirror.num_computed_tokens) == (final, num_computed)
 
 
 def test_watched_attention_is_that_of_the_last_final_token_and_never_of_a_draft(
