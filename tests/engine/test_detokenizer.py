@@ -1,6 +1,5 @@
 """Incremental detokenization: the joined pieces are the full text, and nothing is taken back."""
 
-import re
 from itertools import chain
 
 import pytest
@@ -118,22 +117,6 @@ def test_no_token_costs_more_than_a_few_tokens_of_decoding(tokenizers, kind):
     pieces = [*(detokenizer.append(token_id) for token_id in token_ids), detokenizer.finish()]
     assert "".join(pieces) == tokenizer.decode(token_ids)
     assert counting.decoded <= 12 * len(token_ids)
-
-
-# ---- single tokens, for display ----
-
-
-@pytest.mark.parametrize("kind", ["bytes", "byte-level BPE"])
-@given(text=st.text(max_size=40).filter(lambda text: "<0x" not in text))
-@settings(max_examples=100)
-def test_the_pieces_of_a_text_give_the_text_if_lone_bytes_are_joined(tokenizers, kind, text):
-    token_ids = tokenizers[kind].encode(text)
-    pieces = [tokenizers[kind].piece(token_id) for token_id in token_ids]
-    assert all("\ufffd" not in piece for piece in pieces) or "\ufffd" in text
-    parts = re.split("<0x(..)>", "".join(pieces))
-    data = [bytes.fromhex(part) if i % 2 else part.encode() for i, part in enumerate(parts)]
-    whole = tokenizers[kind].decode(token_ids, skip_special_tokens=False)
-    assert b"".join(data).decode(errors="replace") == whole
 
 
 def test_a_piece_keeps_its_space_and_names_bytes_and_special_tokens(tokenizers):
