@@ -20,6 +20,7 @@ from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
+from minivllm.tui.widgets.requests.branches import BranchTree
 from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
@@ -85,6 +86,25 @@ def test_each_word_of_a_slot_leads_to_the_block_that_holds_it(
                 position = entry * size
                 num_seen += 1
     assert num_seen > 50
+
+
+def test_a_request_that_got_no_slot_waits_for_the_next_step_when_one_is_free(stage, ask) -> None:
+    run = stage([ask("a", "one", "x y"), ask("b", "two", "y z")], max_num_seqs=1)
+    model, said = DashboardModel(run.header), set()
+    for event in run.run().events:
+        model.apply(event)
+        if isinstance(event, ev.StepEnd) and model.fold.waiting:
+            reason = rows(Waiting(), model, 60, 3)[0].partition("tok  ")[2].strip()
+            said.add((len(model.fold.running), reason))
+    assert said == {(1, "all 1 slot taken"), (0, "a slot is free now: next step")}
+
+
+def test_the_beam_with_the_best_score_is_called_the_best(beams) -> None:
+    model = folded(beams.run(8))
+    tree = model.branches.of("r0.0")
+    best = max(tree.branches[at].score for at in tree.tips.values())
+    marked = [row for row in rows(BranchTree(), model, 100, 20)[1:] if row.endswith("best")]
+    assert marked and all(f"{best:.2f} best" in row for row in marked)
 
 
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 30), st.integers(0, 300))
