@@ -18,7 +18,7 @@ import pytest
 import torch
 from support.model.attention_cases import Seq
 from support.model.backend_cases import CpuCase, as_backend_layout
-from support.model.needs import NO_TRITON, cpu_ops
+from support.model.needs import INTERPRETED, NO_TRITON, cpu_ops
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.model.paged_cases import (
     DEVICE,
@@ -36,6 +36,7 @@ from minivllm.runtime.model.linear_backend import CpuMatrix
 from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import StoredWeight
 
+pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
 for_four_shapes = pytest.mark.parametrize("shape", FOUR_SHAPES, ids=str)
 for_each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 NAN = float("nan")

@@ -1,7 +1,5 @@
 """Fixtures of the kernel tests. On a machine with a GPU they run compiled, as GPU tests."""
 
-from pathlib import Path
-
 import pytest
 from support.model.needs import INTERPRETED
 
@@ -14,5 +12,5 @@ __all__ = ["new_seed", "one_thread"]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if not INTERPRETED and item.path.is_relative_to(Path(__file__).parent):
+        if not INTERPRETED and item.path.parent.name == "kernels":
             item.add_marker(pytest.mark.gpu)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support.model.needs import cpu_ops
 from support.model.one_thread import one_thread
 from support.model.tiny_models import (
     PlannedRunner,
@@ -23,6 +24,7 @@ ONE_BY_ONE = ["rms_norm", "silu_and_mul", "rotary_and_cache"]
 @pytest.mark.parametrize(("dtype", "kv_cache_dtype"), KINDS)
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_one_call_gives_the_bits_of_the_kernels_one_by_one(dtype, kv_cache_dtype, num_threads):
+    cpu_ops()
     peer = make_peer("llama-heads-of-16")
     decoder = Decoder(config_of(peer), getattr(torch, dtype), "cpu")
     # The products of queries, keys and values are then of parts in two formats.

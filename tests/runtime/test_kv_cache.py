@@ -7,10 +7,8 @@ import torch
 
 from minivllm.errors import ConfigError
 from minivllm.runtime.kv_cache import (
-    GIB,
     KVCacheSpec,
     available_cpu_memory,
-    default_cpu_cache_bytes,
     num_blocks_that_fit,
 )
 
@@ -49,9 +47,3 @@ def test_a_lower_container_limit_counts(limit, used, dropped, available, tmp_pat
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert available_cpu_memory(tmp_path) == available
-
-
-def test_the_default_cache_is_a_gibibyte_or_half_of_what_is_free(monkeypatch):
-    for available, expected in ((None, GIB), (8 * GIB, GIB), (GIB, GIB // 2)):
-        monkeypatch.setattr("minivllm.runtime.kv_cache.available_cpu_memory", lambda a=available: a)
-        assert default_cpu_cache_bytes() == expected

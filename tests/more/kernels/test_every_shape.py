@@ -4,9 +4,13 @@ import pytest
 import support.model.needs_triton  # noqa: F401
 import test_kernels_are_the_reference as promise
 from support.model import triton_kernels
+from support.model.needs import INTERPRETED
 from support.model.paged_cases import OTHER_SHAPES
 
-pytestmark = pytest.mark.parametrize("shape", OTHER_SHAPES, ids=str)
+pytestmark = [
+    pytest.mark.parametrize("shape", OTHER_SHAPES, ids=str),
+    *([] if INTERPRETED else [pytest.mark.gpu]),
+]
 
 
 @pytest.mark.parametrize("version", triton_kernels.DECODE)

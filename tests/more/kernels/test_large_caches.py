@@ -7,6 +7,7 @@ address space and no memory.
 import pytest
 import torch
 from support.model import triton_kernels
+from support.model.needs import INTERPRETED
 from support.model.paged_cases import DEVICE, assert_close
 
 from minivllm.kernels import reference, reference_ops
@@ -15,6 +16,8 @@ BLOCK_SIZE, HEAD_SIZE, LENGTH = 16, 64, 40
 NUM_BLOCKS = 2**31 // (2 * BLOCK_SIZE * HEAD_SIZE) + 4
 LAST_BLOCKS = [NUM_BLOCKS - 1, NUM_BLOCKS - 3, NUM_BLOCKS - 2]
 SCALE = HEAD_SIZE**-0.5
+
+pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,11 @@ from minivllm.runtime.attention.prefix_groups import MIN_TOKENS_SAVED, find_pref
 BLOCK_SIZE = 64  # two blocks are worth sharing; one is only worth it for three sequences
 
 
-def groups_of(
-    tables: list[list[int]], num_whole: list[int] | None = None
-) -> tuple[list[tuple], list[int]]:
+def groups_of(tables: list[list[int]], num_whole: list[int]) -> tuple[list[tuple], list[int]]:
     """Groups as (members, first block, end block), and the covered blocks of each sequence."""
     width = max(map(len, tables))
     array = np.array([table + [0] * (width - len(table)) for table in tables])
-    whole = np.array(num_whole or [len(table) for table in tables])
+    whole = np.array(num_whole)
     groups, covered = find_prefix_groups(array, whole, BLOCK_SIZE)
     return [
         (group.members.tolist(), group.first_block, group.end_block) for group in groups
@@ -23,7 +21,7 @@ def groups_of(
 
 def test_a_longer_prefix_of_some_members_is_a_nested_group():
     tables = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 7, 8, 9], [1, 2, 7, 8, 10]]
-    groups, covered = groups_of(tables)
+    groups, covered = groups_of(tables, [5] * 4)
     assert groups == [([0, 1, 2, 3], 0, 2), ([0, 1], 2, 4), ([2, 3], 2, 4)]
     assert covered == [4, 4, 4, 4]
 

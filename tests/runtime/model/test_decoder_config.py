@@ -112,7 +112,6 @@ def test_a_missing_or_impossible_value_is_named_in_one_sentence():
         ("num_hidden_layers", "30"),
         ("num_key_value_heads", 2),
         ("rope_theta", float("nan")),
-        ("rms_norm_eps", -1e-5),
         ("vocab_size", 2**40),
         ("head_dim", 63),
         ("layer_types", [["sliding_attention"]]),

@@ -35,13 +35,7 @@ def varied_sequences() -> list[Sequence]:
         {"temperature": 0.7, "top_k": 20, "seed": 4},
         {"temperature": 0.0, "repetition_penalty": 1.3},
         {"temperature": 1.2, "min_p": 0.05, "seed": 4},
-        {
-            "temperature": 1.0,
-            "top_p": 0.5,
-            "frequency_penalty": 1.0,
-            "presence_penalty": -1.0,
-            "logprobs": 3,
-        },
+        {"top_p": 0.5, "frequency_penalty": 1.0, "presence_penalty": -1.0, "logprobs": 3},
         {"temperature": 0.9, "top_k": 300, "top_p": 0.9, "min_tokens": 9, "logit_bias": {7: 4.0}},
         {"temperature": 0.0, "logprobs": 2},
     ]

@@ -17,11 +17,10 @@ from minivllm.kernels.reference import decode_attention
 from support.model.needs import INTERPRETED
 
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
-NO_BLOCK = 2**31 - 1
-"""Unused block-table entries: a read through one crashes the test."""
+NO_BLOCK = 2**31 - 1  # unused block-table entries: a read through one crashes the test
 
+# Largest relative error. Triton's interpreter truncates to bfloat16.
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
-"""Largest relative error. Triton's interpreter truncates to bfloat16."""
 
 
 @pytest.fixture(name="seed")

@@ -19,8 +19,7 @@ class TooCloseError(Exception):
 
 @dataclass
 class TwinAnswer:
-    probabilities: np.ndarray
-    """[vocab], after all processing."""
+    probabilities: np.ndarray  # [vocab], after all processing
     token_id: int
 
 

@@ -152,10 +152,6 @@ class PlannedRunner:
             sequence.num_computed_tokens = min(sequence.num_cached_tokens, len(token_ids) - 1)
         return sequence
 
-    def end(self, sequence: Sequence) -> None:
-        """Free its slot. Its blocks are not reused."""
-        self._free_slots.insert(0, sequence.slot)
-
     def give_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         """Extend its block table until it holds `num_tokens` tokens."""
         while len(sequence.block_table) * self.config.block_size < num_tokens:

