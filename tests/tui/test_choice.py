@@ -20,9 +20,11 @@ from support.tui.memory_recording import context_of
 from support.tui.shown import rows
 
 from minivllm.events import types as ev
-from minivllm.text import clean
+from minivllm.text import clean, visible
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence, token
 from minivllm.tui.widgets.choice.choice import Choice
+from minivllm.tui.widgets.choice.sentence import filmstrip
 
 SEQUENCE = "r1.0"
 OTHERS = (9_001, 9_002, 9_003)
@@ -211,3 +213,22 @@ def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run, no_f
         assert app.current_mode == "choice"
 
     drive(app, look)
+
+
+def test_the_winner_is_shown_even_where_there_is_room_for_one_candidate(run) -> None:
+    last = explained_in(run.events)[-1]
+    found = candidates(last.token_id, last.position)
+    late = msgspec.structs.replace(last, candidates=found[1:] + found[:1])
+    run.events[run.events.index(last)] = late
+    shown = choice_at(run, len(run.events))
+    text = rows(shown, shown.context.transport.view, 60, 3)
+    assert "▶" in text[-1] and "60.0%" in text[-1]
+
+
+def test_below_the_last_words_are_the_models_probabilities_of_them(run) -> None:
+    model = context_of(run, len(run.events)).transport.view
+    judged, pieces = model.explanations.judged[SEQUENCE], model.fold.token_pieces
+    rows_shown = [text_of(one) for one in filmstrip(model, SEQUENCE, judged[-1].position, 90, 2)]
+    words, percents = (row.split() for row in rows_shown)
+    assert words == [visible(pieces[one.token_id]) for one in judged][-len(words) :]
+    assert percents == [f"{one.percent}%" for one in judged][-len(words) :]

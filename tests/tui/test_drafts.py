@@ -7,9 +7,11 @@ from minivllm.events import types as ev
 from minivllm.tui.answers.why import why
 from minivllm.tui.draw.drafts import ACCEPTED, PENDING, REJECTED
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.draw.selection import Selection, block, step
+from minivllm.tui.draw.selection import Selection, block, sequence, step
+from minivllm.tui.state.drafts import DRAFTS_KEPT
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.inspector import Inspector
+from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.step_detail import StepDetail
@@ -131,3 +133,23 @@ def _chosen(target) -> Selection:
     selection = Selection()
     selection.choose(target)
     return selection
+
+
+def test_the_detail_marks_the_drafts_of_earlier_steps_and_counts_them(drafts) -> None:
+    totals: dict[str, list[int]] = {}
+    panel, right = RequestDetail(), ""
+    for model, event, drafted in moments(drafts):
+        if not isinstance(event, ev.StepEnd):
+            continue
+        for one in drafted.values():
+            total = totals.setdefault(one.seq_id, [0, 0])
+            total[0] += one.num_accepted
+            total[1] += len(one.token_ids)
+        if totals.get("r0.0") and "r0.0" in model.fold.running:
+            panel.context = context_with(sequence("r0.0"))
+            if one := drafted.get("r0.0"):
+                right += words(model, one.token_ids[: one.num_accepted])
+            lines = panel.lines(model, 90, 30)
+            assert "{} of {} drafts right".format(*totals["r0.0"]) in " ".join(map(text_of, lines))
+            assert "".join(marked(line, ACCEPTED) for line in lines) == right.replace(" ", "")
+    assert totals["r0.0"][0] > 8 and len(model.drafts.by_seq["r0.0"].recent) <= DRAFTS_KEPT

@@ -10,7 +10,6 @@ from support.tui.driven_app import (
     drawn,
     drive,
     panel,
-    put,
     settle,
     show_screen,
     until,
@@ -145,32 +144,5 @@ def test_help_and_quit_are_always_there_and_no_key_is_cut(
             await until(pilot, lambda: list(keys(app))[-2:] == ["Help", "Quit"])
             shown = list(app.dashboard_screen.query(FooterKey))
             assert shown[-1].region.right <= size[0] and len(keys(app)) == len(shown)
-
-    drive(app, script, size)
-
-
-# ---- suggestions ----
-
-
-@pytest.mark.parametrize("size", [(40, 12), (120, 36)])
-def test_three_suggestions_are_shown_until_the_first_request_arrives(
-    size: tuple[int, int], memory_pressure, no_footer
-) -> None:
-    events, memory_pressure.events = memory_pressure.run(3).events, []
-    options = {"watch": "Watch.", "suggests": True, "keymap": {"engine.burst": "f7"}}
-    app = app_for(memory_pressure, control=FakeControl(), **options)
-
-    async def script(pilot: Pilot) -> None:
-        await until(pilot, lambda: panel(app, "suggestions").region.area)
-        rows = drawn(app, "suggestions")
-        assert [row[:4].strip() for row in rows if row[:4].strip()] == ["a", "f7", "N"]
-        assert not panel(app, "watch").display, "it says the same"
-        assert panel(app, "timeline").region.bottom == size[1] - 1, "nothing is pushed out"
-        put(app, *events)
-        await until(pilot, lambda: not panel(app, "suggestions").display)
-        await pilot.press("home")
-        await settle(pilot)
-        assert app.model.fold.step == 0 and not panel(app, "suggestions").display
-        assert panel(app, "watch").display
 
     drive(app, script, size)

@@ -122,3 +122,14 @@ def test_the_requests_screen_shows_the_tree_of_its_moment_while_the_request_has_
         assert "branches" not in [one.id for one in visible(app)]
 
     drive(app, check)
+
+
+def test_the_best_beam_is_marked_and_no_dropped_beam_had_a_better_score(beams) -> None:
+    model = folded(beams.run(20))
+    tree = model.branches.of("r0.0")
+    best = max(tree.branches[at].score for at in tree.tips.values())
+    marked = [row for row in rows(BranchTree(), model, 120, 30)[1:] if row.endswith("best")]
+    assert marked and all(row.endswith(f" {best:.2f} best") for row in marked)
+    worst = min(tree.branches[at].score for at in tree.tips.values())
+    last = [one for one in tree.branches.values() if one.end_step == 20]
+    assert all(one.score >= worst for one in last) or not last

@@ -2,15 +2,18 @@
 
 from collections import defaultdict
 
+import msgspec
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, folded, run_of
 from support.tui.shown import SCENARIOS, rows
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts
+from minivllm.tui.widgets.requests.timelines import Timelines
+from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts, columns
 
 DRAFTS = "drafts that were right"
 GLYPHS = " ▁▂▃▄▅▆▇█"
@@ -88,3 +91,51 @@ def test_the_columns_on_the_screen_are_the_values(
     assert heights(shown, 30) == [
         max(round(used * 5 * 8 / total), 1) if used else 0 for used in expected.values()
     ]
+
+
+def test_measured_steps_have_a_chart_of_their_time_and_tokens_per_second(shared_prefix) -> None:
+    shared_prefix.run(9)
+    shared_prefix.header = msgspec.structs.replace(shared_prefix.header, clock="monotonic")
+    times = {"t_schedule": 0.001, "t_prepare": 0.002, "t_model": 0.016, "t_sample": 0.001}
+    shared_prefix.events = [
+        msgspec.structs.replace(event, **times) if isinstance(event, ev.StepEnd) else event
+        for event in shared_prefix.events
+    ]
+    model = folded(shared_prefix)
+    rates, seconds, _ = StepCharts().charts(model)
+    assert seconds.values == pytest.approx([0.02] * 9) and seconds.shown(0.02) == "20ms"
+    counts = [record.num_tokens for record in model.steps.records]
+    # The stage's clock moves 0.04 seconds per step, and the top line has the same rate.
+    assert rates.values[0] is None and counts[-1] == 4
+    assert rates.values[1:] == pytest.approx([count / 0.04 for count in counts[1:]])
+    assert model.tokens_per_second() == pytest.approx(sum(rates.values[1:]) / 8)
+
+
+@given(
+    st.lists(st.none() | st.floats(0, 1e6), max_size=50),
+    st.floats(0, 1e6),
+    st.integers(1, 9),
+)
+def test_every_value_above_zero_is_visible_and_none_is_higher_than_its_chart(
+    values: list[float | None], full: float, height: int
+) -> None:
+    shown = heights(columns(values, full, height), len(values))
+    for value, eighths in zip(values, shown, strict=True):
+        assert 0 <= eighths <= 8 * height
+        assert bool(eighths) == bool(value and full)
+        if value and full and value <= full:
+            assert abs(eighths - value * 8 * height / full) <= 1
+
+
+@pytest.mark.parametrize("width", [60, 100, 400])
+def test_the_latency_has_the_axis_of_the_bars_above(memory_pressure, width: int) -> None:
+    model, bars = folded(memory_pressure.run(60)), Timelines()
+    charts = LatencyCharts(bars)
+    bars.lines(model, width, 20)
+    axis, lines = bars.axis, rows(charts, model, width, 20)
+    start = next(at for at, row in enumerate(lines) if row.startswith("time between tokens"))
+    tall = lines[-1].ljust(width)
+    assert start < len(lines) - 1 and axis.indent > 0
+    waited = {axis.cell(one.step) for one in model.steps.records if one.token_wait}
+    lit = {axis.indent + cell * axis.wide + at for cell in waited for at in range(axis.wide)}
+    assert {x for x, sign in enumerate(tall) if sign != " "} == lit

@@ -5,15 +5,17 @@ from collections import defaultdict
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import target_of, text_of
 from minivllm.tui.draw.selection import sequence, step
-from minivllm.tui.state.histories import SHARES_KEPT
+from minivllm.tui.state.histories import SHARES_KEPT, Share
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
+from minivllm.tui.widgets.steps.bars import bar_parts
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
 
@@ -85,6 +87,7 @@ def test_the_selected_step_lists_its_items_and_its_preemptions(memory_pressure) 
         panel.context = context_with(step(record.step))
         text = "\n".join(rows(panel, model))
         assert missing_from(text, record.step, record.used, record.budget) == []
+        assert record.shares
         for seq_id, kind, num_tokens in record.shares:
             assert re.search(rf"{seq_id.removesuffix('.0')} +{kind} +{num_tokens}$", text, re.M)
         for one in gave_way.get(record.step, ()):
@@ -111,3 +114,23 @@ def test_the_order_of_decisions_is_the_folds(scenario: str, request: pytest.Fixt
                 if seq_id in got
                 else "no tokens" in text_of(line)
             )
+
+
+@given(st.lists(st.integers(1, 400), max_size=70), st.integers(0, 500), st.integers(0, 90))
+def test_a_bar_fits_its_row_and_has_a_part_for_each_sequence_in_order(
+    sizes: list[int], spare: int, width: int
+) -> None:
+    parts = [Share(f"s{number}", "prefill", size) for number, size in enumerate(sizes)]
+    used, budget = sum(sizes), sum(sizes) + spare
+    cells = bar_parts(parts, budget, width)
+    assert len(cells) <= width
+    assert bool(cells) == bool(used and width)
+    if used and width:
+        # To scale, except for cells added so that every sequence is visible.
+        assert len(cells) <= max(round(used * width / budget), 1) + max(width // 3, 1)
+        assert len(cells) < width or width == 1 or not spare
+        assert len(cells) >= min(round(used * width / budget), width - 1)
+    order = [parts.index(cell) for cell in cells if cell is not None]
+    assert order == sorted(order)
+    if None not in cells and cells:
+        assert set(cells) == set(parts)

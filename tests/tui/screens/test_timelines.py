@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
-from support.tui.shown import SCENARIOS, rows
+from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import text_of
@@ -152,3 +152,45 @@ def test_a_beam_is_drawn_below_its_nearest_living_ancestor(stage, ask) -> None:
         samples = {seq_id for seq_id in records if seq_id.startswith("ada")}
         without_root += bool(samples) and "ada.0" not in samples
     assert without_root
+
+
+def test_tokens_found_again_after_a_preemption_are_not_called_prompt_tokens(
+    memory_pressure,
+) -> None:
+    events, panel, num_checked = memory_pressure.run().events, RequestDetail(), 0
+    model, first = DashboardModel(memory_pressure.header), {}
+    for event in events:
+        model.apply(event)
+        if isinstance(event, ev.RequestAdmitted):
+            first[event.seq_id] = event.num_cached_tokens
+        if isinstance(event, ev.RequestResumed) and event.num_cached_tokens:
+            panel.context = context_with(sequence(event.seq_id))
+            text = " ".join(rows(panel, model, 90, 40))
+            assert f"prompt tokens, {first[event.seq_id]} from the cache;" in text
+            again = f"{event.num_cached_tokens} tokens found again in the cache"
+            assert f"{again} after its preemption" in text
+            num_checked += 1
+    hits = model.fold.counters.prefix_cache_hits
+    assert num_checked and hits == sum(first.values()), "the top line's hits count the same tokens"
+
+
+def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
+    memory_pressure, shared_prefix
+) -> None:
+    model, panel = folded(memory_pressure.run(60)), RequestDetail()
+    preempted = [record for record in in_order(model) if record.preemption is not None]
+    assert len(preempted) == 2
+    for record in preempted:
+        panel.context = context_with(sequence(record.seq_id))
+        one, output = record.preemption, len(model.fold.sequences[record.seq_id].output_token_ids)
+        text = " ".join(rows(panel, model, 90, 40))
+        facts = (one.step, "preempted", one.victim_of[:-2], 60 - one.step, output, 80)
+        assert missing_from(text, *facts) == []
+    # A finished sequence is shown from the history.
+    model = folded(shared_prefix.run())
+    done = model.fold.history[-1]
+    panel.context = context_with(sequence(done.seq_id))
+    text = " ".join(" ".join(rows(panel, model, 90, 60)).split())
+    assert missing_from(text, "done", done.num_tokens) == [] and " ".join(done.text.split()) in text
+    panel.context = context_with(sequence("nobody.0"))
+    assert missing_from(rows(panel, model)[0], "nobody", "not known") == []
