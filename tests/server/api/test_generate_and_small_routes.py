@@ -8,18 +8,15 @@ import pytest
 from minivllm import __version__
 
 
-@pytest.mark.parametrize(
-    ("accept", "delimiter"),
-    [("*/*", b"\0"), ("application/x-ndjson", b"\n")],
-    ids=["null-delimited", "lines"],
-)
+@pytest.mark.parametrize("accept", ["*/*", "application/x-ndjson"])
 @pytest.mark.parametrize("beams", [False, True])
-def test_a_streamed_generate_repeats_all_texts_so_far(tiny_server, accept, delimiter, beams):
+def test_a_streamed_generate_repeats_all_texts_so_far(tiny_server, accept, beams):
     body = {"prompt": "San Francisco is a", "n": 4, "max_tokens": 8}
     body |= {"use_beam_search": True, "temperature": 0} if beams else {"seed": 1}
     with tiny_server.http() as http:
         whole = http.post("/generate", json=body).json()["text"]
         streamed = http.post("/generate", json=body | {"stream": True}, headers={"Accept": accept})
+    delimiter = b"\n" if "ndjson" in accept else b"\0"
     assert streamed.content.endswith(delimiter)
     pieces = [json.loads(piece)["text"] for piece in streamed.content.split(delimiter)[:-1]]
     assert len(pieces) == 8
@@ -36,9 +33,8 @@ def test_tokenize_and_detokenize_are_inverse(tiny_server):
         told = http.post("/tokenize", json={"prompt": "Grüße", "return_token_strs": True}).json()
         assert told["count"] == len(told["tokens"]) == len(told["token_strs"]) == 7
         assert told["max_model_len"] == 2048
-        assert http.post("/detokenize", json={"tokens": told["tokens"]}).json() == {
-            "prompt": "Grüße"
-        }
+        text = http.post("/detokenize", json={"tokens": told["tokens"]}).json()
+        assert text == {"prompt": "Grüße"}
         plain = http.post("/tokenize", json={"prompt": "Grüße", "add_special_tokens": False}).json()
         assert plain == {"count": 7, "max_model_len": 2048, "tokens": told["tokens"]}
         messages = [{"role": "user", "content": "Hi"}]

@@ -11,14 +11,11 @@ from support.server.live_server import LiveServer
 MODEL = "tiny-random"
 MESSAGES = [{"role": "user", "content": "Describe an animal."}]
 SCHEMA = {
-    "type": "object",
+    "type": "object", "required": ["animal", "age"], "additionalProperties": False,
     "properties": {
-        "animal": {"enum": ["fox", "hen"]},
-        "age": {"type": "integer", "minimum": 0, "maximum": 30},
+        "animal": {"enum": ["fox", "hen"]}, "age": {"type": "integer", "minimum": 0, "maximum": 30},
     },
-    "required": ["animal", "age"],
-    "additionalProperties": False,
-}
+}  # fmt: skip
 FORMAT = {"type": "json_schema", "json_schema": {"name": "animal", "schema": SCHEMA}}
 CHOICES = ["fox", "hen"]
 GRAMMAR = 'start: "fox" | "hen"'

@@ -16,7 +16,6 @@ import httpx2
 from starlette.types import ASGIApp, Message
 
 from minivllm.engine.engine import LLMEngine
-from minivllm.server.assemble import assemble
 from minivllm.server.feeds.kv_feed import BatchSink
 from minivllm.server.options import ServerOptions
 from support.patience import SOON
@@ -96,17 +95,13 @@ def in_process(
     engine: LLMEngine | None = None, *, kv_sink: BatchSink | None = None, **options: object
 ) -> Iterator[LiveServer]:
     """Like `live_server.serving`, without uvicorn."""
-    engine = engine or fake_engine()
-    settings = ServerOptions(**{"request_timeout": SOON} | options)
-    assembled = assemble(engine, settings, kv_sink)
-    loop = asyncio.new_event_loop()
-    key = settings.api_key[0] if settings.api_key else None
-    live = LiveServer(URL, engine, assembled.service, loop, assembled.hub, key)
-    live.transport = Transport(assembled.app, loop)
-    engine.subscribe(live.events.append)
+    settings = ServerOptions(**options)
+    live, app = LiveServer.around(engine or fake_engine(), settings, URL, kv_sink)
+    loop = live.loop
+    live.transport = Transport(app, loop)
     thread = Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    life = assembled.app.router.lifespan_context(assembled.app)
+    life = app.router.lifespan_context(app)
     asyncio.run_coroutine_threadsafe(life.__aenter__(), loop).result(SOON)
     try:
         yield live

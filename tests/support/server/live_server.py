@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import httpx2
+from fastapi import FastAPI
 from openai import OpenAI
 
 from minivllm.config import EngineConfig
@@ -41,8 +42,6 @@ class Gate:
         self.num_steps = 0
         self.holds = False
         """Whether a step waits."""
-        self.fail: BaseException | None = None
-        """Raised in each step that passes."""
 
     def open(self, num_steps: float = math.inf) -> None:
         """Let this many steps pass, and then close."""
@@ -61,8 +60,6 @@ class Gate:
             self.holds = False
             self._num_allowed -= 1
             self.num_steps += 1
-        if self.fail is not None:
-            raise self.fail
 
 
 def fake_engine(num_blocks: int = 100, max_model_len: int = 200, **options: object) -> LLMEngine:
@@ -87,6 +84,16 @@ class LiveServer:
     transport: httpx2.BaseTransport | None = None
     """How a client reaches a server in process."""
     events: list[ev.Event] = field(default_factory=list)
+
+    @classmethod
+    def around(
+        cls, engine: LLMEngine, options: ServerOptions, url: str, kv_sink: BatchSink | None = None
+    ) -> tuple["LiveServer", FastAPI]:
+        parts = assemble(engine, options, kv_sink)
+        key = options.api_key[0] if options.api_key else None
+        live = cls(url, engine, parts.service, asyncio.new_event_loop(), parts.hub, key)
+        engine.subscribe(live.events.append)
+        return live, parts.app
 
     @property
     def runner(self) -> FakeRunner:
@@ -151,29 +158,19 @@ def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:
 
 @contextmanager
 def serving(
-    engine: LLMEngine | None = None,
-    *,
-    send_buffer: int | None = None,
-    kv_sink: BatchSink | None = None,
-    **options: object,
+    engine: LLMEngine | None = None, *, send_buffer: int | None = None, **options: object
 ) -> Iterator[LiveServer]:
     """Serve `engine`, by default a fake one; `options` of `ServerOptions`.
 
     send_buffer: socket buffer in bytes, for clients that do not read.
     """
-    engine = engine or fake_engine()
-    defaults = {"port": 0, "drain_timeout": 5.0, "request_timeout": SOON}
-    settings = ServerOptions(**defaults | options)
-    assembled = assemble(engine, settings, kv_sink)
-    service = assembled.service
+    settings = ServerOptions(**{"port": 0, "drain_timeout": 5.0} | options)
     bound = bind(settings)
     if send_buffer is not None:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-    server = Server(assembled.app, service, settings)
-    loop = asyncio.new_event_loop()
-    key = settings.api_key[0] if settings.api_key else None
-    live = LiveServer(url_of(bound), engine, service, loop, assembled.hub, key, server)
-    engine.subscribe(live.events.append)
+    live, app = LiveServer.around(engine or fake_engine(), settings, url_of(bound))
+    live.server = server = Server(app, live.service, settings)
+    loop = live.loop
     thread = threading.Thread(
         target=loop.run_until_complete, args=(server.serve(sockets=[bound]),), daemon=True
     )

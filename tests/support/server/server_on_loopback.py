@@ -2,40 +2,28 @@
 
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
 
 from support.patience import SOON
+from support.server.live_server import wait_for
 
 
 @contextmanager
-def served(app: FastAPI, before_stop: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """Yield the address. `before_stop` ends requests that would keep connections open."""
-    listener = socket.socket()
-    # A small buffer, so that the server soon notices a client that does not read.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
-    listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=3)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        wait_until(lambda: server.started)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        before_stop()
-        server.should_exit = True
-        thread.join(SOON)
-        listener.close()
+def served(app: FastAPI) -> Iterator[str]:
+    """Yield the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=3)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            wait_for(lambda: server.started)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(SOON)
     assert not thread.is_alive()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
