@@ -1,7 +1,5 @@
 """A learner's progress, kept in a file."""
 
-import json
-
 import pytest
 
 from minivllm.errors import LessonError
@@ -69,5 +67,4 @@ def test_first_and_best_results_are_kept(progress):
         progress.note_check("block-pool", passed)
     exercise = progress.read().exercises["block-pool"]
     assert (exercise.hints, exercise.checks, exercise.passed) == (2, 2, True)
-    assert json.loads(progress.path.read_text())["lessons"]["tokens"]["pages_read"] == 20
     assert [file.name for file in progress.path.parent.iterdir()] == ["progress.json"]
