@@ -264,8 +264,9 @@ def check_the_budget(app: DashboardApp, truth: Fold) -> None:
     shares = {re.split(r"\s+", row)[1]: row for row in rows[4:] if row}
     for item in truth.scheduled:
         if (row := shares.get(short_name(item.seq_id))) is not None:
-            assert re.search(rf" {item.kind} +{item.num_tokens} ", row)
-            assert re.search(rf"positions? {item.num_computed_tokens}\b", row)
+            first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
+            where = f"position {first}" if first == last else f"positions {first} to {last}"
+            assert re.search(rf" {item.kind} +{item.num_tokens}   {where}$", row)
     assert len(shares) == min(len(truth.scheduled), len(rows) - 4)
 
 
