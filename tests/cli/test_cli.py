@@ -134,15 +134,10 @@ def test_compare_runs_the_same_trace_twice_and_measures_both_recordings(capsys, 
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=SOON,
-        cwd=folder,
-        env=environment,
-    )
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=SOON, cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
 
 
 def test_help_names_every_command_and_is_status_0(tmp_path):

@@ -16,13 +16,10 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
 DEMO = ["demo", "--model", "house", "--headless"]
 COUNTERS = {
-    "preemptions": "num_preemptions",
-    "prefix_hit_tokens": "prefix_cache_hits",
-    "evicted_blocks": "evicted_blocks",
-    "forked_sequences": "forked_sequences",
-    "copied_blocks": "copied_blocks",
-    "generated_tokens": "generation_tokens",
-}
+    "preemptions": "num_preemptions", "prefix_hit_tokens": "prefix_cache_hits",
+    "evicted_blocks": "evicted_blocks", "forked_sequences": "forked_sequences",
+    "copied_blocks": "copied_blocks", "generated_tokens": "generation_tokens",
+}  # fmt: skip
 """Number of the report -> its counter in the recording."""
 
 

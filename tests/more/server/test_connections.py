@@ -72,7 +72,7 @@ def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(caplog)
         assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert (done, end) == ("data: [DONE]", "")
         live.gate.open()
-        wait_for(live.loop_has_ended)
+        wait_for(lambda: not live.loop.is_running())
         # The application was closed properly too: its engine's thread has ended.
         assert live.service.is_dead
     assert caplog.records == []

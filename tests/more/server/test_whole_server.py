@@ -21,11 +21,7 @@ from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.vllm.source import VllmSource
 
 LAB = Path(__file__).resolve().parents[3] / "docs/teach/lab-3h.md"
-PROMPTS = [
-    "The capital of France is",
-    "The largest planet in our solar system is",
-    "To be or not to be, that is",
-]
+PROMPTS = ["The capital of France is", "The largest planet is", "To be or not to be, that is"]
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +95,6 @@ def test_watchers_that_are_silent_or_do_not_read_do_not_delay_the_end():
         for _ in range(12):
             live.post("/v1/completions", filling)
         live.begin_exit()
-        wait_for(live.loop_has_ended)
+        wait_for(lambda: not live.loop.is_running())
         assert live.hub.num_readers == 0
         source.close()

@@ -31,7 +31,7 @@ BAD = [
     ({"prompt": ""}, "prompt", "empty"),
     ({"prompt": ["a", 1]}, "prompt", "mixes"),
     ({"prompt": [[1], [10**50]]}, "prompt", "token id"),
-    ({"prompt": [100]}, "prompt", "token id"),
+    ({"prompt": [[1], [100]]}, "prompt", "token id"),
     ({"prompt": ["x"] * 65}, "prompt", "64"),
     ({"prompt": "x" * 300}, "prompt", "200"),
     ({"max_tokens": 5, "min_tokens": 6}, "min_tokens", "max_tokens"),

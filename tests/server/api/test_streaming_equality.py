@@ -1,7 +1,6 @@
 """Streamed text equals whole text for every prompt and stop string.
 
-`tests/engine` tests the detokenizer and the stop strings alone. Here tokens are bytes, most of them
-invalid UTF-8, and stop strings are cut out of the output.
+Tokens are bytes, most of them invalid UTF-8, and stop strings are cut out of the output.
 """
 
 import json

@@ -11,13 +11,8 @@ from minivllm.tui.sources.sse import SseMessage, SseParser
 def test_the_ring_drops_the_oldest_prompts_when_their_total_is_too_long():
     ring = EventRing(0, 100, num_tokens=1000)
     for seq in range(50):
-        is_arrival = seq % 5 == 0
-        envelope = (seq, 0, 0.0)
-        ring.put(
-            ev.RequestArrived(*envelope, "a", "a.0", 0, [7] * 300, 1)
-            if is_arrival
-            else ev.StepBegin(*envelope, 5)
-        )
+        arrival = ev.RequestArrived(seq, 0, 0.0, "a", "a.0", 0, [7] * 300, 1)
+        ring.put(ev.StepBegin(seq, 0, 0.0, 5) if seq % 5 else arrival)
     kept = [event for event in ring._slots if isinstance(event, ev.RequestArrived)]
     assert [event.seq for event in kept] == [35, 40, 45] and ring.first_seq == 31
     piece = ring.take(0)

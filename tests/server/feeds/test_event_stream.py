@@ -7,11 +7,9 @@ import pytest
 from support.server.in_process import Exchange, in_process
 from support.server.live_server import LiveServer, fake_engine, wait_for
 
-from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import decode_line
-from minivllm.runtime.step_result import Watch
 from minivllm.server import assemble
 from minivllm.server.feeds import event_hub
 from minivllm.server.feeds.event_hub import EventHub, Snapshot, take_snapshot
@@ -124,14 +122,10 @@ def test_readers_that_come_together_share_a_snapshot_until_its_events_are_gone(m
             assert readers[0].events == readers[1].events
 
 
-def fail(plan: SchedulerOutput, watch: Watch) -> None:
-    raise RuntimeError("an illegal address")
-
-
 def test_a_dead_engine_ends_the_stream_and_new_readers_get_the_reason():
     with in_process(fake_engine(), events=True) as live, live.http() as http:
         reader = Reader(live)
-        live.runner.after, live.runner.device_lost = fail, True
+        live.runner.after, live.runner.device_lost = lambda plan, watch: 1 / 0, True
         assert live.post("/v1/completions", {"prompt": "x"}).status_code == 503
         reader.read_to(10**9)  # up to the end of the stream
         assert reader.events == live.events

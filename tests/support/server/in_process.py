@@ -1,10 +1,4 @@
-"""A server without a socket: clients call the application, whose event loop runs in a thread.
-
-with in_process() as live:
-    live.post("/v1/completions", {"prompt": "Hi"})      # or live.http(), live.openai()
-    asked = live.transport.ask("POST", "/generate", {"prompt": "Hi"})
-    asked.leave()                                       # the client disconnects
-"""
+"""A server without a socket: clients call the application, whose event loop runs in a thread."""
 
 import asyncio
 from collections.abc import Iterator
@@ -34,16 +28,13 @@ class Exchange(httpx2.SyncByteStream):
         self._body = list(request.stream) or [b""]
         self._gone = asyncio.Event()
         self._sent: SimpleQueue[Message] = SimpleQueue()
+        headers = [(name.lower(), value) for name, value in request.headers.raw]
         scope = {
-            "type": "http",
-            "method": request.method,
-            "path": request.url.path,
-            "query_string": request.url.query,
-            "headers": [(name.lower(), value) for name, value in request.headers.raw],
-        }
+            "type": "http", "method": request.method, "path": request.url.path,
+            "query_string": request.url.query, "headers": headers,
+        }  # fmt: skip
         call = app(scope, self._receive, self._send)
         self.ended = asyncio.run_coroutine_threadsafe(call, loop)
-        """The application's call."""
 
     def response(self) -> httpx2.Response:
         """Wait until the answer begins."""
@@ -85,7 +76,7 @@ class Transport(httpx2.BaseTransport):
     def ask(
         self, method: str, path: str, body: dict, headers: dict[str, str] | None = None
     ) -> Exchange:
-        """Send a request without waiting for its answer."""
+        """Send a request without waiting; `leave` is then the client's disconnect."""
         request = httpx2.Request(method, URL + path, json=body, headers=headers)
         return Exchange(self._app, self._loop, request)
 

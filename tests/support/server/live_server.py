@@ -1,7 +1,4 @@
-"""A real server on loopback: uvicorn in a thread, with an engine that tests can inspect.
-
-Only tests that are about sockets need it; `in_process.py` serves all others without one.
-"""
+"""A server with an engine that tests can inspect, on a port; `in_process.py` needs none."""
 
 import asyncio
 import json
@@ -55,8 +52,7 @@ class Gate:
     def __call__(self, plan: SchedulerOutput, watch: Watch) -> None:
         with self._turn:
             self.holds = self._num_allowed == 0
-            if not self._turn.wait_for(lambda: self._num_allowed > 0, SOON):
-                raise TimeoutError("the test forgot to open the gate")
+            assert self._turn.wait_for(lambda: self._num_allowed > 0, SOON), "left closed"
             self.holds = False
             self._num_allowed -= 1
             self.num_steps += 1
@@ -79,10 +75,8 @@ class LiveServer:
     loop: asyncio.AbstractEventLoop
     hub: EventHub | None
     api_key: str | None
-    server: Server | None = None
-    """None if the server is in process."""
-    transport: httpx2.BaseTransport | None = None
-    """How a client reaches a server in process."""
+    server: Server | None = None  # on a port
+    transport: httpx2.BaseTransport | None = None  # in process
     events: list[ev.Event] = field(default_factory=list)
 
     @classmethod
@@ -134,18 +128,14 @@ class LiveServer:
     def begin_exit(self) -> None:
         self.loop.call_soon_threadsafe(self.server.begin_exit)
 
-    def loop_has_ended(self) -> bool:
-        return not self.loop.is_running()
-
     def wait_until_idle(self) -> None:
         """Wait until all requests have finished and the engine is empty."""
         wait_for(lambda: self.service.num_unfinished == 0)
         wait_for(lambda: not self.engine.has_unfinished_requests())
 
     def open_gate(self) -> None:
-        """Let an engine end that a test left at its gate."""
-        if isinstance(gate := getattr(self.runner, "before", None), Gate):
-            gate.open()
+        if isinstance(self.engine._stepper.runner, FakeRunner):
+            self.gate.open()
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:
@@ -160,10 +150,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:
 def serving(
     engine: LLMEngine | None = None, *, send_buffer: int | None = None, **options: object
 ) -> Iterator[LiveServer]:
-    """Serve `engine`, by default a fake one; `options` of `ServerOptions`.
-
-    send_buffer: socket buffer in bytes, for clients that do not read.
-    """
+    """Serve an engine; send_buffer: socket buffer in bytes, for clients that do not read."""
     settings = ServerOptions(**{"port": 0, "drain_timeout": 5.0} | options)
     bound = bind(settings)
     if send_buffer is not None:
@@ -190,9 +177,8 @@ def serving(
 
 def deaf_client(live: LiveServer, path: str, body: dict, method: str = "POST") -> socket.socket:
     """A client that sends a request and never reads."""
-    client = socket.socket()
+    client, parts = socket.socket(), urlsplit(live.url)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    parts = urlsplit(live.url)
     client.connect((parts.hostname, parts.port))
     content = json.dumps(body).encode() if method == "POST" else b""
     head = (
