@@ -31,8 +31,7 @@ def live():
 
 
 def ask(live: LiveServer, prompt: str, **fields: object) -> httpx2.Response:
-    body = {"prompt": prompt, "max_tokens": 5, "ignore_eos": True} | fields
-    return live.post("/v1/completions", body)
+    return live.post("/v1/completions", {"prompt": prompt, "max_tokens": 5} | fields)
 
 
 def outcome(answer: httpx2.Response) -> tuple[int, str]:
@@ -75,8 +74,7 @@ def test_a_model_that_always_fails_ends_the_engine_and_every_client_gets_the_err
         assert health(live) == 200
         live.gate.open()
         found = sorted(outcome(one.result()) for one in answers)
-    # Requests that failed before the verdict, then the one that ended the engine and those behind
-    # it.
+    # Those that failed before the verdict, the one that ended the engine, and those behind it.
     assert found == [(500, "request_failed")] * MAX_FAILED_IN_A_ROW + [(503, "engine_dead")] * 3
     wait_for(lambda: health(live) == 503)
     dead = ask(live, "once upon")
