@@ -25,6 +25,7 @@ from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
 from minivllm.tui.widgets.steps.budget import Budget, bar_cells
+from minivllm.tui.widgets.steps.flat_batch import input_tokens
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -105,6 +106,26 @@ def test_the_beam_with_the_best_score_is_called_the_best(beams) -> None:
     best = max(tree.branches[at].score for at in tree.tips.values())
     marked = [row for row in rows(BranchTree(), model, 100, 20)[1:] if row.endswith("best")]
     assert marked and all(f"{best:.2f} best" in row for row in marked)
+
+
+def test_the_sums_of_a_step_with_drafts_are_its_budget(drafts) -> None:
+    model, names = DashboardModel(drafts.header), set()
+    for event in drafts.run().events:
+        model.apply(event)
+        if isinstance(event, ev.StepEnd):
+            sums = re.findall(r"(decode|drafts|prefill|unused) (\d+)", rows(Budget(), model)[1])
+            assert sum(int(number) for _, number in sums) == model.fold.budget
+            names |= {name for name, _ in sums}
+    assert "drafts" in names
+
+
+def test_a_token_that_the_cache_has_gets_no_slot_in_the_batch(stage, ask) -> None:
+    prompt = " ".join(f"w{number}" for number in range(16))
+    asks = [ask(f"r{number}", prompt, "one two three " * 9, 3 * number) for number in (0, 1)]
+    tokens = input_tokens(folded(stage(asks).run(4)), 0, 99)
+    assert [(token.position, token.slot) for token in tokens if token.seq_id == "r1.0"] == [
+        (15, None)
+    ]
 
 
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 30), st.integers(0, 300))
