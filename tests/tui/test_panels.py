@@ -26,6 +26,7 @@ from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
 from minivllm.tui.widgets.steps.budget import Budget, bar_cells
 from minivllm.tui.widgets.steps.flat_batch import input_tokens
+from minivllm.tui.widgets.steps.step_detail import StepDetail
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -126,6 +127,14 @@ def test_a_token_that_the_cache_has_gets_no_slot_in_the_batch(stage, ask) -> Non
     assert [(token.position, token.slot) for token in tokens if token.seq_id == "r1.0"] == [
         (15, None)
     ]
+
+
+def test_the_last_step_says_who_was_preempted_for_whom(memory_pressure) -> None:
+    model = folded(memory_pressure.run(19))
+    (victim,) = model.steps.records[-1].preempted
+    names = short_name(victim.seq_id), short_name(victim.victim_of)
+    shown = "\n".join(rows(StepDetail(), model))
+    assert shown.startswith("step 19 ") and " preempted for ".join(names) in shown
 
 
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 30), st.integers(0, 300))
