@@ -38,12 +38,11 @@ BAD = [
     ({"max_tokens": 0}, "max_tokens", "echo"),
     ({"max_tokens": "5"}, "max_tokens", "integer"),
     ({"n": 9}, None, "max_num_seqs"),
+    ({"n": "x" * 500}, "n", "xxx..."),
     ({"n": 3, "best_of": 2}, "best_of", "best_of"),
     ({"logit_bias": {"100": 1}}, "logit_bias", "token id"),
-    ({"stop_token_ids": [100]}, "stop_token_ids", "token id"),
     ({"stop": [""] * 2}, "stop[0]", "at least 1"),
     ({"priority": 1}, "priority", "priority"),
-    ({"use_beam_search": True}, "use_beam_search", "two"),
     ({**BEAMS, "temperature": 0.5}, "use_beam_search", "temperature"),
     ({"stream_options": {"include_usage": True}}, None, "stream"),
     ({"stream": True, "stream_options": {"foo": 1}}, "stream_options.foo", "foo"),
@@ -51,7 +50,6 @@ BAD = [
     ({"\x1b[31m": 1}, "\x1b[31m", "Unknown"),
     # ---- forms of the output: the sentences use the names of the client's fields ----
     ({"response_format": {"type": "json"}}, "response_format.type", "'json_object'"),
-    ({"response_format": schema({}, strict="yes")}, "response_format.json_schema.strict", "bool"),
     ({"response_format": schema({"type": "objekt"})}, "response_format",
      "response_format.json_schema.schema is not valid (Invalid type: objekt): correct it."),
     ({"response_format": schema({"description": "x" * 10**6})}, "response_format", "100,000"),
@@ -59,7 +57,6 @@ BAD = [
     ({"guided_json": json.loads('{"not":' * 31 + "{}" + "}" * 31)}, "guided_json", "32 levels"),
     ({"guided_json": ENDLESS}, "guided_json", "endless value"),
     ({"guided_regex": "(a"}, "guided_regex", "guided_regex is not valid (unclosed group)"),
-    ({"guided_regex": "(((a{1000}){1000}){1000})"}, "guided_regex", "too complex"),
     ({"guided_grammar": 'start: "a" start'}, "guided_grammar", "no way to end"),
     ({"structured_outputs": {"grammar": "start: foo"}}, "structured_outputs",
      'structured_outputs.grammar is not valid (unknown name: "foo"): correct it.'),
@@ -138,7 +135,9 @@ BODIES = [
 )
 def test_a_body_that_is_not_valid_json_is_refused_on_every_route(live, path):
     for body in BODIES:
-        assert check_refusal(live, path, body)["status"] == 400
+        error = check_refusal(live, path, body)
+        assert error["status"] == 400
+        assert error["code"] == "invalid_json" or not (b"NaN" in body or b"Infinity" in body)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", ""])

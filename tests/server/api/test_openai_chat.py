@@ -16,10 +16,10 @@ def client(tiny_server: LiveServer) -> OpenAI:
 
 
 def test_a_chat_is_the_completion_of_its_template(client, tiny_server):
-    fields = {"model": MODEL, "max_tokens": 9, "temperature": 0}
-    answer = client.chat.completions.create(messages=MESSAGES, **fields)
+    fields = {"model": MODEL, "temperature": 0}
+    answer = client.chat.completions.create(messages=MESSAGES, max_completion_tokens=9, **fields)
     prompt = tiny_server.engine.tokenizer.apply_chat_template(MESSAGES)
-    completion = client.completions.create(prompt=prompt, **fields)
+    completion = client.completions.create(prompt=prompt, max_tokens=9, **fields)
     assert answer.choices[0].message.content == completion.choices[0].text
     assert answer.choices[0].message.role == "assistant"
     assert answer.choices[0].finish_reason == completion.choices[0].finish_reason

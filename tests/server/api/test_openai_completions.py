@@ -55,14 +55,16 @@ def streamed(client: OpenAI, **fields: object) -> dict[int, str]:
 
 
 def test_a_greedy_completion_equals_the_offline_output(client, tiny_model):
-    for params in ({"max_tokens": 12}, {"max_tokens": 40, "stop": ["e"]}, {}):
+    cut = offline(tiny_model, "Hello there", temperature=0, max_tokens=9).outputs[0].text[3:6]
+    for params in ({"max_tokens": 12}, {"max_tokens": 12, "stop": [cut]}, {}):
         answer = client.completions.create(
             model=MODEL, prompt="Hello there", temperature=0, **params
         )
         expected = offline(tiny_model, "Hello there", temperature=0, **params)
         (mine,), (theirs,) = answer.choices, expected.outputs
         assert (mine.text, mine.finish_reason) == (theirs.text, theirs.finish_reason)
-        assert mine.model_extra["stop_reason"] == theirs.stop_reason
+        stopped_by = mine.model_extra["stop_reason"]
+        assert stopped_by == theirs.stop_reason == (cut if "stop" in params else None)
         usage, num_tokens = answer.usage, len(theirs.token_ids)
         assert (usage.prompt_tokens, usage.completion_tokens) == (11, num_tokens)
         assert usage.total_tokens == 11 + num_tokens

@@ -180,14 +180,13 @@ def test_priority_decides_who_goes_first_where_the_policy_says_so():
 
 def test_a_list_is_refused_at_its_first_impossible_prompt_and_queues_none_of_them():
     with in_process() as live:
-        encoded: list[str] = []
+        encoded: list[tuple[str, bool]] = []
         encode = live.engine.tokenizer.encode
-        live.engine.tokenizer.encode = lambda text, *given: (
-            encoded.append(text) or encode(text, *given)
-        )
-        refused = live.post(COMPLETIONS, {"prompt": ["fits", *["x" * 200] * 60]})
+        live.engine.tokenizer.encode = lambda *given: encoded.append(given) or encode(*given)
+        body = {"prompt": ["fits", *["x" * 200] * 60], "add_special_tokens": False}
+        refused = live.post(COMPLETIONS, body)
         assert error_of(refused) == (400, "context_length_exceeded")
-        assert live.events == [] and len(encoded) == 2
+        assert live.events == [] and encoded == [("fits", False), ("x" * 200, False)]
 
 
 def test_a_tenant_with_its_own_salt_cannot_detect_another_tenants_prompts():
