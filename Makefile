@@ -79,7 +79,7 @@ test-slow: setup model ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 3600
 
 test-browser: setup ## visit every page of the site in a Chromium that is on this machine
-	$(BIN)/python -m pytest tests/docs -m browser --numprocesses $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest tests/more/docs -m browser --numprocesses $(WORKERS) --dist worksteal
 
 test-gpu: setup ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu

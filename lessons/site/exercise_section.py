@@ -60,16 +60,16 @@ def _begin(exercise: Exercise) -> str:
     use = ", and the engine runs with your code" if exercise.runs_in_engine else ""
     task = f"You write a part of `{engine_file(exercise)}`{use}."
     makes = f"`{exercise.student_file}`, this text and a few tests"
-    tested = "test_cli_exercise.py begins and checks exercises"
+    tested = "more/exercises/test_cli_exercise.py begins and checks exercises"
     if exercise.is_hunt:
         task = "You find a fault in a recording: the first step that breaks one of [the rules]"
         task += "(index.md#the-rules)."
         makes = "the recording and a file for your answer"
-        tested = "test_find_the_bug.py begins and checks such exercises"
+        tested = "exercises/test_find_the_bug.py begins and checks such exercises"
     return f"""\
 Level: {exercise.level}. About {exercise.minutes} minutes. {task}
 
-<!-- not run: makes a folder in the reader's home; tests/exercises/{tested} -->
+<!-- not run: makes a folder in the reader's home; tests/{tested} -->
 ```sh
 minivllm exercise start {exercise.name}
 ```
@@ -174,7 +174,7 @@ minivllm exercise demo {exercise.name}      # the dashboard, at the first step
 ## How to run it
 
 <!-- not run: needs the folder that `start` made; \
-tests/exercises/test_cli_exercise.py begins and checks exercises -->
+tests/more/exercises/test_cli_exercise.py begins and checks exercises -->
 ```sh
 minivllm exercise check {exercise.name}     # {check}
 {in_engine if shows_engine else ""}minivllm exercise next

@@ -125,7 +125,7 @@ _HOW_TO_RUN = """
 `minivllm` is in the environment that `make` created: `source .venv/bin/activate` puts it on your \
 path.
 
-<!-- not run: opens the dashboard and waits for guesses; tests/cli/test_lesson.py runs these \
+<!-- not run: opens the dashboard and waits for guesses; tests/more/cli/test_lesson.py runs these \
 options -->
 ```sh
 minivllm lesson                       # go on where you left off, or begin
@@ -167,7 +167,7 @@ exercise builds on them. None needs a GPU.
 |---|---|---|---|---|
 """
 _HOW_IT_GOES = """
-<!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and \
+<!-- not run: makes a folder in the reader's home; tests/more/exercises/test_cli_exercise.py begins and \
 checks exercises -->
 ```sh
 minivllm exercise list                # all exercises, and your progress

@@ -1,8 +1,7 @@
 """What a lesson's page on the site has apart from its text: pictures, and where to read on.
 
 A lesson has twenty pages or more, and many of their pictures are alike. The pages to draw are
-selected here by hand, by the number N in `minivllm lesson NAME --from N`. When a lesson changes,
-`tests/docs/test_tutorial.py` checks that each selected page still has a new picture.
+selected here by hand, by the number N in `minivllm lesson NAME --from N`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Stage `tests`: runs the tests that need a GPU; one row per file, from pytest's JUnit XML.
 
 Compiling kernels for each shape and dtype takes most of the time, so tests run in many processes if
-pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone, because it measures the device's
+pytest-xdist is installed. `tests/more/identity/test_gpu.py` runs alone, because it measures the device's
 free memory.
 """
 
@@ -19,9 +19,12 @@ from stage_file import StageFailedError, StageFile
 
 from minivllm.clock import MonotonicClock
 
-PLACES = (("tests/kernels", "tests/runtime"), ("tests/identity/test_gpu.py",))
+PLACES = (
+    ("tests/kernels", "tests/runtime", "tests/more/kernels", "tests/more/runtime"),
+    ("tests/more/identity/test_gpu.py",),
+)
 """Each entry is one run of pytest; an entry with several places runs in many processes."""
-DRY_RUN_PLACES = (("tests/runtime/model/test_heap.py",),)
+DRY_RUN_PLACES = (("tests/more/runtime/test_heap.py",),)
 WORKERS = 8
 SECONDS_AFTER_LIMIT = 30
 """After the stage's limit, the last run of pytest may continue for this many seconds."""

@@ -4,8 +4,7 @@
     tools/pictures/make_diagrams.py                       # all of them, in place
     tools/pictures/make_diagrams.py --only block-table --out /tmp/x
 
-Their figures are those of the lessons' engines, so a diagram and the page around it agree, and
-tests/docs/test_diagrams.py finds a diagram that has fallen behind.
+Their figures are those of the lessons' engines, so a diagram and the page around it agree.
 """
 
 import argparse

@@ -6,7 +6,7 @@
     tools/pictures/make_pictures.py --only blocks --out /tmp/x
         # only this picture, in another folder; --only can be repeated
 
-Each picture is one `minivllm shot` command. tests/tui/test_pictures.py compares the dashboard with
+Each picture is one `minivllm shot` command. tests/more/tui/test_pictures.py compares the dashboard with
 the pictures; after an intended change of the dashboard, run this command again.
 """
 

@@ -7,7 +7,7 @@
 
 Without --only, the events that the summaries quote are taken again from the recordings.
 
-The pages are committed, and tests/docs/test_pages_are_fresh.py compares them with newly made pages.
+The pages are committed, and tests/more/docs/test_pages_are_fresh.py compares them with newly made pages.
 So the text of a page must not depend on the machine.
 """
 
