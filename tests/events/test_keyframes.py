@@ -9,14 +9,6 @@ from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import _PIECE_OVERHEAD, Keyframes
 
 
-def test_equal_pieces_of_neighbours_are_stored_once():
-    frames = Keyframes()
-    frames.add(0, 0, [b"a" * 1000, b"b" * 1000])
-    frames.add(10, 500, [bytes(b"a" * 1000), b"c" * 1000])
-    assert frames.num_bytes == 3 * (1000 + _PIECE_OVERHEAD)
-    assert frames.before(10).pieces[0] is frames.before(9).pieces[0]
-
-
 def test_memory_is_bounded_by_thinning_out_and_the_first_keyframe_stays():
     frames, rng = Keyframes(spacing=100, max_bytes=20_000), random.Random(0)
     offset = 0
@@ -40,12 +32,6 @@ def test_the_keyframe_before_a_target_has_no_later_event():
     for count in (0, 7, 20):
         frames.add(count, count * 10, [b"%d" % count])
     assert [frames.before(count).count for count in (0, 6, 7, 19, 20, 1000)] == [0, 0, 7, 7, 20, 20]
-
-
-def test_a_large_view_is_packed_less_often():
-    frames = Keyframes(spacing=100)
-    frames.add(0, 0, [b"x" * 4000])
-    assert not frames.is_due(499) and frames.is_due(500)
 
 
 def test_a_keyframe_restores_the_whole_fold():

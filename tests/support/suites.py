@@ -49,7 +49,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     width = max(map(len, tests), default=0)
     for suite in sorted(tests, key=lambda suite: (suite.count("/"), suite)):
         promise = PROMISES.get(suite, "")
-        write(f"{suite:{width}}  {tests[suite]:5} tests {seconds[suite]:6.1f} s  {promise}".rstrip())
+        write(
+            f"{suite:{width}}  {tests[suite]:5} tests {seconds[suite]:6.1f} s  {promise}".rstrip()
+        )
     for reason, count in sorted(left_out.items()):
         write(f"left out, {count} test{'s' * (count > 1)}: {reason}")
     if "/" not in "".join(tests):

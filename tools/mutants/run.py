@@ -339,8 +339,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list_file:
         paths = [options.list_file]
     all_pass, kills = True, {}
-    # Triton reads its variable when it is imported.
-    os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"}
+    # Triton and `support.patience` read their variables when they are imported.
+    os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1", "MINIVLLM_SOON": "20"}
     for name in PRELOADED:
         with suppress(ModuleNotFoundError):
             import_module(name)

@@ -1,17 +1,14 @@
 """`exercise demo --all-passed`: the pieces of a student run together, and a bad piece is named."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from minivllm.cli import main
-from minivllm.lessons.checker.capstone.assemble import assemble, settings_for
+from minivllm.lessons.checker.capstone.assemble import assemble
 from minivllm.lessons.checker.capstone.finder import engine_file
-from minivllm.lessons.checker.capstone.merge import OwnFile, clashes, merged_code
+from minivllm.lessons.checker.capstone.merge import merged_code
 from minivllm.lessons.checker.capstone.pieces import OwnPiece, collect, digest_of
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.child.sandbox import Failure, Reply
@@ -59,19 +56,6 @@ def test_files_for_one_module_give_each_its_own_functions_with_their_lines(write
         written = file if piece is None else piece.file
         assert code.co_filename == str(written)
         assert f"def {name}(" in written.read_text().splitlines()[code.co_firstlineno - 1]
-
-
-def test_two_definitions_of_one_name_clash_unless_it_is_a_hole_of_one_file(write):
-    one, other = write("block-pool", "def _help(): return 1"), write("lru", "def _help(): return 2")
-    file = engine_file(one.exercise.module)
-    assert [clash.path for clash in clashes(file, [one.own_file, other.own_file])] == ["_help"]
-    copied = write("lru", "", ("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
-    own_files: list[OwnFile] = [copied.own_file, one.own_file]
-    assert clashes(file, own_files) == [] == clashes(file, own_files[::-1])
-    for order in (own_files, own_files[::-1]):
-        module: dict[str, object] = {"__name__": "merged"}
-        exec(merged_code(file, order), module)
-        assert module["BlockPool"].touch.__code__.co_filename == str(one.file)
 
 
 # ---- which pieces ----
@@ -134,12 +118,3 @@ def test_pieces_of_every_part_run_together_without_one_that_raises(write, capfd)
     told = capfd.readouterr()
     assert "10 of 10 requests finished" in told.out
     assert "Without slot-mapping: ValueError in line" in told.err
-
-
-def test_an_error_in_the_demo_itself_names_the_piece(write):
-    settings = msgspec.json.encode(settings_for([write("slot-mapping", "", RAISES)])).decode()
-    demo = [sys.executable, "-m", "minivllm.cli.course.capstone_demo", settings, "watch"]
-    ran = subprocess.run([*demo, "--headless", "--model", "house"], capture_output=True, text=True)
-    assert ran.returncode == 1
-    assert "Your slot-mapping stopped the engine: ValueError in line" in ran.stderr
-    assert "Traceback" not in ran.stderr

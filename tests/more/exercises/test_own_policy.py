@@ -1,7 +1,5 @@
 """own-policy: four rules, and a score that any order of the waiting requests can earn."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -94,11 +92,3 @@ def test_a_policy_that_raises_or_loops_gets_a_verdict(tmp_path):
         "    def choose_victim(self, running):\n        raise KeyError('who')\n", tmp_path
     )
     assert not result.passed and "KeyError in line" in "\n".join(report(result))
-
-
-def test_the_demo_runs_with_the_students_policy(home):
-    file = home / EXERCISE.student_file
-    file.write_text(f"{EXERCISE.source}\nprint('my policy is here')\n")
-    demo = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", "own-policy", str(file)]
-    told = subprocess.check_output([*demo, "--headless", "--model", "house"], text=True)
-    assert "my policy is here" in told and "12 of 12 requests finished" in told

@@ -1,10 +1,15 @@
-"""`make mutants`: its lists fit the source and cover every file of their rooms."""
+"""`make mutants`: its lists fit the source, and those of the heart cover every file."""
 
 import pytest
 from support.tool_modules import TOOLS, load_tool
 
 WITHOUT_BEHAVIOUR = {"__init__.py", "base.py", "runner.py"}
 """Files with docstrings and a protocol only."""
+
+
+@pytest.mark.parametrize("room", ["server", "tui"])
+def test_every_mutant_of_a_list_fits_the_source(room):
+    assert load_tool("mutants/run.py").read_list(TOOLS / f"mutants/{room}.toml").must_kill >= 90
 
 
 @pytest.mark.parametrize("room", ["core", "engine", "speculation"])

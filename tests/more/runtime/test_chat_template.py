@@ -4,23 +4,15 @@ A template is untrusted code: whatever it does, it costs one request and bounded
 child process.
 """
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from runtime.text.test_tokenizer import MODELS, copied, directories, ours, theirs
-from support.patience import SOON
 
 from minivllm.errors import InvalidRequestError
 from minivllm.runtime.store import house_model
-from minivllm.runtime.text import template_worker
 from minivllm.runtime.text.chat_template import ChatTemplate
 from minivllm.runtime.text.tokenizer import Tokenizer
 
@@ -210,52 +202,3 @@ def test_other_conversations_are_rendered_while_one_takes_too_long_and_after():
             rendered += 1
     assert isinstance(ends.exception(), InvalidRequestError) and rendered > 0
     assert template.render([{"role": "user", "content": "after"}]) == "after"
-
-
-def test_a_killed_worker_is_replaced():
-    template = ChatTemplate("{{ messages[0].content }}", {})
-    assert template.render(MESSAGES) == "Hi"
-    process = template._idle[0]._process
-    os.kill(process.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its pipe has no reader now
-    with pytest.raises(InvalidRequestError):
-        template.render(MESSAGES)
-    assert process.returncode is not None
-    assert template.render(MESSAGES) == "Hi"
-
-
-def test_a_worker_ends_with_the_process_that_started_it(tmp_path):
-    code = """
-import os, sys
-from minivllm.runtime.text.chat_template import ChatTemplate
-template = ChatTemplate("x", {})
-template.render([{"role": "user"}])
-print(template._idle[0]._process.pid, flush=True)
-os.kill(os.getpid(), 9)
-"""
-    pid = int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
-    end = time.monotonic() + SOON
-    while (
-        Path(f"/proc/{pid}").exists()
-        and "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]
-    ):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not enforce this limit")
-@pytest.mark.slow
-def test_no_worker_exceeds_its_memory_limit() -> None:
-    code = f"""
-import resource
-from minivllm.errors import InvalidRequestError
-from minivllm.runtime.text.chat_template import ChatTemplate
-for source in {list(HUNGRY.values())!r}:
-    try:
-        ChatTemplate(source, {{}}, max_seconds=0.5).render({MESSAGES!r})
-    except InvalidRequestError:
-        pass
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
-    child = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert int(child.stdout) << 10 <= template_worker.MAX_BYTES

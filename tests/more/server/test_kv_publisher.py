@@ -77,16 +77,6 @@ def test_a_real_subscriber_gets_every_batch_in_either_encoding(encoding):
         assert [one for one, _ in replayed(publisher, context, 0)] == numbers[-40:]
 
 
-def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting():
-    with publishing(hwm=10, max_queue_size=50) as (publisher, context):
-        sleeper = context.socket(zmq.SUB)
-        sleeper.setsockopt(zmq.RCVHWM, 1)
-        sleeper.setsockopt_string(zmq.SUBSCRIBE, "")
-        sleeper.connect(publisher.endpoint)
-        for number in range(5_000):  # a blocking send would never return
-            publisher.publish(float(number), [BlockStored([number], None, [1, 2, 3, 4], 4)])
-
-
 def test_a_public_address_is_refused():
     for endpoint in ("tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://192.168.1.4:5557", "http://x"):
         for endpoints in ((endpoint,), ("tcp://127.0.0.1:*", endpoint)):

@@ -97,21 +97,3 @@ def test_after_every_step_a_follower_knows_the_hashes_in_the_pool_and_their_toke
     kinds = {type(event) for event in engine.events}
     assert kinds >= {ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.BlockHit}
     assert num_blocks > 20 or kinds >= {ev.RequestPreempted, ev.BlockEvicted}
-
-
-def test_a_hash_of_two_blocks_is_removed_with_the_last_of_them():
-    header = WatchedEngine(num_blocks=8).engine.log_header()
-    sink = Collected()
-    feed = KVEventFeed(header, sink)
-    name = "00000000000000ff"
-    for seq_id, block_id in (("a.0", 0), ("b.0", 1)):
-        feed.apply(ev.RequestArrived(0, 0, 0.0, seq_id[0], seq_id, 0, [5, 6, 7, 8], 9))
-        feed.apply(ev.BlockAllocated(1, 1, 0.0, block_id, seq_id, 0))
-        feed.apply(ev.StepScheduled(2, 1, 0.0, seq_id, 4, "prefill", 0))
-        feed.apply(ev.BlockHashed(3, 1, 0.0, block_id, name, None))
-    feed.apply(ev.BlockEvicted(4, 1, 0.0, 0, name))
-    feed.apply(ev.StepEnd(5, 1, 0.0, 8, 0, 0, 0, 0))
-    assert sink.events[1:] == [BlockStored([255], None, [5, 6, 7, 8], 4, medium="GPU")]
-    feed.apply(ev.BlockEvicted(6, 2, 0.0, 1, name))
-    feed.apply(ev.StepEnd(7, 2, 0.0, 0, 0, 0, 0, 0))
-    assert sink.events[2:] == [BlockRemoved([255], medium="GPU")]

@@ -1,7 +1,6 @@
-"""The frame of each screen: tabs above, keys below, and suggestions before the first request."""
+"""The frame of each screen: the top line's numbers can be clicked, and keys are below."""
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import pytest
 from support.tui.driven_app import (
@@ -16,55 +15,10 @@ from support.tui.driven_app import (
 )
 from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
-from textual.widgets import Tab
 from textual.widgets._footer import FooterKey
 
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.draw.selection import sequence
-
-NAMES = ["Overview", "Blocks", "Scheduler", "Requests", "Events", "Compare", "Choice"]
-
-
-# ---- tabs ----
-
-
-def tabs(app: DashboardApp) -> list[Tab]:
-    return list(app.dashboard_screen.query(Tab))
-
-
-def check_places(app: DashboardApp) -> None:
-    """Every tab is visible, left of the next one, and outside the top line."""
-    shown, header = [tab.region for tab in tabs(app)], panel(app, "header").region
-    assert all(one.height == 1 and not one.overlaps(header) for one in shown)
-    assert all(one.right <= other.x for one, other in pairwise(shown))
-    assert shown[-1].right <= app.size.width and header.width >= 17
-
-
-def test_the_tabs_name_the_screens_where_there_is_room_and_mark_the_current_one(
-    memory_pressure, no_footer
-) -> None:
-    app = app_for(memory_pressure.run(20))
-    whole = [f"{number} {name}" for number, name in enumerate(NAMES, 1)]
-
-    async def script(pilot: Pilot) -> None:
-        for size in ((40, 12), (59, 40), (80, 24), (120, 36), (300, 24)):
-            await pilot.resize_terminal(*size)
-            for current in (0, 3, 5):
-                await show_screen(pilot, SCREENS[current])
-                expected = [label[0] for label in whole]
-                if size[0] >= 60:
-                    expected[current] = whole[current]
-                labels = [tab.label_text for tab in tabs(app)]
-                assert labels == (whole if size[0] >= 120 else expected)
-                check_places(app)
-                # Reverse, and so also visible without colours.
-                styles = [bool(tab.styles.text_style.reverse) for tab in tabs(app)]
-                assert styles == [number == current for number in range(len(NAMES))]
-        await pilot.press("tab", "z")
-        await settle(pilot)
-        check_places(app)
-
-    drive(app, script)
 
 
 def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, no_footer) -> None:
