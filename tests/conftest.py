@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,12 @@ with contextlib.suppress(ModuleNotFoundError):
 
 from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.store.model_store import ModelStore, resolve_model
+
+# Where HOME cannot be written, models and kernels are made for this run only.
+try:
+    default_cache_root().mkdir(parents=True, exist_ok=True)
+except OSError:
+    os.environ["MINIVLLM_CACHE"] = tempfile.mkdtemp(prefix="minivllm-tests-")
 
 # Turn off hypothesis' deadlines: the duration of an example shows how busy the machine is.
 settings.register_profile("minivllm", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -168,15 +168,19 @@ def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():
 
 def test_a_callback_that_raises_ends_its_own_request_only():
     engine = make_engine()
-    with EngineThread(engine) as thread:
-        thread.pause().result(SOON)
-        broken = add(thread, "broken", 700, on_output=lambda output: 1 / 0)
-        other = add(thread, "other")
-        thread.resume()
-        with pytest.raises(ZeroDivisionError):
-            broken.result(SOON)
-        assert token_ids(other) == EXPECTED
-        assert not asked(thread, LLMEngine.has_unfinished_requests)
+    thread = EngineThread(engine)
+    thread.start()
+    thread.pause().result(SOON)
+    broken = add(thread, "broken", 700, on_output=lambda output: 1 / 0)
+    other = add(thread, "other")
+    thread.resume()
+    with pytest.raises(ZeroDivisionError):
+        broken.result(SOON)
+    assert token_ids(other) == EXPECTED
+    assert not asked(thread, LLMEngine.has_unfinished_requests)
+    assert asked(thread, lambda engine: dict(thread._waiters)) == {}
+    thread.stop()
+    thread.join(SOON)
     assert len(engine.inspect().free_queue) == 200
 
 

@@ -46,8 +46,9 @@ def test_slots_that_an_accepted_request_needs_at_once_cannot_be_taken_away(how):
         engine.engine.set_option("max_num_seqs", 3)
     engine.run()
     engine.engine.set_option("max_num_seqs", 3)
+    engine.engine.set_option("max_num_seqs", 8)  # the value at the start
     changes = [(one.name, one.value, one.old) for one in engine.events_of(ev.OptionChanged)]
-    assert changes == [("max_num_seqs", 4, 8), ("max_num_seqs", 3, 4)]
+    assert changes == [("max_num_seqs", new, old) for new, old in ((4, 8), (3, 4), (8, 3))]
 
 
 def test_new_requests_are_checked_against_the_current_max_num_seqs():

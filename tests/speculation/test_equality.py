@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.model.needs import cpu_ops
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
@@ -206,6 +207,8 @@ def test_random_traffic_gives_the_same_tokens_with_drafts_and_without(tiny, numb
 def test_each_attention_backend_of_the_cpu_verifies_several_rows_of_a_sequence(
     tiny: LoadedModel, backend: str, method: str
 ) -> None:
+    if backend == "cpu":
+        cpu_ops()
     config = {"method": method, "num_speculative_tokens": 3}
     config |= {"prompt_lookup_min": 1} if method == "ngram" else {"model": "tiny-random"}
     requests = [(STEM, {"temperature": t, "max_tokens": 20, "seed": 3}, 0) for t in (0.0, 1.0)]

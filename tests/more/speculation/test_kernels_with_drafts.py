@@ -2,10 +2,11 @@
 
 import pytest
 from speculation.test_equality import BASE, STEM, tokens_of
+from support.model.needs import NO_TRITON
 
 from minivllm.runtime.loader import LoadedModel, load_model
 
-mode = pytest.importorskip("minivllm.kernels.mode", reason="no Triton: it is not installed")
+mode = pytest.importorskip("minivllm.kernels.mode", reason=NO_TRITON)
 pytestmark = pytest.mark.skipif(
     not mode.INTERPRETED, reason="kernels are compiled here, and this engine is on the CPU"
 )
