@@ -12,9 +12,11 @@ Source: vLLM `vllm/v1/structured_output/__init__.py`.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from secrets import token_hex
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -105,10 +107,34 @@ def _ll_tokenizer(tokenizer: Tokenizer) -> LLTokenizer:
 
     try:
         return llguidance.LLTokenizer(
-            tokenizer.to_json(), eos_token=sorted(tokenizer.eos_token_ids)
+            _rename_control_tokens(tokenizer.to_json()), eos_token=sorted(tokenizer.eos_token_ids)
         )
     except Exception as error:
         raise UnusableGrammarError(
             f"structured_outputs does not work with this model, because llguidance cannot read its"
             f" tokenizer ({str(error)[:100]}): leave structured_outputs out."
         ) from error
+
+
+def _rename_control_tokens(tokenizer_json: str) -> str:
+    """Give control tokens names that no grammar spells.
+
+    Where only one text can follow, llguidance tokenizes that text, and the text `<|im_end|>` would
+    become the control token.
+    """
+    content = json.loads(tokenizer_json)
+    secret, model = token_hex(8), content["model"]
+    names = {
+        token["content"]: token["content"] + secret
+        for token in content["added_tokens"]
+        if token["special"]
+    }
+    for token in content["added_tokens"]:
+        token["content"] = names.get(token["content"], token["content"])
+    if isinstance(model["vocab"], dict):
+        model["vocab"] = {names.get(text, text): i for text, i in model["vocab"].items()}
+    else:  # Unigram
+        model["vocab"] = [[names.get(text, text), score] for text, score in model["vocab"]]
+    if (unknown := model.get("unk_token")) in names:
+        model["unk_token"] = names[unknown]
+    return json.dumps(content)

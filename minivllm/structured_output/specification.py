@@ -80,6 +80,9 @@ class Specification(NamedTuple):
                 "whitespace_pattern": None if self.disable_any_whitespace else pattern,
             }
             return llguidance.LLMatcher.grammar_from_json_schema(self.text, defaults=whitespace)
+        if self.kind == "choice":
+            # One terminal: of alternatives side by side, llguidance's parser takes 2,000.
+            return f"start: CHOICE\nCHOICE: {' | '.join(map(json.dumps, json.loads(self.text)))}"
         grammar = llguidance.grammar_from(self.kind, self.text)
         return f"{grammar}\n{NO_FORCING}\n" if self.kind == "grammar" else grammar
 
@@ -148,7 +151,10 @@ def _refuse(field: str, what: str) -> None:
 
 
 def _first_reason(message: str) -> str:
-    """Return what matters of an error message of llguidance, which can have many lines."""
+    """Return what matters of an error message of llguidance, which can have many lines.
+
+    A client cannot set llguidance's options, so their names are left out.
+    """
     found = re.search(r"^error: (.*)$", message, re.MULTILINE)  # a regex' own error
-    reason = found[1] if found else re.sub(r"^at \d+\(\d+\): ", "", message).partition("\n")[0]
-    return reason[:_LONGEST_REASON].rstrip(" .:")
+    reason = found[1] if found else re.sub(r"^at \d+\(\d+\): |\. Enable .*", "", message)
+    return reason.partition("\n")[0][:_LONGEST_REASON].rstrip(" .:")

@@ -89,6 +89,20 @@ def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path):
             Recording(written(tmp_path, [changed, *lines]))
 
 
+@pytest.mark.parametrize("token_id", [-1, 2**32])
+@pytest.mark.parametrize("field", ["prompt_token_ids", "token_id"])
+def test_a_token_id_that_no_model_has_is_damage_and_all_before_it_is_shown(
+    recorded, tmp_path, field, token_id
+):
+    lines = recorded[1].read_bytes().splitlines(keepends=True)
+    at = next(i for i in range(200, len(lines)) if f'"{field}"'.encode() in lines[i])
+    event = msgspec.json.decode(lines[at])
+    event[field] = [token_id] if field == "prompt_token_ids" else token_id
+    lines[at] = msgspec.json.encode(event) + b"\n"
+    recording = Recording(written(tmp_path, lines))
+    assert len(recording) == at - 1 and "too large or negative" in recording.damage
+
+
 @pytest.mark.parametrize("new", [b"x", b'{"seq":1}\n'])
 def test_a_file_that_is_overwritten_while_open_gives_a_sentence(recorded, tmp_path, new):
     _, path, _ = recorded

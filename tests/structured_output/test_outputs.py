@@ -82,6 +82,47 @@ def test_each_form_is_kept_and_its_request_stops(
     assert all(text.startswith("{") for text in texts[4])
 
 
+CONTROL_TEXTS = ["<|im_end|>", "<|im_start|>", "<|endoftext|>", "<|", "end|>", "a", " ", '"', "é"]
+SPELLED = st.lists(st.sampled_from(CONTROL_TEXTS), min_size=1, max_size=3).map("".join)
+
+
+def forms_that_force(text: str) -> list[dict]:
+    named = {"type": "object", "properties": {text: {"const": text}}, "required": [text]}
+    return [
+        {"choice": [text]},
+        {"regex": re.escape(text)},
+        {"json": {"const": text}, "disable_any_whitespace": True},
+        {"json": named | {"additionalProperties": False}, "disable_any_whitespace": True},
+    ]
+
+
+@settings(max_examples=4, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(SPELLED, min_size=4, max_size=4), st.sampled_from([None, 4]))
+def test_a_forced_text_that_spells_a_control_token_stays_text(
+    generate: Callable[..., FollowedRun], house, texts: list[str], num_drafts: int | None
+) -> None:
+    requests = [
+        ("A fox", form, {"max_tokens": 150}) for text in texts for form in forms_that_force(text)
+    ]
+    drafts = {"method": "ngram", "num_speculative_tokens": num_drafts, "prompt_lookup_min": 1}
+    run = generate(requests, speculative_config=drafts if num_drafts else None, max_num_seqs=32)
+    ends = {event.reason for event in run.of(ev.RequestFinished)}
+    assert ends == {"stop"}
+    written = [house.tokenizer.decode(run.outputs[f"r{i}"][0]) for i in range(len(requests))]
+    for number, text in enumerate(texts):
+        plain, by_regex, constant, record = written[4 * number : 4 * number + 4]
+        assert plain == by_regex == json.loads(constant) == text
+        assert json.loads(record) == {text: text}
+
+
+def test_one_of_ten_thousand_choices_is_written(
+    generate: Callable[..., FollowedRun], house
+) -> None:
+    choices = [f"{number}x" for number in range(10**4)]
+    (tokens,) = generate([("A fox", {"choice": choices}, {})]).outputs["r0"]
+    assert house.tokenizer.decode(tokens) in choices
+
+
 SPECULATIONS = [
     None,
     SpeculativeConfig(method="ngram", num_speculative_tokens=4, prompt_lookup_min=1),

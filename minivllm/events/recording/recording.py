@@ -220,9 +220,11 @@ class Recording(Generic[V]):
                 index.add_notable(event, number)
             try:
                 view.apply(event)
-            except (LookupError, ValueError) as error:
+            except (LookupError, OverflowError, ValueError) as error:
                 why = "an earlier event is missing"
-                if self.header.first_seq > 0 and not self._has_state:
+                if isinstance(error, OverflowError):
+                    why = "one of its numbers is too large or negative"
+                elif self.header.first_seq > 0 and not self._has_state:
                     why = "the recording begins in the middle of a run and has no state"
                 raise _DamageError(
                     f"event {event.seq}, {event.__struct_config__.tag}, cannot be applied: {why}"

@@ -42,12 +42,13 @@ class CallListParser:
         return [*pieces, TextPiece(text)] if self._is_text else pieces
 
     def finish(self) -> list[Piece]:
-        if self._is_text or self._call is None:
-            return [] if self._has_calls else [TextPiece(self._skipped)]
+        # After a call, and in our form, the rest can only be the beginning of a call that was cut.
+        if self._is_text or self._has_calls or self._separators == OUR_SEPARATORS:
+            return []
+        if self._call is None:
+            return [TextPiece(self._skipped)]
         pieces = self._call.finish()
-        if self._call.is_broken:
-            return [TextPiece(self._skipped + self._call.rest)]
-        return pieces
+        return [TextPiece(self._skipped + self._call.rest)] if self._call.is_broken else pieces
 
 
 class NamedCallParser:

@@ -73,6 +73,10 @@ CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
     (llama, '{"name": "Ada", "age": 7} is', ("", '{"name": "Ada", "age": 7} is', [])),
     (llama, " \n", ("", " \n", [])),
     (partial(forced_parser, None), f"[{CALL},{CALL}]", BOTH),
+    # `max_tokens` can cut inside the next call: a client shows content, so the rest is none.
+    (partial(forced_parser, None), f'[{CALL},{CALL},{{"name":"f","par', BOTH),
+    (partial(forced_parser, None), '[{"na', ("", "", [])),
+    (llama, f'{CALL}; {CALL}; {{"na', BOTH),
     (partial(forced_parser, "f"), '{"a":1}', ("", "", [("f", '{"a":1}')])),
     (partial(forced_parser, "f"), "", ("", "", [("f", "")])),
     (partial(free_parser, "hermes", "qwen3"), f"<think>\n<tool_call>?\n</think>\n\n{mark(CALL)}",
