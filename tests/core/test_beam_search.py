@@ -6,6 +6,7 @@ import pytest
 from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams, prompt
 
 from minivllm.core.beam_search import BeamSearch, Candidate
+from minivllm.errors import InvalidRequestError
 from minivllm.events import types as ev
 from minivllm.outputs import Logprob, SampledToken
 
@@ -170,3 +171,11 @@ def test_every_accepted_length_penalty_survives_a_long_search():
             ways = [Candidate("a", EOS, -9.0), Candidate("b", 1, -9.5), Candidate("a", 3, -9.9)]
             one.advance(ways, outputs)
             assert one.hypotheses[0].score < 0.0 or penalty == 10.0
+
+
+def test_a_search_is_refused_if_its_beams_could_not_all_be_in_memory_at_once():
+    """Beams can become sequences with no block in common; samples keep their prompt's blocks."""
+    engine = WatchedEngine(num_blocks=8)
+    engine.add("samples", prompt(8), max_tokens=4, n=3)
+    with pytest.raises(InvalidRequestError, match="up to 9 KV cache blocks"):
+        engine.add("beams", prompt(8), max_tokens=4, n=3, use_beam_search=True)
