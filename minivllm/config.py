@@ -72,9 +72,8 @@ class SpeculativeConfig:
     """Speculative decoding: how a sequence's next tokens are drafted, so that one step of the model
     can verify several.
 
-    In float32 with our CPU kernels, drafts change no token, at any temperature, unless two logits
-    tie to about 1e-6 (decision 68; with `kv_cache_dtype="int8"`, not even then). Elsewhere, logits
-    that nearly tie may swap. Raises `ConfigError` for an invalid value.
+    In float32 with our CPU kernels, drafts change a token only if two logits tie to about 1e-6;
+    elsewhere, logits that nearly tie may swap. Raises `ConfigError` for an invalid value.
     """
 
     method: SpeculativeMethod
