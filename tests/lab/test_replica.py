@@ -43,7 +43,6 @@ def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Eve
     built, clock = config(model="fake", **options), VirtualClock(STEP)
     runner = FakeRunner(built.num_gpu_blocks_override, built.block_size, built.max_model_len)
     engine = LLMEngine(built, runner, FakeTokenizer(), clock=clock)
-    runner.running = lambda: engine._stepper.scheduler.running
     events: list[ev.Event] = []
     engine.subscribe(events.append)
     names: dict[int, int] = {}  # token ids of the simulation -> ids of the fake model

@@ -20,7 +20,13 @@ from stage_file import StageFailedError, StageFile
 from minivllm.clock import MonotonicClock
 
 PLACES = (
-    ("tests/kernels", "tests/runtime", "tests/more/kernels", "tests/more/runtime"),
+    (
+        "tests/test_kernels_are_the_reference.py",
+        "tests/kernels",
+        "tests/runtime",
+        "tests/more/kernels",
+        "tests/more/runtime",
+    ),
     ("tests/more/identity/test_gpu.py",),
 )
 """Each entry is one run of pytest; an entry with several places runs in many processes."""
