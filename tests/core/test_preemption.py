@@ -6,8 +6,10 @@ from support.engine.engine_fakes import WatchedEngine, expected_output, prompt
 from minivllm.events import types as ev
 
 
-def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_output():
-    engine = WatchedEngine(num_blocks=6)
+@pytest.mark.parametrize("policy", ["fcfs", "priority"])
+def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_output(policy):
+    """With the policy `priority`, too: the three have the same."""
+    engine = WatchedEngine(num_blocks=6, scheduling_policy=policy)
     engine.add("old", prompt(8), max_tokens=8)
     engine.add("new", prompt(8, first=50), max_tokens=8)
     engine.add("third", prompt(12, first=20), max_tokens=2)
