@@ -311,7 +311,7 @@ def print_matrix(kills: dict[str, list[str]]) -> None:
         print(f"{len(mutants):4} more, {only:3} that no other test notices  {test}")
 
 
-def main(arguments: list[str] | None = None) -> int:
+def read_options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Make many small faults in the code, one at a time; check that the fast tests"
         " fail."
@@ -332,7 +332,11 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="FILE",
         help="run all tests of a list on each mutant, write who noticed what, print a small cover",
     )
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = read_options(arguments)
     # A test that loops forever fails after a minute, and must not hide those after it.
     pytest_arguments = ["--timeout=60", *([] if options.matrix else ["-x"])]
     paths = [HERE / f"{name}.toml" for name in options.lists] or sorted(HERE.glob("*.toml"))
