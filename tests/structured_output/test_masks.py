@@ -9,7 +9,7 @@ import llguidance
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.model.sampler_twin import make_sequence
 
@@ -57,6 +57,7 @@ def prepare(house) -> Callable[[str], StructuredOutputGrammar]:
 
 @settings(max_examples=25, derandomize=True, database=None)
 @given(pattern=PATTERNS, choices=st.lists(st.integers(0, 9999), max_size=6))
+@example(pattern="(a|b){1,3}", choices=[0, 1])
 def test_the_library_and_the_automaton_allow_the_same_tokens(
     house, library: llguidance.LLTokenizer, pattern: str, choices: list[int]
 ) -> None:
@@ -78,6 +79,12 @@ def test_the_library_and_the_automaton_allow_the_same_tokens(
         token_id = going_on[choice % len(going_on)]
         state = automaton.advance(state, vocabulary[token_id])
         assert matcher.consume_token(token_id)
+
+
+@pytest.mark.parametrize("pattern", ["(a", "a)", "*a", "[]", "[é]", r"\d", "a{,3}", "\\"])
+def test_the_automaton_refuses_a_pattern_that_it_cannot_read(pattern: str) -> None:
+    with pytest.raises(ValueError, match="cannot read"):
+        RegexAutomaton(pattern)
 
 
 LINK = {"type": "object", "properties": {"next": {"$ref": "#"}}}
@@ -199,12 +206,8 @@ def test_rows_with_and_without_a_grammar_and_rows_after_drafts_share_one_step(
         (1, digits, []), (2, digits, drafts[:1]), (3, digits, drafts[:2]), (6, letters, []),
     ]:  # fmt: skip
         assert together[row] in allowed_after(prepare(regex), output)
-    assert [drafted.request.grammar.bitmask(row) is None for row in after] == [
-        False,
-        False,
-        True,
-        True,
-    ]
+    refused = [drafted.request.grammar.bitmask(row) is None for row in after]
+    assert refused == [False, False, True, True]
     for row in (0, 1, 2, 3, 6, 7):
         (alone,) = Sampler(end_ids)(logits[row : row + 1], [rows[row]])
         assert alone.token_id == together[row]

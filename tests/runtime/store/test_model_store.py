@@ -27,6 +27,7 @@ from minivllm.runtime.store import house_model
 from minivllm.runtime.store.hub import HubUnreachableError
 from minivllm.runtime.store.model_cache import ModelCache
 from minivllm.runtime.store.model_store import SMOLLM2_HUB_ID, ModelStore, resolve_model
+from minivllm.runtime.store.provenance import provenance_of
 from minivllm.runtime.store.pypi_wheel import PinnedWheel
 
 
@@ -37,9 +38,7 @@ class FakeHub:
         self, cached: dict[str, Path] | None = None, answer: Path | ModelError | None = None
     ) -> None:
         self._cached = cached or {}
-        self._answer = answer or HubUnreachableError(
-            "The Hugging Face Hub does not answer (no network)."
-        )
+        self._answer = answer or HubUnreachableError("The Hugging Face Hub does not answer.")
         self.asked: list[str] = []
         self.offline = False
 
@@ -234,15 +233,8 @@ def test_the_list_has_the_aliases_first_and_then_all_local_models(tmp_path, tiny
     shop = Shop(tmp_path, FakeHub(cached={SMOLLM2_HUB_ID: snapshot}))
     converted = shop.store.resolve(str(tmp_path / "smollm2.gguf"))
     listings = shop.store.listings()
-    house = house_model.FOLDER
-    assert [listing.path for listing in listings] == [
-        house,
-        snapshot,
-        None,
-        None,
-        converted,
-        snapshot,
-    ]
+    paths = [house_model.FOLDER, snapshot, None, None, converted, snapshot]
+    assert [listing.path for listing in listings] == paths
     assert shop.store.resolve(listings[4].name) == converted, "each name works with --model"
     found = {listing.name: listing.provenance for listing in listings}
     hub = ("float32", "from the Hugging Face Hub", "Apache-2.0")
@@ -250,3 +242,5 @@ def test_the_list_has_the_aliases_first_and_then_all_local_models(tmp_path, tiny
     assert found["house"] == ("bf16", "from the package minivllm", "Apache-2.0")
     assert found["tiny-random"] is None, "it has not been created yet"
     assert listings[4].provenance[:2] == ("float32", f"from {tmp_path / 'smollm2.gguf'}")
+    mine = shutil.copytree(snapshot, tmp_path / "mine")
+    assert provenance_of(mine) == ("float32", "from this directory", "not stated")

@@ -1,13 +1,10 @@
 """The model cache: an entry that exists is complete, even after a crash while it was made."""
 
 import errno
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.patience import SOON
+from filelock import FileLock
 
 from minivllm.errors import NotEnoughDiskSpaceError
 from minivllm.runtime.progress import silent
@@ -66,46 +63,27 @@ def test_a_failure_half_way_leaves_nothing_behind(tmp_path, error, seen, words):
     assert create(cache)
 
 
-CHILD = """
-import sys, time
-from pathlib import Path
-from minivllm.runtime.store.model_cache import ModelCache
-def fill(directory):
-    (directory / "config.json").write_text("half")
-    print("filling", flush=True)
-    while not Path(sys.argv[2]).exists():
-        time.sleep(0.01)
-    with open(sys.argv[1] + "/fills", "a") as log:
-        log.write("x")
-cache = ModelCache(Path(sys.argv[1]))
-print(cache.get_or_create("m-v1", fill, origin="child", needed_bytes=1, progress=print))
-"""
+@pytest.mark.parametrize("other_finishes", [True, False])
+def test_an_entry_that_another_process_is_filling_is_awaited(tmp_path, other_finishes):
+    """Another lock on the same file stands for the other process; a killed one has no lock."""
+    half = tmp_path / "models" / "m-v1.partial"
+    half.mkdir(parents=True)
+    (half / "half").touch()
+    (tmp_path / "locks").mkdir()
+    other, said = FileLock(tmp_path / "locks" / "m-v1.lock"), []
 
+    def other_ends(text: str) -> None:
+        said.append(text)
+        if other_finishes:
+            half.rename(half.with_suffix(""))
+        other.release()
 
-WAITING = "Waiting for another process that is preparing m-v1.\n"
-
-
-def start_child(root: Path) -> subprocess.Popen:
-    """Fill an entry in a process until the file `go` exists; it prints when it begins or waits."""
-    return subprocess.Popen(
-        [sys.executable, "-uc", CHILD, root, root / "go"], stdout=subprocess.PIPE, text=True
-    )
-
-
-def test_of_two_processes_one_fills_an_entry_and_the_other_takes_over_if_it_dies(tmp_path):
-    children = [start_child(tmp_path) for _ in range(2)]
-    said = [child.stdout.readline() for child in children]
-    assert sorted(said) == [WAITING, "filling\n"]
-    filling, waiting = (children[said.index(line)] for line in ("filling\n", WAITING))
-    filling.send_signal(signal.SIGKILL)
-    filling.wait(SOON)
+    other.acquire()
     cache = ModelCache(tmp_path)
     assert cache.get("m-v1") is None and cache.entries() == []
-    (tmp_path / "go").touch()
-    output = waiting.communicate(timeout=SOON)[0].splitlines()
-    assert output == ["filling", str(tmp_path / "models" / "m-v1")]
-    assert (tmp_path / "fills").read_text() == "x"
-    assert everything_in(tmp_path) == ["m-v1", "m-v1/config.json", "m-v1/minivllm.json"]
+    path = create(cache, fill=must_not_run if other_finishes else fill, progress=other_ends)
+    assert len(said) == 1 and (path / "half").exists() == other_finishes
+    assert everything_in(tmp_path)[0] == "m-v1" and not half.exists()
 
 
 def test_a_full_disk_is_detected_before_the_work(tmp_path):

@@ -1,8 +1,7 @@
-"""Damaged and hostile model files: a typed error in one sentence, little memory, no foreign code."""
+"""Damaged and hostile model files: a typed error in one sentence, and little memory."""
 
 import contextlib
 import json
-import shutil
 import struct
 import tracemalloc
 from pathlib import Path
@@ -15,14 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.model.gguf_files import write_gguf
 
-from minivllm.config import EngineConfig
 from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.checkpoint.gguf_conversion import check_convertible
 from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
 from minivllm.runtime.checkpoint.safetensors_file import read_entries
 from minivllm.runtime.checkpoint.weights import stream_weights
-from minivllm.runtime.loader import load_model
 
 
 @contextlib.contextmanager
@@ -84,7 +81,7 @@ def test_quantized_tensors_and_damaged_indexes_are_refused(tmp_path):
 
 
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_no_damage_to_safetensors_leads_to_anything_but_a_model_error(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "fuzz" / "model.safetensors"
     path.parent.mkdir(exist_ok=True)
@@ -150,7 +147,7 @@ def test_a_header_that_claims_more_than_any_model_has_is_refused(tmp_path, conte
 
 
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_no_damage_to_a_gguf_header_leads_to_anything_but_a_model_error(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "fuzz.gguf"
     if not path.exists():
@@ -163,23 +160,3 @@ def test_no_damage_to_a_gguf_header_leads_to_anything_but_a_model_error(tmp_path
     damaged.write_bytes(bytes(contents))
     with contextlib.suppress(ModelError):
         check_convertible(read_gguf_header(damaged))
-
-
-# ---- code ----
-
-
-def test_code_beside_the_weights_is_never_run(tiny_random_path, tmp_path, monkeypatch):
-    """A checkpoint whose config asks for its own Python files, as remote code does."""
-    model_path = Path(shutil.copytree(tiny_random_path, tmp_path / "model"))
-    trap = "import pathlib; pathlib.Path(__file__).with_name('SPRUNG').touch()\nclass Trap: pass\n"
-    for name in ("trap.py", "modeling_trap.py", "__init__.py", "conftest.py", "sitecustomize.py"):
-        (model_path / name).write_text(trap)
-    auto_map = dict.fromkeys(("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer"), "trap.Trap")
-    asked = {"auto_map": auto_map, "custom_generate": "trap", "tokenizer_class": "Trap"}
-    for path in (model_path / "config.json", model_path / "tokenizer_config.json"):
-        path.write_text(json.dumps(json.loads(path.read_text()) | asked))
-    (model_path / "pytorch_model.bin").write_bytes(b"cposix\nsystem\n(S'touch SPRUNG'\ntR.")
-    monkeypatch.chdir(model_path)
-    model = load_model(EngineConfig(model=str(model_path), device="cpu"))
-    assert model.tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}])
-    assert not (model_path / "SPRUNG").exists()
