@@ -20,7 +20,6 @@ from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
-from minivllm.tui.widgets.requests.branches import BranchTree
 from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
@@ -99,14 +98,6 @@ def test_a_request_that_got_no_slot_waits_for_the_next_step_when_one_is_free(sta
             reason = rows(Waiting(), model, 60, 3)[0].partition("tok  ")[2].strip()
             said.add((len(model.fold.running), reason))
     assert said == {(1, "all 1 slot taken"), (0, "a slot is free now: next step")}
-
-
-def test_the_beam_with_the_best_score_is_called_the_best(beams) -> None:
-    model = folded(beams.run(8))
-    tree = model.branches.of("r0.0")
-    best = max(tree.branches[at].score for at in tree.tips.values())
-    marked = [row for row in rows(BranchTree(), model, 100, 20)[1:] if row.endswith("best")]
-    assert marked and all(f"{best:.2f} best" in row for row in marked)
 
 
 def test_the_sums_of_a_step_with_drafts_are_its_budget(drafts) -> None:

@@ -4,7 +4,6 @@ import posixpath
 import re
 
 from support.docs.built_site import moved_pages, pages_of_docs, settings
-from support.tool_modules import load_tool
 
 import minivllm
 
@@ -16,15 +15,6 @@ LOADS = re.compile(
     r"""|<(?!a\b|link rel="(?:canonical|prev|next|alternate)")"""
     r"""\w[^>]*\b(?:src|srcset|poster|data|href)="((?:https?:)?//[^"]+)"""
 )
-SOURCE = '''"""A module."""
-LIMIT: int = 3
-@decorated
-class Pool:
-    size = 4
-    def take(self): ...
-    class Inner:
-        async def wait(self): ...
-'''
 
 
 def test_the_site_builds_strictly_and_has_every_page_of_the_docs(our_build):
@@ -61,10 +51,3 @@ def test_the_reference_shows_every_public_class_and_method(site):
         whole = f"{cls.__module__}.{name}"
         shown = [f'id="{path}"' in page for path in (whole, *(f"{whole}.{m}" for m in members))]
         assert all(shown), (name, members, shown)
-
-
-def test_a_link_to_a_name_in_the_source_points_to_the_line_that_defines_it():
-    line_of = load_tool("site/source_pages.py").line_of
-    lines = {"LIMIT": 2, "Pool": 4, "Pool.size": 5, "Pool.take": 6, "Pool.Inner.wait": 8}
-    assert {name: line_of(SOURCE, name) for name in lines} == lines
-    assert {line_of(SOURCE, name) for name in ("Gone", "Pool.gone", "LIMIT.real", "wait")} == {None}

@@ -7,8 +7,6 @@ import pytest
 
 from minivllm.cli import main
 from minivllm.lessons.checker.capstone.assemble import assemble
-from minivllm.lessons.checker.capstone.finder import engine_file
-from minivllm.lessons.checker.capstone.merge import merged_code
 from minivllm.lessons.checker.capstone.pieces import OwnPiece, collect, digest_of
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.child.sandbox import Failure, Reply
@@ -35,27 +33,6 @@ def write(home: Path) -> Write:
         return OwnPiece(exercise, file)
 
     return make
-
-
-# ---- merging ----
-
-
-def test_files_for_one_module_give_each_its_own_functions_with_their_lines(write):
-    pool, lru = write("block-pool"), write("lru")
-    module: dict[str, object] = {"__name__": "merged"}
-    file = engine_file(pool.exercise.module)
-    exec(merged_code(file, [pool.own_file, lru.own_file]), module)
-    owner_of = {
-        ("BlockPool", "touch"): pool,
-        ("BlockPool", "_put_back"): lru,
-        ("FreeKVCacheBlockQueue", "popleft"): lru,
-        ("BlockPool", "evict"): None,
-    }
-    for (owner, name), piece in owner_of.items():
-        code = getattr(module[owner], name).__code__
-        written = file if piece is None else piece.file
-        assert code.co_filename == str(written)
-        assert f"def {name}(" in written.read_text().splitlines()[code.co_firstlineno - 1]
 
 
 # ---- which pieces ----

@@ -125,11 +125,3 @@ def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home, capsys
         assert main(["exercise", *words]) == 2
         assert fact in capsys.readouterr().err
     assert not (root / "block-pool").exists()
-
-
-def test_diff_says_what_to_type(file, capsys):
-    file.write_text(SOURCE.replace("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
-    assert main(["exercise", "diff", "block-pool"]) == 0
-    told = capsys.readouterr().out
-    for words in ("A (the engine)", "B (yours)", "minivllm replay", "--step"):
-        assert words in told

@@ -2,9 +2,9 @@
 
 `held_out/*.toml`: a hundred wrong solutions, each one change in the engine's own file. They were
 written from the README and the solution alone, before their author had read the cases.
-`other_styles/*.py`: a right solution of each exercise in a structure of its own. A file defines only
-holes, with the same names (plus `_` where it also imports the engine's own one). Their bodies
-replace those of the engine's file; signatures, decorators and all other code stay.
+`other_styles/*.py`: a right solution of each exercise but `WITHOUT_STYLE` in a structure of its own.
+A file defines only holes, with the same names (plus `_` where it also imports the engine's own one).
+Their bodies replace those of the engine's file; signatures, decorators and all other code stay.
 """
 
 import ast
@@ -24,8 +24,10 @@ from minivllm.lessons.checker.report import report
 from minivllm.lessons.checker.search import cases_of, compare_lines
 
 HERE = Path(__file__).parent
-WITHOUT_STYLE = ("triton-warmup", "paged-attention", "paged-attention-triton")
-"""Their cases compare numbers only, with a tolerance."""
+WITHOUT_STYLE = (
+    "metrics", "paged-attention", "paged-attention-triton", "roofline", "split-kv", "triton-warmup"
+)  # fmt: skip
+"""Their cases compare numbers, with a tolerance."""
 STYLED = [one for one in exercises() if not one.is_hunt and one.name not in WITHOUT_STYLE]
 
 

@@ -1,10 +1,7 @@
 """Short names of configurations set their own options only."""
 
-import pytest
-
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.configurations import parse_configuration
-from minivllm.errors import ConfigError
 
 TRACE = {"max_model_len": 2048, "max_num_batched_tokens": 512, "max_num_seqs": 8}
 
@@ -20,13 +17,3 @@ def test_a_name_sets_its_own_options_and_no_others():
     drafts = SpeculativeConfig(method="ngram", num_speculative_tokens=2)
     assert parse_configuration("static+ngram", drafts).options["speculative_config"] is drafts
     assert parse_configuration("plain", drafts).options["speculative_config"] is None
-
-
-def test_a_name_that_means_nothing_is_refused():
-    for name, sentence in (
-        ("static+buddy", "the unknown part 'buddy': use continuous"),
-        ("draft_model", "draft model: use minivllm compare with --speculative-config"),
-        ("static+continuous", "static and continuous exclude each other"),
-    ):
-        with pytest.raises(ConfigError, match=sentence):
-            parse_configuration(name)

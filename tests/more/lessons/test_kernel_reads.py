@@ -5,9 +5,7 @@ from support.model.needs import NO_TRITON
 
 pytest.importorskip("triton", reason=NO_TRITON)
 
-from minivllm.errors import LessonError
 from minivllm.kernels.attention.decode_split import choose_num_splits
-from minivllm.lessons.shown import kernel_reads
 from minivllm.lessons.shown.kernel_reads import SPLITS, Shape, look
 
 SHAPE = Shape(num_heads=4, num_kv_heads=2, head_size=16, context=128, padded_rows=2)
@@ -33,15 +31,3 @@ def test_the_naive_kernel_reads_each_key_for_every_query_head_and_the_others_onc
     # A graph for three rows: splits for all of them, and two rows of padding.
     assert looks["static"].programs == 2 * choose_num_splits(3, 2, 128)
     assert looks["static"].idle_programs >= 2 * looks["static"].programs
-
-
-def test_kernels_that_cannot_be_watched_give_one_sentence(monkeypatch, tmp_path):
-    python = tmp_path / "python"
-    python.write_text(
-        "#!/bin/sh\necho 'Traceback' >&2\necho 'ImportError: no triton here' >&2\nexit 1\n"
-    )
-    python.chmod(0o755)
-    monkeypatch.setattr(kernel_reads.sys, "executable", str(python))
-    monkeypatch.setattr(kernel_reads, "_is_interpreted_here", lambda: False)
-    with pytest.raises(LessonError, match=r"could not be watched: ImportError: no triton here$"):
-        look(SHAPE)

@@ -1,4 +1,4 @@
-"""The pictures of the docs are what the dashboard draws today, and are self-contained.
+"""The pictures of the docs are what the dashboard draws today.
 
 A different picture is written beside the old one as NAME.new.svg. If the change is intended, `make
 pictures` redraws all of them.
@@ -9,9 +9,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from rich.cells import cell_len
 from support.tool_modules import load_tool
-from support.tui.svg_rows import CELL, texts_of
+from support.tui.svg_rows import texts_of
 
 PICTURES = Path(__file__).parents[3] / "docs/assets/dashboard"
 TOOL = load_tool("pictures/make_pictures.py")
@@ -50,13 +49,3 @@ def test_a_picture_is_what_the_dashboard_draws_today(
     if comparable(drawn.read_text("utf-8")) != comparable(golden.read_text("utf-8")):
         new.write_bytes(drawn.read_bytes())
         pytest.fail(f"{name} has changed: look at {new}; if that is meant, run `make pictures`.")
-
-
-def test_the_pictures_load_nothing_and_their_texts_are_as_wide_as_their_cells() -> None:
-    """In any font: `textLength` fits text to its columns, and the fallback is monospaced."""
-    for path in PICTURES.glob("*.svg"):
-        svg = path.read_text("utf-8")
-        assert not re.search("@font-face|@import| href=| src=", svg)
-        assert re.search(r"-matrix \{\s*font-family: ui-monospace, monospace;", svg)
-        for one in texts_of(svg):
-            assert float(one.get("textLength")) == pytest.approx(cell_len(one.text) * CELL), path

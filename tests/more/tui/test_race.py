@@ -101,14 +101,3 @@ def test_a_race_that_cannot_run_or_is_not_wanted_says_so(
     drive(app, script)
     assert processes[0].poll() is not None
     assert list(temporary.iterdir()) == []
-
-
-def test_before_the_first_token_there_is_nothing_to_race(stage, ask) -> None:
-    app = app_for(stage([ask("r0", "one two", "a b")]))
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("R")
-        await until(pilot, lambda: told(app))
-        assert told(app) == ["No request has got a token yet, so there is nothing to race."]
-
-    drive(app, script)

@@ -1,7 +1,5 @@
 """The prefix tree: chains, lookups, and the visible part of a large cache."""
 
-import re
-
 from support.engine.random_runs import folded
 from support.tui.shown import missing_from, rows
 
@@ -47,30 +45,6 @@ def test_a_common_prefix_is_one_row_and_the_rest_branches_off(shared_prefix) -> 
     # Blocks that were reused since are not marked.
     model.ages.blocks[3].born = model.lookups.recent[-1].step + 1
     assert rows(tree(), model, height=8)[1].startswith("0-5 abcd 6 blocks ● 3 hit  ")
-
-
-def test_the_place_where_prompts_part_is_marked_in_words_or_in_ids(stage, ask) -> None:
-    beginning = "one two three four five six seven eight "
-    ends = (
-        "nine ten red hat and coat of wool x",
-        "nine ten red scarf and coat of wool x",
-        "blue sky and sea and sand and palms x",
-    )
-    asks = [ask(f"r{number}", beginning + end, "no") for number, end in enumerate(ends)]
-    model = folded(stage(asks).run(1))
-    shown = [row.partition("  ")[2] for row in rows(tree(), model, height=8)[3:]]
-    assert shown == [
-        " nine ten red≠ hat and coat of wool",
-        " nine ten red≠ scarf and coat of wool",
-        "≠ blue sky and sea and sand and palms",
-    ]
-    model.fold.token_pieces.clear()  # as in an old recording
-    shown = [row.partition("  ")[2] for row in rows(tree(), model, height=8)[3:]]
-    assert [re.sub(r"\d+", "i", row) for row in shown] == [
-        " i i i≠ i i i i i",
-        " i i i≠ i i i i i",
-        "≠ i i i i i i i i",
-    ]
 
 
 def test_spare_rows_show_the_words_of_each_block_and_the_names_of_its_owners(stage, ask) -> None:

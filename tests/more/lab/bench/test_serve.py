@@ -3,12 +3,18 @@
 import asyncio
 import json
 import re
+import socket
 import statistics
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
-from support.server.server_on_loopback import served
+from support.patience import SOON
+from support.server.live_server import wait_for
 
 from minivllm.cli import main
 from minivllm.lab.bench.serve.client import Timing
@@ -54,6 +60,23 @@ class FakeServer:
             yield b"data: %b\n\n" % json.dumps({} if how == "silent" else usage).encode()
         yield b"data: [DONE]\n\n"
         self.running -= 1
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """The address of the app, which uvicorn serves on a free port in a thread."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=3)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            wait_for(lambda: server.started)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(SOON)
+    assert not thread.is_alive()
 
 
 def bench(server: FakeServer, capsys, *options: str) -> tuple[int, dict, list[str]]:
