@@ -2,9 +2,9 @@
 
 `held_out/*.toml`: a hundred wrong solutions, each one change in the engine's own file. They were
 written from the README and the solution alone, before their author had read the cases.
-`other_styles/*.py`: a right solution of each exercise but `WITHOUT_STYLE` in a structure of its own.
-A file defines only holes, with the same names (plus `_` where it also imports the engine's own one).
-Their bodies replace those of the engine's file; signatures, decorators and all other code stay.
+`other_styles/*.py`: a right solution in a structure of its own, but for `WITHOUT_STYLE`. A file
+defines only holes, with the same names (plus `_` where it also imports the engine's own one). Their
+bodies replace those of the engine's file; signatures, decorators and all other code stay.
 """
 
 import ast
