@@ -196,11 +196,22 @@ class BlockPool:
         block.ref_cnt += 1
         return was_free
 
+    def free_blocks(self, blocks: list[KVCacheBlock]) -> None:
+        """Release each of `blocks`, a table's blocks from tail to head.
+
+        The tail of a cached prefix is then reused first, and the rest of the prefix can still be
+        hit. Blocks without a hash join the head of the queue as one list, so of these, too, the
+        tail of the table is reused first.
+        """
+        for block in blocks:
+            if block.block_hash is not None:
+                self.release(block)
+        for block in reversed(blocks):
+            if block.block_hash is None:
+                self.release(block)
+
     def release(self, block: KVCacheBlock) -> None:
         """Remove one owner. When the last owner is removed, the block joins the free queue.
-
-        Release a sequence's blocks from tail to head. The tail of a cached prefix is then reused
-        first, and the rest of the prefix can still be hit.
 
         Raises `BlockPoolError`, before any change, if the block has no owner.
         """

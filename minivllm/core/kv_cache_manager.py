@@ -235,21 +235,24 @@ class KVCacheManager:
 
     def free(self, sequence: Sequence) -> None:
         """Release all blocks of `sequence`, from the tail of its table to the head."""
-        while sequence.block_table:
-            self._let_go(sequence, sequence.block_table.pop())
+        self._let_go(sequence, sequence.block_table[::-1])
+        sequence.block_table.clear()
         sequence.num_hashed_blocks = 0
 
     def shrink(self, sequence: Sequence, num_tokens: int) -> None:
         """Release the blocks that are not needed for the first `num_tokens` tokens: rejected drafts
         were written there, and no block has a hash.
         """
-        while len(sequence.block_table) > self.table_length(num_tokens):
-            self._let_go(sequence, sequence.block_table.pop())
+        needed = self.table_length(num_tokens)
+        self._let_go(sequence, sequence.block_table[needed:][::-1])
+        del sequence.block_table[needed:]
 
-    def _let_go(self, sequence: Sequence, block: KVCacheBlock) -> None:
+    def _let_go(self, sequence: Sequence, blocks: list[KVCacheBlock]) -> None:
+        """Release `blocks`, the end of the sequence's table, the last block first."""
         if self._bus.active:
-            self._bus.emit(ev.BlockReleased, block.block_id, sequence.seq_id)
-        self.pool.release(block)
+            for block in blocks:
+                self._bus.emit(ev.BlockReleased, block.block_id, sequence.seq_id)
+        self.pool.free_blocks(blocks)
 
     def _extend_hashes(self, sequence: Sequence, num_tokens: int) -> None:
         """Extend the hash chain to all full blocks of the first `num_tokens` tokens."""

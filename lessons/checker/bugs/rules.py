@@ -80,8 +80,8 @@ class _RuleWatch:
         """By sequence: blocks found since it was last without blocks."""
         self._contents: dict[str, list[int]] = {}
         """By hash: the tokens of the block and all tokens before it."""
-        self._without_owner: int | None = None
-        """The block whose last owner has just released it."""
+        self._without_owner: set[int] = set()
+        """Blocks whose last owner has just released them."""
 
     def look_at(self, event: ev.Event) -> Iterator[RuleTest]:
         yield from self._must_be_freed(event)
@@ -90,15 +90,19 @@ class _RuleWatch:
                 yield RuleTest(rule, event.step, kept, fact)
         self._fold.apply(event)
         if isinstance(event, ev.BlockReleased):
-            owners = self._fold.blocks[event.block_id].ref_cnt
-            self._without_owner = event.block_id if owners == 0 else None
+            if self._fold.blocks[event.block_id].ref_cnt == 0:
+                self._without_owner.add(event.block_id)
 
     def _must_be_freed(self, event: ev.Event) -> Iterator[RuleTest]:
-        block_id, self._without_owner = self._without_owner, None
-        if block_id is None or (isinstance(event, ev.BlockFreed) and event.block_id == block_id):
+        if isinstance(event, ev.BlockReleased):
             return
-        fact = f"Block {block_id} has no owner any more, and does not join the free queue."
-        yield RuleTest("last-owner", event.step, False, fact)
+        if isinstance(event, ev.BlockFreed):
+            self._without_owner.discard(event.block_id)
+            return
+        for block_id in self._without_owner:
+            fact = f"Block {block_id} has no owner any more, and does not join the free queue."
+            yield RuleTest("last-owner", event.step, False, fact)
+        self._without_owner.clear()
 
     # ---- the plan of a step ----
 

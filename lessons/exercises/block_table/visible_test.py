@@ -42,5 +42,5 @@ def test_all_blocks_come_back_from_the_tail_on():
     manager.allocate_slots(sequence, 9)
     manager.free(sequence)
     assert table(sequence) == []
-    # Uncached blocks are reused first, so the block freed last is at the front.
-    assert manager.pool.free_queue.ids() == [0, 1, 2, 3, 4, 5]
+    # Uncached blocks are reused first, and of these the tail of the table.
+    assert manager.pool.free_queue.ids() == [2, 1, 0, 3, 4, 5]

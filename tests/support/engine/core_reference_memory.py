@@ -156,23 +156,24 @@ class PlainMemory:
 
     def release(self, sequence: Sharer) -> None:
         """Free from the last block to the first. Named blocks are reused last, others next."""
-        while sequence.table:
-            self._release_last(sequence)
+        self._shorten(sequence, 0)
         self._tables = [table for table in self._tables if table is not sequence.table]
         sequence.num_named = 0
 
-    def _release_last(self, sequence: Sharer) -> None:
-        block = sequence.table.pop()
-        self.out.append((ev.BlockReleased, block, sequence.name))
-        if self.owners(block) == 0:
-            self.free.insert(len(self.free) if block in self.names else 0, block)
-            self.out.append((ev.BlockFreed, block, "tail" if block in self.names else "head"))
+    def _shorten(self, sequence: Sharer, length: int) -> None:
+        ended, sequence.table[length:] = sequence.table[length:][::-1], []
+        self.out += [(ev.BlockReleased, block, sequence.name) for block in ended]
+        free = [block for block in ended if self.owners(block) == 0]
+        named = [block for block in free if block in self.names]
+        others = [block for block in free if block not in self.names]
+        self.free = [*others, *self.free, *named]
+        self.out += [(ev.BlockFreed, block, "tail") for block in named]
+        self.out += [(ev.BlockFreed, block, "head") for block in reversed(others)]
 
     def shrink(self, sequence: Sharer) -> None:
         """Free the blocks that its computed and cached tokens do not need."""
         needed = self.blocks_for(max(sequence.num_computed, sequence.num_cached))
-        while len(sequence.table) > (self.reserved or needed):
-            self._release_last(sequence)
+        self._shorten(sequence, self.reserved or needed)
 
     def give_names(self, sequence: Sharer) -> None:
         """Name the blocks that its computed tokens have filled."""

@@ -1,13 +1,13 @@
-"""The loop ends when one entry is left."""
+"""The slice stops before entry 0."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "Count the owners after free: one block still has an owner. When does your loop end?"
+HINT = "Count the owners after free: one block still has an owner. Where does your slice end?"
 
 
 class KVCacheManager(engine.KVCacheManager):
     def free(self, sequence: Sequence) -> None:
-        while len(sequence.block_table) > 1:
-            self._let_go(sequence, sequence.block_table.pop())
+        self._let_go(sequence, sequence.block_table[:0:-1])
+        del sequence.block_table[1:]
         sequence.num_hashed_blocks = 0

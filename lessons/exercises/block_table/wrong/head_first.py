@@ -11,6 +11,6 @@ HINT = (
 
 class KVCacheManager(engine.KVCacheManager):
     def free(self, sequence: Sequence) -> None:
-        while sequence.block_table:
-            self._let_go(sequence, sequence.block_table.pop(0))
+        self._let_go(sequence, sequence.block_table[:])
+        sequence.block_table.clear()
         sequence.num_hashed_blocks = 0

@@ -11,6 +11,5 @@ HINT = (
 
 class KVCacheManager(engine.KVCacheManager):
     def free(self, sequence: Sequence) -> None:
-        for block in reversed(sequence.block_table):
-            self._let_go(sequence, block)
+        self._let_go(sequence, sequence.block_table[::-1])
         sequence.num_hashed_blocks = 0
