@@ -156,8 +156,9 @@ def test_ended_sequences_leave_no_mirror_and_no_block(tiny: LoadedModel) -> None
 
 def test_a_shorter_draft_model_stops_drafting_at_its_limit(tiny: LoadedModel) -> None:
     engine = LLMEngine.from_model(CONFIG, tiny)
-    proposer_of(engine)._runner.max_model_len = 24
+    proposer_of(engine)._runner.max_model_len = 22
     params = SamplingParams(temperature=0.0, max_tokens=30, ignore_eos=True)
     engine.add_request("a", {"prompt_token_ids": [5, 6, 7] * 4}, params)
     assert len(finish(engine)["a"]) == 30
-    assert 0 < engine.inspect().counters.spec_decode_num_draft_tokens <= 13
+    # 13, 17 and 21 tokens: 3, 3 and 2 drafts, all of them right
+    assert engine.inspect().counters.spec_decode_num_draft_tokens == 8

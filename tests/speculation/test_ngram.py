@@ -42,12 +42,6 @@ def test_the_draft_is_what_followed_the_first_of_the_longest_occurrences() -> No
     assert proposer.propose([Wanted(cat, 4)]) == [Draft([], "ngram")]
 
 
-def test_a_text_that_repeats_one_token_matches_itself() -> None:
-    assert NgramProposer(5, 1).propose([Wanted(sequence(7, 7, 7, 7), 4)]) == [
-        Draft([7], "ngram", 0, 3)
-    ]
-
-
 def test_nothing_is_kept_of_a_sequence_that_has_ended() -> None:
     proposer, cat = NgramProposer(2, 1), sequence(1, 2, 1)
     proposer.propose([Wanted(cat, 4)])

@@ -54,8 +54,6 @@ def test_the_command_line_takes_json_and_says_in_one_line_what_is_wrong_with_it(
 ) -> None:
     for text, why in (
         ('{"method": "eagle"}', "needs the field num_speculative_tokens"),
-        (json.dumps(NGRAM | {"num_speculative_tokens": 0}), "at least 1; got 0"),
-        (json.dumps(NGRAM | {"num_speculative_tokens": 17}), "at most block_size (16)"),
         ("ngram", "must be a JSON object"),
         ("[" * 100_000, "must be a JSON object"),
     ):

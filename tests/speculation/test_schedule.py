@@ -96,6 +96,27 @@ def test_drafts_preempt_no_sequence_and_end_where_no_block_is_free() -> None:
     assert engine.token_ids("a") == expected_output(prompt(6), 8)
 
 
+def test_drafts_that_fit_into_the_blocks_of_a_sequence_leave_the_free_block_to_another() -> None:
+    engine = engine_with(num_blocks=5, block_size=4)
+    engine.add("a", prompt(5), max_tokens=4)
+    engine.add("b", prompt(6, 50), max_tokens=9)
+    engine.step()
+    engine.step()
+    assert [one.num_tokens for one in engine.fold.scheduled] == [1 + 2, 1 + 4]
+
+
+def test_the_proposer_forgets_a_preempted_sequence() -> None:
+    """The mirror of a waiting sequence would keep the slot and the blocks of one that runs."""
+    seer, forgotten = Seer(), []
+    seer.forget = lambda sequence: forgotten.append(sequence.seq_id)
+    engine = engine_with(num_blocks=6, block_size=4, proposer=seer)
+    for name in "ab":
+        engine.add(name, prompt(6), max_tokens=18)
+    while not engine.events_of(ev.RequestPreempted):
+        engine.step()
+    assert forgotten == ["b.0"]
+
+
 def test_a_text_stop_inside_a_draft_ends_the_text_there() -> None:
     tokens = expected_output(prompt(6), 12)
     text = "".join(chr(32 + one) for one in tokens)
@@ -105,14 +126,6 @@ def test_a_text_stop_inside_a_draft_ends_the_text_there() -> None:
         engine.run()
         assert engine.outputs["a"].outputs[0].text == text[:5]
     assert plain.token_ids("a") == drafted.token_ids("a")
-
-
-def test_log_probabilities_come_one_for_each_token() -> None:
-    plain, drafted = WatchedEngine(), engine_with(8, 12)
-    for engine in (plain, drafted):
-        engine.add("a", prompt(6), max_tokens=12, logprobs=2)
-        engine.run()
-    assert drafted.outputs["a"].outputs[0].logprobs == plain.outputs["a"].outputs[0].logprobs
 
 
 def test_a_sequence_whose_drafts_fail_drafts_less_and_less_often() -> None:
@@ -143,3 +156,10 @@ def test_in_a_large_batch_only_likely_drafts_are_computed() -> None:
     lengths, sequence = DraftLengths(8), object()
     assert lengths.wanted(sequence, 1, num_rows=1) == 5  # 0.8, ..., 0.33, then 0.26
     assert lengths.wanted(sequence, 1, num_rows=16) == 3  # 0.8, 0.64, 0.512, then 0.41
+    engine = engine_with()
+    for name in "abcd":
+        engine.add(name, prompt(4), max_tokens=30)
+    engine.step()
+    engine.step()
+    # The drafts before those of a sequence are rows, too: 4, 8, 12 and 15.
+    assert [one.num_tokens for one in engine.fold.scheduled] == [1 + 4, 1 + 4, 1 + 3, 1 + 3]

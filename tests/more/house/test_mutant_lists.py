@@ -17,6 +17,6 @@ def test_every_mutant_of_a_list_fits_the_source_and_every_file_has_one(room):
     listed = load_tool("mutants/run.py").read_list(TOOLS / f"mutants/{room}.toml")
     assert listed.must_kill >= 95
     sources = (TOOLS.parent / "minivllm" / room).rglob("*.py")
-    assert {TOOLS.parent / mutant.file for mutant in listed.mutants} == {
+    assert {TOOLS.parent / mutant.file for mutant in listed.mutants} >= {
         file for file in sources if file.name not in WITHOUT_BEHAVIOUR
     }

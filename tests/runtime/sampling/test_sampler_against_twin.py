@@ -89,17 +89,26 @@ def distinct_logits() -> torch.Tensor:
     return -1.1 * torch.log1p(order.float()) + 3.0
 
 
+WARPERS = {
+    "top_k": logits_process.TopKLogitsWarper,
+    "top_p": logits_process.TopPLogitsWarper,
+    "min_p": logits_process.MinPLogitsWarper,
+}
+
+
 @pytest.mark.parametrize(
-    ("warper", "options"),
+    "options",
     [
-        *((logits_process.TopKLogitsWarper, {"top_k": k}) for k in (1, 50)),
-        *((logits_process.TopPLogitsWarper, {"top_p": p}) for p in (0.5, 0.99)),
-        (logits_process.MinPLogitsWarper, {"min_p": 0.1}),
+        {"top_k": 1}, {"top_k": 50}, {"top_p": 0.5}, {"top_p": 0.99}, {"min_p": 0.1},
+        *({"top_k": k, "top_p": 0.9} for k in (255, 256, 257)),  # around the end of the first head
     ],
-)
-def test_truncation_keeps_the_tokens_that_transformers_keeps(warper, options, distinct_logits):
+    ids=str,
+)  # fmt: skip
+def test_truncation_keeps_the_tokens_that_transformers_keeps(options, distinct_logits):
+    theirs = distinct_logits.double()
     # In float64: their sum over the sorted vocabulary is rounded, ours is exact.
-    theirs = warper(*options.values())(None, distinct_logits.double())
+    for name, value in options.items():
+        theirs = WARPERS[name](value)(None, theirs)
     ours = to_weights(distinct_logits, [SamplingParams(**options)] * len(distinct_logits)) > 0
     assert torch.equal(ours, torch.isfinite(theirs))
 

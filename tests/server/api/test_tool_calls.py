@@ -164,16 +164,17 @@ def test_the_template_gets_tools_calls_and_results_as_transformers_passes_them(s
     write(scripted, "It is 7.")
     call = {"id": "a", "type": "function", "function": {"name": "weather", "arguments": ARGUMENTS}}
     said = {"role": "assistant", "tool_calls": [call], "reasoning_content": "Hm"}
+    later = {"role": "assistant", "tool_calls": [call | {"id": "b"}]}
     result = {"role": "tool", "tool_call_id": "a", "content": "7"}
     strict = {"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}
     answer = scripted.openai().chat.completions.create(
-        model="fake", messages=[*ASK, said, result], tools=[strict, TOOLS[1]],
+        model="fake", messages=[*ASK, said, later, result], tools=[strict, TOOLS[1]],
         extra_body={"return_token_ids": True},
     )  # fmt: skip
     tools, messages = json.loads(scripted.engine.tokenizer.decode(answer.prompt_token_ids))
     assert tools == TOOLS
-    call["function"] = {"name": "weather", "arguments": {"city": "Oslo"}}
-    assert messages == [*ASK, said | {"content": ""}, result]
+    call["function"]["arguments"] = {"city": "Oslo"}
+    assert messages == [*ASK, said | {"content": ""}, later | {"content": ""}, result]
 
 
 def with_function(**function: object) -> list[dict]:
@@ -251,6 +252,25 @@ def test_each_function_keeps_its_own_definitions():
         ("b", {"enum": 2, "other": 1}),
     ):  # fmt: skip
         assert not fits_form(name, **parameters)
+
+
+def test_the_form_has_one_call_unless_they_may_be_parallel_and_then_sixteen():
+    tools = [FunctionTool.model_validate(TOOLS[1])]
+    for parallel, most in ((False, 1), (True, 16)):
+        schema = json.loads(forced_grammar(tools, "required", parallel=parallel).params.json)
+        calls = [{"name": "now", "parameters": {}}] * (most + 1)
+        assert jsonschema_rs.is_valid(schema, calls[:most])
+        assert not jsonschema_rs.is_valid(schema, calls)
+
+
+def test_arguments_that_are_declared_elsewhere_in_the_schema_are_allowed():
+    days = {"properties": {"days": {"type": "integer"}}}
+    for more in ({"allOf": [days]}, {"$ref": "#/$defs/Days", "$defs": {"Days": days}}):
+        parameters = {"type": "object", "properties": {"city": {}}, **more}
+        tool = FunctionTool.model_validate(with_function(name="f", parameters=parameters)[0])
+        schema = tool.function.schema_of_arguments()
+        assert jsonschema_rs.is_valid(schema, {"city": "Oslo", "days": 3})
+        assert not jsonschema_rs.is_valid(schema, {"city": "Oslo", "days": "many"})
 
 
 def test_a_server_without_a_parser_names_the_options_that_auto_needs():
