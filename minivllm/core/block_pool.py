@@ -203,12 +203,10 @@ class BlockPool:
         hit. Blocks without a hash join the head of the queue as one list, so of these, too, the
         tail of the table is reused first.
         """
-        for block in blocks:
-            if block.block_hash is not None:
-                self.release(block)
-        for block in reversed(blocks):
-            if block.block_hash is None:
-                self.release(block)
+        cached = [block for block in blocks if block.block_hash is not None]
+        others = [block for block in blocks if block.block_hash is None]
+        for block in [*cached, *reversed(others)]:
+            self.release(block)
 
     def release(self, block: KVCacheBlock) -> None:
         """Remove one owner. When the last owner is removed, the block joins the free queue.

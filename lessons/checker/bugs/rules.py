@@ -89,9 +89,9 @@ class _RuleWatch:
             for rule, kept, fact in check(self, event):
                 yield RuleTest(rule, event.step, kept, fact)
         self._fold.apply(event)
-        if isinstance(event, ev.BlockReleased):
-            if self._fold.blocks[event.block_id].ref_cnt == 0:
-                self._without_owner.add(event.block_id)
+        lost_owner = isinstance(event, ev.BlockReleased)
+        if lost_owner and self._fold.blocks[event.block_id].ref_cnt == 0:
+            self._without_owner.add(event.block_id)
 
     def _must_be_freed(self, event: ev.Event) -> Iterator[RuleTest]:
         if isinstance(event, ev.BlockReleased):

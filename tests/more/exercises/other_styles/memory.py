@@ -58,10 +58,10 @@ class KVCacheManager:
 
     def free(self, sequence):
         sequence.num_hashed_blocks = 0
-        for index in range(len(sequence.block_table) - 1, -1, -1):
-            block = sequence.block_table[index]
-            del sequence.block_table[index]
-            self._let_go(sequence, block)
+        blocks = []
+        while sequence.block_table:
+            blocks.append(sequence.block_table.pop())
+        self._let_go(sequence, blocks)
 
     # hash-chain: takewhile for the prefix; positions instead of counts for the chain.
     def _longest_cached_prefix(self, sequence):
