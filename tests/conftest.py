@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from support.suites import pytest_terminal_summary  # noqa: F401 (a hook of pytest)
 
 # Import Triton now, if installed, in the mode for this machine: without a GPU it must interpret.
@@ -33,6 +33,8 @@ except OSError:
 # Turn off hypothesis' deadlines: the duration of an example shows how busy the machine is.
 settings.register_profile("minivllm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("minivllm")
+# For tools/mutants/run.py, which asks only whether a test fails, and not for a small example.
+settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate))
 
 # A background shell starts us with Ctrl-C ignored, and child processes inherit that. Restore it,
 # because tests interrupt such processes.

@@ -64,6 +64,7 @@ these folders: otherwise tests would import those of the installed tree.
 """
 PRELOADED = ("hypothesis.stateful", "msgspec", "numpy", "torch", "triton")
 """Modules that the tests import. They are loaded once here, and not in every forked process."""
+HYPOTHESIS = ("--hypothesis-seed=0", "--hypothesis-profile=mutants")
 LIMIT = 600.0
 """Seconds after which a mutant counts as killed, because it probably loops forever."""
 
@@ -234,7 +235,7 @@ class Workshop:
                 "--no-header",
                 "-rfE",
             ]
-            status = int(pytest.main([*arguments, "-p", "no:cacheprovider", "--hypothesis-seed=0"]))
+            status = int(pytest.main([*arguments, "-p", "no:cacheprovider", *HYPOTHESIS]))
         finally:
             sys.stdout.flush()
             os._exit(status)
