@@ -18,8 +18,7 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
-from minivllm.engine.watching.token_explaining import TokenExplainer
-from minivllm.engine.watching.token_names import TokenNames
+from minivllm.engine.watching.watchers import Watchers
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
@@ -31,16 +30,15 @@ class BeamDriver:
         scheduler: Scheduler,
         output_processor: OutputProcessor,
         limits: Limits,
-        names: TokenNames,
+        watchers: Watchers,
         bus: EventBus,
-        explainer: TokenExplainer,
     ) -> None:
         self._scheduler = scheduler
         self._output_processor = output_processor
         self._limits = limits
-        self._names = names
+        self._names = watchers.names
+        self._explainer = watchers.explainer
         self._bus = bus
-        self._explainer = explainer
         self._searches: dict[str, BeamSearch] = {}
         self._candidates: dict[str, list[Candidate]] = {}
 

@@ -1,14 +1,14 @@
 """`LLMEngine`: the public interface of one engine.
 
-    request -> check_request -> Stepper: schedule, execute, sample -> outputs, events, `inspect()`
+    request -> check_request -> EngineCore: schedule, execute, sample -> outputs, events
 
-`minivllm.engine.stepper` owns the parts and runs the step. The engine is not thread-safe: one
-thread owns it (`minivllm.engine.engine_thread`).
+`minivllm.engine.core` owns the parts and runs the step. The engine is not thread-safe: one thread
+owns it (`minivllm.engine.engine_thread`).
 
 If a phase raises, some tokens count as computed and some blocks have hashes, but their keys and
 values were never written. So the engine is dead: new requests and steps raise `EngineDeadError`.
 
-Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.
+Source: vLLM `vllm/v1/engine/llm_engine.py`.
 """
 
 from __future__ import annotations
@@ -16,25 +16,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from minivllm import __version__
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
-from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
-from minivllm.engine.grammars import Grammars
-from minivllm.engine.live_options import change_option
-from minivllm.engine.output_processor import OutputProcessor
-from minivllm.engine.requests import Limits, Prompt, RequestValidator, read_prompt
+from minivllm.engine.core import EngineCore
+from minivllm.engine.requests import Grammars, Prompt, RequestValidator, read_prompt
 from minivllm.engine.runner import Runner
-from minivllm.engine.stepper import Stepper
 from minivllm.engine.watching.inspection import inspect_engine
-from minivllm.errors import EngineDeadError, StepInProgressError
+from minivllm.engine.watching.phased_step import PhasedStep
+from minivllm.errors import ConfigError, EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
-from minivllm.events.bus import EventBus, Listener
+from minivllm.events.bus import Listener
 from minivllm.events.state import EngineState
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
@@ -46,6 +42,7 @@ if TYPE_CHECKING:
     from minivllm.speculation.base import Proposer
 
 
+T = TypeVar("T")
 _RECORDED_OPTIONS = (
     "dtype", "device", "seed", "enable_chunked_prefill", "kv_cache_allocator", "batching",
     "batch_delay", "batch_size",
@@ -95,33 +92,13 @@ class LLMEngine:
         waiting: RequestQueue | None = None,
     ) -> None:
         clock = clock or MonotonicClock()
-        bus = EventBus(clock)
-        limits = Limits(runner.max_model_len, tokenizer.eos_token_ids, tokenizer.vocab_size)
         self.config = config
         self.tokenizer = tokenizer
-        self.max_model_len = limits.max_model_len
-        self._validator = RequestValidator(config, limits)
-        kind = Scheduler
-        if config.speculative_config is not None:
-            from minivllm.speculation.assembly import speculative_scheduler
-
-            kind = speculative_scheduler(config.speculative_config, proposer)
-        scheduler = create_scheduler(
-            config, runner.num_blocks, runner.max_model_len, bus, kind, waiting
-        )
-        self._stepper = Stepper(
-            runner,
-            scheduler,
-            OutputProcessor(tokenizer),
-            limits,
-            check_invariants=config.check_invariants,
-            explain_tokens=config.explain_tokens,
-            clock=clock,
-            bus=bus,
-        )
-        if config.speculative_config is not None:
-            scheduler.name_tokens = self._stepper.names.name
+        self.core = EngineCore(config, runner, tokenizer, clock, proposer, waiting)
+        self.max_model_len = self.core.limits.max_model_len
         self.grammars = Grammars(tokenizer, clock)
+        self._validator = RequestValidator(config, self.core.limits)
+        self._phased = PhasedStep(self.core)
         self._num_arrived = 0
         self._dead_because: BaseException | None = None
 
@@ -180,7 +157,7 @@ class LLMEngine:
         Raises a subclass of `InvalidRequestError`, before any change, if the request can never be
         served. Raises `EngineDeadError` after a step that failed.
         """
-        self._stepper.add(self.check_request(request_id, prompt, params, priority))
+        self.core.add_request(self.check_request(request_id, prompt, params, priority))
         self._num_arrived += 1
 
     def check_request(
@@ -193,7 +170,7 @@ class LLMEngine:
         """
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
-        scheduler = self._stepper.scheduler
+        scheduler = self.core.scheduler
         self._validator.check(
             request_id, given.token_ids, params, priority, scheduler.requests, scheduler.slots.limit
         )
@@ -216,16 +193,15 @@ class LLMEngine:
         Returns the request's output so far, or None if there is no such unfinished request. Raises
         `StepInProgressError` between two phases of a step.
         """
-        request = self._stepper.scheduler.requests.get(request_id)
+        request = self.core.scheduler.requests.get(request_id)
         if request is None or self._dead_because is not None:
             return None
         self._raise_if_in_step("abort the request")
-        self._stepper.abort(request)
-        return self._stepper.output_processor.make_output(request)
+        return self.core.abort_request(request)
 
     def has_unfinished_requests(self) -> bool:
         """Whether a request waits or runs, so that the next `step()` has work."""
-        return bool(self._stepper.scheduler.requests)
+        return bool(self.core.scheduler.requests)
 
     # ---- the step ----
 
@@ -238,9 +214,7 @@ class LLMEngine:
         If a single request fails, its output has an `error` and nothing is raised. If the model is
         broken, `step` raises the model's exception, and every later step raises `EngineDeadError`.
         """
-        while (outputs := self._run_phase(previews=False)) is None:
-            pass
-        return outputs
+        return self._run(self.core.step if self.next_phase == "schedule" else self._phased.finish)
 
     def step_phase(self) -> list[RequestOutput] | None:
         """Run the next phase. Returns the outputs if the step ends with this phase, else None.
@@ -249,15 +223,15 @@ class LLMEngine:
         and changes of options must wait for the end of the step. Raises the same errors as `step`.
         The candidates of watched sequences are emitted before the phase `sample`, too.
         """
-        return self._run_phase(previews=True)
+        return self._run(self._phased.run_phase)
 
-    def _run_phase(self, *, previews: bool) -> list[RequestOutput] | None:
+    def _run(self, step: Callable[[], T]) -> T | list[RequestOutput]:
         self._raise_if_dead()
         self.grammars.settle()
         if self.next_phase == "schedule" and not self.has_unfinished_requests():
             return []
         try:
-            return self._stepper.run_phase(previews=previews)
+            return step()
         except BaseException as error:
             self._dead_because = error
             raise
@@ -265,7 +239,7 @@ class LLMEngine:
     @property
     def next_phase(self) -> ev.Phase:
         """The phase that `step_phase` runs next; `schedule` between two steps."""
-        return self._stepper.next_phase
+        return self._phased.next_phase
 
     def _raise_if_in_step(self, wish: str) -> None:
         if self.next_phase != "schedule":
@@ -293,17 +267,56 @@ class LLMEngine:
         """
         self._raise_if_dead()
         self._raise_if_in_step("change the option")
-        change_option(
-            self._stepper.scheduler, self.config, self.max_model_len, self._stepper.bus, name, value
-        )
+        old = self._check_option(name, value)
+        scheduler = self.core.scheduler
+        if name == "max_num_seqs":
+            scheduler.slots.limit = value
+        else:
+            scheduler.max_num_batched_tokens = value
+        if old != value and self.core.bus.active:
+            self.core.bus.emit(ev.OptionChanged, name, value, old)
+
+    def _check_option(self, name: ev.LiveOption, value: int) -> int:
+        """Return the option's present value. Raise `ConfigError` if it cannot become `value`.
+
+        The values at the start are upper limits, since they set the size of buffers, CUDA graphs
+        and the batch. And no admitted request may have to wait for ever: there must be room for all
+        of its sequences, and without chunked prefill for the longest prompt in one step.
+        """
+        options = get_args(ev.LiveOption)
+        if name not in options:
+            raise ConfigError(
+                f"{name!r} cannot be changed while the engine runs: change one of"
+                f" {', '.join(options)}."
+            )
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"{name} must be a whole number, at least 1; got {value!r}.")
+        most = getattr(self.config, name)
+        if value > most:
+            raise ConfigError(
+                f"{name} can be at most {most}, the value that the engine was created with; got"
+                f" {value}."
+            )
+        scheduler = self.core.scheduler
+        if name == "max_num_batched_tokens":
+            self.config.check_whole_prompts_fit(self.max_model_len, value)
+            return scheduler.max_num_batched_tokens
+        for request in scheduler.requests.values():
+            if request.params.num_sequences > value:
+                raise ConfigError(
+                    f"max_num_seqs cannot be lowered to {value} now: request"
+                    f" {request.request_id!r} runs {request.params.num_sequences} sequences at"
+                    " once; wait until it ends, or abort it."
+                )
+        return scheduler.slots.limit
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every later event, in the engine's thread.
 
         Returns a function that unsubscribes.
         """
-        self._stepper.names.catch_up()
-        return self._stepper.bus.subscribe(listener)
+        self.core.watchers.names.catch_up(self.core.scheduler.requests)
+        return self.core.bus.subscribe(listener)
 
     def record_attention_mass(
         self, on: bool, seq_id: str | None = None, layer: int | None = None, head: int | None = None
@@ -316,7 +329,7 @@ class LLMEngine:
         - `layer`, `head`: for `attention.tokens`, one layer and query head, from 0. None: the mean.
           For a layer or head that the model does not have, there is no event.
         """
-        self._stepper.attention.record(on, seq_id, layer, head)
+        self.core.watchers.attention.record(on, seq_id, layer, head)
 
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.
@@ -325,7 +338,7 @@ class LLMEngine:
         after a step that failed. See `minivllm.engine.watching.kernel_tracing`.
         """
         self._raise_if_dead()
-        self._stepper.tracer.ask(seq_id, self._stepper.scheduler.requests)
+        self.core.watchers.tracer.ask(seq_id, self.core.scheduler.requests)
 
     def explain_tokens(self, seq_id: str, on: bool = True) -> None:
         """Start or stop emitting `token.explained` for each token of the sequence `seq_id`.
@@ -337,26 +350,26 @@ class LLMEngine:
         after a step that failed. See `minivllm.engine.watching.token_explaining`.
         """
         self._raise_if_dead()
-        self._stepper.explainer.watch(seq_id, on, self._stepper.scheduler.requests)
+        self.core.watchers.explainer.watch(seq_id, on, self.core.scheduler.requests)
 
     def inspect(self) -> EngineState:
         """Return the whole state as plain data. O(blocks + tokens).
 
         After each phase, the state equals the fold of all events so far.
         """
-        stepper = self._stepper
-        stepper.names.catch_up()
+        core, names = self.core, self.core.watchers.names
+        names.catch_up(core.scheduler.requests)
         return inspect_engine(
-            stepper.scheduler,
-            stepper.last_plan,
-            stepper.output_processor.visible_text,
-            stepper.explainer.grammar_of,
-            stepper.names.pieces,
+            core.scheduler,
+            core.last_plan,
+            core.output_processor.visible_text,
+            core.watchers.explainer.grammar_of,
+            names.pieces,
         )
 
     def log_header(self) -> ev.LogHeader:
         """Return the first line of a recording that starts now."""
-        clock = self._stepper.clock
+        clock = self.core.clock
         return ev.LogHeader(
             engine=__version__,
             model=self.config.model,
@@ -364,8 +377,8 @@ class LLMEngine:
             # A recording with a virtual clock must be the same in every run: no wall time.
             wall=time.time() if clock.name == "monotonic" else 0.0,
             mono=clock.now(),
-            first_seq=self._stepper.bus.next_seq,
-            num_blocks=self._stepper.runner.num_blocks,
+            first_seq=self.core.bus.next_seq,
+            num_blocks=self.core.runner.num_blocks,
             block_size=self.config.block_size,
             max_num_seqs=self.config.max_num_seqs,
             max_num_batched_tokens=self.config.max_num_batched_tokens,

@@ -6,9 +6,14 @@ benchmarks.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from minivllm.core.block_pool import KVCacheBlock
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
 
 if TYPE_CHECKING:
     from minivllm.outputs import PromptTokenLogprob
@@ -55,6 +60,22 @@ class TokenShares:
     """Query heads of each layer."""
 
 
+class Failures(NamedTuple):
+    """What did not run because the model failed (`minivllm.engine.isolation`)."""
+
+    ran: SchedulerOutput | None = None
+    """The part of the plan that ran; None for all of it."""
+    failed: Seq[Sequence] = ()
+    """Sequences on which the model raised, even when they ran alone."""
+    stranded: Seq[Sequence] = ()
+    """Sequences that read unwritten blocks, and the new forks of these sequences."""
+    unwritten: Collection[KVCacheBlock] = ()
+    """Blocks that the failed and stranded sequences should have written in this step."""
+
+
+NO_FAILURES = Failures()
+
+
 @dataclass(frozen=True, slots=True)
 class StepResult:
     logits: Any
@@ -72,3 +93,8 @@ class StepResult:
     """If watched, and if the model has this layer and head."""
     decode_samples: Seq[DecodeSample] = ()
     """One sample for each of `Watch.decodes`, in that order."""
+    failures: Failures = NO_FAILURES
+
+    def part_of(self, plan: SchedulerOutput) -> SchedulerOutput:
+        """Return the part of the step's plan that ran: all of it, unless the model failed."""
+        return self.failures.ran or plan

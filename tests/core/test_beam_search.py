@@ -159,7 +159,7 @@ def test_dead_beams_leave_their_request():
         engine.step()
         assert all(len(request.sequences) <= 3 for request in engine.scheduler.requests.values())
     assert engine.fold.counters.forked_sequences > 20
-    assert engine.engine._stepper.output_processor._outputs == {}, "and their texts go with them"
+    assert engine.engine.core.output_processor._outputs == {}, "and their texts go with them"
 
 
 def test_every_accepted_length_penalty_survives_a_long_search():

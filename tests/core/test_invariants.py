@@ -46,7 +46,7 @@ def scene() -> Scene:
     engine.add("samples", list(range(60, 80)), n=2)
     engine.add("waiting", list(range(20, 30)), n=3)
     engine.step_phase()
-    plan = engine.engine._stepper.last_plan
+    plan = engine.engine.core.last_plan
     assert check_invariants(engine.scheduler, plan) == []
     first, second, samples = running = engine.scheduler.running
     assert [one.seq_id for one in running] == ["first.0", "second.0", "samples.0"]

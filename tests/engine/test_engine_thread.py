@@ -14,8 +14,7 @@ from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.engine_thread import EngineThread
-from minivllm.engine.mailbox import Mailbox
+from minivllm.engine.engine_thread import EngineThread, Mailbox
 from minivllm.errors import DuplicateRequestError, EmptyPromptError, EngineDeadError
 from minivllm.events import types as ev
 from minivllm.runtime.step_result import Watch
@@ -123,13 +122,13 @@ def test_when_the_engine_fails_every_waiting_caller_gets_the_error():
     def break_down(plan: SchedulerOutput, watch: Watch) -> None:
         in_step.set()
         go_on.wait(SOON)
-        engine._stepper.runner.device_lost = True
+        engine.core.runner.device_lost = True
         raise RuntimeError("the model broke")
 
     thread.start()
     thread.pause().result(SOON)
     waiting = [add(thread, name, 50) for name in "ab"]
-    engine._stepper.runner.before = break_down
+    engine.core.runner.before = break_down
     waiting += [thread.step(), thread.step()]
     assert in_step.wait(SOON)
     # queued behind the failing step

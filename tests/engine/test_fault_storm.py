@@ -59,7 +59,7 @@ def storm(seed: int, rate: float, num_blocks: int) -> tuple[WatchedEngine, set[s
 
     engine.runner.before = engine.runner.after = dice.throw
     engine.runner.draw = draw
-    engine.engine._stepper.output_processor.decoder = dice
+    engine.engine.core.output_processor.decoder = dice
     aborted = set()
     for i in range(NUM_REQUESTS):
         shared = [7] * plan.choice([0, 4, 9])
@@ -106,6 +106,10 @@ def test_in_a_storm_only_affected_requests_fail_and_the_others_get_the_same_toke
     for output in engine.outputs.values():
         assert output.error is None or (len(output.error) < 200 and "/" not in output.error)
     assert engine.pool.num_free_blocks == num_blocks
-    assert engine.engine._stepper.output_processor._outputs == {}
-    assert engine.engine._stepper.output_processor._beams_found == {}
-    assert engine.engine._stepper.beams._searches == engine.engine._stepper.beams._candidates == {}
+    assert engine.engine.core.output_processor._outputs == {}
+    assert engine.engine.core.output_processor._beams_found == {}
+    assert (
+        engine.engine.core.updater.beams._searches
+        == engine.engine.core.updater.beams._candidates
+        == {}
+    )

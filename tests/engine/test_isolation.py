@@ -76,7 +76,7 @@ def test_the_request_that_the_model_fails_for_ends_and_the_others_get_their_toke
     (aborted,) = engine.events_of(ev.RequestAborted)
     assert aborted.error == sentence
     assert engine.pool.num_free_blocks == num_blocks
-    assert engine.engine._stepper.output_processor._outputs == {}
+    assert engine.engine.core.output_processor._outputs == {}
     engine.add("next", [50, *PROMPT], max_tokens=12)
     assert engine.run()["next"].num_cached_tokens == 0, "its blocks are not trusted"
     assert engine.token_ids("next") == expected_output([50, *PROMPT], 12)
@@ -240,17 +240,18 @@ def test_a_request_that_fails_in_the_middle_of_its_prompt_gets_an_output():
     engine.add("bad", PROMPT, prompt_logprobs=0)
     (output,) = engine.step()
     assert output.finished and "could not be turned into text" in output.error
-    assert engine.engine._stepper.output_processor._outputs == {}
+    assert engine.engine.core.output_processor._outputs == {}
 
 
 def test_a_step_that_copied_from_a_reused_block_is_not_retried():
-    """The source block may be overwritten, and it is unknown whether the copy was made."""
+    """Its owner was preempted: the next may have overwritten it, and was the copy made?"""
     engine = broken_engine()
     engine.add("a", PROMPT)
     engine.add("bad", [98, 98])
     engine.engine.step_phase()
-    plan = engine.engine._stepper.last_plan
+    plan = engine.engine.core.last_plan
     plan.copies.append(BlockCopy(src=engine.table("a")[0], dst=90))
+    plan.preempted.append(plan.scheduled[0].sequence)
     with pytest.raises(RuntimeError, match="a bug"):
         engine.engine.step_phase()
 
@@ -281,7 +282,7 @@ def test_nan_keys_and_values_fail_only_their_own_request_also_after_it_ended(bad
     engine.add_request("sick", sick, SamplingParams(max_tokens=40, ignore_eos=True))
     engine.step()
     table = engine.inspect().sequences["sick.0"].block_table
-    for cache in engine._stepper.runner._attention.kv_caches:
+    for cache in engine.core.runner._attention.kv_caches:
         cache[table[0], :, cache.shape[2] // 2 :] = bad  # values come after keys
     mixed = run(engine, {"a": 3, "b": 4}, temperature=temperature)
     assert "sick.0" in mixed["sick"].error and "NaN" in mixed["sick"].error

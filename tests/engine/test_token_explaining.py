@@ -95,7 +95,7 @@ def test_a_sample_that_has_ended_cannot_be_watched_while_its_sibling_runs(model)
 def test_a_watch_ends_with_its_sequence(model):
     run = start(model, {"a": {"max_tokens": 2}, "b": {"max_tokens": 6}})
     run.engine.explain_tokens("a.0")
-    explainer = run.engine._stepper.explainer
+    explainer = run.engine.core.watchers.explainer
     run.step()
     assert explainer.active
     for _ in range(3):

@@ -111,4 +111,4 @@ def test_a_token_without_text_fails_only_its_request_and_inspecting_it_is_safe(
     assert outputs["good"].error is None
     assert outputs["good"].outputs[0].token_ids == expected_output([5], LENGTH)
     assert len(engine.inspect().free_queue) == 100
-    assert engine._stepper.output_processor._outputs == {}
+    assert engine.core.output_processor._outputs == {}

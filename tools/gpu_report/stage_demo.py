@@ -43,8 +43,8 @@ def run(report: StageFile, *, dry_run: bool, model: str | None, recording: Path)
         {
             "key": key,
             "model": name,
-            "device": str(engine._stepper.runner._model.device),
-            "attention_backend": engine._stepper.runner.attention_backend,
+            "device": str(engine.core.runner._model.device),
+            "attention_backend": engine.core.runner.attention_backend,
             "recording": recording.name,
             "seconds": seconds,
             "runs": [seconds],

@@ -104,7 +104,7 @@ def _measure_batch(engine: LLMEngine, options: ProfileOptions, batch: int) -> di
     busy = statistics.median(summary["busy"])
     return {
         "prompt_tokens": sum(prompt_lens),
-        "attention_backend": engine._stepper.runner.attention_backend,
+        "attention_backend": engine.core.runner.attention_backend,
         "runs": runs,
         **summary,
         # Share of the step in which the device is idle: for profiled steps, then for plain steps.
@@ -142,7 +142,7 @@ def _run_prefills(engine: LLMEngine, batch: int) -> None:
 
 
 def _is_decode(engine: LLMEngine, batch: int) -> bool:
-    scheduled = engine._stepper.last_plan.scheduled
+    scheduled = engine.core.last_plan.scheduled
     return len(scheduled) == batch and all(item.kind == "decode" for item in scheduled)
 
 
@@ -159,10 +159,10 @@ def _profile(engine: LLMEngine, batch: int, num_steps: int) -> list[dict[str, An
     activities = [ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)
-    runner = engine._stepper.runner
+    runner = engine.core.runner
     watched = [
         (engine, "step", "step"),
-        (engine._stepper.scheduler, "schedule", "schedule"),
+        (engine.core.scheduler, "schedule", "schedule"),
         (runner, "execute_model", "model"),
         (runner, "_prepare", "prepare"),
         (runner, "sample_tokens", "sample"),

@@ -91,7 +91,7 @@ def _engine_lines() -> list[str]:
     engine.step()
     engine.add_request("zoe", "Hello, world", greedy)
     engine.step()
-    engine._stepper.scheduler.kv_cache_manager.pool.blocks[0].ref_cnt += 1
+    engine.core.scheduler.kv_cache_manager.pool.blocks[0].ref_cnt += 1
     with suppress(InvariantError):
         engine.step()
     log.flush()

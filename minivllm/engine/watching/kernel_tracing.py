@@ -38,6 +38,10 @@ class KernelTracer:
         self._bus = bus
         self._asked: list[str] = []
 
+    @property
+    def active(self) -> bool:
+        return bool(self._asked)
+
     def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
         """Trace a sequence's next decode. `InvalidRequestError` if it is unknown or has ended."""
         if not _is_unfinished(seq_id, requests):
@@ -49,7 +53,7 @@ class KernelTracer:
 
     def decodes_to_watch(self, plan: SchedulerOutput) -> tuple[int, ...]:
         """Indices into `plan.scheduled` of the decodes to trace."""
-        if not self._asked or not self._bus.active:
+        if not self._bus.active:
             return ()
         decodes = {
             item.sequence.seq_id: i
@@ -109,7 +113,7 @@ class AttentionRecorder:
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
-        self._on = False
+        self.active = False
         self._seq_id: str | None = None
         self._layer: int | None = None
         self._head: int | None = None
@@ -118,11 +122,11 @@ class AttentionRecorder:
         self, on: bool, seq_id: str | None = None, layer: int | None = None, head: int | None = None
     ) -> None:
         """See `LLMEngine.record_attention_mass`."""
-        self._on, self._seq_id, self._layer, self._head = on, seq_id, layer, head
+        self.active, self._seq_id, self._layer, self._head = on, seq_id, layer, head
 
     def watch(self, plan: SchedulerOutput) -> tuple[bool, TokenWatch | None]:
         """Whether to measure the blocks' shares, and of which sequence the tokens' shares."""
-        if not (self._on and self._bus.active):
+        if not (self.active and self._bus.active):
             return False, None
         names = [item.sequence.seq_id for item in plan.scheduled]
         index = names.index(self._seq_id) if self._seq_id in names else 0

@@ -13,12 +13,8 @@ from minivllm.events.bus import EventBus
 
 
 class TokenNames:
-    def __init__(
-        self, decoder: TokenDecoder, requests: Mapping[str, Request], bus: EventBus
-    ) -> None:
-        """requests: the unfinished requests; read again in each `catch_up`"""
+    def __init__(self, decoder: TokenDecoder, bus: EventBus) -> None:
         self._decoder = decoder
-        self._requests = requests
         self._bus = bus
         self.pieces: dict[int, str] = {}
         """The text of each token id that the listeners know."""
@@ -31,12 +27,12 @@ class TokenNames:
             self.pieces |= pieces
             self._bus.emit(ev.TokensNamed, pieces)
 
-    def catch_up(self) -> None:
-        """Before the first listener subscribes, name the tokens that `inspect()` contains."""
+    def catch_up(self, requests: Mapping[str, Request]) -> None:
+        """Before the first listener subscribes, name the tokens of the unfinished `requests`."""
         if not self._bus.active:
             self.pieces = {
                 token_id: self._piece(token_id)
-                for request in self._requests.values()
+                for request in requests.values()
                 for sequence in request.sequences
                 for token_id in dict.fromkeys(sequence.token_ids)
             }

@@ -47,7 +47,7 @@ class StepEnd(Event, tag="step.end"):
     """Time for running the model, from token ids to logits."""
     t_sample: float
     """Time for sampling, detokenizing and checking for stops."""
-    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._sample"
+    rule: ClassVar[str] = "minivllm.engine.core:EngineCore.sample"
 
 
 class OptionChanged(Event, tag="engine.option_changed"):
@@ -59,7 +59,7 @@ class OptionChanged(Event, tag="engine.option_changed"):
     """The new value."""
     old: int
     """The old value."""
-    rule: ClassVar[str] = "minivllm.engine.live_options:change_option"
+    rule: ClassVar[str] = "minivllm.engine.engine:LLMEngine.set_option"
 
 
 class AttentionMass(Event, tag="attention.mass"):
@@ -124,7 +124,7 @@ class TokenSampled(Event, tag="token.sampled"):
 
     Of a beam: the sum for its tokens so far.
     """
-    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._append_token"
+    rule: ClassVar[str] = "minivllm.engine.updates:Updater._append_token"
 
 
 class TextFlushed(Event, tag="token.text_flushed"):
@@ -133,7 +133,7 @@ class TextFlushed(Event, tag="token.text_flushed"):
     seq_id: str
     text: str
     """All text that was held back."""
-    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._finish"
+    rule: ClassVar[str] = "minivllm.engine.updates:Updater._finish"
 
 
 class InvariantViolated(Event, tag="invariant.violated"):
@@ -143,7 +143,7 @@ class InvariantViolated(Event, tag="invariant.violated"):
     """Name of the invariant."""
     detail: str
     """The values that violate the invariant."""
-    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._check_invariants"
+    rule: ClassVar[str] = "minivllm.engine.core:EngineCore._check_invariants"
 
 
 class Gap(Event, tag="log.gap"):

@@ -81,7 +81,7 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys, monkeypa
         calls.append(plan)
         return [Violation("free queue", "made up for this test")] if len(calls) == 20 else []
 
-    monkeypatch.setattr("minivllm.engine.stepper.check_invariants", violated_once)
+    monkeypatch.setattr("minivllm.engine.core.check_invariants", violated_once)
     assert main([*DEMO, "--json"]) == 1
     captured = capsys.readouterr()
     assert json.loads(captured.out)["invariant_violations"] == 1

@@ -133,7 +133,7 @@ def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
         model="tiny-random", device="cuda", num_gpu_blocks_override=64, attention_backend=backend
     )
     engine = LLMEngine.from_config(config)
-    runner, original = engine._stepper.runner, engine._stepper.runner.execute_model
+    runner, original = engine.core.runner, engine.core.runner.execute_model
     params = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 
     watched = []

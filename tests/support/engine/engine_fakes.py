@@ -332,7 +332,7 @@ class WatchedEngine:
     def compare(self) -> None:
         self.reference.check()
         if self.engine.next_phase == "execute":
-            plan = self.engine._stepper.last_plan
+            plan = self.engine.core.last_plan
             assert list(self.reference.planned()) == [
                 (
                     item.sequence.seq_id,
@@ -354,7 +354,7 @@ class WatchedEngine:
 
     @property
     def scheduler(self):
-        return self.engine._stepper.scheduler
+        return self.engine.core.scheduler
 
     @property
     def pool(self):

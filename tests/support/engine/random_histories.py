@@ -170,7 +170,7 @@ class History:
         assert all(block.ref_cnt == 0 for block in engine.pool.blocks)
         assert (len(scheduler.waiting), scheduler.running, scheduler.requests) == (0, [], {})
         assert scheduler.slots.num_free == scheduler.slots.limit
-        assert engine.engine._stepper.output_processor._outputs == {}
+        assert engine.engine.core.output_processor._outputs == {}
         counters, num_let_in = scheduler.counters, len(engine.events_of(ev.RequestArrived))
         assert counters.finished_requests + counters.aborted_requests == num_let_in
 

@@ -90,7 +90,7 @@ class LiveServer:
 
     @property
     def runner(self) -> FakeRunner:
-        return self.engine._stepper.runner
+        return self.engine.core.runner
 
     @property
     def gate(self) -> Gate:
@@ -98,7 +98,7 @@ class LiveServer:
 
     @property
     def num_free_blocks(self) -> int:
-        return self.engine._stepper.scheduler.kv_cache_manager.pool.num_free_blocks
+        return self.engine.core.scheduler.kv_cache_manager.pool.num_free_blocks
 
     def http(self, **options: object) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
@@ -133,7 +133,7 @@ class LiveServer:
         wait_for(lambda: not self.engine.has_unfinished_requests())
 
     def open_gate(self) -> None:
-        if isinstance(self.engine._stepper.runner, FakeRunner):
+        if isinstance(self.engine.core.runner, FakeRunner):
             self.gate.open()
 
 

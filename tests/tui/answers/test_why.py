@@ -144,7 +144,7 @@ def test_a_running_sequence_without_tokens_gets_a_reason(
 ) -> None:
     # Only a live option can do this: the budget is lowered below the number of running sequences.
     run = memory_pressure.run(8)
-    run.engine._stepper.scheduler.max_num_batched_tokens = 2
+    run.engine.core.scheduler.max_num_batched_tokens = 2
     model = folded(run.run(1))
     starved = set(model.fold.running) - {item.seq_id for item in model.fold.scheduled}
     for seq_id in starved:

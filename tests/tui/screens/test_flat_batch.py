@@ -22,7 +22,7 @@ class Watched:
         self.stage, self.steps = stage, {}
         header = stage.header
         self._batch = InputBatch(header.max_num_seqs, header.max_model_len, header.block_size)
-        stage.engine._stepper.runner.execute_model = self._execute
+        stage.engine.core.runner.execute_model = self._execute
 
     def _execute(self, plan, watch=None) -> StepResult:
         inputs = self._batch.prepare(plan)

@@ -40,11 +40,11 @@ LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
 
 @contextmanager
 def watch_parts(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
-    runner, output_processor = engine._stepper.runner, engine._stepper.output_processor
+    runner, output_processor = engine.core.runner, engine.core.output_processor
     decoder = runner._model.decoder
     methods = [
         (engine, "step", "step"),
-        (engine._stepper.scheduler, "schedule", "schedule"),
+        (engine.core.scheduler, "schedule", "schedule"),
         # Outside the decoder, this builds the step's arrays and copies them to the device.
         (runner, "execute_model", "prepare"),
         (runner._attention, "forward", "attention"),

@@ -65,7 +65,7 @@ def timed_step(engine: LLMEngine, clock: Clock) -> StepPoint:
     started = clock.now()
     engine.step()
     seconds = clock.now() - started
-    return point_of(engine._stepper.last_plan, seconds)
+    return point_of(engine.core.last_plan, seconds)
 
 
 def measure_points(

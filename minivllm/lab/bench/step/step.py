@@ -78,7 +78,7 @@ class StepBench:
 
         self.engine = engine
         self.requests = RandomRequests(engine, seed)
-        self._device = engine._stepper.runner._model.device
+        self._device = engine.core.runner._model.device
         self._now = waiting_clock(clock.now, self._device)
         self._stopwatch = Stopwatch(self._now)
         self._order = Random(seed)
@@ -114,11 +114,11 @@ class StepBench:
     def _start_all(self) -> None:
         for _ in range(WARM_UP_STEPS):
             self.engine.step()
-            while any(item.kind == PREFILL for item in self.engine._stepper.last_plan.scheduled):
+            while any(item.kind == PREFILL for item in self.engine.core.last_plan.scheduled):
                 self.engine.step()
 
     def _end_all(self) -> None:
-        for request_id in list(self.engine._stepper.scheduler.requests):
+        for request_id in list(self.engine.core.scheduler.requests):
             self.engine.abort_request(request_id)
 
     def _time(self, step: Callable[[], Any]) -> float:
@@ -158,7 +158,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     engine = LLMEngine.from_config(config, clock=clock)
     batch_sizes = fitting_batch_sizes(args, engine)
     bench = StepBench(engine, clock, args.seed)
-    model = engine._stepper.runner._model
+    model = engine.core.runner._model
     if args.trace is not None:
         write_trace(engine, bench.requests, max(batch_sizes), args.context, args.trace)
     with progress_bar() as progress:
@@ -184,7 +184,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "dtype": args.dtype,
         "device": model.device.type,
         "threads": args.num_threads,
-        "attention_backend": engine._stepper.runner.attention_backend,
+        "attention_backend": engine.core.runner.attention_backend,
         "context": args.context,
         "left_out_batch_sizes": [size for size in asked if size not in batch_sizes],
         "steps": args.steps,
@@ -242,7 +242,7 @@ def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine)
             f" batch of {batch_size}, but max_model_len of {args.model} is {engine.max_model_len}:"
             " lower one of them."
         )
-    num_blocks, block_size = engine._stepper.runner.num_blocks, engine.config.block_size
+    num_blocks, block_size = engine.core.runner.num_blocks, engine.config.block_size
     if batch_size * math.ceil(needed / block_size) > num_blocks:
         return (
             f"The KV cache ({num_blocks} blocks of {block_size} tokens) cannot hold {batch_size}"

@@ -59,7 +59,7 @@ def write_trace(
             unsubscribe = engine.subscribe(writer.write)
             mark, marked_at = _mark_time()
             while engine.has_unfinished_requests():
-                with record_function(f"step {engine._stepper.scheduler.step + 1}"):
+                with record_function(f"step {engine.core.scheduler.step + 1}"):
                     engine.step()
             unsubscribe()
         profiler.export_chrome_trace(str(operations))

@@ -42,7 +42,7 @@ class MinivllmEngine:
     @property
     def attention_backend(self) -> str:
         """The backend that `auto` has chosen."""
-        return self._llm.llm_engine._stepper.runner.attention_backend
+        return self._llm.llm_engine.core.runner.attention_backend
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
         outputs = self._llm.generate(
