@@ -41,7 +41,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             "sampling",
             (
                 ("minivllm/runtime/text/tokenizer.py#Tokenizer.encode", "text to tokens"),
-                ("minivllm/engine/stepper.py#Stepper", "one step: schedule, run the model, sample"),
+                ("minivllm/engine/core.py#EngineCore", "one step: schedule, run the model, sample"),
                 ("minivllm/runtime/sampling/sampler.py#Sampler", "scores to one token"),
             ),
         ),

@@ -6,10 +6,12 @@ order.
 """
 
 from collections.abc import Iterator, Sequence
+from inspect import getsource
 from typing import NamedTuple
 
 from page_text import ROOT
 
+from minivllm.engine.core import EngineCore
 from minivllm.lessons.site.markdown import with_region
 
 PAGE = ROOT / "docs/inside/architecture.md"
@@ -53,12 +55,12 @@ REQUEST = Way(
         Station(1, "minivllm.engine.engine:LLMEngine.add_request"),
         Station(2, "minivllm.core.scheduler:Scheduler.add_request", "the waiting queue"),
         Station(1, "minivllm.engine.engine:LLMEngine.step"),
-        Station(1, "minivllm.engine.stepper:Stepper.run_phase"),
+        Station(1, "minivllm.engine.core:EngineCore.step"),
         Station(2, "minivllm.core.scheduler:Scheduler.schedule", "tokens per sequence"),
         Station(
             2, "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots", "blocks per sequence"
         ),
-        Station(1, "minivllm.engine.isolation:IsolatingExecutor.execute"),
+        Station(1, "minivllm.engine.isolation:IsolatingRunner.execute_model"),
         Station(3, "minivllm.runtime.model_runner:ModelRunner.execute_model"),
         Station(3, "minivllm.runtime.input_batch:InputBatch.prepare", "the plan as tensors"),
         Station(3, "minivllm.runtime.model.decoder:Decoder.forward", "layer by layer"),
@@ -97,7 +99,7 @@ def page() -> str:
     text = PAGE.read_text(encoding="utf-8")
     for way in (REQUEST, EVENT):
         text = with_region(text, way.name, draw_way(way))
-    return text
+    return with_region(text, "step", f"```python\n{getsource(EngineCore)}```\n")
 
 
 class Layout:
