@@ -3,11 +3,10 @@
 The engine and the simulator both use it, so that a simulation plans exactly as the engine does.
 """
 
-from collections.abc import Callable
-
 from minivllm.config import EngineConfig
 from minivllm.core.admission import AdmissionPolicy
 from minivllm.core.contiguous import create_kv_cache_manager
+from minivllm.core.drafter import NO_DRAFTS, Drafter
 from minivllm.core.request_queue import RequestQueue, create_request_queue
 from minivllm.core.scheduler import Scheduler
 from minivllm.events.bus import EventBus
@@ -18,16 +17,15 @@ def create_scheduler(
     num_blocks: int,
     max_model_len: int,
     bus: EventBus,
-    kind: Callable[..., Scheduler] = Scheduler,
+    drafter: Drafter = NO_DRAFTS,
     waiting: RequestQueue | None = None,
 ) -> Scheduler:
     """Create a scheduler with its own waiting queue and a pool of `num_blocks` blocks.
 
-    kind: `Scheduler`, or a subclass with other constructor arguments bound
     waiting: an empty queue with a policy of its own; None makes one for `scheduling_policy`
     """
     config.check_whole_prompts_fit(max_model_len, config.max_num_batched_tokens)
-    return kind(
+    return Scheduler(
         create_kv_cache_manager(config, num_blocks, max_model_len, bus),
         create_request_queue(config.scheduling_policy) if waiting is None else waiting,
         AdmissionPolicy(
@@ -38,4 +36,5 @@ def create_scheduler(
         max_model_len=max_model_len,
         enable_chunked_prefill=config.enable_chunked_prefill,
         bus=bus,
+        drafter=drafter,
     )

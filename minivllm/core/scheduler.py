@@ -21,10 +21,11 @@ Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 
 from minivllm.core.admission import AdmissionPolicy, Hold
 from minivllm.core.batch_slots import BatchSlots
+from minivllm.core.drafter import NO_DRAFTS, Drafter
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.request_queue import RequestQueue
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.core.scheduler_output import ScheduledDrafts, ScheduledSequence, SchedulerOutput
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.events.state import Counters
@@ -44,6 +45,7 @@ class Scheduler:
         max_model_len: int,
         enable_chunked_prefill: bool,
         bus: EventBus,
+        drafter: Drafter = NO_DRAFTS,
     ) -> None:
         self.kv_cache_manager = kv_cache_manager
         self.waiting = waiting
@@ -57,6 +59,7 @@ class Scheduler:
         self.slots = BatchSlots(max_num_seqs)
         self._admission = admission
         self._bus = bus
+        self._drafter = drafter
 
     # ---- requests in and out ----
 
@@ -101,6 +104,7 @@ class Scheduler:
         sequence.stop_reason = stop_reason
         if pruned:
             request.sequences.remove(sequence)  # a beam search prunes hundreds of sequences
+        self._drafter.forget(sequence)
         if request.is_finished:
             del self.requests[request.request_id]
             if aborted:
@@ -132,6 +136,7 @@ class Scheduler:
         budget = self._spend_budget(plan, now)
         if self.running and not plan.scheduled and not plan.preempted:
             self._end_standstill(plan)
+        budget = self._drafter.add_drafts(plan, budget, self.kv_cache_manager)
         plan.copies = self.kv_cache_manager.take_copies()
         plan.total_num_scheduled_tokens = plan.budget - budget
         self.counters.scheduled_tokens += plan.total_num_scheduled_tokens
@@ -292,6 +297,16 @@ class Scheduler:
             # The prompt is complete: fork the sequence once for each further sample.
             item.sampling += [self.fork(sequence) for _ in range(num_unforked)]
 
+    def settle_draft(self, item: ScheduledDrafts, num_accepted: int, token_id: int) -> None:
+        """Keep the first `num_accepted` drafts of `item`, not appended yet; roll the others back.
+
+        token_id: the model's own token after the accepted drafts
+        """
+        self._drafter.settle(item, num_accepted, token_id, self.kv_cache_manager)
+        self.counters.spec_decode_num_drafts += 1
+        self.counters.spec_decode_num_draft_tokens += len(item.draft_token_ids)
+        self.counters.spec_decode_num_accepted_tokens += num_accepted
+
     def _advance(self, item: ScheduledSequence) -> None:
         """Count the item's tokens as computed; the last known token predicts the next one."""
         sequence = item.sequence
@@ -343,6 +358,7 @@ class Scheduler:
     def requeue(self, stranded: Sequence, culprit: Sequence) -> None:
         """Preempt `stranded`, which shares blocks that `culprit` failed to write."""
         self._preempt(stranded, culprit, Shortage(0, self.kv_cache_manager.pool.num_free_blocks))
+        self._drafter.forget(stranded)
 
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
         """Take blocks and slot from a running sequence and put it back into the waiting queue.

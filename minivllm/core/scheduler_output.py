@@ -11,7 +11,6 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from minivllm.core.drafts import DraftedSequence
 from minivllm.core.request import Sequence
 from minivllm.events.types import ScheduledKind
 
@@ -57,6 +56,45 @@ class ScheduledDrafts(ScheduledSequence):
     """How many were right; None if they are not verified yet."""
 
 
+class DraftedSequence:
+    """A sequence as it will be if its first drafts turn out to be right, as the sampler reads it.
+
+        row 0   after the last known token    the sequence itself
+        row 1   after the first draft         DraftedSequence with 1 draft
+        row 2   after the second draft        DraftedSequence with 2 drafts
+
+    Position, penalties and `min_tokens` of a row count its drafts as output. So each row draws
+    exactly the token that it would draw if the drafts had been sampled one by one. It is equal to
+    its sequence, so that both are watched.
+    """
+
+    __slots__ = ("_drafts", "_sequence", "index", "num_tokens", "request", "seq_id")
+
+    def __init__(self, sequence: Sequence, drafts: Seq[int]) -> None:
+        self._sequence = sequence
+        self._drafts = drafts
+        self.request, self.index, self.seq_id = sequence.request, sequence.index, sequence.seq_id
+        self.num_tokens = sequence.num_tokens + len(drafts)
+
+    @property
+    def token_ids(self) -> list[int]:
+        return [*self._sequence.token_ids, *self._drafts]
+
+    @property
+    def output_token_ids(self) -> list[int]:
+        return [*self._sequence.output_token_ids, *self._drafts]
+
+    @property
+    def num_output_tokens(self) -> int:
+        return self._sequence.num_output_tokens + len(self._drafts)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self._sequence
+
+    def __hash__(self) -> int:
+        return hash(self._sequence)
+
+
 @dataclass(slots=True)
 class SchedulerOutput:
     """The plan of one step: running sequences first, then newly admitted sequences."""
@@ -74,15 +112,16 @@ class SchedulerOutput:
     def sampling_sequences(self) -> list[Sequence]:
         """Return the sequences that get a token in this step, in the order of the logits' rows.
 
-        A sequence with drafts has more rows: one after each draft.
+        A sequence with drafts has more rows: one `DraftedSequence` after each draft.
         """
-        if self.num_draft_tokens:
-            return [
-                row
-                for item in self.scheduled
-                for row in (*item.sampling, *DraftedSequence.rows(item))
-            ]
-        return [sequence for item in self.scheduled for sequence in item.sampling]
+        if not self.num_draft_tokens:
+            return [sequence for item in self.scheduled for sequence in item.sampling]
+        rows: list[Sequence | DraftedSequence] = []
+        for item in self.scheduled:
+            rows += item.sampling
+            sequence, drafts = item.sequence, item.draft_token_ids
+            rows += [DraftedSequence(sequence, drafts[:end]) for end in range(1, len(drafts) + 1)]
+        return rows
 
     def withdraw(self, sequence: Sequence) -> int:
         """Take a sequence out of the plan; return how many of its tokens were planned."""

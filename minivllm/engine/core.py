@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.assembly import create_scheduler
+from minivllm.core.drafter import NO_DRAFTS
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.isolation import IsolatingRunner
 from minivllm.engine.output_processor import OutputProcessor
@@ -64,16 +64,17 @@ class EngineCore:
         self.bus = EventBus(clock)
         self.limits = Limits(runner.max_model_len, tokenizer.eos_token_ids, tokenizer.vocab_size)
         self.watchers = Watchers(tokenizer, self.bus, explain_all=config.explain_tokens)
-        kind = Scheduler
-        if config.speculative_config is not None:
-            from minivllm.speculation.assembly import speculative_scheduler
+        drafter, drafts = NO_DRAFTS, config.speculative_config
+        if drafts is not None:
+            from minivllm.speculation.drafter import SpeculativeDrafter
 
-            kind = speculative_scheduler(config.speculative_config, proposer)
+            names = self.watchers.names
+            drafter = SpeculativeDrafter(
+                drafts, proposer, self.limits.max_model_len, self.bus, names.name
+            )
         self.scheduler = create_scheduler(
-            config, runner.num_blocks, runner.max_model_len, self.bus, kind, waiting
+            config, runner.num_blocks, runner.max_model_len, self.bus, drafter, waiting
         )
-        if config.speculative_config is not None:
-            self.scheduler.name_tokens = self.watchers.names.name
         self.runner = runner
         self.output_processor = OutputProcessor(tokenizer)
         self.updater = Updater(

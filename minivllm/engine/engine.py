@@ -128,7 +128,7 @@ class LLMEngine:
         draft = proposer = None
         speculative = config.speculative_config
         if speculative is not None and speculative.method == "draft_model":
-            from minivllm.speculation.assembly import create_draft_proposer, load_draft_model
+            from minivllm.speculation.draft_model import create_draft_proposer, load_draft_model
 
             draft = load_draft_model(config, model)
         # With a virtual clock, the runner must not read real time either.

@@ -38,7 +38,7 @@ def tiny(tiny_random_path) -> LoadedModel:
 
 
 def proposer_of(engine: LLMEngine) -> DraftModelProposer:
-    return engine.core.scheduler._proposer._proposer  # inside `GrammarProposer`
+    return engine.core.scheduler._drafter._proposer._proposer  # inside `GrammarProposer`
 
 
 def finish(engine: LLMEngine) -> dict[str, list[int]]:

@@ -100,7 +100,7 @@ def tokens_of(
     """
     engine = LLMEngine.from_model(dataclasses.replace(BASE, **options), model)
     if wrong_every:
-        _draw_wrongly(engine.core.scheduler._proposer._proposer._runner, wrong_every)
+        _draw_wrongly(engine.core.scheduler._drafter._proposer._proposer._runner, wrong_every)
     found: dict[str, list] = {}
     late = sorted(enumerate(requests), key=lambda one: one[1][2])
     step = 0

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.model.sampler_twin import make_sequence
 
-from minivllm.core.drafts import DraftedSequence
 from minivllm.core.request import Request, Sequence
+from minivllm.core.scheduler_output import DraftedSequence
 from minivllm.runtime.sampling.grammar_bitmask import apply_grammar_bitmask
 from minivllm.runtime.sampling.sampler import Sampler
 from minivllm.sampling_params import SamplingParams, StructuredOutputsParams

@@ -25,7 +25,7 @@ class DraftProposed(Event, tag="draft.proposed"):
     """`ngram`: position of the first token of the earlier occurrence. The drafts followed it."""
     match_length: int | None = None
     """`ngram`: how many of the sequence's last tokens were found there."""
-    rule: ClassVar[str] = "minivllm.speculation.scheduler:SpeculativeScheduler._add_draft"
+    rule: ClassVar[str] = "minivllm.speculation.drafter:SpeculativeDrafter._add_draft"
 
 
 class DraftVerified(Event, tag="draft.verified"):
@@ -43,4 +43,4 @@ class DraftVerified(Event, tag="draft.verified"):
     """The model's own token after the accepted drafts: the first that differs from its draft, or
     one more token if all drafts were right.
     """
-    rule: ClassVar[str] = "minivllm.speculation.scheduler:SpeculativeScheduler.settle_draft"
+    rule: ClassVar[str] = "minivllm.speculation.drafter:SpeculativeDrafter.settle"

@@ -11,7 +11,6 @@ their own, so that the prefix cache finds no other matches.
 
 import math
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -20,8 +19,8 @@ from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.assembly import create_scheduler
+from minivllm.core.drafter import NO_DRAFTS
 from minivllm.core.request import Request, RequestStatus, Sequence
-from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 from minivllm.engine.watching.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
@@ -33,7 +32,7 @@ from minivllm.lab.simulate.arrival import Arrival
 from minivllm.lab.simulate.assumed_drafts import AssumedDrafts
 from minivllm.lab.simulate.step_time_model import StepTimeModel
 from minivllm.sampling_params import SamplingParams
-from minivllm.speculation.assembly import speculative_scheduler
+from minivllm.speculation.drafter import SpeculativeDrafter
 
 IDLE_SECONDS = 0.001
 """Duration of a step in which nothing could run, as in `MonotonicClock.idle`."""
@@ -88,12 +87,12 @@ class Replica:
         self.num_arrived = 0
         self._clock = SimulatedClock()
         self._bus = EventBus(self._clock)
-        kind: Callable[..., Scheduler] = Scheduler
+        drafter, limit = NO_DRAFTS, config.max_model_len
         if config.speculative_config is not None:
             self._drafts = AssumedDrafts(acceptance_rate, seed)
-            kind = speculative_scheduler(config.speculative_config, self._drafts)
+            drafter = SpeculativeDrafter(config.speculative_config, self._drafts, limit, self._bus)
         self.scheduler = create_scheduler(
-            config, config.num_gpu_blocks_override, config.max_model_len, self._bus, kind
+            config, config.num_gpu_blocks_override, limit, self._bus, drafter
         )
         self._times = times
         self._served: dict[Sequence, ServedRequest] = {}

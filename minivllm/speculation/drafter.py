@@ -1,0 +1,139 @@
+"""`SpeculativeDrafter`: the scheduler's `Drafter`, which fills what is left of a step with drafts.
+
+The plan is made as without drafts. Only then do decodes get drafts, from the budget and the blocks
+that are left. So drafts never preempt a sequence, never delay an admission and never shorten a
+chunk of a prompt.
+
+    schedule   plan the step, then draft: budget 64 - 3 decodes - 40 prompt tokens = up to 21 drafts
+    execute    a decode with k drafts computes 1 + k tokens
+    sample     keep the drafts that equal the drawn tokens; roll `num_computed_tokens` back
+
+A draft needs at most one block more, since it is never longer than a block. After the verification,
+a block without final tokens is given back, so a block table never holds more than final tokens
+need. Only final tokens are hashed: a block that accepted drafts filled gets its hash in the next
+step of its sequence.
+
+Source: vLLM `vllm/v1/core/sched/scheduler.py` (`spec_token_ids`), where drafts come before waiting
+requests.
+"""
+
+from collections.abc import Callable, Iterable
+
+from minivllm.config import SpeculativeConfig
+from minivllm.core.kv_cache_manager import KVCacheManager
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
+from minivllm.errors import ConfigError
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+from minivllm.speculation.base import Draft, Proposer, Wanted
+from minivllm.speculation.draft_lengths import DraftLengths
+from minivllm.speculation.grammar import GrammarProposer
+from minivllm.speculation.ngram import NgramProposer
+from minivllm.speculation.verify import roll_back
+
+
+class SpeculativeDrafter:
+    def __init__(
+        self,
+        config: SpeculativeConfig,
+        proposer: Proposer | None,
+        max_model_len: int,
+        bus: EventBus,
+        name_tokens: Callable[[Iterable[int]], None] = lambda token_ids: None,
+    ) -> None:
+        """Draft for a scheduler with this `max_model_len` and `bus`.
+
+        proposer: None for the method `ngram`, which needs no model
+        name_tokens: emits the texts of tokens that no event has had yet
+        """
+        if proposer is None and config.method != "ngram":
+            raise ConfigError(
+                "speculative_config: the method draft_model needs an engine with a loaded model;"
+                " use LLMEngine.from_config."
+            )
+        self._proposer = GrammarProposer(
+            proposer or NgramProposer(config.prompt_lookup_max, config.prompt_lookup_min)
+        )
+        self._lengths = DraftLengths(config.num_speculative_tokens)
+        self._max_model_len = max_model_len
+        self._bus = bus
+        self._name_tokens = name_tokens
+        self._step = 0
+
+    def add_drafts(self, plan: SchedulerOutput, budget: int, manager: KVCacheManager) -> int:
+        """See `Drafter.add_drafts`."""
+        self._step = plan.step
+        for victim in plan.preempted:
+            self.forget(victim)
+        wanted = self._choose_drafting(plan, budget, manager) if budget else {}
+        drafts = self._proposer.propose(list(wanted.values())) if wanted else []
+        for index, draft in zip(wanted, drafts, strict=True):
+            if draft.token_ids:
+                self._add_draft(plan, index, draft, manager)
+        return budget - plan.num_draft_tokens
+
+    def _choose_drafting(
+        self, plan: SchedulerOutput, budget: int, manager: KVCacheManager
+    ) -> dict[int, Wanted]:
+        """Return the decodes that may have drafts, by their index in the plan.
+
+        Together the drafts fit into `budget` and the free blocks.
+        """
+        drafting = {}
+        num_rows = plan.budget - budget
+        num_free = manager.pool.num_free_blocks
+        for index, item in enumerate(plan.scheduled):
+            if item.kind != "decode" or not item.sampling:
+                continue
+            sequence = item.sequence
+            num_tokens = min(
+                self._lengths.wanted(sequence, plan.step, num_rows),
+                budget,
+                # With all drafts accepted, the step gives one token more.
+                sequence.request.params.max_tokens - sequence.num_output_tokens - 1,
+                self._max_model_len - sequence.num_tokens - 1,
+            )
+            room = len(sequence.block_table) * manager.block_size - sequence.num_computed_tokens
+            if num_tokens > room:
+                if num_free:
+                    num_free -= 1
+                else:
+                    num_tokens = room
+            if num_tokens > 0:
+                drafting[index] = Wanted(sequence, num_tokens)
+                budget -= num_tokens
+                num_rows += num_tokens
+        return drafting
+
+    def _add_draft(
+        self, plan: SchedulerOutput, index: int, draft: Draft, manager: KVCacheManager
+    ) -> None:
+        item, num_drafts = plan.scheduled[index], len(draft.token_ids)
+        sequence, labels = item.sequence, (item.starts_fresh, item.kind, item.sampling)
+        if self._bus.active:
+            self._name_tokens(draft.token_ids)
+            self._bus.emit(ev.DraftProposed, sequence.seq_id, *draft)
+        plan.scheduled[index] = ScheduledDrafts(
+            sequence, item.start, item.num_tokens + num_drafts, *labels, draft.token_ids
+        )
+        plan.num_draft_tokens += num_drafts
+        manager.allocate_slots(sequence, sequence.num_computed_tokens + num_drafts)
+        sequence.num_computed_tokens += num_drafts
+
+    def settle(
+        self, item: ScheduledDrafts, num_accepted: int, token_id: int, manager: KVCacheManager
+    ) -> None:
+        """See `Drafter.settle`."""
+        sequence = item.sequence
+        if self._bus.active:
+            self._name_tokens((token_id,))
+            self._bus.emit(ev.DraftVerified, sequence.seq_id, num_accepted, token_id)
+        roll_back(item, num_accepted, manager)
+        self._lengths.verified(sequence, self._step, len(item.draft_token_ids), num_accepted)
+
+    def forget(self, sequence: Sequence) -> None:
+        """See `Drafter.forget`."""
+        self._proposer.forget(sequence)
+        if sequence.status.is_finished:  # a preempted sequence goes on drafting later
+            self._lengths.forget(sequence)
