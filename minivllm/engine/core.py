@@ -25,6 +25,7 @@ from minivllm.core.assembly import create_scheduler
 from minivllm.core.drafter import NO_DRAFTS
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request
+from minivllm.core.request_queue import RequestQueue
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.isolation import IsolatingRunner
 from minivllm.engine.output_processor import OutputProcessor
@@ -37,12 +38,11 @@ from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.step_result import StepResult
+from minivllm.speculation.base import Proposer
 from minivllm.speculation.verify import verify
 
 if TYPE_CHECKING:
-    from minivllm.core.request_queue import RequestQueue
     from minivllm.runtime.text.tokenizer import Tokenizer
-    from minivllm.speculation.base import Proposer
 
 
 class EngineCore:

@@ -23,6 +23,7 @@ from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.request import Request
+from minivllm.core.request_queue import RequestQueue
 from minivllm.engine.core import EngineCore
 from minivllm.engine.requests import Grammars, Prompt, RequestValidator, read_prompt
 from minivllm.engine.runner import Runner
@@ -34,12 +35,11 @@ from minivllm.events.bus import Listener
 from minivllm.events.state import EngineState
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
+from minivllm.speculation.base import Proposer
 
 if TYPE_CHECKING:
-    from minivllm.core.request_queue import RequestQueue
     from minivllm.runtime.loader import LoadedModel
     from minivllm.runtime.text.tokenizer import Tokenizer
-    from minivllm.speculation.base import Proposer
 
 
 T = TypeVar("T")
