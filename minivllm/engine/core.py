@@ -118,7 +118,7 @@ class EngineCore:
         """Draw a token for each sequence that is due, and carry out what the tokens change."""
         started = self.clock.now()
         drawn = self._draw(result.part_of(plan), result)
-        self.watchers.drawn(drawn.all_tokens())
+        self.watchers.drawn(drawn.tokens, drawn.verified)
         self.updater.update(drawn, result)
         if self.bus.active:
             seconds = (*self._seconds.values(), self.clock.now() - started)

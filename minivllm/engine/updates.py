@@ -39,9 +39,6 @@ class DrawnTokens:
     verified: list[Verified] = field(default_factory=list)
     """The final tokens of sequences with drafts. These sequences are not in `tokens`."""
 
-    def all_tokens(self) -> list[Drawn]:
-        return self.tokens + [row for item in self.verified for row in item.rows]
-
 
 class Updater:
     def __init__(

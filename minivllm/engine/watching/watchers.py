@@ -14,7 +14,7 @@ from minivllm.engine.watching.token_explaining import TokenExplainer
 from minivllm.engine.watching.token_names import TokenNames
 from minivllm.events.bus import EventBus
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
-from minivllm.speculation.verify import Drawn
+from minivllm.speculation.verify import Drawn, Verified
 
 
 class Watchers:
@@ -43,10 +43,10 @@ class Watchers:
         """Return the sequences whose tokens the sampler must explain."""
         return self.explainer.watched(sequences) if self.explainer.active else ()
 
-    def drawn(self, tokens: list[Drawn]) -> None:
-        """Emit the explanations of tokens that are not appended yet."""
+    def drawn(self, tokens: list[Drawn], verified: list[Verified]) -> None:
+        """Emit the explanations of tokens that are not appended yet, those of drafts last."""
         if self.explainer.active:
-            self.explainer.explain(tokens)
+            self.explainer.explain(tokens + [row for item in verified for row in item.rows])
 
     def forget_ended(self, requests: Mapping[str, Request]) -> None:
         """Tell those who wait for a sequence that has ended."""
