@@ -17,12 +17,9 @@ hash must be strong.
 from array import array
 from collections.abc import Sequence as Seq
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # request.py imports this file
-    from minivllm.core.request import Sequence
-
-BlockHash = bytes
+from minivllm.core.block_pool import BlockHash
+from minivllm.core.request import Sequence
 
 ROOT = b"\x00" * 32
 """The parent hash of every first block."""
@@ -52,12 +49,7 @@ def hash_block_tokens(
     return digest.digest()
 
 
-def short_hash(block_hash: BlockHash) -> str:
-    """Return the first 16 hex digits, for events and screens. Lookups use the full digest."""
-    return block_hash.hex()[:16]
-
-
-def slot_mapping(sequence: "Sequence", start: int, num_tokens: int, block_size: int) -> list[int]:
+def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
     """Return the slots that tokens [start, start + num_tokens) are written to.
 
     A token that is already in the prefix cache gets slot `NOT_WRITTEN`: only its query is needed.

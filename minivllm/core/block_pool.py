@@ -15,10 +15,16 @@ Source: vLLM `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`.
 
 from collections import OrderedDict
 
-from minivllm.core.block_math import BlockHash, short_hash
 from minivllm.errors import BlockPoolError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
+
+BlockHash = bytes
+
+
+def short_hash(block_hash: BlockHash) -> str:
+    """Return the first 16 hex digits, for events and screens. Lookups use the full digest."""
+    return block_hash.hex()[:16]
 
 
 class KVCacheBlock:

@@ -11,14 +11,19 @@ Source: vLLM `vllm/v1/request.py`.
 """
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.events.types import DeferReason
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
-if TYPE_CHECKING:
-    from minivllm.structured_output.grammar import StructuredOutputGrammar
+
+class Grammar(Protocol):
+    """What the core reads of a request's grammar; sampler and proposers ask it for tokens."""
+
+    is_compiled: bool
+
+    def is_terminated(self, sequence: "Sequence") -> bool: ...
 
 
 class RequestStatus(IntEnum):
@@ -171,7 +176,7 @@ class Request:
         priority: int = 0,
         arrival_number: int = 0,
         cache_salt: str | None = None,
-        grammar: "StructuredOutputGrammar | None" = None,
+        grammar: Grammar | None = None,
     ) -> None:
         self.request_id = request_id
         self.prompt = prompt

@@ -2,7 +2,8 @@
 
 import pytest
 
-from minivllm.core.block_math import hash_block_tokens, short_hash
+from minivllm.core.block_math import hash_block_tokens
+from minivllm.core.block_pool import short_hash
 
 
 def test_the_same_tokens_have_the_same_hash_only_after_the_same_prefix():

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from minivllm.core.block_math import short_hash
-from minivllm.core.block_pool import KVCacheBlock
+from minivllm.core.block_pool import KVCacheBlock, short_hash
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput

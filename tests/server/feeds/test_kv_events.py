@@ -3,7 +3,7 @@
 import pytest
 from support.engine.engine_fakes import WatchedEngine
 
-from minivllm.core.block_math import hash_block_tokens, short_hash
+from minivllm.core.block_math import hash_block_tokens
 from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import (
     AllBlocksCleared,
@@ -46,7 +46,7 @@ class Follower:
                 parent = self.full.get(event.parent_block_hash)
                 for i, name in enumerate(event.block_hashes):
                     parent = hash_block_tokens(parent, event.token_ids[4 * i : 4 * i + 4])
-                    assert int(short_hash(parent), 16) == name
+                    assert int(parent.hex()[:16], 16) == name
                     self.full[name] = parent
             case BlockRemoved():
                 assert self.names.issuperset(event.block_hashes), "removed but never stored"
