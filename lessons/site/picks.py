@@ -240,7 +240,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ("minivllm/speculation/base.py#Proposer", "what a proposer is"),
                 ("minivllm/speculation/ngram.py#NgramProposer", "prompt lookup"),
                 (
-                    "minivllm/speculation/scheduler.py#SpeculativeScheduler",
+                    "minivllm/speculation/drafter.py#SpeculativeDrafter",
                     "drafts in what is left of a plan",
                 ),
                 ("minivllm/speculation/verify.py#verify", "which drafts are final; roll-back"),

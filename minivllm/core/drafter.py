@@ -1,41 +1,24 @@
-"""`Drafter`: adds drafts to a plan, from what the plan leaves of the step's budget.
+"""`Drafter`: puts drafts into what a plan leaves of its budget, for speculative decoding."""
 
-The scheduler calls it once in each step, after all other decisions. `NoDrafts` is the default;
-`minivllm/speculation/drafter.py` has the one that drafts.
-"""
-
-from typing import Protocol
-
-from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
 
 
-class Drafter(Protocol):
-    def add_drafts(self, plan: SchedulerOutput, budget: int, manager: KVCacheManager) -> int:
+class Drafter:
+    """The default, which puts no drafts into any plan; `SpeculativeDrafter` does."""
+
+    def add_drafts(self, plan: SchedulerOutput, budget: int) -> int:
         """Add drafts to decodes of `plan`, at most `budget` tokens; return the unused budget.
 
-        First forgets the sequences that this plan preempted.
+        Called once for each plan, after all other decisions. First forgets the preempted sequences.
         """
+        return budget
 
-    def settle(
-        self, item: ScheduledDrafts, num_accepted: int, token_id: int, manager: KVCacheManager
-    ) -> None:
-        """See `Scheduler.settle_draft`. Called in the step of `add_drafts`."""
+    def settle(self, item: ScheduledDrafts, num_accepted: int, token_id: int) -> None:
+        """See `Scheduler.settle_draft`."""
 
     def forget(self, sequence: Sequence) -> None:
         """Drop what is kept for a sequence that has ended, or that waits after a preemption."""
 
 
-class NoDrafts:
-    """The `Drafter` of a scheduler without speculative decoding."""
-
-    def add_drafts(self, plan: SchedulerOutput, budget: int, manager: KVCacheManager) -> int:
-        return budget
-
-    def settle(self, *verified: object) -> None: ...
-
-    def forget(self, sequence: Sequence) -> None: ...
-
-
-NO_DRAFTS = NoDrafts()
+NO_DRAFTS = Drafter()

@@ -72,14 +72,9 @@ class Scheduler:
         if self._bus.active:
             tokens, params = list(request.prompt_token_ids), request.params
             seen = (position, tokens, params.max_tokens, request.priority, request.prompt, params.n)
+            ids, sampling = (request.request_id, sequence.seq_id), ev.RequestSampling.of(params)
             # Use the event's own timestamp, so that a replay sees the same arrival time.
-            request.arrival_time = self._bus.emit(
-                ev.RequestArrived,
-                request.request_id,
-                sequence.seq_id,
-                *seen,
-                ev.RequestSampling.of(params),
-            )
+            request.arrival_time = self._bus.emit(ev.RequestArrived, *ids, *seen, sampling)
         else:
             request.arrival_time = self._bus.now()
         if request.awaits_grammar:
@@ -89,10 +84,8 @@ class Scheduler:
         self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None
     ) -> None:
         """End a sequence and release its blocks and slot. Every sequence leaves through here."""
-        pruned, aborted = (
-            status is RequestStatus.FINISHED_PRUNED,
-            status is RequestStatus.FINISHED_ABORTED,
-        )
+        pruned = status is RequestStatus.FINISHED_PRUNED
+        aborted = status is RequestStatus.FINISHED_ABORTED
         request = sequence.request
         if sequence.status is RequestStatus.RUNNING:
             self.running.remove(sequence)
@@ -107,10 +100,8 @@ class Scheduler:
         self._drafter.forget(sequence)
         if request.is_finished:
             del self.requests[request.request_id]
-            if aborted:
-                self.counters.aborted_requests += 1
-            else:
-                self.counters.finished_requests += 1
+            self.counters.aborted_requests += aborted
+            self.counters.finished_requests += not aborted
         if self._bus.active:
             if aborted:
                 self._bus.emit(ev.RequestAborted, sequence.seq_id, stop_reason)
@@ -136,7 +127,7 @@ class Scheduler:
         budget = self._spend_budget(plan, now)
         if self.running and not plan.scheduled and not plan.preempted:
             self._end_standstill(plan)
-        budget = self._drafter.add_drafts(plan, budget, self.kv_cache_manager)
+        budget = self._drafter.add_drafts(plan, budget)
         plan.copies = self.kv_cache_manager.take_copies()
         plan.total_num_scheduled_tokens = plan.budget - budget
         self.counters.scheduled_tokens += plan.total_num_scheduled_tokens
@@ -298,11 +289,8 @@ class Scheduler:
             item.sampling += [self.fork(sequence) for _ in range(num_unforked)]
 
     def settle_draft(self, item: ScheduledDrafts, num_accepted: int, token_id: int) -> None:
-        """Keep the first `num_accepted` drafts of `item`, not appended yet; roll the others back.
-
-        token_id: the model's own token after the accepted drafts
-        """
-        self._drafter.settle(item, num_accepted, token_id, self.kv_cache_manager)
+        """Roll all but `num_accepted` drafts of `item` back; the model's own token follows them."""
+        self._drafter.settle(item, num_accepted, token_id)
         self.counters.spec_decode_num_drafts += 1
         self.counters.spec_decode_num_draft_tokens += len(item.draft_token_ids)
         self.counters.spec_decode_num_accepted_tokens += num_accepted

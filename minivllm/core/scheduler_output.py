@@ -68,13 +68,12 @@ class DraftedSequence:
     its sequence, so that both are watched.
     """
 
-    __slots__ = ("_drafts", "_sequence", "index", "num_tokens", "request", "seq_id")
-
     def __init__(self, sequence: Sequence, drafts: Seq[int]) -> None:
         self._sequence = sequence
         self._drafts = drafts
         self.request, self.index, self.seq_id = sequence.request, sequence.index, sequence.seq_id
         self.num_tokens = sequence.num_tokens + len(drafts)
+        self.num_output_tokens = sequence.num_output_tokens + len(drafts)
 
     @property
     def token_ids(self) -> list[int]:
@@ -83,10 +82,6 @@ class DraftedSequence:
     @property
     def output_token_ids(self) -> list[int]:
         return [*self._sequence.output_token_ids, *self._drafts]
-
-    @property
-    def num_output_tokens(self) -> int:
-        return self._sequence.num_output_tokens + len(self._drafts)
 
     def __eq__(self, other: object) -> bool:
         return other is self or other is self._sequence
@@ -123,10 +118,6 @@ class SchedulerOutput:
             rows += [DraftedSequence(sequence, drafts[:end]) for end in range(1, len(drafts) + 1)]
         return rows
 
-    def withdraw(self, sequence: Sequence) -> int:
-        """Take a sequence out of the plan; return how many of its tokens were planned."""
-        for index, item in enumerate(self.scheduled):
-            if item.sequence is sequence:
-                del self.scheduled[index]
-                return item.num_tokens
-        return 0
+    def withdraw(self, sequence: Sequence) -> None:
+        """Take a sequence out of the plan, if it is in it."""
+        self.scheduled[:] = [item for item in self.scheduled if item.sequence is not sequence]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
-from minivllm.core.assembly import create_scheduler
+from minivllm.core.assembly import create_kv_cache_manager, create_scheduler
 from minivllm.core.drafter import NO_DRAFTS
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request
@@ -64,17 +64,14 @@ class EngineCore:
         self.bus = EventBus(clock)
         self.limits = Limits(runner.max_model_len, tokenizer.eos_token_ids, tokenizer.vocab_size)
         self.watchers = Watchers(tokenizer, self.bus, explain_all=config.explain_tokens)
+        limit, names = runner.max_model_len, self.watchers.names
+        manager = create_kv_cache_manager(config, runner.num_blocks, limit, self.bus)
         drafter, drafts = NO_DRAFTS, config.speculative_config
         if drafts is not None:
             from minivllm.speculation.drafter import SpeculativeDrafter
 
-            names = self.watchers.names
-            drafter = SpeculativeDrafter(
-                drafts, proposer, self.limits.max_model_len, self.bus, names.name
-            )
-        self.scheduler = create_scheduler(
-            config, runner.num_blocks, runner.max_model_len, self.bus, drafter, waiting
-        )
+            drafter = SpeculativeDrafter(drafts, proposer, manager, limit, self.bus, names.name)
+        self.scheduler = create_scheduler(config, manager, limit, self.bus, drafter, waiting)
         self.runner = runner
         self.output_processor = OutputProcessor(tokenizer)
         self.updater = Updater(

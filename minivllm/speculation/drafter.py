@@ -20,6 +20,7 @@ requests.
 from collections.abc import Callable, Iterable
 
 from minivllm.config import SpeculativeConfig
+from minivllm.core.drafter import Drafter
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
@@ -33,16 +34,17 @@ from minivllm.speculation.ngram import NgramProposer
 from minivllm.speculation.verify import roll_back
 
 
-class SpeculativeDrafter:
+class SpeculativeDrafter(Drafter):
     def __init__(
         self,
         config: SpeculativeConfig,
         proposer: Proposer | None,
+        manager: KVCacheManager,
         max_model_len: int,
         bus: EventBus,
         name_tokens: Callable[[Iterable[int]], None] = lambda token_ids: None,
     ) -> None:
-        """Draft for a scheduler with this `max_model_len` and `bus`.
+        """Draft for the scheduler that has the same manager, limit and bus.
 
         proposer: None for the method `ngram`, which needs no model
         name_tokens: emits the texts of tokens that no event has had yet
@@ -56,33 +58,32 @@ class SpeculativeDrafter:
             proposer or NgramProposer(config.prompt_lookup_max, config.prompt_lookup_min)
         )
         self._lengths = DraftLengths(config.num_speculative_tokens)
+        self._manager = manager
         self._max_model_len = max_model_len
         self._bus = bus
         self._name_tokens = name_tokens
         self._step = 0
 
-    def add_drafts(self, plan: SchedulerOutput, budget: int, manager: KVCacheManager) -> int:
+    def add_drafts(self, plan: SchedulerOutput, budget: int) -> int:
         """See `Drafter.add_drafts`."""
         self._step = plan.step
         for victim in plan.preempted:
             self.forget(victim)
-        wanted = self._choose_drafting(plan, budget, manager) if budget else {}
+        wanted = self._choose_drafting(plan, budget) if budget else {}
         drafts = self._proposer.propose(list(wanted.values())) if wanted else []
         for index, draft in zip(wanted, drafts, strict=True):
             if draft.token_ids:
-                self._add_draft(plan, index, draft, manager)
+                self._add_draft(plan, index, draft)
         return budget - plan.num_draft_tokens
 
-    def _choose_drafting(
-        self, plan: SchedulerOutput, budget: int, manager: KVCacheManager
-    ) -> dict[int, Wanted]:
+    def _choose_drafting(self, plan: SchedulerOutput, budget: int) -> dict[int, Wanted]:
         """Return the decodes that may have drafts, by their index in the plan.
 
         Together the drafts fit into `budget` and the free blocks.
         """
-        drafting = {}
+        drafting, block_size = {}, self._manager.block_size
         num_rows = plan.budget - budget
-        num_free = manager.pool.num_free_blocks
+        num_free = self._manager.pool.num_free_blocks
         for index, item in enumerate(plan.scheduled):
             if item.kind != "decode" or not item.sampling:
                 continue
@@ -94,7 +95,7 @@ class SpeculativeDrafter:
                 sequence.request.params.max_tokens - sequence.num_output_tokens - 1,
                 self._max_model_len - sequence.num_tokens - 1,
             )
-            room = len(sequence.block_table) * manager.block_size - sequence.num_computed_tokens
+            room = len(sequence.block_table) * block_size - sequence.num_computed_tokens
             if num_tokens > room:
                 if num_free:
                     num_free -= 1
@@ -106,9 +107,7 @@ class SpeculativeDrafter:
                 num_rows += num_tokens
         return drafting
 
-    def _add_draft(
-        self, plan: SchedulerOutput, index: int, draft: Draft, manager: KVCacheManager
-    ) -> None:
+    def _add_draft(self, plan: SchedulerOutput, index: int, draft: Draft) -> None:
         item, num_drafts = plan.scheduled[index], len(draft.token_ids)
         sequence, labels = item.sequence, (item.starts_fresh, item.kind, item.sampling)
         if self._bus.active:
@@ -118,18 +117,16 @@ class SpeculativeDrafter:
             sequence, item.start, item.num_tokens + num_drafts, *labels, draft.token_ids
         )
         plan.num_draft_tokens += num_drafts
-        manager.allocate_slots(sequence, sequence.num_computed_tokens + num_drafts)
+        self._manager.allocate_slots(sequence, sequence.num_computed_tokens + num_drafts)
         sequence.num_computed_tokens += num_drafts
 
-    def settle(
-        self, item: ScheduledDrafts, num_accepted: int, token_id: int, manager: KVCacheManager
-    ) -> None:
+    def settle(self, item: ScheduledDrafts, num_accepted: int, token_id: int) -> None:
         """See `Drafter.settle`."""
         sequence = item.sequence
         if self._bus.active:
             self._name_tokens((token_id,))
             self._bus.emit(ev.DraftVerified, sequence.seq_id, num_accepted, token_id)
-        roll_back(item, num_accepted, manager)
+        roll_back(item, num_accepted, self._manager)
         self._lengths.verified(sequence, self._step, len(item.draft_token_ids), num_accepted)
 
     def forget(self, sequence: Sequence) -> None:

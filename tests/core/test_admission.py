@@ -5,7 +5,7 @@ from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
-from minivllm.core.assembly import create_scheduler
+from minivllm.core.assembly import create_kv_cache_manager, create_scheduler
 from minivllm.core.request import Request
 from minivllm.errors import ConfigError
 from minivllm.events import types as ev
@@ -76,7 +76,9 @@ class TestBatchDelay:
     def test_a_request_has_its_arrival_time_without_a_watcher(self):
         clock, request = SimulatedClock(), Request("a", [1, 2, 3], SamplingParams())
         clock.advance_to(5.0)
-        create_scheduler(EngineConfig(), 10, 64, EventBus(clock)).add_request(request)
+        config, bus = EngineConfig(), EventBus(clock)
+        manager = create_kv_cache_manager(config, 10, 64, bus)
+        create_scheduler(config, manager, 64, bus).add_request(request)
         assert request.arrival_time == 5.0
 
     def test_the_first_request_waits_until_the_delay_is_over(self):

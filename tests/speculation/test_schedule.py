@@ -33,6 +33,14 @@ def engine_with(*wrong: int, **options: object) -> WatchedEngine:
     return WatchedEngine(**{"proposer": Seer(*wrong), "speculative_config": SEEN, **options})
 
 
+def ended(max_tokens: int, *wrong: int, **options: object) -> WatchedEngine:
+    """An engine that has answered one request, `a`, with a prompt of six tokens."""
+    engine = engine_with(*wrong, **options)
+    engine.add("a", prompt(6), max_tokens=max_tokens)
+    engine.run()
+    return engine
+
+
 def verified(engine: WatchedEngine) -> list[tuple[int, int]]:
     """(drafts, accepted drafts) of each verification."""
     drafts = [len(event.token_ids) for event in engine.events_of(ev.DraftProposed)]
@@ -43,22 +51,15 @@ def verified(engine: WatchedEngine) -> list[tuple[int, int]]:
 
 
 def test_five_tokens_a_step_when_all_drafts_are_right() -> None:
-    engine = engine_with()
-    engine.add("a", prompt(6), max_tokens=16)
-    engine.run()
+    engine = ended(max_tokens=16)
     assert engine.token_ids("a") == expected_output(prompt(6), 16)
     assert verified(engine) == [(4, 4)] * 3
     assert engine.scheduler.step == 4  # the prompt and its first token, then 3 times 5 tokens
 
 
 def test_never_more_drafts_than_tokens_that_may_still_come() -> None:
-    engine = engine_with()
-    engine.add("a", prompt(6), max_tokens=4)
-    engine.run()
-    assert verified(engine) == [(2, 2)]
-    engine = engine_with(max_model_len=10)
-    engine.add("a", prompt(6), max_tokens=40)
-    engine.run()
+    assert verified(ended(max_tokens=4)) == [(2, 2)]
+    engine = ended(max_tokens=40, max_model_len=10)
     assert len(engine.token_ids("a")) == 4 and verified(engine) == [(2, 2)]
 
 
@@ -129,9 +130,7 @@ def test_a_text_stop_inside_a_draft_ends_the_text_there() -> None:
 
 
 def test_a_sequence_whose_drafts_fail_drafts_less_and_less_often() -> None:
-    engine = engine_with(*range(400))
-    engine.add("a", prompt(6), max_tokens=300)
-    engine.run()
+    engine = ended(300, *range(400))
     assert [drafts for drafts, _ in verified(engine)][:5] == [4, 1, 1, 1, 1]
     assert len(verified(engine)) < 12
     assert engine.token_ids("a") == expected_output(prompt(6), 300)

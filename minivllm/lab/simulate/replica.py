@@ -18,7 +18,7 @@ from minivllm import __version__
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
-from minivllm.core.assembly import create_scheduler
+from minivllm.core.assembly import create_kv_cache_manager, create_scheduler
 from minivllm.core.drafter import NO_DRAFTS
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
@@ -87,13 +87,13 @@ class Replica:
         self.num_arrived = 0
         self._clock = SimulatedClock()
         self._bus = EventBus(self._clock)
-        drafter, limit = NO_DRAFTS, config.max_model_len
-        if config.speculative_config is not None:
+        limit, num_blocks = config.max_model_len, config.num_gpu_blocks_override
+        manager = create_kv_cache_manager(config, num_blocks, limit, self._bus)
+        drafter, drafts = NO_DRAFTS, config.speculative_config
+        if drafts is not None:
             self._drafts = AssumedDrafts(acceptance_rate, seed)
-            drafter = SpeculativeDrafter(config.speculative_config, self._drafts, limit, self._bus)
-        self.scheduler = create_scheduler(
-            config, config.num_gpu_blocks_override, limit, self._bus, drafter
-        )
+            drafter = SpeculativeDrafter(drafts, self._drafts, manager, limit, self._bus)
+        self.scheduler = create_scheduler(config, manager, limit, self._bus, drafter)
         self._times = times
         self._served: dict[Sequence, ServedRequest] = {}
         self._plan: SchedulerOutput | None = None
