@@ -40,7 +40,8 @@ class AdmissionPolicy:
     def hold(
         self, waiting: RequestQueue, running: list[Sequence], nothing_scheduled: bool, now: float
     ) -> Hold | None:
-        """Return why the first waiting sequence may not be admitted now; None if it may.
+        """Return why the first waiting sequence may not be admitted now. If it may, note that its
+        batch has been let in, and return None.
 
         now: seconds, on the same clock as `arrival_time`.
         """

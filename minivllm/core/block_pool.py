@@ -4,8 +4,8 @@
     cached-free  ref_cnt = 0, in the free queue, with its hash: a new prompt can still hit it
     free         ref_cnt = 0, in the free queue, no hash
 
-Freeing is not evicting: a block loses its hash only when it is handed out again. So the order of
-the free queue is the eviction order (LRU). Blocks with a hash join at the tail. Blocks without a
+Freeing is not evicting: a block loses its hash when it is handed out again (or, after a failure,
+because nobody knows what it holds). So the order of the free queue is the eviction order (LRU). Blocks with a hash join at the tail. Blocks without a
 hash join at the head, since no prompt can hit them (as in vLLM since 2026-05).
 
 Several blocks may carry the same hash. Freeing a block twice raises an error.
@@ -158,7 +158,7 @@ class BlockPool:
             self._bus.emit(ev.BlockHashed, block.block_id, short_hash(block_hash), parent_name)
 
     def evict(self, block: KVCacheBlock) -> None:
-        """Remove the block's hash, if it has a hash. The owners keep the block."""
+        """Remove the hash of a block without owners, if it has a hash."""
         block_hash = block.block_hash
         if block_hash is None:
             return

@@ -1,4 +1,4 @@
-"""Scheduling policies: the order in which sequences wait, and which one is preempted.
+"""Scheduling policies: in which order sequences wait, and which running one is preempted.
 
     fcfs      first come, first served; the victim is the newest running sequence
     priority  lowest `priority` number first, then arrival; the victim is the last in this order
@@ -9,7 +9,8 @@ A policy never looks at memory. With fcfs, a preempted sequence goes to the fron
 priority, to its usual place. The priority queue is a sorted list and not a heap, so that views can
 show each sequence's position.
 
-To add a policy, add a class here and its name in `minivllm.config.SchedulingPolicy`.
+To add a policy, add a class here and its name in `minivllm.config.SchedulingPolicy`, or give
+`LLMEngine` an empty queue of your own (`waiting`).
 
 Source: vLLM `vllm/v1/core/sched/request_queue.py`.
 """

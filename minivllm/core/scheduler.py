@@ -14,7 +14,7 @@ victim keeps its tokens and loses its blocks. If the first waiting sequence does
 sequences behind it wait too, so that large requests cannot starve.
 
 Scheduling changes *when* a token is computed, never *which* token it is. The scheduler has no
-tensors, no model and no clock, and emits each decision as an event with its reason.
+tensors and no clock, and emits each decision as an event with its reason.
 
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
@@ -173,7 +173,7 @@ class Scheduler:
                 or table[start // block_size].ref_cnt > 1
             )
             if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
-                last_shortage, running = shortage, self.running
+                last_shortage = shortage  # of the last victim's time; there may be room now
                 # Victims have left `running`, and this step's plan if they were in it. Their tokens
                 # are available again.
                 budget = plan.budget - sum(item.num_tokens for item in scheduled)

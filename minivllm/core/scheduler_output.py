@@ -32,7 +32,7 @@ class ScheduledSequence:
     """The sequence is admitted or resumed in this step, so old state in its batch slot is stale."""
 
     kind: ScheduledKind = "prefill"
-    """A label for views and for the kernel tracer. It has no effect on the plan or the tokens."""
+    """For views and the kernel tracer; and only a decode gets drafts."""
 
     sampling: list[Sequence] = field(default_factory=list)
     """The sequences that get a new token after this chunk has run.

@@ -1,4 +1,4 @@
 """The engine: repeats a step (schedule, execute, sample) until every request has its text.
 
-Read `engine`, the public interface, first. Then read `stepper`, the step itself.
+Read `core`, the step itself, first. Then read `engine`, the public interface.
 """

@@ -2,8 +2,8 @@
 
     schedule   plan how many tokens each sequence gets, and allocate their blocks
     execute    run the planned tokens through the model
-    sample     draw a token for each sequence whose last token was computed: append the token,
-               detokenize it, check for a stop
+    sample     draw a token for each sequence whose last token was computed; append the token,
+               decode its text (if nobody needs it earlier, at the end), check for a stop
 
 Between phases a request may be queued, but no block may be freed: the planned blocks are already
 registered in the prefix cache, and other sequences of the plan may read them. An abort therefore
@@ -78,7 +78,7 @@ class EngineCore:
             self.scheduler, self.output_processor, self.limits, self.watchers, self.bus
         )
         self.last_plan: SchedulerOutput | None = None
-        self._runner = IsolatingRunner(runner, config.block_size)
+        self._isolated = IsolatingRunner(runner, config.block_size)
         self._checks_invariants = config.check_invariants
         self._seconds = {"schedule": 0.0, "prepare": 0.0, "model": 0.0}
 
@@ -105,7 +105,7 @@ class EngineCore:
             return StepResult(logits=None)  # all requests wait for more arrivals (`batch_delay`)
         watch = self.watchers.before(plan)
         started = self.clock.now()
-        result = self._runner.execute_model(plan, watch)
+        result = self._isolated.execute_model(plan, watch)
         self._seconds["prepare"] = result.t_prepare
         self._seconds["model"] = self.clock.now() - started - result.t_prepare
         self.watchers.after(result.part_of(plan), watch, result)
@@ -132,7 +132,7 @@ class EngineCore:
         drawn = DrawnTokens(dict.fromkeys([sequence.request for sequence in [*failed, *sequences]]))
         explained = self.watchers.explained(sequences)
         if sequences:
-            tokens = self._runner.sample_tokens(sequences, result.logits, explained)
+            tokens = self._isolated.sample_tokens(sequences, result.logits, explained)
             drawn.tokens = list(zip(sequences, tokens, strict=True))
         if plan.num_draft_tokens:
             drawn.tokens, drawn.verified = verify(plan, drawn.tokens)

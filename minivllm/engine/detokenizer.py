@@ -13,7 +13,7 @@ Windowed decoding comes from text-generation-inference and vLLM
 (`vllm/transformers_utils/detokenizer_utils.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence as Seq
 from typing import Protocol
 
 _UNFINISHED = "\ufffd"
@@ -59,7 +59,7 @@ class IncrementalDetokenizer:
         self._window.append(token_id)
         return self._show_after(token_id)
 
-    def extend(self, token_ids: Sequence[int]) -> str:
+    def extend(self, token_ids: Seq[int]) -> str:
         """Return the text that is certain after several tokens, with a single decoding.
 
         Calling `append` for each token would give the same text.
@@ -70,7 +70,7 @@ class IncrementalDetokenizer:
         self._window += visible
         return self._show_after(visible[-1]) if visible else ""
 
-    def finish(self, token_ids: Sequence[int] = ()) -> str:
+    def finish(self, token_ids: Seq[int] = ()) -> str:
         """Add the sequence's last tokens; return all text that has not been returned yet.
 
         An unfinished character becomes U+FFFD.

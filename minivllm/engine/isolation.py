@@ -40,7 +40,7 @@ _log = logging.getLogger("minivllm.engine.engine")
 
 
 class _Pieces(NamedTuple):
-    """The logits of a plan that ran in pieces: the rows of each piece, and their number."""
+    """The logits of a plan that ran in pieces: of each piece, the number of rows, and the rows."""
 
     logits: list[tuple[int, Any]]
 

@@ -31,7 +31,7 @@ class DrawnTokens:
     """What a step has drawn, and the requests that have failed in it so far."""
 
     requests: dict[Request, None]
-    """Requests that get an output from this step, in the order of the plan."""
+    """Requests that get an output from this step: failed ones first, then in plan order."""
     errors: dict[Request, RequestFailedError] = field(default_factory=dict)
     """For each failed request, the reason."""
     tokens: list[Drawn] = field(default_factory=list)
