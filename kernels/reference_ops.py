@@ -42,6 +42,16 @@ def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
     return functional.silu(gate).mul_(up)  # in place, which takes a third less memory
 
 
+def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotate each pair (x[i], x[i + head_size / 2]) of a head by its angle.
+
+    x: [num_tokens, num_heads, head_size] -> a new tensor of the same shape
+    cos, sin: [num_tokens, 1, head_size], from `RotaryEmbedding.cos_sin`: sin is negated in the
+        first half
+    """
+    return (x * cos).addcmul_(x.roll(x.shape[-1] // 2, dims=-1), sin)
+
+
 def rotary_and_cache(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -55,19 +65,14 @@ def rotary_and_cache(
     """Rotate queries and keys, write keys and values to the cache, and return the queries.
 
     query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]
-    cos, sin: [num_tokens, head_size], from `RotaryEmbedding.cos_sin`: sin is negated in the first
-        half
+    cos, sin: as in `rotate`
     key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], changed in place
     slot_mapping: [num_tokens], -1 for a token that is not written
 
     Returns [num_tokens, num_heads, head_size]. The rotated keys go only to the cache.
     """
-    reshape_and_cache(_rotate(key, cos, sin), value, key_cache, value_cache, slot_mapping)
-    return _rotate(query, cos, sin)
-
-
-def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    return x * cos.unsqueeze(1) + x.roll(x.shape[-1] // 2, dims=-1) * sin.unsqueeze(1)
+    reshape_and_cache(rotate(key, cos, sin), value, key_cache, value_cache, slot_mapping)
+    return rotate(query, cos, sin)
 
 
 def quantize_heads(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,8 +11,9 @@ Source: "RoFormer" (Su et al., 2021); vLLM `rotary_embedding` + `reshape_and_cac
 
 import torch
 
-from minivllm.kernels.kv_write import store_heads
+from minivllm.kernels.kv_write import reshape_and_cache, store_heads
 from minivllm.kernels.mode import tl, triton
+from minivllm.kernels.reference_ops import rotate
 
 
 @triton.jit
@@ -30,7 +31,7 @@ def rotary_and_cache_kernel(
     rotated_query,
     key,  # [num_tokens, num_kv_heads, HEAD_SIZE], and `value` like it
     value,
-    cos,  # [num_tokens, HEAD_SIZE], and `sin` like it
+    cos,  # [num_tokens, 1, HEAD_SIZE], and `sin` like it
     sin,
     key_cache,  # [num_blocks, block_size, num_kv_heads, HEAD_SIZE], and `value_cache` like it
     value_cache,
@@ -63,14 +64,8 @@ def rotary_and_cache_kernel(
 
     heads = tl.arange(0, HEADS_PADDED)[:, None]
     is_head = (heads < NUM_HEADS) & is_dim
-    q = load_rotated(
-        query + token * query_stride_token + heads * query_stride_head,
-        dims,
-        is_head,
-        c,
-        s,
-        HEAD_SIZE,
-    )
+    q_heads = query + token * query_stride_token + heads * query_stride_head
+    q = load_rotated(q_heads, dims, is_head, c, s, HEAD_SIZE)
     target = rotated_query + (token * NUM_HEADS + heads) * HEAD_SIZE + dims
     tl.store(target, q.to(rotated_query.dtype.element_ty), mask=is_head)
 
@@ -78,18 +73,10 @@ def rotary_and_cache_kernel(
     if slot >= 0:
         kv_heads = tl.arange(0, KV_HEADS_PADDED)[:, None]
         is_kv_head = (kv_heads < NUM_KV_HEADS) & is_dim
-        k = load_rotated(
-            key + token * key_stride_token + kv_heads * key_stride_head,
-            dims,
-            is_kv_head,
-            c,
-            s,
-            HEAD_SIZE,
-        )
-        v = tl.load(
-            value + token * value_stride_token + kv_heads * value_stride_head + dims,
-            mask=is_kv_head,
-        )
+        k_heads = key + token * key_stride_token + kv_heads * key_stride_head
+        k = load_rotated(k_heads, dims, is_kv_head, c, s, HEAD_SIZE)
+        v_heads = value + token * value_stride_token + kv_heads * value_stride_head
+        v = tl.load(v_heads + dims, mask=is_kv_head)
         offset = slot % BLOCK_SIZE
         rows = (slot // BLOCK_SIZE) * cache_stride_block + offset * cache_stride_slot
         rows += kv_heads * cache_stride_head
@@ -140,3 +127,16 @@ def rotary_and_cache(
         HEAD_SIZE_PADDED=triton.next_power_of_2(head_size),
     )
     return rotated_query
+
+
+def rotate_then_cache(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    *caches_and_slots: torch.Tensor,
+) -> torch.Tensor:
+    """`rotary_and_cache` without the fused kernel: torch rotates, then a kernel writes."""
+    reshape_and_cache(rotate(key, cos, sin), value, *caches_and_slots)
+    return rotate(query, cos, sin)

@@ -98,9 +98,9 @@ class NewTokens:
 
         self.qkv = random(10, shape.num_heads + 2 * kv_heads, size)
         self.split = [shape.num_heads, kv_heads, kv_heads]
-        angles = random(10, size // 2)
+        angles = random(10, 1, size // 2)
         cos, sin = angles.cos(), angles.sin()
-        pairs = torch.cat((cos, cos), 1), torch.cat((-sin, sin), 1)
+        pairs = torch.cat((cos, cos), 2), torch.cat((-sin, sin), 2)
         self.cos_sin = tuple(pair.bfloat16().double() for pair in pairs)
         self.slots = torch.randperm(num_blocks * shape.block_size, generator=generator)[:10]
         self.slots[[2, 9]] = -1  # written nowhere
@@ -192,7 +192,7 @@ def test_the_kernel_in_c_rotates_and_writes_as_the_reference_does(head_size, see
         *new.qkv.split(new.split, 1), *new.cos_sin, *new.caches, new.slots
     )
     query, key, value = new.qkv.float().split(new.split, 1)
-    cos_sin = tuple(x.float().unsqueeze(1) for x in new.cos_sin)
+    cos_sin = tuple(x.float() for x in new.cos_sin)
     ops.rotary_and_cache(query, key, value, cos_sin, cache, new.slots)
     assert_close(query, expected, torch.float32)
     torch.testing.assert_close(

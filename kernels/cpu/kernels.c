@@ -96,13 +96,11 @@ static void rotate_and_cache_tokens(const void *job, int64_t item) {
     const int64_t head_size = t->head_size, num_kv_heads = t->num_kv_heads;
     EACH_ROW(t->rows, item) {
         float *q = t->query + row * t->query_stride, *k = t->key + row * t->key_stride;
-        if (t->cos) {
-            const float *c = t->cos + row * head_size, *s = t->sin + row * head_size;
-            for (int64_t head = 0; head < t->num_heads; head++)
-                rotate(q + head * head_size, c, s, head_size);
-            for (int64_t head = 0; head < t->num_kv_heads; head++)
-                rotate(k + head * head_size, c, s, head_size);
-        }
+        const float *c = t->cos + row * head_size, *s = t->sin + row * head_size;
+        for (int64_t head = 0; head < t->num_heads; head++)
+            rotate(q + head * head_size, c, s, head_size);
+        for (int64_t head = 0; head < num_kv_heads; head++)
+            rotate(k + head * head_size, c, s, head_size);
         if (t->slots[row] >= 0) {
             const float *v = t->value + row * t->value_stride;
             char *slot = t->cache + t->slots[row] * row_bytes(t->kind, 2 * num_kv_heads, head_size);
@@ -112,10 +110,10 @@ static void rotate_and_cache_tokens(const void *job, int64_t item) {
     }
 }
 
-/* Rotate queries and keys in place, unless cos is NULL, and write keys and values to the cache.
+/* Rotate queries and keys in place, and write keys and values to the cache.
    query: [num_tokens, num_heads, head_size], key, value: [num_tokens, num_kv_heads, head_size],
    each with its stride between tokens
-   cos, sin: [num_tokens, head_size] or NULL
+   cos, sin: [num_tokens, head_size]
    slots: [num_tokens], negative for a token that is not written
    cache: [num_slots] rows of 2 * num_kv_heads heads, of this kind (kv_kinds.h) */
 void rotary_and_cache(float *query, float *key, const float *value, int64_t query_stride,

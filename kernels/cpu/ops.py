@@ -29,19 +29,7 @@ class CpuOps:
         """See `reference_ops.rms_norm`."""
         if not _fits(x):
             return reference_ops.rms_norm(x, weight, eps)
-        output = torch.empty_like(x)
-        size = x.shape[-1]
-        self._library.add_rms_norm(
-            None,
-            x.data_ptr(),
-            weight.data_ptr(),
-            output.data_ptr(),
-            x.numel() // size,
-            size,
-            eps,
-            torch.get_num_threads(),
-        )
-        return output
+        return self._norm(None, x, weight, eps)
 
     def add_rms_norm(
         self, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
@@ -49,18 +37,17 @@ class CpuOps:
         """See `reference_ops.add_rms_norm`."""
         if not (_fits(x) and _fits(residual)):
             return reference_ops.add_rms_norm(x, residual, weight, eps)
-        output = torch.empty_like(x)
-        size = x.shape[-1]
+        return self._norm(x.data_ptr(), residual, weight, eps)
+
+    def _norm(
+        self, added: int | None, x: torch.Tensor, weight: torch.Tensor, eps: float
+    ) -> torch.Tensor:
+        """Add the numbers at the address `added` to x, if there is one; return the norm."""
+        output, size = torch.empty_like(x), x.shape[-1]
         self._library.add_rms_norm(
-            x.data_ptr(),
-            residual.data_ptr(),
-            weight.data_ptr(),
-            output.data_ptr(),
-            x.numel() // size,
-            size,
-            eps,
-            torch.get_num_threads(),
-        )
+            added, x.data_ptr(), weight.data_ptr(), output.data_ptr(),
+            x.numel() // size, size, eps, torch.get_num_threads(),
+        )  # fmt: skip
         return output
 
     def silu_and_mul(self, x: torch.Tensor) -> torch.Tensor:
@@ -140,11 +127,11 @@ class CpuOps:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        cos_sin: tuple[torch.Tensor, torch.Tensor] | None,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
         cache: torch.Tensor,
         slots: torch.Tensor,
     ) -> None:
-        """Rotate queries and keys *in place*, unless `cos_sin` is None; then write the cache.
+        """Rotate queries and keys *in place*, then write the cache.
 
         query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads,
             head_size]; all three can be views of one tensor if a token's heads are contiguous
@@ -153,13 +140,10 @@ class CpuOps:
             as in `StoredKVBackend`
         slots: [num_tokens] int64; a token with a negative slot is not written
         """
-        cos, sin = (
-            (None, None) if cos_sin is None else (cos_sin[0].data_ptr(), cos_sin[1].data_ptr())
-        )
         self._library.rotary_and_cache(
             query.data_ptr(), key.data_ptr(), value.data_ptr(),
             query.stride(0), key.stride(0), value.stride(0),
-            cos, sin, cache.data_ptr(), slots.data_ptr(),
+            cos_sin[0].data_ptr(), cos_sin[1].data_ptr(), cache.data_ptr(), slots.data_ptr(),
             len(query), query.shape[1], key.shape[1], query.shape[2], KINDS.index(cache.dtype),
             torch.get_num_threads(),
         )  # fmt: skip

@@ -79,7 +79,7 @@ class DecodeGraphs:
         """max_query_len: tokens of a sequence in a step, at most: 1, or 1 and its drafts"""
         self._inputs = attention.static_inputs
         self._max_query_len = max_query_len
-        num_rows = len(self._inputs.token_ids)
+        num_rows = len(self._inputs.on_device.token_ids)
         self._forward = forward
         self._device = device
         self._hidden = torch.zeros(num_rows, hidden_size, dtype=dtype, device=device)
@@ -111,9 +111,8 @@ class DecodeGraphs:
 
     def _run_padded(self, size: int) -> None:
         """Run the launches that a graph records; they depend only on `size`."""
-        hidden = self._forward(
-            self._inputs.token_ids[:size], self._inputs.positions[:size], self._metadata[size]
-        )
+        rows = self._inputs.on_device
+        hidden = self._forward(rows.token_ids[:size], rows.positions[:size], self._metadata[size])
         # Copy the result out of the memory pool, which all graphs share.
         self._hidden[:size].copy_(hidden)
 

@@ -51,6 +51,10 @@ class CommonAttentionMetadata:
         """[num_seqs]: the length of each sequence up to that token."""
         return self.num_computed_tokens + self.last_rows + 1 - self.query_start_loc[:-1]
 
+    def block_ids(self, index: int, block_size: int) -> list[int]:
+        """The block table of a sequence, as far as these tokens need it."""
+        return self.block_tables[index, : -(-int(self.seq_lens[index]) // block_size)].tolist()
+
     def check(self, num_blocks: int, block_size: int) -> None:
         """Raise `InvariantError` if the step would read or write outside `num_blocks` blocks.
 
@@ -185,11 +189,8 @@ class InputBatch:
         self._block_ids[slot, num_known : len(table)] = [
             block.block_id for block in table[num_known:]
         ]
-        self._owners[slot], self._num_blocks[slot], self._last_blocks[slot] = (
-            sequence,
-            len(table),
-            table[-1],
-        )
+        self._owners[slot], self._num_blocks[slot] = sequence, len(table)
+        self._last_blocks[slot] = table[-1]
 
 
 def _sampling_rows(item: ScheduledSequence, end: int) -> list[int]:

@@ -91,11 +91,9 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
     """Return how many blocks fit into `num_bytes`. Raises `ConfigError` if not even one fits."""
     num_blocks = num_bytes // spec.bytes_per_block
     if num_blocks < 1:
-        from minivllm.text import format_memory  # late: it imports rich
-
         raise ConfigError(
-            f"{format_memory(max(num_bytes, 0))} for the KV cache cannot hold even one block of"
-            f" {spec.block_size} tokens ({format_memory(spec.bytes_per_block)}{_drafts(spec)});"
+            f"{_memory(max(num_bytes, 0))} for the KV cache cannot hold even one block of"
+            f" {spec.block_size} tokens ({_memory(spec.bytes_per_block)}{_drafts(spec)});"
             " raise kv_cache_memory_bytes (on CUDA also gpu_memory_utilization) or lower"
             " block_size."
         )
@@ -109,12 +107,9 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
     """
     need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
     if available is not None and need > available:
-        from minivllm.text import format_memory  # late: it imports rich
-
         raise ConfigError(
-            f"A KV cache of {num_blocks} blocks needs {format_memory(need)}"
-            f"{_drafts(spec, num_blocks)}, but"
-            f" {format_memory(available)} are free; lower num_gpu_blocks_override or"
+            f"A KV cache of {num_blocks} blocks needs {_memory(need)}"
+            f"{_drafts(spec, num_blocks)}, but {_memory(available)} are free; lower num_gpu_blocks_override or"
             " kv_cache_memory_bytes."
         )
 
@@ -123,10 +118,14 @@ def _drafts(spec: KVCacheSpec, num_blocks: int = 1) -> str:
     """Name the draft model's share of `num_blocks` blocks, if there is a draft model."""
     if not spec.draft_bytes_per_block:
         return ""
+    size = _memory(num_blocks * spec.draft_bytes_per_block)
+    return f", of which the draft model needs {size}"
+
+
+def _memory(num_bytes: int) -> str:
     from minivllm.text import format_memory  # late: it imports rich
 
-    size = format_memory(num_blocks * spec.draft_bytes_per_block)
-    return f", of which the draft model needs {size}"
+    return format_memory(num_bytes)
 
 
 def default_cpu_cache_bytes() -> int:

@@ -30,7 +30,8 @@ from minivllm.runtime.attention.backend import (
     has_decode_graphs,
 )
 from minivllm.runtime.attention.watcher import AttentionWatcher
-from minivllm.runtime.cuda_graphs import DecodeGraphs, max_num_rows
+from minivllm.runtime.cpu.layers import CpuLayers
+from minivllm.runtime.cuda_graphs import DecodeGraphs, Forward, max_num_rows
 from minivllm.runtime.input_batch import (
     NOT_WRITTEN,
     CommonAttentionMetadata,
@@ -44,7 +45,7 @@ from minivllm.runtime.kv_cache import (
     require_cpu_memory,
 )
 from minivllm.runtime.loader import LoadedModel
-from minivllm.runtime.model.custom_ops import DecoderOps, choose_ops
+from minivllm.runtime.model.custom_ops import DecoderOps, choose_kernels, make_ops
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.sampling.prompt_logprobs import compute_prompt_logprobs
 from minivllm.runtime.sampling.sampler import Sampler
@@ -80,11 +81,12 @@ class ModelRunner:
             config.attention_backend, self._spec, model.device
         )
         """`torch`, `cpu`, or `triton:` and a kernel version."""
-        self._ops = choose_ops(config.custom_ops, self.attention_backend, model.device)
+        kernels = choose_kernels(config.custom_ops, self.attention_backend, model.device)
+        self._fuses_rotation = "rotary_and_cache" in kernels
+        self._ops = make_ops(kernels, self.attention_backend)
         self.num_blocks = self._settle_num_blocks()
         self._attention = self._make_attention(self.num_blocks)
-        self._run_modules = partial(_run_decoder, model.decoder, self._attention, self._ops)
-        self._forward = self._fuse_layers() or self._run_modules
+        self._forward = self._fuse_layers() or self._run_modules(self._attention)
         self._decode_graphs = (
             self._make_decode_graphs() if has_decode_graphs(self.attention_backend) else None
         )
@@ -101,7 +103,11 @@ class ModelRunner:
             check_copies(plan.copies, self.num_blocks)
         if plan.copies:
             self._attention.copy_blocks(plan.copies)
-        watcher = self._make_watcher(inputs, watch)
+        watcher = None
+        if watch != WATCH_NOTHING:
+            watcher = AttentionWatcher(
+                watch, inputs.attention, self._attention, self._spec.block_size, self._model.device
+            )
         run = self._prepare(inputs, watcher)
         sampling_rows = None if inputs.samples_every_row else self._tensor(inputs.sampling_rows)
         t_prepare = self._now() - begin
@@ -111,17 +117,8 @@ class ModelRunner:
         # The LM head is the largest matrix of a small model: apply it to the sampling rows only.
         if sampling_rows is not None:
             hidden = hidden.index_select(0, sampling_rows)
-        logits = compute_logits(hidden)
-        if watcher is None:
-            return StepResult(logits, t_prepare, judged)
-        return StepResult(
-            logits,
-            t_prepare,
-            judged,
-            watcher.attention_mass,
-            watcher.token_attention,
-            watcher.decode_samples,
-        )
+        result = StepResult(compute_logits(hidden), t_prepare, judged)
+        return result if watcher is None else watcher.add_to(result)
 
     def device_works(self) -> bool:
         """Whether the device still works; after an assert or an illegal address, CUDA does not."""
@@ -132,13 +129,6 @@ class ModelRunner:
             except RuntimeError:
                 return False
         return True
-
-    def _make_watcher(self, inputs: ModelInput, watch: Watch) -> AttentionWatcher | None:
-        if watch == WATCH_NOTHING:
-            return None
-        return AttentionWatcher(
-            watch, inputs.attention, self._attention, self._config.block_size, self._model.device
-        )
 
     def _prepare(
         self, inputs: ModelInput, watcher: AttentionWatcher | None
@@ -153,27 +143,8 @@ class ModelRunner:
             return graphs.run
         token_ids, positions = self._tensor(inputs.token_ids), self._tensor(inputs.positions)
         metadata = self._attention.build(inputs.attention)
-        if watcher is not None:
-            return partial(self._run_watched, token_ids, positions, metadata, watcher)
-        return partial(self._forward, token_ids, positions, metadata)
-
-    def _run_watched(
-        self,
-        token_ids: torch.Tensor,
-        positions: torch.Tensor,
-        metadata: Any,
-        watcher: AttentionWatcher,
-    ) -> torch.Tensor:
-
-        def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            output = self._attention.forward(layer, q, k, v, metadata)
-            watcher.add_layer(layer, q)
-            return output
-
-        # The watcher needs rotated queries, so the decoder must rotate them, not the backend.
-        return self._model.decoder(
-            token_ids, positions, attend, replace(self._ops, attention_rotates=False)
-        )
+        forward = self._forward if watcher is None else self._run_modules(watcher)
+        return partial(forward, token_ids, positions, metadata)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         # `non_blocking` is safe: memory that is not pinned is read before the call returns.
@@ -241,20 +212,20 @@ class ModelRunner:
         )
         token_ids = torch.zeros(num_tokens, dtype=torch.int64, device=device)
         positions = torch.arange(num_tokens, device=device)
-        hidden = _run_decoder(
-            self._model.decoder, attention, self._ops, token_ids, positions, metadata
-        )
+        hidden = self._run_modules(attention)(token_ids, positions, metadata)
         num_rows = self._config.max_num_seqs * self._max_query_len
         self._model.decoder.compute_logits(hidden[:num_rows], self._ops)
 
     # ---- what runs the decoder ----
 
-    def _fuse_layers(self) -> Callable[..., torch.Tensor] | None:
+    def _run_modules(self, attention: AttentionBackend | AttentionWatcher) -> Forward:
+        """Return what runs the decoder module by module, over this attention."""
+        return partial(_run_decoder, self._model.decoder, attention, self._ops)
+
+    def _fuse_layers(self) -> Forward | None:
         """Return what runs all layers in one call, if all their operations are our C kernels."""
         if self.attention_backend != "cpu" or self._config.custom_ops not in (None, ["all"]):
             return None
-        from minivllm.runtime.cpu.layers import CpuLayers
-
         decoder = self._model.decoder
         if not CpuLayers.supports(decoder):
             return None
@@ -275,13 +246,13 @@ class ModelRunner:
             self.attention_backend, self._spec, num_blocks, self._model.device,
             num_heads=self._model.config.num_attention_heads,
             max_num_rows=max_num_rows(self._config.max_num_seqs, self._max_query_len),
-            max_model_len=self.max_model_len,
+            max_model_len=self.max_model_len, fuses_rotation=self._fuses_rotation,
         )  # fmt: skip
 
 
 def _run_decoder(
     decoder: Decoder,
-    attention: AttentionBackend,
+    attention: AttentionBackend | AttentionWatcher,
     ops: DecoderOps,
     token_ids: torch.Tensor,
     positions: torch.Tensor,
@@ -294,13 +265,7 @@ def _run_decoder(
     This is not a method: the runner and its graphs would then refer to each other, and the cycle
     would keep the device's memory allocated.
     """
-
-    def attend(
-        layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *cos_sin: Any
-    ) -> torch.Tensor:
-        return attention.forward(layer, q, k, v, metadata, *cos_sin)
-
-    return decoder(token_ids, positions, attend, ops)
+    return decoder(token_ids, positions, partial(attention.forward, metadata=metadata), ops)
 
 
 def _settle_max_model_len(config: EngineConfig, model: LoadedModel) -> int:

@@ -22,14 +22,15 @@ import torch
 from minivllm.runtime.input_batch import NOT_WRITTEN, ModelInput
 
 
-class _Rows(NamedTuple):
+class Rows(NamedTuple):
     """The rows of the tensor, [max_num_rows] each: as arrays on the host, or as device tensors."""
 
     token_ids: Any
     positions: Any
     slot_mapping: Any
+    """-1 for padding, which is not written to the cache"""
     seq_lens: Any
-    """int32, as the kernels need it"""
+    """int32, as the kernels need it; includes the row's token; 0 for padding, which reads nothing"""
     changed_entries: Any
     """Indices into the flattened block tables."""
     changed_ids: Any
@@ -45,33 +46,13 @@ class StaticInputs:
         block_tables: [max_num_rows, max_blocks] int32, all zeros
         """
         max_num_rows, max_blocks = block_tables.shape
-        self._host_side = np.zeros((len(_Rows._fields), max_num_rows), dtype=np.int64)
+        self._host_side = np.zeros((len(Rows._fields), max_num_rows), dtype=np.int64)
         self._on_host = _rows(self._host_side, np.int32)
         self._on_host.slot_mapping[:] = NOT_WRITTEN
         self._device_side = torch.tensor(self._host_side, device=block_tables.device)
-        self._on_device = _rows(self._device_side, torch.int32)
+        self.on_device = _rows(self._device_side, torch.int32)
         self._block_tables = block_tables
         self._sent_tables = np.zeros((max_num_rows, max_blocks), dtype=np.int64)
-
-    @property
-    def token_ids(self) -> torch.Tensor:
-        """[max_num_rows] int64"""
-        return self._on_device.token_ids
-
-    @property
-    def positions(self) -> torch.Tensor:
-        """[max_num_rows] int64"""
-        return self._on_device.positions
-
-    @property
-    def slot_mapping(self) -> torch.Tensor:
-        """[max_num_rows] int64; -1 for padding, which is not written to the cache"""
-        return self._on_device.slot_mapping
-
-    @property
-    def seq_lens(self) -> torch.Tensor:
-        """[max_num_rows] int32, including the row's token; 0 for padding, which reads nothing"""
-        return self._on_device.seq_lens
 
     def set(self, inputs: ModelInput) -> None:
         """Copy a step's inputs to the device: one row per token, then rows of padding."""
@@ -98,7 +79,7 @@ class StaticInputs:
         rows.changed_ids[: len(changes)] = block_tables[row, column]
         self._device_side.copy_(torch.from_numpy(self._host_side), non_blocking=True)
         if len(changes):
-            entries, block_ids = self._on_device.changed_entries, self._on_device.changed_ids
+            entries, block_ids = self.on_device.changed_entries, self.on_device.changed_ids
             self._block_tables.view(-1).index_copy_(
                 0, entries[: len(changes)], block_ids[: len(changes)]
             )
@@ -106,12 +87,12 @@ class StaticInputs:
             sent[row, column] = block_tables[row, column]
 
 
-def _rows(side: Any, int32: Any) -> _Rows:
+def _rows(side: Any, int32: Any) -> Rows:
     """Name the rows of `side`: [number of rows, max_num_rows] int64.
 
     An int32 row uses the first half of its bytes.
     """
-    rows, length = _Rows(*side), side.shape[1]
+    rows, length = Rows(*side), side.shape[1]
     return rows._replace(
         seq_lens=rows.seq_lens.view(int32)[:length],
         changed_ids=rows.changed_ids.view(int32)[:length],

@@ -4,20 +4,15 @@ Plain data without torch, shared by `ModelRunner`, the engine, and the fake runn
 benchmarks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-
-if TYPE_CHECKING:
-    from minivllm.outputs import PromptTokenLogprob
-    from minivllm.runtime.attention.xray import DecodeSample
+from minivllm.outputs import PromptTokenLogprob
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +69,26 @@ class Failures(NamedTuple):
 
 
 NO_FAILURES = Failures()
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeSample:
+    """The inputs of one layer's attention for a sequence's new token: tensors, copied to the CPU."""
+
+    layer: int
+    num_tokens: int
+    """Length of the context, including this step's token."""
+    block_ids: list[int]
+    """[num_blocks], the block table, as far as the context needs it."""
+    query: Any
+    """[num_heads, head_size], rotated"""
+    keys: Any
+    """[num_blocks, block_size, num_kv_heads, head_size], the blocks of `block_ids`.
+
+    Slots after the context have undefined contents.
+    """
+    values: Any
+    """Same shape as `keys`."""
 
 
 @dataclass(frozen=True, slots=True)

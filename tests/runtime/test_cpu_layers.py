@@ -7,12 +7,14 @@ from support.model.one_thread import one_thread
 from support.model.tiny_models import (
     PlannedRunner,
     config_of,
+    load_into_ours,
     make_peer,
     steps_of_all_kinds,
 )
 
 from minivllm.runtime.cpu.layers import CpuLayers
 from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.step_result import WATCH_NOTHING, Watch
 
 __all__ = ["one_thread"]
 
@@ -44,7 +46,16 @@ def test_one_call_gives_the_bits_of_the_kernels_one_by_one(dtype, kv_cache_dtype
         assert all(torch.equal(ours, theirs) for ours, theirs in steps)
     finally:
         torch.set_num_threads(threads_before)
-    for ours, theirs in zip(
-        fused.runner._attention.kv_caches, plain.runner._attention.kv_caches, strict=True
-    ):
-        assert torch.equal(ours, theirs)
+    caches = (run.runner._attention.kv_caches for run in (fused, plain))
+    assert all(map(torch.equal, *caches))
+
+
+def test_a_watched_step_gives_the_bits_of_one_that_nobody_watches():
+    cpu_ops()
+    decoder = load_into_ours(make_peer("llama-heads-of-16"))
+    runs = [PlannedRunner(decoder, attention_backend="cpu") for _ in range(2)]
+    watched, silent = (
+        run.runner.execute_model(run.plan((run.new([1, 2, 3, 4, 5]), 5)), watch)
+        for run, watch in zip(runs, (Watch(attention_mass=True), WATCH_NOTHING), strict=True)
+    )
+    assert watched.attention_mass and torch.equal(watched.logits, silent.logits)

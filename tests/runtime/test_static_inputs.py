@@ -70,11 +70,14 @@ def test_after_any_steps_the_device_holds_the_inputs_of_the_last(seed, static, t
         inputs = inputs_of([table for table, _ in sequences], [length for _, length in sequences])
         static.set(inputs)
         count, rest = len(sequences), MAX_NUM_ROWS - len(sequences)
-        assert static.token_ids[:count].tolist() == inputs.token_ids.tolist()
-        assert static.positions[:count].tolist() == inputs.positions.tolist()
+        assert static.on_device.token_ids[:count].tolist() == inputs.token_ids.tolist()
+        assert static.on_device.positions[:count].tolist() == inputs.positions.tolist()
         slots = inputs.attention.slot_mapping.tolist()
-        assert static.slot_mapping.tolist() == slots + [-1] * rest
-        assert static.seq_lens.tolist() == [*(length for _, length in sequences), *[0] * rest]
+        assert static.on_device.slot_mapping.tolist() == slots + [-1] * rest
+        assert static.on_device.seq_lens.tolist() == [
+            *(length for _, length in sequences),
+            *[0] * rest,
+        ]
         for row, (table, _) in zip(tables_on_device, sequences, strict=False):
             assert row[: len(table)].tolist() == table
 

@@ -55,11 +55,9 @@ def _backend(case: Case) -> tuple[Any, ...]:
     for length, (_, _, shares) in zip(lengths, case["seqs"], strict=True):
         table = list(tables[0][:num_shared]) if tables and shares else []
         tables.append(table + [free.pop() for _ in range(-(-length // size) - len(table))])
-    backend = TorchAttentionBackend(
-        KVCacheSpec(1, heads, HEAD_SIZE, size, torch.float32),
-        len(free) + sum(map(len, tables)),
-        torch.device("cpu"),
-    )
+    spec = KVCacheSpec(1, heads, HEAD_SIZE, size, torch.float32)
+    num_blocks = len(free) + sum(map(len, tables))
+    backend = TorchAttentionBackend(spec, num_blocks, torch.device("cpu"))
     cache = backend.kv_caches[0].fill_(torch.nan)
     slots: list[int] = []
     starts = [length - new for length, (_, new, _) in zip(lengths, case["seqs"], strict=True)]
@@ -94,7 +92,8 @@ def _numbers(tensor: Any) -> str:
 def _tell_layer(case: Case) -> Iterator[str]:
     backend, metadata, query, key, value = _backend(case)
     inputs = [tensor.clone() for tensor in (query, key, value)]
-    output = backend.forward(0, query, key, value, metadata)
+    unrotated = key.new_ones(1, 1, HEAD_SIZE), key.new_zeros(1, 1, HEAD_SIZE)  # an angle of zero
+    output = backend.forward(0, query, key, value, unrotated, metadata)
     buckets = [len(bucket.mask) for bucket in metadata.decodes]
     yield (
         f"{len(metadata.chunks)} chunks, buckets of {buckets} decodes, {len(metadata.spans)} spans"

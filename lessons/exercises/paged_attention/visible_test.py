@@ -48,6 +48,7 @@ def test_tokens_are_read_in_their_order_and_padding_is_zero():
 def test_a_query_attends_to_its_six_tokens():
     backend, metadata, context = decode_of_six_tokens()
     query = torch.randn(1, 1, 8)
-    output = backend.forward(0, query, context[5:, :1], context[5:, 1:], metadata)
+    unrotated = torch.ones(1, 1, 8), torch.zeros(1, 1, 8)  # cosines and sines of an angle of zero
+    output = backend.forward(0, query, context[5:, :1], context[5:, 1:], unrotated, metadata)
     weights = torch.softmax(context[:, 0] @ query[0, 0] * 8**-0.5, dim=0)
     assert torch.allclose(output[0, 0], weights @ context[:, 1], atol=1e-5)

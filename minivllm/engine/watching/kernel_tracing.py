@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,10 +26,7 @@ from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import InvalidRequestError, KernelTraceError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
-from minivllm.runtime.step_result import StepResult, TokenWatch
-
-if TYPE_CHECKING:
-    from minivllm.runtime.attention.xray import DecodeSample
+from minivllm.runtime.step_result import DecodeSample, StepResult, TokenWatch
 
 
 class KernelTracer:

@@ -2,7 +2,8 @@
 
 A backend chooses the layout that its operations read fastest. Once per step, it converts the
 runner's description of the batch (`CommonAttentionMetadata`) to its own metadata. Once per layer,
-it gets queries, keys and values from the decoder, which does not know about paging.
+it gets queries, keys and values from the decoder, which does not know about paging, and rotates
+queries and keys by the angles of their positions.
 
 Every backend must write all keys and values of a layer before it reads any of them, because a
 sequence can share blocks that another sequence fills in the same step.
@@ -11,18 +12,18 @@ Source: vLLM `vllm/v1/attention/backend.py` (`AttentionBackend`, `AttentionMetad
 `AttentionImpl`).
 """
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError, TritonMissingError
+from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
+from minivllm.runtime.attention.stored_kv import StoredKVBackend
+from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.progress import Progress, print_progress
-
-if TYPE_CHECKING:
-    from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
 
 
 class AttentionBackend(Protocol):
@@ -43,15 +44,14 @@ class AttentionBackend(Protocol):
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: Any,
-        cos_sin: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Write a layer's keys and values to the cache, then attend.
+        """Rotate queries and keys, write keys and values to the cache, then attend.
 
-        query: [num_tokens, num_heads, head_size]
-        key, value: [num_tokens, num_kv_heads, head_size]
-        cos_sin: two tensors [num_tokens, 1, head_size] if the backend must rotate queries and keys
-            (`DecoderOps.attention_rotates`)
+        query: [num_tokens, num_heads, head_size]; a backend may rotate it in place
+        key, value: [num_tokens, num_kv_heads, head_size]; the same holds for `key`
+        cos_sin: two tensors [num_tokens, 1, head_size], see `minivllm.kernels.reference_ops.rotate`
 
         Returns [num_tokens, num_heads, head_size], valid until the next call.
         """
@@ -101,8 +101,6 @@ def has_decode_graphs(name: str) -> bool:
 
 
 def _choose_on_cpu(name: str, spec: KVCacheSpec, device: torch.device) -> str:
-    from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
-
     try:
         CpuAttentionBackend.check_support(spec, device)
     except ConfigError:
@@ -120,34 +118,31 @@ def get_attention_backend(
     num_heads: int,
     max_num_rows: int,
     max_model_len: int,
+    fuses_rotation: bool = False,
 ) -> AttentionBackend:
     """Make the backend of that name (see `choose_attention_backend`) and allocate its cache.
 
     num_blocks: blocks in the cache; num_heads: the model's query heads
     max_num_rows, max_model_len: upper bounds for steps that run as CUDA graphs
+    fuses_rotation: whether one Triton kernel rotates and writes the cache; else torch rotates. The
+        backends `torch` and `cpu` have only one way.
 
     Raises `ConfigError` if the backend does not support this machine or this model.
     """
     kind, _, version = choose_attention_backend(name, spec, device).partition(":")
     if kind == "triton":
         return _import_triton_backend()(
-            version, spec, num_blocks, device, num_heads, max_num_rows, max_model_len
-        )
+            version, spec, num_blocks, device, num_heads, max_num_rows, max_model_len,
+            fuses_rotation,
+        )  # fmt: skip
     if kind == "cpu":
-        from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
-
         return CpuAttentionBackend(spec, num_blocks, device, num_heads)
-    if spec.stored_dtype != spec.dtype:
-        from minivllm.runtime.attention.stored_kv import StoredKVBackend
-
-        return StoredKVBackend(spec, num_blocks, device)
-    from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
-
-    return TorchAttentionBackend(spec, num_blocks, device)
+    kind = TorchAttentionBackend if spec.stored_dtype == spec.dtype else StoredKVBackend
+    return kind(spec, num_blocks, device)
 
 
-def _import_triton_backend() -> "type[TritonAttentionBackend]":
-    """Import the backend late: Triton can be missing, and chooses its mode when it is imported."""
+def _import_triton_backend() -> Any:
+    """Import the class late: Triton can be missing, and chooses its mode when it is imported."""
     try:
         from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
     except ModuleNotFoundError as error:

@@ -9,7 +9,7 @@ written before any token is read. A token marked `NOT_WRITTEN` is already in the
 sequence of the step writes it.
 
 Rotation happens in place: queries and keys are views of the linear layer's output, which is not
-needed afterwards. For attention mass and the x-ray, the decoder rotates queries and keys instead.
+needed afterwards.
 """
 
 from dataclasses import dataclass
@@ -80,8 +80,8 @@ class CpuAttentionBackend(StoredKVBackend):
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: CpuAttentionMetadata,
-        cos_sin: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """See `AttentionBackend.forward`."""
         cache = self.kv_caches[layer]

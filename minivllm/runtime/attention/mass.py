@@ -2,10 +2,9 @@
 
 A block's share is the mean over all layers and query heads. For one sequence, `TokenMeter` has the
 share of each token, also of one layer and head. `AttentionWatcher` calls the meters after each
-layer's attention, when the cache has all keys of the layer, the last token's included.
+layer's attention, when the cache has all keys of the layer, the last token's included. They get the
+rotated queries of these last tokens.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 
@@ -33,7 +32,6 @@ class AttentionMassMeter:
     ) -> None:
         seq_lens = common.seq_lens
         self._num_blocks = -(-seq_lens // block_size)
-        self._last_rows = torch.from_numpy(common.last_rows).to(device)
         self._seq_lens = torch.from_numpy(seq_lens.astype(np.int32)).to(device)
         self._block_tables = torch.from_numpy(common.block_tables.astype(np.int32)).to(device)
         self._mass_of_blocks = mass_of_blocks
@@ -41,9 +39,8 @@ class AttentionMassMeter:
         self._num_layers = 0
 
     def add_layer(self, layer: int, query: torch.Tensor) -> None:
-        """Add one layer. query: [num_tokens, num_heads, head_size]"""
-        last = query[self._last_rows]  # [num_seqs, num_heads, head_size]
-        mass = self._mass_of_blocks(layer, last, self._block_tables, self._seq_lens)
+        """Add one layer. query: [num_seqs, num_heads, head_size]"""
+        mass = self._mass_of_blocks(layer, query, self._block_tables, self._seq_lens)
         self._sum += mass.mean(dim=1)
         self._num_layers += 1
 
@@ -70,20 +67,20 @@ class TokenMeter:
         read_blocks: ReadBlocks,
     ) -> None:
         self._watch, self._read_blocks = watch, read_blocks
-        index = watch.index
-        self._row, self._seq_len = int(common.last_rows[index]), int(common.seq_lens[index])
-        self._block_ids = common.block_tables[index, : -(-self._seq_len // block_size)].tolist()
+        self._seq_len = int(common.seq_lens[watch.index])
+        self._block_ids = common.block_ids(watch.index, block_size)
         self._sum: torch.Tensor | None = None
         self._num_added = self._num_layers = self._num_heads = 0
 
     def add_layer(self, layer: int, query: torch.Tensor) -> None:
-        """Add one layer. query: [num_tokens, num_heads, head_size]"""
+        """Add one layer. query: [num_seqs, num_heads, head_size]"""
         self._num_layers, self._num_heads = layer + 1, query.shape[1]
         head = self._watch.head
         if self._watch.layer not in (None, layer) or (head or 0) >= self._num_heads:
             return
         keys, _ = self._read_blocks(layer, self._block_ids)
-        weights = attention_weights(query[self._row], keys, self._seq_len, query.shape[2] ** -0.5)
+        last = query[self._watch.index]
+        weights = attention_weights(last, keys, self._seq_len, last.shape[1] ** -0.5)
         own = weights.mean(dim=0) if head is None else weights[head]
         self._sum = own if self._sum is None else self._sum + own
         self._num_added += 1
@@ -98,7 +95,7 @@ class TokenMeter:
 
 def gathered_attention_mass(
     query: torch.Tensor,
-    keys_of: Callable[[list[int]], torch.Tensor],
+    read_blocks: Callable[[list[int]], tuple[torch.Tensor, torch.Tensor]],
     block_tables: torch.Tensor,
     seq_lens: torch.Tensor,
     scale: float,
@@ -108,13 +105,13 @@ def gathered_attention_mass(
 
     The shapes are those of `minivllm.kernels.reference.attention_mass`.
 
-    keys_of: block ids -> their keys [num_blocks, block_size, num_kv_heads, head_size]
+    read_blocks: as `ReadBlocks`, of one layer
     """
     num_seqs, num_heads, _ = query.shape
     mass = torch.zeros(num_seqs, num_heads, block_tables.shape[1], device=query.device)
     for i, seq_len in enumerate(seq_lens.tolist()):
         num_blocks = -(-seq_len // block_size)
-        keys = keys_of(block_tables[i, :num_blocks].tolist())
+        keys, _ = read_blocks(block_tables[i, :num_blocks].tolist())
         weights = attention_weights(query[i], keys, seq_len, scale)
         padded = torch.nn.functional.pad(weights, (0, num_blocks * block_size - seq_len))
         mass[i, :, :num_blocks] = padded.view(num_heads, num_blocks, block_size).sum(-1)

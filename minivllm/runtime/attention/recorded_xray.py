@@ -7,13 +7,12 @@ keys. Without a match, the result is the first recording, marked with `of="anoth
 
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import torch
 
-if TYPE_CHECKING:
-    from minivllm.runtime.attention.xray import DecodeSample
+from minivllm.runtime.step_result import DecodeSample
 
 FILE = "recorded_xray.json"
 
@@ -34,7 +33,7 @@ def recordings() -> tuple[RecordedTrace, ...]:
     return tuple(msgspec.json.decode(packed, type=list[RecordedTrace]))
 
 
-def recorded_trace(sample: "DecodeSample") -> RecordedTrace:
+def recorded_trace(sample: DecodeSample) -> RecordedTrace:
     """Return the recording of this decode if there is one, else the first recording."""
     for recording in recordings():
         if _is_of(sample, recording):
@@ -42,16 +41,12 @@ def recorded_trace(sample: "DecodeSample") -> RecordedTrace:
     return recordings()[0]
 
 
-def _is_of(sample: "DecodeSample", recording: RecordedTrace) -> bool:
+def _is_of(sample: DecodeSample, recording: RecordedTrace) -> bool:
     """Whether layer, length, blocks and each query head's largest score equal the recorded ones."""
     reads = [read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]]
-    if (sample.layer, sample.num_tokens, sample.block_ids) != (
-        recording.layer,
-        recording.num_tokens,
-        reads,
-    ):
-        return False
-    if sample.keys.shape[2] != len(recording.programs):  # one program for each key head
+    ours = (sample.layer, sample.num_tokens, sample.block_ids, sample.keys.shape[2])
+    # One program for each key head.
+    if ours != (recording.layer, recording.num_tokens, reads, len(recording.programs)):
         return False
     keys = sample.keys.flatten(0, 1)[: sample.num_tokens].float()
     # [num_kv_heads, group, head_size]

@@ -1,6 +1,6 @@
 """The attention backend `triton`: paged attention with `minivllm.kernels`, on CUDA or interpreted.
 
-A layer has one launch that writes keys and values, one launch for all prefill chunks, and one for
+A layer has one launch that rotates and writes keys and values, one launch for all prefill chunks, and one for
 all decodes (two if contexts are split). The backend's name selects the kernel version:
 
     triton:naive, triton:grouped, triton:split    the decode kernel
@@ -20,6 +20,8 @@ with the float32 scales of its tokens, so copying a block copies them too.
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
@@ -38,17 +40,11 @@ from minivllm.kernels.attention.decode_split import (
 from minivllm.kernels.attention.decode_static import StaticDecode
 from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.attention.unified import unified_attention
-from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
+from minivllm.kernels.kv_write import copy_blocks
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.reference_ops import dequantize_heads
-from minivllm.kernels.rotary import rotary_and_cache
+from minivllm.kernels.rotary import rotary_and_cache, rotate_then_cache
 from minivllm.runtime.attention.partial import Rows
-from minivllm.runtime.attention.triton_metadata import (
-    Decodes,
-    Mixed,
-    Prefills,
-    TritonAttentionMetadata,
-)
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.static_inputs import StaticInputs
@@ -68,6 +64,48 @@ MIN_CAPABILITY = (8, 0)
 """Triton does not compile our kernels for older GPUs: before sm_80 there is no bfloat16."""
 
 
+@dataclass(slots=True)
+class Decodes:
+    """The sequences for which this step computes one token, if they have a launch of their own."""
+
+    rows: Rows
+    """Rows of these sequences in the flat batch."""
+    block_tables: torch.Tensor
+    """[num_decodes, max_blocks] int32"""
+    seq_lens: torch.Tensor
+    """[num_decodes] int32, including this step's token"""
+    num_splits: int
+
+
+@dataclass(slots=True)
+class Ragged:
+    """All sequences of a step with chunks; the launch takes these and perhaps the decodes, too."""
+
+    block_tables: torch.Tensor
+    """[num_seqs, max_blocks] int32"""
+    query_start_loc: torch.Tensor
+    """[num_seqs + 1] int32"""
+    seq_lens: torch.Tensor
+    """[num_seqs] int32"""
+    tiles: torch.Tensor | None
+    """[num_tiles, 2] int32: (sequence, first token within its chunk), for the chunks alone.
+
+    None in a step of `triton:unified` that takes one launch for all sequences.
+    """
+
+
+@dataclass(slots=True)
+class TritonAttentionMetadata:
+    """Which kernel gets which sequences of a step."""
+
+    slot_mapping: torch.Tensor
+    """[num_tokens] int64"""
+    decodes: Decodes | None = None
+    ragged: Ragged | None = None
+    static: StaticDecode | None = None
+    """In a decode step of `DecodeGraphs`, replaces the others: one row per token, then padding."""
+
+
 class TritonAttentionBackend:
     """Owns the KV cache of all layers and launches the kernels over it."""
 
@@ -80,11 +118,13 @@ class TritonAttentionBackend:
         num_heads: int,
         max_num_rows: int,
         max_model_len: int,
+        fuses_rotation: bool = False,
     ) -> None:
         """Allocate the cache. Raises `ConfigError` if the kernels do not support the model.
 
         version: the kernel version
         max_num_rows, max_model_len: upper bounds for the steps of the kernel version `static`
+        fuses_rotation: see `get_attention_backend`
         """
         self.check_support(version, spec, device)
         self._version = version
@@ -102,6 +142,7 @@ class TritonAttentionBackend:
             numbers = numbers.unflatten(-1, (spec.block_size, spec.head_size))
         self._views = [tuple(cache.transpose(1, 2) for cache in layer) for layer in numbers]
         self._num_processors = num_processors_of(device)
+        self._rotate_and_cache = rotary_and_cache if fuses_rotation else rotate_then_cache
         if version in ("static", "unified"):
             key_cache = self._views[0][0]
             self._static = StaticDecode(
@@ -110,7 +151,7 @@ class TritonAttentionBackend:
             )  # fmt: skip
             self.static_inputs = StaticInputs(self._static.block_tables)
             """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
-            self._static.seq_lens = self.static_inputs.seq_lens
+            self._static.seq_lens = self.static_inputs.on_device.seq_lens
 
     def attention_mass(
         self, layer: int, query: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor
@@ -142,24 +183,24 @@ class TritonAttentionBackend:
             copy_blocks(caches, *(ids.to(self._device, non_blocking=True) for ids in (src, dst)))
 
     def build(self, common: CommonAttentionMetadata) -> TritonAttentionMetadata:
-        """Split the step's sequences into decodes and prefills, or keep both in one `Mixed`."""
+        """Split the step's sequences into decodes and chunks, or keep both in one launch."""
         lengths = np.diff(common.query_start_loc)  # [num_seqs]
         seq_lens = common.num_computed_tokens + lengths
-        decodes, prefills = np.flatnonzero(lengths == 1), np.flatnonzero(lengths > 1)
-        if self._version == "unified" and self._takes_one_launch(lengths, seq_lens[decodes]):
-            mixed = Mixed(
-                *map(self._int32, (common.block_tables, common.query_start_loc, seq_lens))
+        decodes, chunked = np.flatnonzero(lengths == 1), np.flatnonzero(lengths > 1)
+        in_one = self._version == "unified" and self._takes_one_launch(lengths, seq_lens[decodes])
+        metadata = TritonAttentionMetadata(self._tensor(common.slot_mapping))
+        if len(chunked):
+            step = (common.block_tables, common.query_start_loc, seq_lens)
+            tiles = None if in_one else self._list_tiles(lengths, chunked)
+            metadata.ragged = Ragged(*map(self._int32, step), tiles)
+        if len(decodes) and not in_one:
+            metadata.decodes = Decodes(
+                rows=self._rows(common.query_start_loc[decodes]),
+                block_tables=self._int32(common.block_tables[decodes]),
+                seq_lens=self._int32(seq_lens[decodes]),
+                num_splits=self._num_splits(seq_lens[decodes]),
             )
-            return TritonAttentionMetadata(self._tensor(common.slot_mapping), mixed=mixed)
-        return TritonAttentionMetadata(
-            slot_mapping=self._tensor(common.slot_mapping),
-            decodes=(
-                self._build_decodes(common, decodes, seq_lens[decodes]) if len(decodes) else None
-            ),
-            prefills=(
-                self._build_prefills(common, prefills, lengths, seq_lens) if len(prefills) else None
-            ),
-        )
+        return metadata
 
     def _takes_one_launch(self, lengths: np.ndarray, decode_lens: np.ndarray) -> bool:
         """Whether the unified kernel is faster for a step, according to measurements.
@@ -181,35 +222,13 @@ class TritonAttentionBackend:
             len(decode_lens), self._spec.num_kv_heads, longest, self._num_processors
         )
 
-    def _build_decodes(
-        self, common: CommonAttentionMetadata, members: np.ndarray, seq_lens: np.ndarray
-    ) -> Decodes:
-        """members: [num_decodes] indices of sequences; seq_lens: [num_decodes]"""
-        return Decodes(
-            rows=self._rows(common.query_start_loc[members]),
-            block_tables=self._int32(common.block_tables[members]),
-            seq_lens=self._int32(seq_lens),
-            num_splits=self._num_splits(seq_lens),
-        )
-
-    def _build_prefills(
-        self,
-        common: CommonAttentionMetadata,
-        members: np.ndarray,
-        lengths: np.ndarray,
-        seq_lens: np.ndarray,
-    ) -> Prefills:
-        """members: [num_prefills] indices of sequences; lengths, seq_lens: [num_seqs]"""
+    def _list_tiles(self, lengths: np.ndarray, members: np.ndarray) -> torch.Tensor:
+        """lengths: [num_seqs]; members: [num_chunks] indices of sequences"""
         group = self._num_heads // self._spec.num_kv_heads
         tiles = list_query_tiles(
             lengths.tolist(), members.tolist(), group, self._spec.head_size, self._spec.dtype
         )
-        return Prefills(
-            block_tables=self._int32(common.block_tables),
-            query_start_loc=self._int32(common.query_start_loc),
-            seq_lens=self._int32(seq_lens),
-            tiles=tiles.to(self._device, non_blocking=True),
-        )
+        return tiles.to(self._device, non_blocking=True)
 
     def _rows(self, rows: np.ndarray) -> Rows:
         first, last = int(rows[0]), int(rows[-1])
@@ -229,7 +248,7 @@ class TritonAttentionBackend:
 
     def static_metadata(self, num_rows: int) -> TritonAttentionMetadata:
         """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
-        slot_mapping = self.static_inputs.slot_mapping[:num_rows]
+        slot_mapping = self.static_inputs.on_device.slot_mapping[:num_rows]
         return TritonAttentionMetadata(slot_mapping, static=self._static.first_rows(num_rows))
 
     # ---- once a layer ----
@@ -240,43 +259,23 @@ class TritonAttentionBackend:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: TritonAttentionMetadata,
-        cos_sin: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """See `AttentionBackend.forward`."""
         caches = self._views[layer]
-        if cos_sin is None:
-            reshape_and_cache(key, value, *caches, metadata.slot_mapping)
-        else:
-            cos, sin = (angles.squeeze(1) for angles in cos_sin)  # [num_tokens, head_size]
-            query = rotary_and_cache(query, key, value, cos, sin, *caches, metadata.slot_mapping)
+        slots = metadata.slot_mapping
+        query = self._rotate_and_cache(query, key, value, *cos_sin, *caches, slots)
         if metadata.static is not None:
             return metadata.static(query, *caches)
         output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-        if metadata.mixed is not None:
-            m = metadata.mixed
-            unified_attention(
-                query,
-                *caches,
-                m.block_tables,
-                m.query_start_loc,
-                m.seq_lens,
-                self._scale,
-                has_chunks=True,
-                out=output,
-            )
-        if metadata.prefills is not None:
-            p = metadata.prefills
-            prefill_attention(
-                query,
-                *caches,
-                p.block_tables,
-                p.query_start_loc,
-                p.seq_lens,
-                self._scale,
-                p.tiles,
-                output,
-            )
+        if metadata.ragged is not None:
+            r = metadata.ragged
+            step = (query, *caches, r.block_tables, r.query_start_loc, r.seq_lens, self._scale)
+            if r.tiles is None:
+                unified_attention(*step, has_chunks=True, out=output)
+            else:
+                prefill_attention(*step, r.tiles, output)
         if metadata.decodes is not None:
             self._decode(query, caches, metadata.decodes, output)
         return output

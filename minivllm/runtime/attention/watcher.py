@@ -1,21 +1,20 @@
-"""`AttentionWatcher`: records the layers' attention during one forward pass."""
+"""`AttentionWatcher`: an attention backend that records what another one does in a single step."""
 
-from __future__ import annotations
+from dataclasses import replace
+from typing import Any
 
 import torch
 
+from minivllm.kernels.reference_ops import rotate
 from minivllm.runtime.attention.backend import AttentionBackend
 from minivllm.runtime.attention.mass import AttentionMassMeter, TokenMeter
-from minivllm.runtime.attention.xray import DecodeSample, DecodeSampler
+from minivllm.runtime.attention.xray import DecodeSampler
 from minivllm.runtime.input_batch import CommonAttentionMetadata
-from minivllm.runtime.step_result import TokenShares, Watch
+from minivllm.runtime.step_result import StepResult, Watch
 
 
 class AttentionWatcher:
-    """Records what a `Watch` asks for.
-
-    Call `add_layer` after each layer's attention, when the layer's keys are in the cache.
-    """
+    """Records what a `Watch` asks for, layer by layer, in one forward pass."""
 
     def __init__(
         self,
@@ -25,30 +24,39 @@ class AttentionWatcher:
         block_size: int,
         device: torch.device,
     ) -> None:
-        self._mass = None
+        self._attention = attention
+        self._last_rows = torch.from_numpy(common.last_rows).to(device)
+        step = (common, block_size)
+        self._decodes = DecodeSampler(*step, watch.decodes, attention.read_blocks)
+        self._mass = self._tokens = None
         if watch.attention_mass:
-            self._mass = AttentionMassMeter(common, block_size, device, attention.attention_mass)
-        self._tokens = None
+            self._mass = AttentionMassMeter(*step, device, attention.attention_mass)
         if watch.tokens is not None:
-            self._tokens = TokenMeter(common, block_size, watch.tokens, attention.read_blocks)
-        self._decodes = DecodeSampler(common, watch.decodes, block_size, attention.read_blocks)
+            self._tokens = TokenMeter(*step, watch.tokens, attention.read_blocks)
 
-    def add_layer(self, layer: int, query: torch.Tensor) -> None:
-        """query: [num_tokens, num_heads, head_size], rotated"""
-        if self._mass is not None:
-            self._mass.add_layer(layer, query)
-        if self._tokens is not None:
-            self._tokens.add_layer(layer, query)
-        self._decodes.add_layer(layer, query)
+    def forward(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
+        metadata: Any,
+    ) -> torch.Tensor:
+        """See `AttentionBackend.forward`; also record the attention of each sequence's last row."""
+        # Before the backend runs: it may rotate `query` in place.
+        last = rotate(*(x[self._last_rows] for x in (query, *cos_sin)))
+        output = self._attention.forward(layer, query, key, value, cos_sin, metadata)
+        for meter in (self._mass, self._tokens, self._decodes):
+            if meter is not None:
+                meter.add_layer(layer, last)
+        return output
 
-    @property
-    def attention_mass(self) -> list[list[float]]:
-        return [] if self._mass is None else self._mass.result()
-
-    @property
-    def token_attention(self) -> TokenShares | None:
-        return None if self._tokens is None else self._tokens.result()
-
-    @property
-    def decode_samples(self) -> list[DecodeSample]:
-        return self._decodes.samples
+    def add_to(self, result: StepResult) -> StepResult:
+        """Return the step's result with the records."""
+        return replace(
+            result,
+            attention_mass=[] if self._mass is None else self._mass.result(),
+            token_attention=None if self._tokens is None else self._tokens.result(),
+            decode_samples=self._decodes.samples,
+        )

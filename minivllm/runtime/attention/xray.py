@@ -8,14 +8,12 @@ Only the sequence's own blocks are copied, so the kernel sees them under new ids
 returned has the block ids of the engine's KV cache.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 import torch
@@ -24,46 +22,11 @@ from safetensors.torch import load, save
 from minivllm.errors import KernelTraceError
 from minivllm.runtime.attention.mass import ReadBlocks
 from minivllm.runtime.input_batch import CommonAttentionMetadata
-
-if TYPE_CHECKING:
-    from minivllm.kernels.xray import ProgramTrace
+from minivllm.runtime.step_result import DecodeSample
 
 LAYER = 0
 WORKER_TIMEOUT = 120.0
 """In seconds. Importing torch and Triton takes a few seconds, and a long context some more."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeSample:
-    """The inputs of one layer's attention for a sequence's new token, copied to the CPU."""
-
-    layer: int
-    num_tokens: int
-    """Length of the context, including this step's token."""
-    block_ids: list[int]
-    """[num_blocks], the block table, as far as the context needs it."""
-    query: torch.Tensor
-    """[num_heads, head_size], rotated"""
-    keys: torch.Tensor
-    """[num_blocks, block_size, num_kv_heads, head_size], the blocks of `block_ids`.
-
-    Slots after the context have undefined contents.
-    """
-    values: torch.Tensor
-    """Same shape as `keys`."""
-
-    def to_bytes(self) -> bytes:
-        """Serialize for `from_bytes` in another process."""
-        numbers = torch.tensor([self.layer, self.num_tokens, *self.block_ids])
-        return save(
-            {"numbers": numbers, "query": self.query, "keys": self.keys, "values": self.values}
-        )
-
-    @classmethod
-    def from_bytes(cls, packed: bytes) -> DecodeSample:
-        tensors = load(packed)
-        layer, num_tokens, *block_ids = tensors.pop("numbers").tolist()
-        return cls(layer, num_tokens, block_ids, **tensors)
 
 
 class DecodeSampler:
@@ -75,38 +38,48 @@ class DecodeSampler:
     def __init__(
         self,
         common: CommonAttentionMetadata,
-        sequences: Sequence[int],
         block_size: int,
+        sequences: Sequence[int],
         read_blocks: ReadBlocks,
     ) -> None:
-        """sequences: indices into the step's plan; these sequences must have one token each"""
+        """sequences: indices into the step's plan; these sequences must be decodes"""
         self.samples: list[DecodeSample] = []
         self._common = common
-        self._sequences = sequences
         self._block_size = block_size
+        self._sequences = sequences
         self._read_blocks = read_blocks
 
     def add_layer(self, layer: int, query: torch.Tensor) -> None:
         """Copy the samples if this is the sampled layer.
 
-        query: [num_tokens, num_heads, head_size]
+        query: [num_seqs, num_heads, head_size]
         """
         if layer != LAYER:
             return
         for index in self._sequences:
-            num_tokens = int(self._common.num_computed_tokens[index]) + 1
-            block_ids = self._common.block_tables[
-                index, : -(-num_tokens // self._block_size)
-            ].tolist()
-            row = int(self._common.query_start_loc[index])
+            block_ids = self._common.block_ids(index, self._block_size)
             # The cache can be a permuted view, and indexing it by a list keeps its memory order. So
             # call `contiguous`.
             keys, values = (
                 blocks.cpu().contiguous() for blocks in self._read_blocks(layer, block_ids)
             )
-            self.samples.append(
-                DecodeSample(layer, num_tokens, block_ids, query[row].cpu().clone(), keys, values)
-            )
+            num_tokens = int(self._common.seq_lens[index])
+            own = query[index].cpu().clone()
+            self.samples.append(DecodeSample(layer, num_tokens, block_ids, own, keys, values))
+
+
+def pack(sample: DecodeSample) -> bytes:
+    """Serialize for `unpack` in another process."""
+    numbers = torch.tensor([sample.layer, sample.num_tokens, *sample.block_ids])
+    return save(
+        {"numbers": numbers, "query": sample.query, "keys": sample.keys, "values": sample.values}
+    )
+
+
+def unpack(packed: bytes) -> DecodeSample:
+    tensors = load(packed)
+    layer, num_tokens, *block_ids = tensors.pop("numbers").tolist()
+    return DecodeSample(layer, num_tokens, block_ids, **tensors)
 
 
 def trace_decode(sample: DecodeSample) -> list[Any]:
@@ -122,8 +95,9 @@ def trace_decode(sample: DecodeSample) -> list[Any]:
         raise KernelTraceError(f"The kernel could not be traced: {error!r}.") from error
 
 
-def trace_here(sample: DecodeSample) -> list[ProgramTrace]:
-    """Like `trace_decode`, for a process in which kernels are interpreted."""
+def trace_here(sample: DecodeSample) -> list[Any]:
+    """Like `trace_decode`, for a process in which kernels are interpreted: `ProgramTrace`s."""
+    # Late: Triton can be missing, and chooses its mode when it is imported.
     from minivllm.kernels.attention.decode_grouped import decode_grouped
     from minivllm.kernels.xray import trace
 
@@ -138,7 +112,7 @@ def trace_here(sample: DecodeSample) -> list[ProgramTrace]:
     return [_with_block_ids(program, sample.block_ids) for program in traced.programs]
 
 
-def _with_block_ids(program: ProgramTrace, block_ids: list[int]) -> ProgramTrace:
+def _with_block_ids(program: Any, block_ids: list[int]) -> Any:
     tiles = tuple(
         replace(
             tile,
@@ -166,7 +140,7 @@ def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
     try:
         worker = subprocess.run(
             command,
-            input=sample.to_bytes(),
+            input=pack(sample),
             capture_output=True,
             env=environment,
             timeout=WORKER_TIMEOUT,

@@ -8,12 +8,11 @@ import sys
 
 import msgspec
 
-from minivllm.runtime.attention.xray import DecodeSample, trace_here
+from minivllm.runtime.attention.xray import trace_here, unpack
 
 
 def main() -> None:
-    sample = DecodeSample.from_bytes(sys.stdin.buffer.read())
-    sys.stdout.buffer.write(msgspec.json.encode(trace_here(sample)))
+    sys.stdout.buffer.write(msgspec.json.encode(trace_here(unpack(sys.stdin.buffer.read()))))
 
 
 if __name__ == "__main__":

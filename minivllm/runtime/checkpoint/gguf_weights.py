@@ -19,7 +19,7 @@ from gguf.quants import dequantize, quant_shape_to_byte_shape
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.gguf_file import GgufHeader, GgufTensor
-from minivllm.runtime.checkpoint.weights import WeightEntry
+from minivllm.runtime.checkpoint.weight_entry import WeightEntry
 from minivllm.runtime.quantization.formats import FORMATS, WeightFormat
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 

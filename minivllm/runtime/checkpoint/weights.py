@@ -9,8 +9,7 @@ The C library keeps freed memory in holes that no later tensor fits into, so `tr
 them to the system every 32 MiB.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +20,7 @@ from minivllm.config import Quantization
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.checkpoint.safetensors_file import read_entries
+from minivllm.runtime.checkpoint.weight_entry import WeightEntry
 from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.runtime.progress import OnRead, uncounted
 from minivllm.runtime.quantization.stored_weight import (
@@ -36,24 +36,6 @@ _TORCH_DTYPES = {
     "BF16": torch.bfloat16,
 }
 _BYTES_BETWEEN_TRIMS = 32 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class WeightEntry:
-    """The place of one weight in a file, and how to read its bytes."""
-
-    name: str
-    """Hugging Face's name."""
-    shape: tuple[int, ...]
-    offset: int
-    """Bytes from the start of the file."""
-    num_bytes: int
-    decode: Callable[[torch.Tensor, tuple[int, ...]], CheckpointWeight]
-    """(bytes: [n] uint8, their shape) -> the weight, or some rows; may share the bytes' memory"""
-    is_quantized: bool = False
-    """Whether `decode` returns a `StoredWeight`."""
-    row_order: torch.Tensor | None = None
-    """Which row of the file is row 0, 1, ... of the weight; None for the order of the file."""
 
 
 def weight_entries(path: Path) -> list[WeightEntry]:

@@ -80,10 +80,8 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
     num_entries = len(rows[0])
     for prefix in find_prefix_groups(common.block_tables, starts // block_size, block_size)[0]:
         first = prefix.members[0]
-        begin, end = (
-            begins[first],
-            prefix.end_block * block_size // NUM_TOKENS_AT_ONCE * NUM_TOKENS_AT_ONCE,
-        )
+        begin = begins[first]
+        end = prefix.end_block * block_size // NUM_TOKENS_AT_ONCE * NUM_TOKENS_AT_ONCE
         if begin == end:
             continue
         rows += [np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in prefix.members]
@@ -97,14 +95,9 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
         levels[prefix.members] += 1
 
     own = np.empty(num_seqs, STRETCH)
-    own["level"], own["num_rows"], own["first_entry"], own["table"] = (
-        levels,
-        lengths,
-        first_rows,
-        seqs * width,
-    )
-    own["begin"], own["limit"], own["grows"] = begins, starts + 1, 1
-    own["is_last"], own["is_decode"] = True, lengths == 1
+    own["level"], own["num_rows"], own["first_entry"] = levels, lengths, first_rows
+    own["table"], own["begin"], own["limit"] = seqs * width, begins, starts + 1
+    own["grows"], own["is_last"], own["is_decode"] = 1, True, lengths == 1
 
     stretches = np.concatenate((np.array(shared, dtype=STRETCH), own))
     num_pairs = stretches["num_rows"] * group

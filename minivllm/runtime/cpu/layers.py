@@ -3,10 +3,8 @@
 The decoder's own loop does the same, one operation at a time, and is the reference implementation.
 A step with one row spends as much time on the calls from Python as in the operations that are not
 products. So the runner takes this way if `CpuLayers.supports` the decoder, except for steps whose
-attention is watched.
+attention is watched layer by layer.
 """
-
-from typing import Any
 
 import torch
 
@@ -16,6 +14,7 @@ from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend, CpuAtten
 from minivllm.runtime.cpu.load import load_cpu_ops
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, DecoderLayer
+from minivllm.runtime.model.layers import Linear
 from minivllm.runtime.model.linear_backend import Bf16CpuMatrix, CpuMatrix
 
 
@@ -48,16 +47,7 @@ class CpuLayers:
     def supports(decoder: Decoder) -> bool:
         """Whether layers.c can run the layers: our matrices, without biases and head norms."""
         config = decoder.config
-        linears = [
-            linear
-            for layer in decoder.layers
-            for linear in (
-                layer.self_attn.qkv_proj,
-                layer.self_attn.o_proj,
-                layer.mlp.gate_up_proj,
-                layer.mlp.down_proj,
-            )
-        ]
+        linears = [linear for layer in decoder.layers for linear in _linears(layer)]
         return (
             not config.qk_norm
             and config.hidden_size % LANES == 0
@@ -84,24 +74,23 @@ class CpuLayers:
         return hidden
 
 
-def _packed(linear: Any) -> PackedMatrix:
+def _linears(layer: DecoderLayer) -> tuple[Linear, ...]:
+    attention, mlp = layer.self_attn, layer.mlp
+    return attention.qkv_proj, attention.o_proj, mlp.gate_up_proj, mlp.down_proj
+
+
+def _packed(linear: Linear) -> PackedMatrix:
     return linear.matrix.packed
 
 
 def _describe(layer: DecoderLayer, cache: torch.Tensor) -> list[int]:
     """Return `struct layer` of layers.c."""
-    attention, mlp = layer.self_attn, layer.mlp
     described = [
         layer.input_layernorm.weight.data_ptr(),
         layer.post_attention_layernorm.weight.data_ptr(),
         cache.data_ptr(),
     ]
-    for linear in (attention.qkv_proj, attention.o_proj, mlp.gate_up_proj, mlp.down_proj):
-        packed = _packed(linear)
-        described += [
-            packed.parts.data_ptr(),
-            len(packed.parts),
-            packed.in_features,
-            packed.padded_out_features,
-        ]
+    for packed in map(_packed, _linears(layer)):
+        described += [packed.parts.data_ptr(), len(packed.parts)]
+        described += [packed.in_features, packed.padded_out_features]
     return described

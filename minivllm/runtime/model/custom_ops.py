@@ -11,15 +11,15 @@ stay in torch.
 Source: vLLM `vllm/model_executor/custom_op.py`, `CompilationConfig.custom_ops`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from minivllm.config import CustomOp
 from minivllm.errors import ConfigError
 from minivllm.kernels import reference_ops
+from minivllm.runtime.cpu.load import load_cpu_ops
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class DecoderOps:
         reference_ops.add_rms_norm
     )
     silu_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.silu_and_mul
-    attention_rotates: bool = False
-    """Whether the attention backend rotates queries and keys as it writes the cache."""
 
 
 TORCH_OPS = DecoderOps()
+ALL_KERNELS: Collection[CustomOp] = ("rms_norm", "rotary_and_cache", "silu_and_mul")
+"""`rotary_and_cache` is the attention backend's: the others are the decoder's."""
 
 
-def choose_ops(
+def choose_kernels(
     asked: list[CustomOp] | None, attention_backend: str, device: torch.device
-) -> DecoderOps:
-    """Choose the operations of an engine.
+) -> Collection[CustomOp]:
+    """Choose the operations of an engine that run as fused kernels.
 
-    asked: `EngineConfig.custom_ops`; None means all kernels, except where Triton interprets them
+    asked: `EngineConfig.custom_ops`; None means all, except where Triton interprets them
     attention_backend: the result of `choose_attention_backend`; Triton's and the CPU's kernels run
         only with an attention backend of the same kind
 
@@ -53,28 +53,24 @@ def choose_ops(
     if asked is None:
         asked = ["all"] if is_cpu or (is_triton and device.type == "cuda") else ["none"]
     if asked == ["none"]:
-        return TORCH_OPS
+        return ()
     if not (is_cpu or is_triton):
         raise ConfigError(
             f"custom_ops ({', '.join(asked)}) need attention_backend='triton' or 'cpu', but it is"
             f" {attention_backend!r}; change it, or leave custom_ops out."
         )
-    if is_cpu:
-        from minivllm.runtime.cpu.load import load_cpu_ops
+    return ALL_KERNELS if asked == ["all"] else asked
 
-        kernels = load_cpu_ops()
+
+def make_ops(kernels: Collection[CustomOp], attention_backend: str) -> DecoderOps:
+    """Return the decoder's operations. kernels: the result of `choose_kernels`"""
+    if not kernels:
+        return TORCH_OPS
+    if attention_backend == "cpu":
+        module = load_cpu_ops()
     else:
-        from minivllm.kernels import norm_act as kernels
-
-    chosen: dict[str, Any] = {}
-    if _is_chosen("rms_norm", asked):
-        chosen |= {"rms_norm": kernels.rms_norm, "add_rms_norm": kernels.add_rms_norm}
-    if _is_chosen("silu_and_mul", asked):
-        chosen["silu_and_mul"] = kernels.silu_and_mul
-    if _is_chosen("rotary_and_cache", asked):
-        chosen["attention_rotates"] = True
-    return DecoderOps(**chosen)
-
-
-def _is_chosen(name: CustomOp, asked: list[CustomOp]) -> bool:
-    return name in asked or "all" in asked
+        # Late: Triton can be missing, and chooses its mode when it is imported.
+        from minivllm.kernels import norm_act as module
+    names = {"rms_norm": ("rms_norm", "add_rms_norm"), "silu_and_mul": ("silu_and_mul",)}
+    chosen = [name for kernel in kernels for name in names.get(kernel, ())]
+    return DecoderOps(**{name: getattr(module, name) for name in chosen})

@@ -25,15 +25,13 @@ from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import is_redundant, weight_shards
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, plain_weight
 
-Attend = Callable[..., torch.Tensor]
-"""(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size])
--> [num_tokens, num_heads, head_size]
-
-With `DecoderOps.attention_rotates`, q and k are not rotated yet, and a fifth argument (`CosSin`)
-gives the cosines and sines for the rotation.
-"""
-
 CosSin = tuple[torch.Tensor, torch.Tensor]
+"""Cosines and sines of the tokens' positions, as in `minivllm.kernels.reference_ops.rotate`."""
+Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor, CosSin], torch.Tensor]
+"""(layer, q, k, v, cos_sin) -> [num_tokens, num_heads, head_size]; it rotates q and k itself.
+
+q: [num_tokens, num_heads, head_size]; k, v: [num_tokens, num_kv_heads, head_size]
+"""
 
 
 class Attention(nn.Module):
@@ -49,23 +47,13 @@ class Attention(nn.Module):
         self.q_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
         self.k_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
 
-    def forward(
-        self, x: torch.Tensor, cos_sin: CosSin, attend: Attend, ops: DecoderOps
-    ) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, cos_sin: CosSin, attend: Attend) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
-        heads = (self.num_heads, self.num_kv_heads)
         qkv = self.qkv_proj(x).view(x.shape[0], -1, self.head_size)
-        q, k, v = qkv.split((*heads, self.num_kv_heads), dim=1)
+        q, k, v = qkv.split((self.num_heads, self.num_kv_heads, self.num_kv_heads), dim=1)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        if ops.attention_rotates:
-            attended = attend(self.layer, q, k, v, cos_sin)
-        else:
-            # Rotate q and k together, which takes half as many operations.
-            qk = qkv[:, : sum(heads)] if self.q_norm is None else torch.cat((q, k), dim=1)
-            attended = attend(
-                self.layer, *RotaryEmbedding.rotate(qk, *cos_sin).split(heads, dim=1), v
-            )
+        attended = attend(self.layer, q, k, v, cos_sin)
         return self.o_proj(attended.reshape(x.shape[0], -1))
 
 
@@ -106,12 +94,9 @@ class DecoderLayer(nn.Module):
 
         Returns this layer's result, [num_tokens, hidden_size], not yet added to `hidden`.
         """
-        x = (
-            self.input_layernorm(hidden, ops=ops)
-            if x is None
-            else self.input_layernorm(x, hidden, ops)
-        )
-        x = self.self_attn(x, cos_sin, attend, ops)
+        norm = self.input_layernorm
+        x = norm(hidden, ops=ops) if x is None else norm(x, hidden, ops)
+        x = self.self_attn(x, cos_sin, attend)
         x = self.post_attention_layernorm(x, hidden, ops)
         return self.mlp(x, ops)
 
@@ -276,8 +261,5 @@ def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.
     for name, shard in weight_shards(config).items():
         if "norm" in name:
             yield name, torch.ones(shard.shape)
-        else:
-            yield (
-                name,
-                torch.randn(shard.shape, generator=generator) * 0.02,
-            )  # the usual standard deviation at the start of training
+        else:  # with the usual standard deviation at the start of training
+            yield name, torch.randn(shard.shape, generator=generator) * 0.02

@@ -68,7 +68,7 @@ class RMSNorm(nn.Module):
 
 
 class RotaryEmbedding:
-    """Rotates each pair (x[i], x[i + head_size / 2]) of a head by an angle.
+    """The angles by which attention rotates each pair (x[i], x[i + head_size / 2]) of a head.
 
     The angle grows with the token's position. A pair has one element from each half, as Hugging
     Face's checkpoints require ("rotate half").
@@ -91,15 +91,9 @@ class RotaryEmbedding:
         angles = self._inv_freq.new_empty(len(positions), len(self._inv_freq) + 1)[:, :-1]
         torch.mul(positions.float().unsqueeze(-1), self._inv_freq, out=angles)
         cos, sin = angles.cos(), angles.sin()
-        # Put the minus sign of the first half into the table, so that `rotate` needs no negation.
+        # Put the minus sign of the first half into the table: then a rotation needs no negation.
         cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
         return cos.to(dtype).unsqueeze(1), sin.to(dtype).unsqueeze(1)
-
-    @staticmethod
-    def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """x: [num_tokens, num_heads, head_size] -> a new tensor of the same shape."""
-        swapped_halves = x.roll(x.shape[-1] // 2, dims=-1)
-        return (x * cos).addcmul_(swapped_halves, sin)
 
 
 def _inverse_frequencies(config: ModelConfig) -> torch.Tensor:

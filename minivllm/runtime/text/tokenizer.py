@@ -12,16 +12,19 @@ import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tokenizers
 
 from minivllm.errors import InvalidRequestError, ModelIntegrityError
 from minivllm.runtime.checkpoint.checkpoint import read_json_object_if_there
+from minivllm.runtime.text.chat_template import (
+    ChatMessage,
+    ChatTemplate,
+    ToolDefinition,
+    uses_tools,
+)
 from minivllm.runtime.text.plain_text import ControlTokens
-
-if TYPE_CHECKING:
-    from minivllm.runtime.text.chat_template import ChatMessage, ChatTemplate, ToolDefinition
 
 _NAMED_TOKENS = (
     "bos_token",
@@ -132,7 +135,7 @@ class Tokenizer:
             raise RuntimeError("The tokenizer panicked.") from error
 
     def apply_chat_template(
-        self, messages: Sequence["ChatMessage"], tools: Sequence["ToolDefinition"] = ()
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition] = ()
     ) -> list[int]:
         """Return the prompt for the assistant's next message. Raises `InvalidRequestError`.
 
@@ -155,14 +158,12 @@ class Tokenizer:
             )
         return token_ids
 
-    def render_chat_template(self, messages: Sequence["ChatMessage"]) -> str:
+    def render_chat_template(self, messages: Sequence[ChatMessage]) -> str:
         """Return the text of `apply_chat_template`, before it is split into tokens."""
         hidden = self._control_tokens.hide(messages)
         return hidden.restore(self._render(hidden.messages))
 
-    def _render(
-        self, messages: Sequence["ChatMessage"], tools: Sequence["ToolDefinition"] = ()
-    ) -> str:
+    def _render(self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition] = ()) -> str:
         if not messages:
             raise InvalidRequestError("The conversation is empty: send at least one message.")
         return self._chat_template.render(messages, tools)
@@ -174,8 +175,6 @@ class Tokenizer:
     @property
     def template_knows_tools(self) -> bool:
         """Whether the chat template writes tools into the prompt."""
-        from minivllm.runtime.text.chat_template import uses_tools
-
         return self._template_source is not None and uses_tools(self._template_source)
 
     def piece(self, token_id: int) -> str:
@@ -211,9 +210,7 @@ class Tokenizer:
         return _most_characters_per_token(self._backend)
 
     @cached_property
-    def _chat_template(self) -> "ChatTemplate":
-        from minivllm.runtime.text.chat_template import ChatTemplate
-
+    def _chat_template(self) -> ChatTemplate:
         if self._template_source is None:
             raise InvalidRequestError(
                 "This model has no chat template: use `generate` with a plain prompt."

@@ -80,7 +80,7 @@ def test_writes_and_copies_reach_blocks_beyond_32_bits(cache, small):
     triton_kernels.copy_blocks(cache[None], source, target)
     assert torch.equal(cache[LAST_BLOCKS[1]], cache[LAST_BLOCKS[0]])
 
-    cos_sin = torch.randn(2, 2, HEAD_SIZE).half()
+    cos_sin = torch.randn(2, 2, 1, HEAD_SIZE).half()
     expected = torch.zeros(2, 1, BLOCK_SIZE, 1, HEAD_SIZE).double()
     exact = (x.double() for x in (key, key, value, *cos_sin))
     reference_ops.rotary_and_cache(*exact, *expected, torch.tensor([-1, 3]))

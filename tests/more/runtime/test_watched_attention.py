@@ -15,7 +15,7 @@ __all__ = ["keep_samples", "model"]
 pytestmark = interpreted
 
 
-def test_a_backend_that_rotates_the_queries_itself_gives_the_attention_mass(model):
+def test_the_fused_kernels_give_the_attention_mass(model):
     watched.check_mass(model, backend="triton", custom_ops=["all"])
 
 

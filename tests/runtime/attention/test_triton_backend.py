@@ -45,7 +45,8 @@ def check(case: StepCase, version: str = "split", dtype: torch.dtype = torch.flo
 
     backend.kv_cache[0].copy_(as_backend_layout())
     new = [x.to(dtype).to(DEVICE) for x in (case.query, case.key, case.value)]
-    output = backend.forward(0, *new, backend.build(case.metadata()))
+    cos_sin = tuple(x.to(DEVICE) for x in case.cos_sin(len(case.query), dtype))
+    output = backend.forward(0, *new, cos_sin, backend.build(case.metadata()))
     tolerance = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}[dtype]
     torch.testing.assert_close(
         output.cpu().double(), case.reference(), rtol=tolerance, atol=tolerance
@@ -91,7 +92,7 @@ def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(decode
         slot_mapping=np.zeros(lengths.sum(), dtype=np.int64),
     )
     metadata = backend.build(common)
-    assert (metadata.mixed is not None) == in_one
+    assert (metadata.ragged.tiles is None) == in_one
     assert (metadata.decodes is None) == (in_one or not decodes)
 
 

@@ -8,6 +8,7 @@ from support.model.needs import cpu_ops, interpreted
 from minivllm.config import EngineConfig
 from minivllm.events import types as ev
 from minivllm.kernels import reference
+from minivllm.kernels.reference_ops import rotate
 from minivllm.runtime.attention import xray
 from minivllm.runtime.attention.mass import gathered_attention_mass
 from minivllm.runtime.attention.recorded_xray import recordings
@@ -83,7 +84,8 @@ def naive_weights(model, token_ids):
     """
     rows = []
 
-    def attend(layer, q, k, v):
+    def attend(layer, q, k, v, cos_sin):
+        q, k = (rotate(x, *cos_sin) for x in (q, k))
         group = q.shape[1] // k.shape[1]
         keys, values = (x.repeat_interleave(group, dim=1).double() for x in (k, v))
         scores = torch.einsum("qhd,thd->hqt", q.double(), keys) * q.shape[2] ** -0.5
@@ -134,9 +136,8 @@ def test_the_torch_operations_equal_the_reference_with_junk_after_the_end():
     tables, lengths = torch.tensor([[7, 2, 5], [1, 8, 0]]), torch.tensor([11, 5])
     keys[5, 3], keys[8, 1:], keys[0] = float("nan"), float("nan"), float("nan")
     expected = reference.attention_mass(query, keys, tables, lengths, 0.25)
-    torch.testing.assert_close(
-        gathered_attention_mass(query, keys.__getitem__, tables, lengths, 0.25, 4), expected
-    )
+    ours = gathered_attention_mass(query, lambda ids: (keys[ids], None), tables, lengths, 0.25, 4)
+    torch.testing.assert_close(ours, expected)
 
 
 # ---- kernel.traced ----
@@ -218,8 +219,8 @@ def test_the_sample_holds_the_models_own_queries_and_keys(model, keep_samples):
     run.step()
     (sample,), layer_0 = keep_samples, {}
 
-    def attend(layer, q, k, v):
-        layer_0.setdefault("qkv", (q, k, v))
+    def attend(layer, q, k, v, cos_sin):
+        layer_0.setdefault("qkv", (rotate(q, *cos_sin), rotate(k, *cos_sin), v))
         return q
 
     with torch.inference_mode():

@@ -13,7 +13,7 @@ from support.model.tiny_models import (
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps, choose_ops
+from minivllm.runtime.model.custom_ops import ALL_KERNELS, DecoderOps, choose_kernels, make_ops
 
 __all__ = ["one_thread"]
 
@@ -41,16 +41,15 @@ def test_operations_in_c_give_the_logits_of_the_plain_decoder(name, asked):
 
 
 def test_fused_kernels_are_the_default_only_on_cuda_with_triton():
-    norm_act = pytest.importorskip("minivllm.kernels.norm_act", reason=NO_TRITON)
-    fused = DecoderOps(
-        norm_act.rms_norm, norm_act.add_rms_norm, norm_act.silu_and_mul, attention_rotates=True
-    )
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
-    assert choose_ops(None, "triton:static", cuda) == fused
-    assert choose_ops(None, "torch", cuda) == TORCH_OPS
-    assert choose_ops(None, "triton:split", cpu) == TORCH_OPS
-    assert choose_ops(["none"], "triton:static", cuda) == TORCH_OPS
-    assert choose_ops(["all"], "triton:split", cpu) == fused
+    assert choose_kernels(None, "triton:static", cuda) == ALL_KERNELS
+    assert not choose_kernels(None, "torch", cuda)
+    assert not choose_kernels(None, "triton:split", cpu)
+    assert not choose_kernels(["none"], "triton:static", cuda)
+    assert choose_kernels(["all"], "triton:split", cpu) == ALL_KERNELS
+    norm_act = pytest.importorskip("minivllm.kernels.norm_act", reason=NO_TRITON)
+    norms = DecoderOps(norm_act.rms_norm, norm_act.add_rms_norm)
+    assert make_ops(["rms_norm", "rotary_and_cache"], "triton:split") == norms
 
 
 @pytest.mark.parametrize("ops", [["gelu"], [], ["all", "rms_norm"], ["none", "silu_and_mul"]])

@@ -42,11 +42,8 @@ class StepCase:
         )
         free = torch.randperm(self.num_blocks, generator=generator).tolist()
         for seq in self.seqs:
-            table = (
-                list(self.block_tables[seq.prefix_of][: seq.num_shared_blocks])
-                if seq.prefix_of is not None
-                else []
-            )
+            shared = [] if seq.prefix_of is None else self.block_tables[seq.prefix_of]
+            table = shared[: seq.num_shared_blocks]
             while len(table) * self.block_size < seq.num_computed + seq.num_new:
                 table.append(free.pop())
             self.block_tables.append(table)
@@ -79,6 +76,11 @@ class StepCase:
         size = self.block_size
         return [self.block_tables[i][p // size] * size + p % size for p in range(first, end)]
 
+    def cos_sin(self, num_tokens: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Angles of zero: the cases compare bits of the cache, and rotation would round them."""
+        shape = (num_tokens, 1, self.head_size)
+        return torch.ones(shape, dtype=dtype), torch.zeros(shape, dtype=dtype)
+
     def reference(self) -> torch.Tensor:
         """Write to this case's caches and attend: [num_tokens, num_heads, head_size] in float64."""
         reshape_and_cache(
@@ -87,15 +89,8 @@ class StepCase:
         width = max(map(len, self.block_tables))
         tables = torch.tensor([table + [-1] * (width - len(table)) for table in self.block_tables])
         seq_lens = [seq.num_computed + seq.num_new for seq in self.seqs]
-        args = (
-            self.query,
-            self.key_cache,
-            self.value_cache,
-            tables,
-            self.query_start_loc,
-            seq_lens,
-        )
-        return paged_attention(*args, scale=self.head_size**-0.5)
+        step = (self.key_cache, self.value_cache, tables, self.query_start_loc, seq_lens)
+        return paged_attention(self.query, *step, scale=self.head_size**-0.5)
 
     def metadata(self) -> CommonAttentionMetadata:
         width = max(map(len, self.block_tables))

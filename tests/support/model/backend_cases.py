@@ -35,9 +35,8 @@ class BackendCase(StepCase):
         self, backend: TorchAttentionBackend, dtype: torch.dtype = torch.float32
     ) -> torch.Tensor:
         metadata = backend.build(self.metadata())
-        return backend.forward(
-            0, self.query.to(dtype), self.key.to(dtype), self.value.to(dtype), metadata
-        )
+        qkv = (x.to(dtype) for x in (self.query, self.key, self.value))
+        return backend.forward(0, *qkv, self.cos_sin(len(self.query), dtype), metadata)
 
 
 class CpuCase(BackendCase):

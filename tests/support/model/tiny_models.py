@@ -120,12 +120,8 @@ class PlannedRunner:
     """Hands out blocks in scrambled order and runs the plans of a test."""
 
     def __init__(self, decoder: Decoder, **options: object) -> None:
-        defaults = {
-            "block_size": 4,
-            "num_gpu_blocks_override": 200,
-            "max_num_seqs": 16,
-            "max_model_len": 256,
-        }
+        defaults = {"block_size": 4, "num_gpu_blocks_override": 200}
+        defaults |= {"max_num_seqs": 16, "max_model_len": 256}
         self.config = EngineConfig(**(defaults | options))
         tokenizer = SimpleNamespace(eos_token_ids=frozenset())
         model = LoadedModel(
@@ -144,9 +140,7 @@ class PlannedRunner:
         sequence.slot = self._free_slots.pop(0)
         if prefix_of is not None:
             if len(prefix_of.block_table) < num_shared_blocks:
-                raise ValueError(
-                    "the sequence to share with has not so many blocks: see `give_blocks`"
-                )
+                raise ValueError("the other sequence has too few blocks: see `give_blocks`")
             sequence.block_table += prefix_of.block_table[:num_shared_blocks]
             sequence.num_cached_tokens = num_shared_blocks * self.config.block_size
             sequence.num_computed_tokens = min(sequence.num_cached_tokens, len(token_ids) - 1)

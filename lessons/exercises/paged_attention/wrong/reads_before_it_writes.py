@@ -14,13 +14,13 @@ class TorchAttentionBackend(engine.TorchAttentionBackend):
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: engine.TorchAttentionMetadata,
-        cos_sin: None = None,
     ) -> torch.Tensor:
         written = self.kv_caches[layer].clone()
         self._write(written, key, value, metadata)
         metadata.written_rows = metadata.written_slots[:0]
         metadata.written_slots = metadata.written_slots[:0]
-        output = super().forward(layer, query, key, value, metadata)
+        output = super().forward(layer, query, key, value, cos_sin, metadata)
         self.kv_caches[layer].copy_(written)
         return output

@@ -67,7 +67,7 @@ def watch_parts(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
         ]
         modules += [(mlp, "silu"), (mlp.gate_up_proj, "gate_up_proj"), (mlp.down_proj, "down_proj")]
     forward = runner._forward
-    runner._forward = runner._run_modules
+    runner._forward = runner._run_modules(runner._attention)
     try:
         with watcher.methods(methods), watcher.modules(modules):
             yield
