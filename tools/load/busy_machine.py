@@ -175,13 +175,7 @@ def _report(
         f" {machine['cores']} cores"
     )
     result = {"tool": "busy_machine", **vars(args), "engines": engines, **environment}
-    columns = (
-        "engine:threads",
-        "quiet, tokens/s",
-        "loaded, tokens/s",
-        "slow-down",
-        "of each round",
-    )
+    columns = ("engine:threads", "quiet, tokens/s", "loaded, tokens/s", "slow-down", "each round")
     print_report(title, columns, rows, [], result, args.json)
 
 
