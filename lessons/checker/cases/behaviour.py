@@ -5,17 +5,21 @@ with the student's source. A solution is right if both runs yield the same lines
 implemented a second time, where it could be wrong. The cases are random, so students cannot
 special-case them. The first different line shows the wrong step.
 
+    from minivllm.core.block_pool import BlockPool  # in the child, the student's module
+
     def operations(draw): ...  # a random case, as plain data
 
     @behaviour("the last owner frees the block", task=2, hint="...", cases=operations)
-    def owners(case):          # import inside the function: in the child it is the student's code
-        from minivllm.core.block_pool import BlockPool
+    def owners(case):
         ...
         yield f"release({block_id}): ..."
 
 Any two right solutions must yield the same lines. So lines must not contain addresses or private
 names, or depend on an order that the task leaves open. For results that can differ slightly, such
 as floats, pass `agree`.
+
+A student can leave out functions of a module that runs by itself. So import that module, not its
+names. Import torch and Triton inside the function: a list of exercises must not wait for them.
 """
 
 import math

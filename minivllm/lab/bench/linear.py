@@ -24,6 +24,9 @@ from minivllm.lab.common.report import (
     print_report,
     progress_bar,
 )
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.model.weight_map import weight_shards
+from minivllm.runtime.store.model_store import resolve_model
 
 if TYPE_CHECKING:
     import torch
@@ -46,10 +49,6 @@ def decoder_shapes(model: str) -> tuple[list[Shape], int]:
 
     A shape is (out_features, in_features). Layers are fused as in our decoder.
     """
-    from minivllm.runtime.checkpoint.checkpoint import read_model_config
-    from minivllm.runtime.model.weight_map import weight_shards
-    from minivllm.runtime.store.model_store import resolve_model
-
     config = read_model_config(resolve_model(model, weights=False))
     shapes: dict[str, Shape] = {}
     for shard in weight_shards(config).values():
