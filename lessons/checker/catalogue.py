@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Literal, NamedTuple, get_args
 
 from minivllm.errors import ExerciseError, TritonMissingError
-from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of
+from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of, behaviours_of_hunt
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
@@ -114,8 +114,6 @@ class Exercise(NamedTuple):
     def behaviours(self) -> list[Behaviour]:
         """What a submission must get right."""
         if self.is_hunt:
-            from minivllm.lessons.checker.bugs.judge import behaviours_of_hunt
-
             return behaviours_of_hunt()
         return behaviours_of(self.behaviours_module())
 

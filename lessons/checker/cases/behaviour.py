@@ -121,3 +121,17 @@ def behaviours_of(module: ModuleType) -> list[Behaviour]:
     """
     values = (getattr(value, MARK, value) for value in vars(module).values())
     return [value for value in values if isinstance(value, Behaviour)]
+
+
+def behaviours_of_hunt() -> list[Behaviour]:
+    """What an answer to "find the bug" must get right."""
+    names = ("the rule that is broken", "the step that breaks it first")
+    hint = "Go through the recording step by step, and compare each step with the list of rules."
+    return [
+        Behaviour(name, task, hint, _nothing, _nothing, False, 1)
+        for task, name in enumerate(names, start=1)
+    ]
+
+
+def _nothing(_: object) -> Iterator[str]:
+    yield from ()
