@@ -40,25 +40,9 @@ MAX_BYTES = 8 << 30
 JSON_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 OTHER_FILES = ("model.safetensors", "model.gguf")
 NUMBERS = [
-    0,
-    1,
-    -1,
-    2,
-    3,
-    31,
-    255,
-    2**16,
-    2**20,
-    2**31 - 1,
-    2**31,
-    2**32,
-    2**40,
-    2**53 + 1,
-    2**60,
-    2**63,
-    2**64 - 1,
-    10**30,
-]
+    0, 1, -1, 2, 3, 31, 255, 2**16, 2**20, 2**31 - 1, 2**31, 2**32, 2**40, 2**53 + 1, 2**60, 2**63,
+    2**64 - 1, 10**30,
+]  # fmt: skip
 VALUES: list[Any] = [
     *NUMBERS, None, True, False, "", "x", "../../etc/passwd", "\x00", "\ud800", "a" * 100_000,
     [], {}, [[]], [None], {"a": {}}, 1e308, -1e308, float("nan"), float("inf"), 0.5, "NaN",

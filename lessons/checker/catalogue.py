@@ -9,12 +9,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from minivllm.errors import ExerciseError, TritonMissingError
-
-if TYPE_CHECKING:
-    from minivllm.lessons.checker.cases.behaviour import Behaviour
+from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of, behaviours_of_hunt
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
@@ -113,14 +111,10 @@ class Exercise(NamedTuple):
         if self.obstacle:
             raise ExerciseError(self.obstacle)
 
-    def behaviours(self) -> list["Behaviour"]:
+    def behaviours(self) -> list[Behaviour]:
         """What a submission must get right."""
         if self.is_hunt:
-            from minivllm.lessons.checker.bugs.judge import behaviours_of_hunt
-
             return behaviours_of_hunt()
-        from minivllm.lessons.checker.cases.behaviour import behaviours_of
-
         return behaviours_of(self.behaviours_module())
 
     def behaviours_module(self) -> ModuleType:

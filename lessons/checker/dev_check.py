@@ -15,10 +15,11 @@ from pathlib import Path
 
 from minivllm.lessons.checker.bugs.judge import dev_check_hunt
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
-from minivllm.lessons.checker.check import Result, run_behaviours
+from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.diagnosis import WrongSolutions, read_misconception
 from minivllm.lessons.checker.holes import stub
+from minivllm.lessons.checker.result import Result
 
 MIN_WRONG = 5
 PATIENCE = 0.3

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.cases.traces import write_recording
-from minivllm.lessons.checker.check import Result
 from minivllm.lessons.checker.report import engines_at, step_of, step_of_difference, yours_at
+from minivllm.lessons.checker.result import Result
 from minivllm.lessons.checker.search import Counterexample
 from minivllm.text import clean
 

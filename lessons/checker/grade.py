@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.check import BehaviourResult, Result, check, max_score_of
+from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.child import plug
 from minivllm.lessons.checker.child.sandbox import Failure, Submission
+from minivllm.lessons.checker.result import BehaviourResult, Result, max_score_of
 from minivllm.lessons.checker.search import Counterexample
 
 PATIENCE = 0.5

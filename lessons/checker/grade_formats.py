@@ -10,9 +10,9 @@ from typing import Any
 
 from minivllm import __version__
 from minivllm.events.recording.whole_file import whole_file
-from minivllm.lessons.checker.check import BehaviourResult, Result
 from minivllm.lessons.checker.grade import Grade
 from minivllm.lessons.checker.report import VISIBLE, hint_for, not_loaded, yours_at
+from minivllm.lessons.checker.result import BehaviourResult, Result
 from minivllm.text import clean
 
 SCHEMA = "minivllm.grade/2"

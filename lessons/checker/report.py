@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator
 
 from minivllm.lessons.checker.cases.traces import describe_trace
-from minivllm.lessons.checker.check import BehaviourResult, Result
 from minivllm.lessons.checker.child.sandbox import Failure
+from minivllm.lessons.checker.result import BehaviourResult, Result
 from minivllm.lessons.checker.search import Counterexample
 from minivllm.text import clean
 

@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 from importlib import import_module
 
+from minivllm import LLM, SamplingParams
 from minivllm.config import EngineConfig
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -74,8 +75,6 @@ def _the_same_names(L: Teacher) -> Script:
             " self-check."
         ),
     )
-    from minivllm import LLM, SamplingParams
-
     L.check(
         "there are LLM.generate, LLM.chat and LLM.beam_search",
         all(hasattr(LLM, it) for it in ("generate", "chat", "beam_search")),

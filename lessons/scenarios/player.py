@@ -7,13 +7,10 @@ takes no steps, so if all earlier requests have ended, the next request is sent 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event
 from minivllm.lessons.scenarios.scenarios import Scenario, ScenarioRequest
-
-if TYPE_CHECKING:
-    from minivllm.engine.engine import LLMEngine
 
 
 class ScenarioPlayer:

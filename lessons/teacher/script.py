@@ -22,16 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from minivllm.errors import LessonError
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import block as to_block
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.lesson import PANEL_NAMES, PanelName
-
-if TYPE_CHECKING:
-    from minivllm.lessons.teacher.lesson_engine import LessonEngine
 
 MAX_WORDS = 60
 """Maximum number of words in a chunk, so that a learner can read it beside a picture."""

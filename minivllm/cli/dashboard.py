@@ -5,10 +5,10 @@ import gc
 from typing import TYPE_CHECKING
 
 from minivllm.cli.terminal import forget_typed_keys, has_utf8
+from minivllm.tui.control import Entry
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
-    from minivllm.tui.control import Entry
 
 _COLLECT_EVERY = 20_000
 """Number of new objects between two runs of the garbage collector."""
@@ -49,9 +49,7 @@ def add_race_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _entry(text: str) -> "Entry":
-    from minivllm.tui.control import Entry
-
+def _entry(text: str) -> Entry:
     names = text.split(",")
     if len(names) != 2:
         raise argparse.ArgumentTypeError(f"two configurations with a comma between; got {text!r}")

@@ -16,10 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.progress import format_bytes
+from minivllm.text import format_memory
 
 if TYPE_CHECKING:
-    from minivllm.engine.engine import LLMEngine
     from minivllm.runtime.loader import LoadedModel
 
 Tell = Callable[[str, str, float], None]
@@ -27,19 +28,14 @@ Tell = Callable[[str, str, float], None]
 PARTS = ("PyTorch", "Kernels", "Model", "Weights", "KV cache")
 
 
-def load_engine(config: EngineConfig) -> "LLMEngine":
-    from minivllm.engine.engine import LLMEngine
-
+def load_engine(config: EngineConfig) -> LLMEngine:
     with loading(config.model):
         return LLMEngine.from_config(config)
 
 
-def build_engine(config: EngineConfig, tell: Tell) -> "LLMEngine":
+def build_engine(config: EngineConfig, tell: Tell) -> LLMEngine:
     """Load the model and allocate the KV cache, as `LLMEngine.from_config` does."""
     model = load_parts(config, tell)
-    from minivllm.engine.engine import LLMEngine
-    from minivllm.text import format_memory
-
     tell("KV cache", "reserving memory", 0.0)
     engine = LLMEngine.from_model(config, model)
     header = engine.log_header()

@@ -13,18 +13,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from minivllm import __version__
 from minivllm.cli.loading import PARTS, Tell
 from minivllm.cli.terminal import forget_typed_keys
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.events.types import LogHeader
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started, StartPart
 from minivllm.tui.state.model import MODELS, DashboardModel
-
-if TYPE_CHECKING:
-    from minivllm.engine.engine_thread import EngineThread
 
 GRACE = 3.0
 """Seconds until the process ends by force: an import or a download cannot be interrupted."""
@@ -32,7 +30,7 @@ GRACE = 3.0
 
 class Built(NamedTuple):
     started: Started
-    thread: "EngineThread | None" = None
+    thread: EngineThread | None = None
     """Not started yet; a lesson runs its engine without one."""
 
 
@@ -64,7 +62,7 @@ class Starting:
             for part, began in zip(self._parts.values(), self._began.values(), strict=True)
         ]
 
-    def run(self, show: Callable[[], object]) -> "EngineThread | None":
+    def run(self, show: Callable[[], object]) -> EngineThread | None:
         """Show the dashboard, then wait until the engine has stopped.
 
         Returns the engine's thread, which has ended; None if there is none, because the user left

@@ -59,7 +59,7 @@ def test_ctrl_c_is_status_130_and_a_bug_is_not_reported_as_a_user_error(capsys, 
     def interrupted(model: str) -> None:
         raise KeyboardInterrupt
 
-    place = "minivllm.runtime.store.model_store.resolve_for_transformers"
+    place = "minivllm.cli.serving.model.resolve_for_transformers"
     monkeypatch.setattr(place, interrupted)
     assert main(["model", "path"]) == 130
     assert capsys.readouterr().err == ""

@@ -4,8 +4,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from support.tool_modules import load_tool
+
 ROOT = Path(__file__).resolve().parents[2]
-MAX_FILE_LINES = 400
 DOCSTRING = re.compile(r'(#.*\n|\s)*r?"""')
 TERSE = re.compile(r"^ *(?:async )?def (test_[a-z\d]*(?:_[a-z\d]+){0,2})\(", re.MULTILINE)
 """The name of a test that has fewer than four words."""
@@ -24,10 +25,15 @@ def test_every_file_keeps_the_house_style():
             if folder == "tests":
                 faults += [f"{file}: {name} is not a sentence" for name in TERSE.findall(text)]
                 continue
-            if text.count("\n") > MAX_FILE_LINES:
-                faults.append(f"{file}: over {MAX_FILE_LINES} lines")
             if not any(part in file for part in SEVERAL_VERSIONS):
                 for name in CLASS.findall(text):
                     homes[name].append(file)
     faults += [f"{name}: one class each, not {where}" for name, where in homes.items() if where[1:]]
     assert faults == []
+
+
+def test_every_room_keeps_its_budget_of_lines():
+    sz = load_tool("sz.py")
+    lines, budgets = sz.by_room(sz.lines_of_files()), sz.budgets()
+    assert lines.keys() == budgets.keys()
+    assert {room: count for room, count in lines.items() if count > budgets[room]} == {}

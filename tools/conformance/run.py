@@ -22,6 +22,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from minivllm.runtime.store.model_store import resolve_for_transformers
+
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "load"))
 
@@ -43,8 +45,6 @@ def main() -> int:
     )
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
     args = parser.parse_args()
-    from minivllm.runtime.store.model_store import resolve_for_transformers
-
     checkpoint = str(resolve_for_transformers(args.model))
     clients: dict[str, Callable[..., str]] = {
         "lm-eval": _lm_eval,

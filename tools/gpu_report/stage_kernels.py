@@ -1,16 +1,14 @@
-"""Stages `kernels` and `tune`: rows of `minivllm.lab.bench.kernels.kernels` and `tuning`.
+"""Stages `kernels` and `tune`: rows of `minivllm.lab.bench.kernels`: `rows` and `tuning`.
 
 In a dry run, kernels are interpreted on tiny shapes, and the times have no meaning.
 """
 
-from importlib import import_module
-
 from stage_file import StageFailedError, StageFile
 
-from minivllm.lab.bench.kernels.kernels import measure_rows
+from minivllm.lab.bench.kernels import tuning
+from minivllm.lab.bench.kernels.rows import measure_rows
 
 RUNS = 20
-TUNING = "minivllm.lab.bench.kernels.tuning"
 
 
 def run_kernels(report: StageFile, *, dry_run: bool) -> None:
@@ -30,15 +28,6 @@ def run_kernels(report: StageFile, *, dry_run: bool) -> None:
 
 def run_tune(report: StageFile, *, dry_run: bool) -> None:
     """Add a row per candidate, then a row per complete table entry, and print the entries."""
-    try:
-        tuning = import_module(TUNING)
-    except ModuleNotFoundError as error:
-        if error.name != TUNING:
-            raise
-        raise StageFailedError(
-            "minivllm/lab/bench/kernels/tuning.py does not exist, so there is nothing to tune:"
-            " leave the stage out."
-        ) from error
     try:
         tuning.tune(on_row=report.add, dry_run=dry_run, wants=report.wants)
     finally:  # some entries may be complete even after a timeout

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from attack_inputs import BODIES, CONTENT_TYPES, JSON, POSTS, RAW, mutated
-from server_process import Reading, ServerProcess, serve
+from server_process import ServerProcess, serve
 
 MIB = 1 << 20
 CANARY = {"prompt": "Hello there", "max_tokens": 16, "temperature": 0, "ignore_eos": True}
@@ -265,7 +265,7 @@ async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
         [lambda: AttackedServer(server.url).post("/v1/completions", STREAM, at_most=100_000)] * 30,
         30,
     )
-    fresh = await _idle(server)
+    fresh = await server.when_idle()
     print(
         f"{'attack':<16} {'inputs':>6} {'seconds':>7}  {'health':>7} {'answer':>7}  {'MiB':>6} "
         " answers",
@@ -279,7 +279,7 @@ async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
         began = time.monotonic()
         async with others.beside():
             await attack(target)
-        seconds, left = time.monotonic() - began, await _idle(server, fresh)
+        seconds, left = time.monotonic() - began, await server.when_idle(fresh)
         worst = [max(times, default=seconds) for times in (others.health, others.completions)]
         counts = ", ".join(f"{status} {count}" for status, count in sorted(target.answers.items()))
         print(
@@ -319,17 +319,6 @@ MAX_GROWTH_MIB = 150.0
 """Threads, caches and the C library's allocator may keep this much memory after the attacks."""
 MAX_LEAK_MIB = 16.0
 """The second run of the attacks in `AGAIN` may add this much memory."""
-
-
-async def _idle(server: ServerProcess, fresh: Reading | None = None) -> Reading:
-    until = time.monotonic() + 30.0
-    while True:
-        await asyncio.sleep(1.0)
-        reading = await asyncio.to_thread(server.read)
-        if (
-            reading.is_idle and (fresh is None or reading.files <= fresh.files)
-        ) or time.monotonic() > until:
-            return reading
 
 
 def main() -> int:

@@ -19,9 +19,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from minivllm.lab.bench.throughput.peers import MinivllmEngine, TransformersPeer
 from minivllm.lab.bench.throughput.workloads import WorkloadSpec, count_output_tokens, make_requests
 from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import positive_int, print_report
+from minivllm.runtime.store.model_store import resolve_for_transformers
 
 LONGEST_S = 600
 """A busy process ends after this many seconds, even if this process has died."""
@@ -129,9 +131,6 @@ def _answer(args: argparse.Namespace) -> None:
     os.dup2(2, 1)
     import torch
 
-    from minivllm.lab.bench.throughput.peers import MinivllmEngine, TransformersPeer
-    from minivllm.runtime.store.model_store import resolve_for_transformers
-
     kind, _, num_threads = args.serve.partition(":")
     torch.set_num_threads(int(num_threads or 2))
     checkpoint = resolve_for_transformers(args.model)
@@ -175,13 +174,7 @@ def _report(
         f" {machine['cores']} cores"
     )
     result = {"tool": "busy_machine", **vars(args), "engines": engines, **environment}
-    columns = (
-        "engine:threads",
-        "quiet, tokens/s",
-        "loaded, tokens/s",
-        "slow-down",
-        "of each round",
-    )
+    columns = ("engine:threads", "quiet, tokens/s", "loaded, tokens/s", "slow-down", "each round")
     print_report(title, columns, rows, [], result, args.json)
 
 

@@ -4,6 +4,7 @@ The server logs to a pipe and would block if the pipe filled up. So a thread rea
 output after the line with the address.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -11,11 +12,13 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+SECONDS_UNTIL_IDLE = 60.0
 _METRIC = re.compile(
     r"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)\{[^}]*\} (\S+)$",
     re.MULTILINE,
@@ -78,6 +81,16 @@ class ServerProcess:
         with urllib.request.urlopen(asked, timeout=60) as answer:
             answer.read()
         self.read()
+
+    async def when_idle(self, fresh: Reading | None = None) -> Reading:
+        """Wait, at most a minute, until no request is left and no more files than `fresh`'s."""
+        until = time.monotonic() + SECONDS_UNTIL_IDLE
+        while True:
+            await asyncio.sleep(1.0)
+            reading = await asyncio.to_thread(self.read)
+            no_more_files = fresh is None or reading.files <= fresh.files
+            if (reading.is_idle and no_more_files) or time.monotonic() > until:
+                return reading
 
     def end(self) -> int:
         self._process.terminate()

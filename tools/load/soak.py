@@ -23,7 +23,6 @@ from pathlib import Path
 from server_process import Reading, ServerProcess, serve
 from soak_clients import Load, disconnect, stream_until
 
-SECONDS_UNTIL_IDLE = 60.0
 BLOCKS_OF_A_CLIENT = 10
 """Just enough blocks for the longest requests of an average client. A block takes memory only after
 its first use, and all blocks should be used during the warm-up."""
@@ -108,9 +107,9 @@ async def _soak(server: ServerProcess, args: argparse.Namespace) -> dict:
         readings.append(await asyncio.to_thread(server.read))
         await asyncio.sleep(args.seconds / 100)
     await streams
-    quiet = await _when_idle(server, fresh)
+    quiet = await server.when_idle(fresh)
     await disconnect(server.url, args.disconnects, args.clients)
-    left = await _when_idle(server, fresh)
+    left = await server.when_idle(fresh)
     return {
         "fresh": asdict(fresh),
         "after_the_streams": asdict(quiet),
@@ -137,16 +136,6 @@ def _growth(readings: list[Reading]) -> float:
     )
     first, last = ends
     return last - first
-
-
-async def _when_idle(server: ServerProcess, fresh: Reading) -> Reading:
-    """Wait, at most a minute, until the server is idle and connections are closed."""
-    until = time.monotonic() + SECONDS_UNTIL_IDLE
-    while True:
-        reading = await asyncio.to_thread(server.read)
-        if (reading.is_idle and reading.files <= fresh.files) or time.monotonic() > until:
-            return reading
-        await asyncio.sleep(0.2)
 
 
 def _offline(args: argparse.Namespace, options: dict) -> float:

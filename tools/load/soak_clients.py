@@ -59,14 +59,16 @@ async def disconnect(url: str, times: int, clients: int) -> None:
 
     async def client() -> None:
         for number in numbers:
-            async with _connected(url) as (reader, writer):
-                writer.write(_head_and_body(url, make_request(number), stream=draw.random() < 0.5))
-                with contextlib.suppress(TimeoutError, ConnectionError):
-                    async with asyncio.timeout(draw.choice([0.0, 0.01, 0.1, 0.5])):
-                        await reader.read()
-                if draw.random() < 0.5:
-                    # Half of the clients reset the connection in place of closing it.
-                    writer.transport.abort()
+            connection = _Connection(url)
+            reader, writer = await connection.open()
+            writer.write(_head_and_body(url, make_request(number), stream=draw.random() < 0.5))
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                async with asyncio.timeout(draw.choice([0.0, 0.01, 0.1, 0.5])):
+                    await reader.read()
+            if draw.random() < 0.5:
+                # Half of the clients reset the connection in place of closing it.
+                writer.transport.abort()
+            await connection.close()
 
     await asyncio.gather(*(client() for _ in range(clients)))
 
@@ -76,13 +78,16 @@ class _Connection:
         self._url = url
         self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, request: SoakRequest, keep: bool) -> bytes:
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._open is None:
             address = urlsplit(self._url)
             self._open = await asyncio.open_connection(
                 address.hostname, address.port, limit=1 << 22
             )
-        reader, writer = self._open
+        return self._open
+
+    async def ask(self, request: SoakRequest, keep: bool) -> bytes:
+        reader, writer = await self.open()
         writer.write(_head_and_body(self._url, request, stream=True, keep=keep))
         answer = await reader.readuntil(b"\r\n\r\n")
         if keep and answer.startswith(b"HTTP/1.1 200 "):
@@ -99,18 +104,6 @@ class _Connection:
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
-
-
-@contextlib.asynccontextmanager
-async def _connected(url: str):
-    address = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
 
 
 def _head_and_body(url: str, request: SoakRequest, stream: bool, keep: bool = False) -> bytes:

@@ -58,10 +58,6 @@ COPIED = (
     "README.md",
     "Makefile",
 )
-MOUNTED = ("kernels", "tui", "lessons")
-"""Folders that are installed inside the package. The copied package needs links to the copies of
-these folders: otherwise tests would import those of the installed tree.
-"""
 PRELOADED = ("hypothesis.stateful", "msgspec", "numpy", "torch", "triton")
 """Modules that the tests import. They are loaded once here, and not in every forked process."""
 HYPOTHESIS = ("--hypothesis-seed=0", "--hypothesis-profile=mutants")
@@ -174,9 +170,6 @@ class Workshop:
                 )
             elif source.exists():
                 shutil.copy2(source, folder / name)
-        for name in MOUNTED:
-            if not (folder / "minivllm" / name).exists():
-                (folder / "minivllm" / name).symlink_to(Path("..") / name)
 
     def start(self, mutant: Mutant | None, tests: list[str]) -> None:
         self.mutant = mutant

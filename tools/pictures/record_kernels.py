@@ -9,14 +9,14 @@ Floats are rounded, because their last digits differ between processors. A test 
 committed files with new ones.
 """
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from minivllm.errors import MinivllmError, TritonMissingError
 from minivllm.events import types as ev
+from minivllm.kernels.attention.decode_split import choose_num_splits
+from minivllm.lessons.course.l18_kernel_ladder import CONTEXT, LONG_CONTEXT
 from minivllm.lessons.course.library import find_lesson
 from minivllm.lessons.shown.kernel_reads import Shape, look
 from minivllm.lessons.shown.recorded import RecordedKernels
@@ -42,12 +42,7 @@ class WatchedShelf(ModelShelf):
 
 
 def record() -> tuple[list[RecordedTrace], RecordedKernels]:
-    """Return the contents of both files. Raises `TritonMissingError` if Triton is missing."""
-    if find_spec("triton") is None:
-        raise TritonMissingError("tools/pictures/record_kernels.py")
-    from minivllm.kernels.attention.decode_split import choose_num_splits
-    from minivllm.lessons.course.l18_kernel_ladder import CONTEXT, LONG_CONTEXT
-
+    """Return the contents of both files."""
     shelf = WatchedShelf()
     for name in LESSONS:
         player = LessonPlayer(find_lesson(name), shelf)
@@ -75,11 +70,7 @@ def _rounded(value: Any) -> Any:
 
 
 def main() -> None:
-    try:
-        recorded = record()
-    except MinivllmError as error:
-        raise SystemExit(f"record_kernels: {error}") from error
-    for path, value in zip((XRAY, KERNELS), recorded, strict=True):
+    for path, value in zip((XRAY, KERNELS), record(), strict=True):
         path.write_bytes(msgspec.json.encode(value) + b"\n")
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
 

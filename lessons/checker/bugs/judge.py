@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from minivllm.events.recording.reader import LogReader
 from minivllm.lessons.checker.bugs.rules import RULES, RuleTest, check_rules
-from minivllm.lessons.checker.cases.behaviour import Behaviour
+from minivllm.lessons.checker.cases.behaviour import behaviours_of_hunt
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
-from minivllm.lessons.checker.check import BehaviourResult, Result
 from minivllm.lessons.checker.child.sandbox import Failure
 from minivllm.lessons.checker.diagnosis import Misconception
+from minivllm.lessons.checker.result import BehaviourResult, Result
 from minivllm.lessons.checker.search import Counterexample
 
 MIN_WRONG = 3
@@ -38,14 +38,6 @@ def first_break(exercise: Exercise) -> RuleTest | None:
 def _findings(recording: Path) -> tuple[RuleTest, ...]:
     reader = LogReader(recording)
     return tuple(check_rules(reader.header, reader))
-
-
-def behaviours_of_hunt() -> list[Behaviour]:
-    """What an answer must get right."""
-    return [
-        _requirement("the rule that is broken", 1),
-        _requirement("the step that breaks it first", 2),
-    ]
 
 
 def judge(exercise: Exercise, file: Path, *, seed: int = 0) -> Result:
@@ -156,12 +148,3 @@ def _last_step(exercise: Exercise) -> int:
 
 def _unread(what: str) -> Failure:
     return Failure("raised", what)
-
-
-def _requirement(name: str, task: int) -> Behaviour:
-    hint = "Go through the recording step by step, and compare each step with the list of rules."
-    return Behaviour(name, task, hint, _nothing, _nothing, False, 1, None)
-
-
-def _nothing(_: object) -> Iterator[str]:
-    yield from ()

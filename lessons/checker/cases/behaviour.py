@@ -5,17 +5,21 @@ with the student's source. A solution is right if both runs yield the same lines
 implemented a second time, where it could be wrong. The cases are random, so students cannot
 special-case them. The first different line shows the wrong step.
 
+    from minivllm.core.block_pool import BlockPool  # in the child, the student's module
+
     def operations(draw): ...  # a random case, as plain data
 
     @behaviour("the last owner frees the block", task=2, hint="...", cases=operations)
-    def owners(case):          # import inside the function: in the child it is the student's code
-        from minivllm.core.block_pool import BlockPool
+    def owners(case):
         ...
         yield f"release({block_id}): ..."
 
 Any two right solutions must yield the same lines. So lines must not contain addresses or private
 names, or depend on an order that the task leaves open. For results that can differ slightly, such
 as floats, pass `agree`.
+
+A student can leave out functions of a module that runs by itself. So import that module, not its
+names. Import torch and Triton inside the function: a list of exercises must not wait for them.
 """
 
 import math
@@ -117,3 +121,17 @@ def behaviours_of(module: ModuleType) -> list[Behaviour]:
     """
     values = (getattr(value, MARK, value) for value in vars(module).values())
     return [value for value in values if isinstance(value, Behaviour)]
+
+
+def behaviours_of_hunt() -> list[Behaviour]:
+    """What an answer to "find the bug" must get right."""
+    names = ("the rule that is broken", "the step that breaks it first")
+    hint = "Go through the recording step by step, and compare each step with the list of rules."
+    return [
+        Behaviour(name, task, hint, _nothing, _nothing, False, 1)
+        for task, name in enumerate(names, start=1)
+    ]
+
+
+def _nothing(_: object) -> Iterator[str]:
+    yield from ()

@@ -1,18 +1,20 @@
 """A small KV cache manager with its own sequences, for exercises about the manager.
 
-Each function imports the engine's modules itself, so that the child process gets the student's
-module. The bus has a listener, because events are made only for a listener.
+Imported only by `behaviours.py` files, which the child process loads after the student's module.
+The bus has a listener, because events are made only for a listener.
 """
 
 from typing import Any
 
+from minivllm.clock import VirtualClock
+from minivllm.core.block_pool import BlockPool
+from minivllm.core.kv_cache_manager import KVCacheManager
+from minivllm.core.request import Request
+from minivllm.events.bus import EventBus
+from minivllm.sampling_params import SamplingParams
+
 
 def manager_of(num_blocks: int, block_size: int, enable_prefix_caching: bool = False) -> Any:
-    from minivllm.clock import VirtualClock
-    from minivllm.core.block_pool import BlockPool
-    from minivllm.core.kv_cache_manager import KVCacheManager
-    from minivllm.events.bus import EventBus
-
     bus = EventBus(VirtualClock())
     bus.subscribe(lambda event: None)
     return KVCacheManager(BlockPool(num_blocks, bus), block_size, enable_prefix_caching, bus)
@@ -21,9 +23,6 @@ def manager_of(num_blocks: int, block_size: int, enable_prefix_caching: bool = F
 def sequence_of(
     number: int, token_ids: list[int] | None = None, cache_salt: str | None = None
 ) -> Any:
-    from minivllm.core.request import Request
-    from minivllm.sampling_params import SamplingParams
-
     return Request(
         f"r{number}", token_ids or [number], SamplingParams(), cache_salt=cache_salt
     ).sequences[0]

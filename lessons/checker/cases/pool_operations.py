@@ -1,13 +1,18 @@
 """Random operations on a block pool, with the pool's whole state after each operation.
 
-Each function imports the engine's modules itself, so that the child process gets the student's
-module. Operations that the contract forbids (pop from an empty pool, cache a block twice) are never
+Imported only by `behaviours.py` files, which the child process loads after the student's module.
+Operations that the contract forbids (pop from an empty pool, cache a block twice) are never
 run, because their result is unspecified.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.clock import VirtualClock
+from minivllm.core.block_pool import BlockPool
+from minivllm.errors import BlockPoolError
+from minivllm.events.bus import EventBus
+from minivllm.events.recording.lines import encode_event
 from minivllm.lessons.checker.cases.draw import Draw
 
 Case = dict[str, Any]
@@ -29,11 +34,6 @@ def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
 
 
 def tell_operations(case: Case) -> Iterator[str]:
-    from minivllm.clock import VirtualClock
-    from minivllm.core.block_pool import BlockPool
-    from minivllm.events.bus import EventBus
-    from minivllm.events.recording.lines import encode_event
-
     bus = EventBus(VirtualClock())
     events: list[Any] = []
     bus.subscribe(events.append)
@@ -72,8 +72,6 @@ def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple
 
 
 def _do(pool: Any, kind: str, block_id: int, name: int, owners: list[int], named: set[int]) -> str:
-    from minivllm.errors import BlockPoolError
-
     block = pool.blocks[block_id]
     if kind == "pop":
         got = pool.pop_free_block()

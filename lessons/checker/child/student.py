@@ -15,6 +15,7 @@ from typing import Any
 
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child import plug
+from minivllm.lessons.checker.visible import run_visible_tests
 
 MAX_LINES = 20_000
 UNUSABLE = "its result or its side effects cannot be used: "
@@ -70,8 +71,6 @@ class StudentModule:
         return lines, failure or self._patched()
 
     def _run_visible(self, file: str, lines: list[str]) -> None:
-        from minivllm.lessons.checker.visible import run_visible_tests
-
         lines += run_visible_tests(Path(file))
 
     def _patched(self) -> dict[str, str] | None:

@@ -3,6 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.clock import VirtualClock
+from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.block_pool import BlockPool
+from minivllm.core.kv_cache_manager import KVCacheManager
+from minivllm.core.request import Request
+from minivllm.core.request_queue import create_request_queue
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import ScheduledSequence
+from minivllm.events.bus import EventBus
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import (
@@ -11,6 +20,7 @@ from minivllm.lessons.checker.cases.traces import (
     requests_with_samples,
     run_trace,
 )
+from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -38,14 +48,6 @@ def chunks(draw: Draw) -> Case:
 
 
 def _scheduler(chunked: bool) -> Any:
-    from minivllm.clock import VirtualClock
-    from minivllm.core.admission import AdmissionPolicy
-    from minivllm.core.block_pool import BlockPool
-    from minivllm.core.kv_cache_manager import KVCacheManager
-    from minivllm.core.request_queue import create_request_queue
-    from minivllm.core.scheduler import Scheduler
-    from minivllm.events.bus import EventBus
-
     bus = EventBus(VirtualClock())
     return Scheduler(
         KVCacheManager(BlockPool(40, bus), 4, True, bus),
@@ -60,9 +62,6 @@ def _scheduler(chunked: bool) -> Any:
 
 
 def _request(case: Case) -> Any:
-    from minivllm.core.request import Request
-    from minivllm.sampling_params import SamplingParams
-
     request = Request("ben", list(range(case["prompt"])), SamplingParams())
     for token_id in range(case["output"]):
         request.sequences[0].append_token(100 + token_id)
@@ -109,8 +108,6 @@ def whole_prompt(case: Case) -> Iterator[str]:
     cases=chunks,
 )
 def advances(case: Case) -> Iterator[str]:
-    from minivllm.core.scheduler_output import ScheduledSequence
-
     scheduler = _scheduler(chunked=True)
     sequence = _request(case).sequences[0]
     for num_tokens in case["chunks"]:

@@ -7,9 +7,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.request import Request
+from minivllm.core.request_queue import FCFSRequestQueue, create_request_queue
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import describe_trace, draw_trace, run_trace
+from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -111,11 +115,6 @@ def delays(case: Case) -> Iterator[str]:
 )
 def stands_still(case: Case) -> Iterator[str]:
     """The scheduler's loop over the queue, once."""
-    from minivllm.core.admission import AdmissionPolicy
-    from minivllm.core.request import Request
-    from minivllm.core.request_queue import FCFSRequestQueue
-    from minivllm.sampling_params import SamplingParams
-
     numbers = range(case["running"] + case["waiting"])
     everybody = [
         Request(f"r{number}", [1], SamplingParams(), arrival_number=number).sequences[0]
@@ -158,11 +157,6 @@ def _queue(draw: Draw) -> Case:
     examples=80,
 )
 def oldest(case: Case) -> Iterator[str]:
-    from minivllm.core.admission import AdmissionPolicy
-    from minivllm.core.request import Request
-    from minivllm.core.request_queue import create_request_queue
-    from minivllm.sampling_params import SamplingParams
-
     now, waiting = 10.0, create_request_queue(case["policy"])
     for number, age in enumerate(sorted(case["ages"], reverse=True)):
         request = Request(

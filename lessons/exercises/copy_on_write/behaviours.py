@@ -7,9 +7,16 @@ at once.
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.clock import VirtualClock
+from minivllm.core.block_pool import BlockPool
+from minivllm.core.kv_cache_manager import KVCacheManager
+from minivllm.core.request import Request
+from minivllm.events.bus import EventBus
+from minivllm.events.recording.lines import encode_event
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
+from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -48,14 +55,6 @@ def family_at_work(draw: Draw) -> Case:
 
 
 def _tell(case: Case) -> Iterator[str]:
-    from minivllm.clock import VirtualClock
-    from minivllm.core.block_pool import BlockPool
-    from minivllm.core.kv_cache_manager import KVCacheManager
-    from minivllm.core.request import Request
-    from minivllm.events.bus import EventBus
-    from minivllm.events.recording.lines import encode_event
-    from minivllm.sampling_params import SamplingParams
-
     bus = EventBus(VirtualClock())
     events: list[Any] = []
     bus.subscribe(events.append)

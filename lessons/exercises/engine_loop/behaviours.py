@@ -5,6 +5,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.shown import small_engine
 
 Case = dict[str, Any]
 
@@ -28,20 +29,18 @@ def _case(draw: Draw, least: int = 1) -> Case:
 
 def _engine(case: Case) -> tuple[Any, list[Any], list[str]]:
     """An engine, the case's requests, and a list that fills with the batches of the model."""
-    from minivllm.lessons.shown.small_engine import SmallEngine, SmallModel, SmallRequest
-
     batches: list[str] = []
 
-    class WatchedModel(SmallModel):
+    class WatchedModel(small_engine.SmallModel):
         def execute(self, batch: Any) -> Any:
             batches.append(_batch(batch))
             return super().execute(batch)
 
     requests = [
-        SmallRequest(f"r{number}", one["prompt"], one["max_tokens"])
+        small_engine.SmallRequest(f"r{number}", one["prompt"], one["max_tokens"])
         for number, one in enumerate(case["requests"])
     ]
-    return SmallEngine(WatchedModel(), case["max_num_seqs"]), requests, batches
+    return small_engine.SmallEngine(WatchedModel(), case["max_num_seqs"]), requests, batches
 
 
 def _batch(batch: Any) -> str:

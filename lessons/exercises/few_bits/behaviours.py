@@ -8,6 +8,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.shown import quantize
 
 Case = dict[str, Any]
 RANGES = (7, 11, 13, 17, 29, 41, 97)
@@ -29,9 +30,7 @@ def _weights(draw: Draw, least: int = 0, most: int = 8) -> Case:
 
 
 def _quantized(case: Case) -> tuple[Any, str]:
-    from minivllm.lessons.shown.quantize import quantize_block
-
-    block = quantize_block(list(case["weights"]))
+    block = quantize.quantize_block(list(case["weights"]))
     return block, _numbers([block.scale, block.minimum, *block.quants])
 
 
@@ -43,9 +42,7 @@ def _quantized(case: Case) -> tuple[Any, str]:
     examples=80,
 )
 def quantizes(case: Case) -> Iterator[str]:
-    from minivllm.lessons.shown.quantize import quantize_block
-
-    block = quantize_block(list(case["weights"]))
+    block = quantize.quantize_block(list(case["weights"]))
     yield f"weights {case['weights']}: quants {list(block.quants)}"
     yield f"scale {block.scale:.6g}, minimum {block.minimum:.6g}"
 
@@ -75,9 +72,7 @@ def keeps_constants(case: Case) -> Iterator[str]:
     agree=close,
 )
 def dequantizes(case: Case) -> Iterator[str]:
-    from minivllm.lessons.shown.quantize import Q4Block, dequantize_block
-
-    yield f"{case} is {_numbers(dequantize_block(Q4Block(**case)))}"
+    yield f"{case} is {_numbers(quantize.dequantize_block(quantize.Q4Block(**case)))}"
 
 
 @behaviour(
@@ -87,12 +82,10 @@ def dequantizes(case: Case) -> Iterator[str]:
     cases=_weights,
 )
 def is_near(case: Case) -> Iterator[str]:
-    from minivllm.lessons.shown.quantize import dequantize_block, quantize_block
-
     weights = case["weights"]
-    block = quantize_block(list(weights))
+    block = quantize.quantize_block(list(weights))
     half = block.scale * 0.5000001
-    for weight, read in zip(weights, dequantize_block(block), strict=True):
+    for weight, read in zip(weights, quantize.dequantize_block(block), strict=True):
         yield f"{weight} of {weights}: within half a step {abs(weight - read) <= half}"
 
 
@@ -107,9 +100,7 @@ def is_near(case: Case) -> Iterator[str]:
     },
 )
 def packs(case: Case) -> Iterator[str]:
-    from minivllm.lessons.shown.quantize import Q4Block, pack_block
-
-    data = bytes(pack_block(Q4Block(**case)))
+    data = bytes(quantize.pack_block(quantize.Q4Block(**case)))
     yield f"{len(data)} bytes, scale and minimum {data[:4].hex()}"
     yield f"the quants {case['quants']} are {data[4:].hex()}"
 
@@ -131,9 +122,7 @@ def _head(draw: Draw) -> list[float]:
     agree=close,
 )
 def quantizes_heads(case: Case) -> Iterator[str]:
-    from minivllm.lessons.shown.quantize import quantize_head
-
-    scale, numbers = quantize_head(list(case["numbers"]))
+    scale, numbers = quantize.quantize_head(list(case["numbers"]))
     yield f"numbers {case['numbers']}: {list(numbers)}"
     yield f"scale {_numbers([scale])}"
 
@@ -150,9 +139,7 @@ def quantizes_heads(case: Case) -> Iterator[str]:
     examples=30,
 )
 def quantizes_zeros(case: Case) -> Iterator[str]:
-    from minivllm.lessons.shown.quantize import quantize_head
-
-    scale, numbers = quantize_head(list(case["numbers"]))
+    scale, numbers = quantize.quantize_head(list(case["numbers"]))
     yield f"numbers {case['numbers']}: scale {scale:.6g}, numbers {list(numbers)}"
 
 
@@ -174,9 +161,7 @@ def _writes(draw: Draw) -> Case:
 )
 def caches(case: Case) -> Iterator[str]:
     """Slots are written again, as those of a freed block are."""
-    from minivllm.lessons.shown.quantize import Int8Cache
-
-    cache = Int8Cache(3, case["num_heads"])
+    cache = quantize.Int8Cache(3, case["num_heads"])
     written: set[int] = set()
     for slot, heads in case["writes"]:
         cache.write(slot, [list(head) for head in heads])

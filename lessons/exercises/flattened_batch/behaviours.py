@@ -5,6 +5,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.sketches import flat_batch
 
 Case = dict[str, Any]
 
@@ -24,8 +25,6 @@ def _step(draw: Draw) -> Case:
 
 def _chunks(case: Case) -> list[Any]:
     """The chunks of a step. No two sequences share a block, and tables are not in order."""
-    from minivllm.lessons.sketches.flat_batch import ScheduledChunk
-
     chunks, free = [], list(range(40))
     for number, one in enumerate(case["chunks"]):
         end = one["computed"] + one["tokens"]
@@ -33,7 +32,7 @@ def _chunks(case: Case) -> list[Any]:
         token_ids = [100 * (number + 1) + at for at in range(end + one["left"])]
         num_blocks = -(-end // case["block_size"])
         table = [free.pop((3 + 7 * one["shift"]) % len(free)) for _ in range(num_blocks)]
-        chunks.append(ScheduledChunk(token_ids, one["computed"], one["tokens"], table))
+        chunks.append(flat_batch.ScheduledChunk(token_ids, one["computed"], one["tokens"], table))
     return chunks
 
 
@@ -52,11 +51,9 @@ def _told(chunks: list[Any]) -> str:
     cases=_step,
 )
 def token_ids(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.flat_batch import flat_token_ids
-
     chunks = _chunks(case)
     known = [one.token_ids for one in chunks]
-    yield f"{_told(chunks)}; known {known}: {list(flat_token_ids(chunks))}"
+    yield f"{_told(chunks)}; known {known}: {list(flat_batch.flat_token_ids(chunks))}"
 
 
 @behaviour(
@@ -66,10 +63,8 @@ def token_ids(case: Case) -> Iterator[str]:
     cases=_step,
 )
 def positions(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.flat_batch import flat_positions
-
     chunks = _chunks(case)
-    yield f"{_told(chunks)}: positions {list(flat_positions(chunks))}"
+    yield f"{_told(chunks)}: positions {list(flat_batch.flat_positions(chunks))}"
 
 
 @behaviour(
@@ -79,10 +74,8 @@ def positions(case: Case) -> Iterator[str]:
     cases=_step,
 )
 def starts(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.flat_batch import query_start_loc
-
     chunks = _chunks(case)
-    yield f"{_told(chunks)}: query_start_loc {list(query_start_loc(chunks))}"
+    yield f"{_told(chunks)}: query_start_loc {list(flat_batch.query_start_loc(chunks))}"
 
 
 @behaviour(
@@ -92,10 +85,8 @@ def starts(case: Case) -> Iterator[str]:
     cases=_step,
 )
 def lengths(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.flat_batch import seq_lens
-
     chunks = _chunks(case)
-    yield f"{_told(chunks)}: seq_lens {list(seq_lens(chunks))}"
+    yield f"{_told(chunks)}: seq_lens {list(flat_batch.seq_lens(chunks))}"
 
 
 @behaviour(
@@ -105,10 +96,9 @@ def lengths(case: Case) -> Iterator[str]:
     cases=_step,
 )
 def slots(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.flat_batch import flat_slot_mapping
-
     chunks, size = _chunks(case), case["block_size"]
-    yield f"blocks of {size}; {_told(chunks)}: slots {list(flat_slot_mapping(chunks, size))}"
+    found = list(flat_batch.flat_slot_mapping(chunks, size))
+    yield f"blocks of {size}; {_told(chunks)}: slots {found}"
 
 
 @behaviour(
@@ -118,10 +108,8 @@ def slots(case: Case) -> Iterator[str]:
     cases=_step,
 )
 def sampling(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.flat_batch import sampling_rows
-
     chunks = _chunks(case)
-    yield f"{_told(chunks)}: sampling rows {list(sampling_rows(chunks))}"
+    yield f"{_told(chunks)}: sampling rows {list(flat_batch.sampling_rows(chunks))}"
 
 
 @behaviour(
@@ -131,12 +119,10 @@ def sampling(case: Case) -> Iterator[str]:
     cases=_step,
 )
 def reads(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.flat_batch import slots_read
-
     chunks, size = _chunks(case), case["block_size"]
     yield f"blocks of {size}; {_told(chunks)}"
     for row in range(sum(one.num_tokens for one in chunks)):
-        yield f"row {row} reads the slots {list(slots_read(chunks, size, row))}"
+        yield f"row {row} reads the slots {list(flat_batch.slots_read(chunks, size, row))}"
 
 
 @behaviour(
@@ -147,9 +133,7 @@ def reads(case: Case) -> Iterator[str]:
     examples=30,
 )
 def arrays(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.flat_batch import flatten
-
     chunks = _chunks(case)
     for _ in range(2):  # the second time, nothing may have changed
-        for name, entries in flatten(chunks, case["block_size"])._asdict().items():
+        for name, entries in flat_batch.flatten(chunks, case["block_size"])._asdict().items():
             yield f"{_told(chunks)}: {name} {list(entries)}"

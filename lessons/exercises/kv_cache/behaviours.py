@@ -8,6 +8,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.shown import tiny_attention
 
 Case = dict[str, Any]
 VOCABULARY = 32
@@ -19,9 +20,8 @@ def _text(draw: Draw, least: int, most: int) -> list[int]:
 
 def _watched_model(seed: int) -> Any:
     """A model that notes what is asked of it: positions, by step, and the keys that are read."""
-    from minivllm.lessons.shown.tiny_attention import TinyModel
 
-    class WatchedModel(TinyModel):
+    class WatchedModel(tiny_attention.TinyModel):
         def __init__(self) -> None:
             super().__init__(seed, VOCABULARY)
             self.new: list[int] = []
@@ -50,9 +50,7 @@ def _watched_model(seed: int) -> Any:
     agree=nearly(1e-9),
 )
 def extends(case: Case) -> Iterator[str]:
-    from minivllm.lessons.shown.tiny_attention import TinyKVCache
-
-    model, cache = _watched_model(case["seed"]), TinyKVCache()
+    model, cache = _watched_model(case["seed"]), tiny_attention.TinyKVCache()
     text: list[int] = []
     for part in case["parts"]:
         text += part
@@ -77,16 +75,15 @@ def extends(case: Case) -> Iterator[str]:
 )
 def attends(case: Case) -> Iterator[str]:
     """The cache is filled with the model's own keys: a wrong `extend` must not fail here first."""
-    from minivllm.lessons.shown.tiny_attention import TinyKVCache, TinyModel, next_token
-
-    text, cache = case["text"], TinyKVCache()
+    text, cache = case["text"], tiny_attention.TinyKVCache()
     cached = text[: case["cached"] % len(text)]
     pairs = [
-        TinyModel(case["seed"], VOCABULARY).key_and_value(*pair[::-1]) for pair in enumerate(cached)
+        tiny_attention.TinyModel(case["seed"], VOCABULARY).key_and_value(*pair[::-1])
+        for pair in enumerate(cached)
     ]
     cache.keys, cache.values = [key for key, _ in pairs], [value for _, value in pairs]
     model = _watched_model(case["seed"])
-    chosen = next_token(model, list(text), cache)
+    chosen = tiny_attention.next_token(model, list(text), cache)
     yield f"text {text}, {len(cached)} tokens cached: {model.steps}"
     yield f"next token {chosen}; cached afterwards: {len(cache.keys)}"
 
@@ -142,9 +139,7 @@ def generates_with(case: Case) -> Iterator[str]:
     examples=80,
 )
 def predicts(case: Case) -> Iterator[str]:
-    from minivllm.lessons.shown.tiny_attention import num_tokens_computed
-
     has_cache = case["has_cache"]
-    number = num_tokens_computed(case["prompt"], case["max_tokens"], has_cache)
+    number = tiny_attention.num_tokens_computed(case["prompt"], case["max_tokens"], has_cache)
     way = "with" if has_cache else "without"
     yield f"{case['prompt']} prompt tokens, {case['max_tokens']} new, {way} a cache: {number}"

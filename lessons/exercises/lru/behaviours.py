@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
+from minivllm.errors import BlockPoolError
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.pool_operations import operations_of, tell_operations
@@ -37,8 +39,6 @@ def pops(draw: Draw) -> Case:
 
 def _queue(case: Case) -> Any:
     """Return a queue and its blocks, some with a hash. Only `_put_back` looks at the hash."""
-    from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
-
     blocks = [KVCacheBlock(block_id) for block_id in range(case["num_blocks"])]
     for block in blocks:
         block.block_hash = b"a name" if block.block_id in case["cached"] else None
@@ -62,8 +62,6 @@ def pressed(draw: Draw) -> Case:
     cases=pops,
 )
 def reuses_the_front(case: Case) -> Iterator[str]:
-    from minivllm.errors import BlockPoolError
-
     queue, blocks = _queue(case)
     for back in [*case["back"], None]:
         while queue.num_free_blocks:
@@ -93,8 +91,6 @@ def reuses_the_front(case: Case) -> Iterator[str]:
 )
 def keeps_its_links(case: Case) -> Iterator[str]:
     """Any operation, allowed or not. After each, the queue is reported from both ends."""
-    from minivllm.errors import BlockPoolError
-
     queue, blocks = _queue(case)
     for kind, number in case["operations"]:
         block = blocks[number % len(blocks)]

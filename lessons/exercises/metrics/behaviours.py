@@ -8,6 +8,7 @@ from typing import Any
 from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
+from minivllm.lessons.sketches import latencies
 
 Case = dict[str, Any]
 close = nearly(1e-6)
@@ -87,10 +88,8 @@ def _event(kind: str, t: float, seq_id: str, request_id: str = "") -> Case:
 
 
 def _given(one: Case) -> Any:
-    from minivllm.lessons.sketches.latencies import RequestTimes
-
     tokens = {f"r.{number}": times for number, times in _times(one).items()}
-    return RequestTimes(one["arrives"] / 1000, tokens)
+    return latencies.RequestTimes(one["arrives"] / 1000, tokens)
 
 
 def _told(one: Any) -> str:
@@ -104,11 +103,9 @@ def _told(one: Any) -> str:
     cases=lambda draw: {"requests": draw.list_of(_request, 1, 4)},
 )
 def reads(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.latencies import read_times
-
     lines = _events(case["requests"])
     yield from lines
-    found = read_times(iter(lines))
+    found = latencies.read_times(iter(lines))
     for name in sorted(found):
         one = found[name]
         tokens = {seq_id: list(one.token_times[seq_id]) for seq_id in sorted(one.token_times)}
@@ -123,10 +120,8 @@ def reads(case: Case) -> Iterator[str]:
     agree=close,
 )
 def first_tokens(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.latencies import time_to_first_token
-
     one = _given(case)
-    ttft = time_to_first_token(one)
+    ttft = latencies.time_to_first_token(one)
     yield f"{_told(one)}: {'None' if ttft is None else _numbers([ttft])}"
 
 
@@ -138,10 +133,8 @@ def first_tokens(case: Case) -> Iterator[str]:
     agree=close,
 )
 def gaps(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.latencies import inter_token_latencies
-
     one = _given(case)
-    yield f"{_told(one)}: gaps {_numbers(inter_token_latencies(one))}"
+    yield f"{_told(one)}: gaps {_numbers(latencies.inter_token_latencies(one))}"
 
 
 def _values(draw: Draw) -> Case:
@@ -162,10 +155,8 @@ def _values(draw: Draw) -> Case:
     agree=close,
 )
 def percentiles(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.latencies import percentile
-
     given = list(case["values"])
-    value = percentile(given, case["percent"])
+    value = latencies.percentile(given, case["percent"])
     told = "None" if value is None else _numbers([value])
     changed = "" if given == case["values"] else " (and the caller's list is in another order now)"
     yield f"p{case['percent']} of {case['values']}: {told}{changed}"
@@ -179,11 +170,9 @@ def percentiles(case: Case) -> Iterator[str]:
     agree=close,
 )
 def throughputs(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.latencies import throughput
-
     requests = [_given(one) for one in case["requests"]]
     told = " and ".join(map(_told, requests)) or "no requests"
-    yield f"{told}: tokens per second {_numbers([throughput(requests)])}"
+    yield f"{told}: tokens per second {_numbers([latencies.throughput(requests)])}"
 
 
 def _run(draw: Draw) -> Case:
@@ -223,8 +212,6 @@ def _recorded(case: Case) -> Iterator[str]:
     agree=close,
 )
 def recordings(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.latencies import summarise
-
-    found = summarise(_recorded(case))
+    found = latencies.summarise(_recorded(case))
     for name, value in found._asdict().items():
         yield f"{case}: {name} {'None' if value is None else _numbers([value])}"

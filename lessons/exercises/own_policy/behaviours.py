@@ -11,7 +11,7 @@ from functools import cache
 from runpy import run_path
 from typing import Any
 
-from minivllm.core.request_queue import RequestQueue
+from minivllm.core.request_queue import FCFSRequestQueue, PriorityRequestQueue, RequestQueue
 from minivllm.lessons.checker.cases.behaviour import Behaviour, Judge, behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import (
@@ -30,6 +30,7 @@ from minivllm.lessons.checker.policy.traffic import (
     PolicyRequest,
     draw_traffic,
 )
+from minivllm.lessons.exercises.own_policy import policy as module
 
 Case = dict[str, Any]
 MOST_OVERTAKEN = 48
@@ -41,8 +42,6 @@ AS_GOOD_AS_OURS = 0.95
 
 def _own_policy() -> type[RequestQueue]:
     """The class, from a new run of its file, so that no case depends on what ran before it."""
-    from minivllm.lessons.exercises.own_policy import policy as module
-
     own = module.OwnPolicy
     # A file of wrong/ has replaced the class, and derives its own from the one that was there.
     module.OwnPolicy = next(one for one in own.__mro__ if one.__module__ == module.__name__)
@@ -222,8 +221,6 @@ def _served(seed: int, decisions: str) -> list[Served]:
 
 @cache
 def _figures_of_known(name: str, seed: int) -> score.PolicyFigures:
-    from minivllm.core.request_queue import FCFSRequestQueue, PriorityRequestQueue
-
     class ShortestRequestQueue(PriorityRequestQueue):
         @staticmethod
         def _key(sequence: Any) -> tuple[int, int, int]:

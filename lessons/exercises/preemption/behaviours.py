@@ -3,9 +3,19 @@
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.clock import VirtualClock
+from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.block_pool import BlockPool
+from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
+from minivllm.core.request import Request
+from minivllm.core.request_queue import create_request_queue
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.events.bus import EventBus
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import draw_trace, run_trace
+from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -28,16 +38,6 @@ def full_house(draw: Draw) -> Case:
 
 def _house(case: Case, spare: int) -> Any:
     """Return a scheduler whose `running` sequences each lack one token; `spare` blocks are free."""
-    from minivllm.clock import VirtualClock
-    from minivllm.core.admission import AdmissionPolicy
-    from minivllm.core.block_pool import BlockPool
-    from minivllm.core.kv_cache_manager import KVCacheManager
-    from minivllm.core.request import Request
-    from minivllm.core.request_queue import create_request_queue
-    from minivllm.core.scheduler import Scheduler
-    from minivllm.events.bus import EventBus
-    from minivllm.sampling_params import SamplingParams
-
     size = 2
     num_blocks = sum(-(-length // size) for length, _ in case["running"]) + spare
     bus = EventBus(VirtualClock())
@@ -94,8 +94,6 @@ def _state(scheduler: Any) -> Iterator[str]:
 
 
 def _victims(case: Case) -> Iterator[str]:
-    from minivllm.core.kv_cache_manager import Shortage
-
     scheduler = _house(case, spare=0)
     positions: list[int] = []
     scheduler._bus.subscribe(lambda event: positions.append(getattr(event, "position", -1)))
@@ -147,8 +145,6 @@ def queues(case: Case) -> Iterator[str]:
 )
 def makes_room(case: Case) -> Iterator[str]:
     """Sequences get tokens in a plan, and then some need more blocks than are free."""
-    from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
-
     scheduler = _house(case, spare=len(case["chosen"]) % 2)
     plan = SchedulerOutput(9, 100)
     for sequence in scheduler.running:

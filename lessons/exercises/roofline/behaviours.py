@@ -8,6 +8,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.sketches import step_limits
 
 Case = dict[str, Any]
 close = nearly(1e-6)
@@ -40,9 +41,7 @@ def _case(draw: Draw) -> Case:
 
 
 def _model_of(case: Case) -> Any:
-    from minivllm.lessons.sketches.step_limits import ModelSizes
-
-    return ModelSizes(**case["model"])
+    return step_limits.ModelSizes(**case["model"])
 
 
 def _machine_of(case: Case) -> Any:
@@ -51,8 +50,6 @@ def _machine_of(case: Case) -> Any:
     A balance of 0 stands for that of the largest decode step, which then takes a second either way.
     What a token takes is written here once more: the student's function may be wrong.
     """
-    from minivllm.lessons.sketches.step_limits import MachineRates
-
     model = _model_of(case)
     numbers = model.num_layers * model.num_kv_heads * model.head_size
     sequence = 2 * numbers * model.bytes_per_number * case["context"]
@@ -61,13 +58,11 @@ def _machine_of(case: Case) -> Any:
     if not arithmetic:
         bandwidth = model.weight_bytes + case["batch"] * sequence
         arithmetic = 2 * model.num_weights * case["batch"]
-    return MachineRates(max(memory, 1), bandwidth, arithmetic)
+    return step_limits.MachineRates(max(memory, 1), bandwidth, arithmetic)
 
 
 def _work_of(case: Case) -> Any:
-    from minivllm.lessons.sketches.step_limits import StepWork
-
-    return StepWork(case["batch"], case["batch"] * case["context"])
+    return step_limits.StepWork(case["batch"], case["batch"] * case["context"])
 
 
 @behaviour(
@@ -77,10 +72,8 @@ def _work_of(case: Case) -> Any:
     cases=lambda draw: {"model": _model(draw)},
 )
 def token_bytes(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.step_limits import kv_bytes_per_token
-
     model = _model_of(case)
-    yield f"{model}: {kv_bytes_per_token(model)} bytes for a token"
+    yield f"{model}: {step_limits.kv_bytes_per_token(model)} bytes for a token"
 
 
 @behaviour(
@@ -90,10 +83,8 @@ def token_bytes(case: Case) -> Iterator[str]:
     cases=_case,
 )
 def capacity(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.step_limits import num_sequences_that_fit
-
     model, machine = _model_of(case), _machine_of(case)
-    number = num_sequences_that_fit(model, machine, case["context"])
+    number = step_limits.num_sequences_that_fit(model, machine, case["context"])
     yield f"{model}, {machine}, contexts of {case['context']} tokens: {number} fit"
 
 
@@ -105,9 +96,7 @@ def capacity(case: Case) -> Iterator[str]:
     examples=25,
 )
 def decodes(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.step_limits import decode_work
-
-    work = decode_work(**case)
+    work = step_limits.decode_work(**case)
     yield f"batch {case['batch']}, contexts of {case['context']} tokens: {tuple(work)}"
 
 
@@ -119,10 +108,8 @@ def decodes(case: Case) -> Iterator[str]:
     agree=close,
 )
 def reading(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.step_limits import bytes_read
-
     model, work = _model_of(case), _work_of(case)
-    yield f"{model}, {work}: bytes | {bytes_read(model, work):.9g}"
+    yield f"{model}, {work}: bytes | {step_limits.bytes_read(model, work):.9g}"
 
 
 @behaviour(
@@ -133,10 +120,8 @@ def reading(case: Case) -> Iterator[str]:
     agree=close,
 )
 def computing(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.step_limits import operations
-
     model, work = _model_of(case), _work_of(case)
-    yield f"{model}, {work}: operations | {operations(model, work):.9g}"
+    yield f"{model}, {work}: operations | {step_limits.operations(model, work):.9g}"
 
 
 @behaviour(
@@ -147,10 +132,9 @@ def computing(case: Case) -> Iterator[str]:
     agree=close,
 )
 def intensity(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.step_limits import arithmetic_intensity
-
     model, work = _model_of(case), _work_of(case)
-    yield f"{model}, {work}: operations per byte | {arithmetic_intensity(model, work):.9g}"
+    intensity = step_limits.arithmetic_intensity(model, work)
+    yield f"{model}, {work}: operations per byte | {intensity:.9g}"
 
 
 @behaviour(
@@ -161,10 +145,9 @@ def intensity(case: Case) -> Iterator[str]:
     agree=close,
 )
 def times(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.step_limits import shortest_step
-
     model, machine, work = _model_of(case), _machine_of(case), _work_of(case)
-    yield f"{model}, {machine}, {work}: seconds | {shortest_step(model, machine, work):.9g}"
+    seconds = step_limits.shortest_step(model, machine, work)
+    yield f"{model}, {machine}, {work}: seconds | {seconds:.9g}"
 
 
 @behaviour(
@@ -175,9 +158,7 @@ def times(case: Case) -> Iterator[str]:
     examples=150,
 )
 def limits(case: Case) -> Iterator[str]:
-    from minivllm.lessons.sketches.step_limits import limit_of
-
     model, machine, context = _model_of(case), _machine_of(case), case["context"]
     for batch in range(1, case["batch"] + 1):
-        limit = limit_of(model, machine, batch, context)
+        limit = step_limits.limit_of(model, machine, batch, context)
         yield f"{model}, {machine}, batch {batch}, contexts of {context} tokens: {limit}"

@@ -4,9 +4,13 @@ from collections.abc import Iterator
 from operator import index
 from typing import Any
 
+from minivllm.core.block_math import slot_mapping
+from minivllm.core.block_pool import KVCacheBlock
+from minivllm.core.request import Request
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
+from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -25,11 +29,6 @@ def chunk(draw: Draw, num_cached: int) -> Case:
 
 
 def _tell(case: Case) -> Iterator[str]:
-    from minivllm.core.block_math import slot_mapping
-    from minivllm.core.block_pool import KVCacheBlock
-    from minivllm.core.request import Request
-    from minivllm.sampling_params import SamplingParams
-
     size, table = case["block_size"], case["table"]
     room = size * len(table)
     start = case["start"] % room

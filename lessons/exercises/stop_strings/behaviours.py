@@ -3,8 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.stop_strings import StopStringChecker, _Automaton
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.toy import ToyRunner, ToyTokenizer
+from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -31,8 +37,6 @@ def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
 
 
 def _fed(case: Case) -> Iterator[str]:
-    from minivllm.engine.stop_strings import StopStringChecker
-
     stop = list(case["stop"])
     checker = StopStringChecker(stop, case["include"])
     yield f"stop strings {stop}, {'shown' if case['include'] else 'not shown'}"
@@ -57,8 +61,6 @@ def _fed(case: Case) -> Iterator[str]:
     examples=100,
 )
 def automaton(case: Case) -> Iterator[str]:
-    from minivllm.engine.stop_strings import _Automaton
-
     one = _Automaton(case["pattern"])
     yield f"{case['pattern']!r} has the borders {list(one._borders)}"
     for index, char in enumerate(case["text"]):
@@ -120,8 +122,6 @@ def ends(case: Case) -> Iterator[str]:
 
     The whole text as a single last piece must give the same result.
     """
-    from minivllm.engine.stop_strings import StopStringChecker
-
     pieces = [piece for piece, _ in case["pieces"]]
     for may_stop in (True, False):
         checker = StopStringChecker(list(case["stop"]))
@@ -168,12 +168,6 @@ def serves(case: Case) -> Iterator[str]:
 
 
 def _answers(case: Case, stop: list[str]) -> Iterator[str]:
-    from minivllm.clock import VirtualClock
-    from minivllm.config import EngineConfig
-    from minivllm.engine.engine import LLMEngine
-    from minivllm.lessons.checker.cases.toy import ToyRunner, ToyTokenizer
-    from minivllm.sampling_params import SamplingParams
-
     engine = LLMEngine(
         EngineConfig(model="toy", block_size=4),
         ToyRunner(16, 4, 64),

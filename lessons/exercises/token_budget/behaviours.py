@@ -3,6 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.clock import VirtualClock
+from minivllm.core.admission import AdmissionPolicy, Hold
+from minivllm.core.block_pool import BlockPool
+from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS, KVCacheManager
+from minivllm.core.request import Request
+from minivllm.core.request_queue import create_request_queue
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.events.bus import EventBus
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import (
@@ -11,6 +20,7 @@ from minivllm.lessons.checker.cases.traces import (
     requests_with_samples,
     run_trace,
 )
+from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 SIZE = 2
@@ -70,16 +80,6 @@ def _scheduler(case: Case) -> Any:
 
     `spare` blocks and `slots` batch slots are free.
     """
-    from minivllm.clock import VirtualClock
-    from minivllm.core.admission import AdmissionPolicy
-    from minivllm.core.block_pool import BlockPool
-    from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS, KVCacheManager
-    from minivllm.core.request import Request
-    from minivllm.core.request_queue import create_request_queue
-    from minivllm.core.scheduler import Scheduler
-    from minivllm.events.bus import EventBus
-    from minivllm.sampling_params import SamplingParams
-
     num_blocks = sum(-(-done // SIZE) for done, _, _ in case["running"]) + case["spare"]
     num_slots = len(case["running"]) + case.get("slots", 0)
     bus = EventBus(VirtualClock())
@@ -130,8 +130,6 @@ def _tell(scheduler: Any, plan: Any) -> Iterator[str]:
 
 
 def _tell_running(case: Case) -> Iterator[str]:
-    from minivllm.core.scheduler_output import SchedulerOutput
-
     scheduler = _scheduler(case)
     plan = SchedulerOutput(1, case["budget"])
     left, shortage = scheduler._schedule_running(plan)
@@ -180,9 +178,6 @@ def gives_again(case: Case) -> Iterator[str]:
     cases=waiting_ones,
 )
 def holds(case: Case) -> Iterator[str]:
-    from minivllm.core.admission import Hold
-    from minivllm.core.scheduler_output import SchedulerOutput
-
     scheduler = _scheduler(case)
     for left in (case["left"], 0, 1):
         hold = scheduler._hold(scheduler.waiting.peek(), SchedulerOutput(1, 100), left, 0.0)
@@ -209,8 +204,6 @@ def holds(case: Case) -> Iterator[str]:
     examples=100,
 )
 def admits(case: Case) -> Iterator[str]:
-    from minivllm.core.scheduler_output import SchedulerOutput
-
     scheduler = _scheduler(case)
     plan = SchedulerOutput(1, 100)
     left = scheduler._schedule_waiting(plan, case["left"], 0.0)

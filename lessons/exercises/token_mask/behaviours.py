@@ -5,6 +5,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.structured_output import reference
 
 Case = dict[str, Any]
 PARTS = ("a", "b", "ab", "a?", "b*", "(a|b)", "(ab)*", "b+", "(a|bb)+", "[ab]{2}", "(a*b)?", "é")
@@ -35,9 +36,7 @@ def _bytes(tokens: list[str | None]) -> list[bytes | None]:
     examples=80,
 )
 def ends(case: Case) -> Iterator[str]:
-    from minivllm.structured_output.reference import RegexAutomaton
-
-    automaton = RegexAutomaton(case["pattern"])
+    automaton = reference.RegexAutomaton(case["pattern"])
     yield f"{case['pattern']}: the empty text fits {bool(automaton.may_end(automaton.start))}"
 
 
@@ -49,15 +48,15 @@ def ends(case: Case) -> Iterator[str]:
     examples=120,
 )
 def reads(case: Case) -> Iterator[str]:
-    from minivllm.structured_output.reference import NOTHING, RegexAutomaton
-
-    automaton, text = RegexAutomaton(case["pattern"]), case["text"]
+    automaton, text = reference.RegexAutomaton(case["pattern"]), case["text"]
     state = automaton.start
     for count, letter in enumerate(text, start=1):
         state = automaton.advance(state, letter.encode())
         read = f"{case['pattern']} after {text[:count]!r}"
-        follow = [one for one in LETTERS if automaton.advance(state, one.encode()) != NOTHING]
-        yield f"{read}: {'refused' if state == NOTHING else 'fits so far'}"
+        follow = [
+            one for one in LETTERS if automaton.advance(state, one.encode()) != reference.NOTHING
+        ]
+        yield f"{read}: {'refused' if state == reference.NOTHING else 'fits so far'}"
         yield f"{read}: may end {bool(automaton.may_end(state))}, next one of {follow}"
 
 
@@ -79,9 +78,7 @@ def _vocabulary_case(draw: Draw) -> Case:
 )
 def allows(case: Case) -> Iterator[str]:
     """Without end tokens."""
-    from minivllm.structured_output.reference import RegexAutomaton
-
-    automaton, tokens = RegexAutomaton(case["pattern"]), case["tokens"]
+    automaton, tokens = reference.RegexAutomaton(case["pattern"]), case["tokens"]
     state = automaton.advance(automaton.start, case["text"].encode())
     allowed = list(automaton.allowed_tokens(state, _bytes(tokens)))
     yield f"{case['pattern']} after {case['text']!r}, tokens {tokens}: {allowed}"
@@ -96,9 +93,7 @@ def allows(case: Case) -> Iterator[str]:
 )
 def allows_ends(case: Case) -> Iterator[str]:
     """The end tokens are among the tokens: other tokens have smaller and larger ids."""
-    from minivllm.structured_output.reference import RegexAutomaton
-
-    automaton, ends = RegexAutomaton(case["pattern"]), {one - 6 for one in case["ends"]}
+    automaton, ends = reference.RegexAutomaton(case["pattern"]), {one - 6 for one in case["ends"]}
     tokens = [None if at in ends else token for at, token in enumerate([*case["tokens"], "a", "b"])]
     ends = {one for one in ends if one < len(tokens)}
     state = automaton.advance(automaton.start, case["text"].encode())
@@ -120,8 +115,6 @@ def _mask_case(draw: Draw) -> Case:
     examples=80,
 )
 def packs(case: Case) -> Iterator[str]:
-    from minivllm.structured_output.reference import bitmask
-
-    mask = bytes(bitmask(sorted(set(case["ids"])), case["size"]))
+    mask = bytes(reference.bitmask(sorted(set(case["ids"])), case["size"]))
     yield f"{case['size']} tokens: {len(mask)} bytes"
     yield f"tokens {sorted(set(case['ids']))} of {case['size']}: {mask.hex()}"

@@ -7,8 +7,10 @@ the same answer.
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.core.request import Request
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -39,7 +41,6 @@ def _lines(case: Case) -> Iterator[str]:
     import torch
 
     from minivllm.runtime.sampling.logits_processors import to_weights
-    from minivllm.sampling_params import SamplingParams
 
     torch.set_num_threads(1)
     logits = torch.tensor([row["logits"] for row in case["rows"]])
@@ -150,7 +151,6 @@ def long_vocabulary(case: Case) -> Iterator[str]:
     import torch
 
     from minivllm.runtime.sampling.logits_processors import to_weights
-    from minivllm.sampling_params import SamplingParams
 
     torch.set_num_threads(1)
     logits = torch.tensor(
@@ -177,9 +177,7 @@ def long_vocabulary(case: Case) -> Iterator[str]:
 def samples(case: Case) -> Iterator[str]:
     import torch
 
-    from minivllm.core.request import Request
     from minivllm.runtime.sampling.sampler import Sampler
-    from minivllm.sampling_params import SamplingParams
 
     torch.set_num_threads(1)
     sampler = Sampler(eos_token_ids=[])

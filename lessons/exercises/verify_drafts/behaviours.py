@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.core.scheduler_output import ScheduledDrafts, ScheduledSequence, SchedulerOutput
+from minivllm.errors import SamplingError
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.manager_operations import manager_of, manager_state, sequence_of
@@ -12,6 +14,8 @@ from minivllm.lessons.checker.cases.traces import (
     requests_with_samples,
     run_trace,
 )
+from minivllm.outputs import SampledToken
+from minivllm.speculation import verify
 
 Case = dict[str, Any]
 ERROR = 9
@@ -33,9 +37,6 @@ def rows_of(draw: Draw, may_fail: bool = False) -> Case:
 
 
 def _token(token_id: int) -> Any:
-    from minivllm.errors import SamplingError
-    from minivllm.outputs import SampledToken
-
     return SamplingError("no token", "ada.0") if token_id == ERROR else SampledToken(token_id)
 
 
@@ -44,10 +45,8 @@ def _shown(rows: list[Any]) -> list[int | str]:
 
 
 def _tell_final(case: Case) -> Iterator[str]:
-    from minivllm.speculation.verify import _final
-
     rows = [(sequence_of(0), _token(one)) for one in case["drawn"]]
-    final = _final(list(rows), list(case["drafts"]))
+    final = verify._final(list(rows), list(case["drafts"]))
     yield f"drafts {case['drafts']}, drawn {_shown(rows)}: final {_shown(final)}"
 
 
@@ -93,9 +92,6 @@ def _item(draw: Draw) -> Case:
     cases=lambda draw: {"items": draw.list_of(_item, 1, 4)},
 )
 def shares_out(case: Case) -> Iterator[str]:
-    from minivllm.core.scheduler_output import ScheduledDrafts, ScheduledSequence, SchedulerOutput
-    from minivllm.speculation.verify import verify
-
     plan, tokens = SchedulerOutput(1, 64), []
     for number, one in enumerate(case["items"]):
         drafts, drawn = one["drafts"], one["drawn"]
@@ -109,7 +105,7 @@ def shares_out(case: Case) -> Iterator[str]:
         plan.num_draft_tokens += len(drafts)
         yield f"r{number}: {len(own)} sampling, drafts {drafts}, drawn {_shown_tokens(drawn)}"
     rows = list(zip(plan.sampling_sequences(), tokens, strict=True))
-    others, verified = verify(plan, rows)
+    others, verified = verify.verify(plan, rows)
     names = [sequence.request.request_id for sequence, _ in others]
     yield f"without drafts: {list(zip(names, _shown(others), strict=True))}"
     for item, final in verified:
@@ -131,9 +127,6 @@ def rounds_of(draw: Draw, num_blocks: int) -> Case:
 
 def _verifications(case: Case) -> Iterator[tuple[Any, Any, list[Any], str]]:
     """Run rounds of drafts: (item, manager, sequences, description), after each roll-back."""
-    from minivllm.core.scheduler_output import ScheduledDrafts
-    from minivllm.speculation.verify import roll_back
-
     manager = manager_of(case["num_blocks"], case["block_size"])
     sequences = [sequence_of(i, list(range(size))) for i, size in enumerate(case["prompts"])]
     for which, num_drafts, num_right in case["rounds"]:
@@ -145,7 +138,7 @@ def _verifications(case: Case) -> Iterator[tuple[Any, Any, list[Any], str]]:
         item = ScheduledDrafts(
             sequence, start, 1 + num_drafts, sampling=[sequence], draft_token_ids=[1] * num_drafts
         )
-        roll_back(item, num_accepted, manager)
+        verify.roll_back(item, num_accepted, manager)
         yield (
             item,
             manager,

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from minivllm.events import kv_usage
+from minivllm.events.state import RequestState, SequenceState
 from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import (
@@ -36,10 +38,8 @@ def reservations(draw: Draw) -> Case:
 
 def _measured(case: Case) -> Iterator[Any]:
     """Yield the measurement of each step of the trace."""
-    from minivllm.events.kv_usage import KVUsageMeter
-
     engine = build_engine(case)
-    meter = KVUsageMeter(engine.log_header())
+    meter = kv_usage.KVUsageMeter(engine.log_header())
     engine.subscribe(meter.apply)
     num_yielded = 0
     for _ in run_trace(case, engine):
@@ -60,10 +60,8 @@ def _measured(case: Case) -> Iterator[Any]:
     agree=nearly(1e-5),
 )
 def shares(case: Case) -> Iterator[str]:
-    from minivllm.events.kv_usage import KVUsage
-
     used, reserved, internal = case["slots"]
-    one = KVUsage(1, 0.0, 100, used, reserved, internal, case["external"], 1, 1, 1)
+    one = kv_usage.KVUsage(1, 0.0, 100, used, reserved, internal, case["external"], 1, 1, 1)
     yield (
         f"used {used}, reserved {reserved}, internal {internal}, external {case['external']} of"
         f" 100: allocated {one.allocated}, waste | {one.waste:.6f}"
@@ -95,8 +93,6 @@ def table(draw: Draw) -> Case:
 )
 def slots(case: Case) -> Iterator[str]:
     """One sequence, which may hold more cached tokens than computed ones."""
-    from minivllm.events.state import RequestState, SequenceState
-
     size, prompt = case["block_size"], case["prompt"]
     longest = prompt + 1 + case["most"]
     final = min(prompt + case["max_tokens"], longest) - 1
@@ -124,11 +120,9 @@ def _meter(
     block_size: int, num_blocks: int, max_model_len: int, allocator: str = "contiguous"
 ) -> Any:
     """Return the meter of an engine that has not run."""
-    from minivllm.events.kv_usage import KVUsageMeter
-
     options = {"max_num_seqs": 4, "max_num_batched_tokens": 8, "kv_cache_allocator": allocator}
     sizes = {"block_size": block_size, "num_blocks": num_blocks, "max_model_len": max_model_len}
-    return KVUsageMeter(
+    return kv_usage.KVUsageMeter(
         build_engine({**options, **sizes, "enable_prefix_caching": False}).log_header()
     )
 
@@ -145,13 +139,11 @@ def _meter(
     },
 )
 def tallies(case: Case) -> Iterator[str]:
-    from minivllm.events.kv_usage import _BlockSlots
-
     size = case["block_size"]
     entries = []
     for block_id, used, more in case["entries"]:
         used = min(used, size)
-        entries.append(_BlockSlots(block_id, used, min(used + more, size)))
+        entries.append(kv_usage._BlockSlots(block_id, used, min(used + more, size)))
     tally = _meter(size, 4, size)._tally(entries)
     yield (
         f"blocks of {size}, (block, used, wanted) {[tuple(one) for one in entries]}: {tuple(tally)}"

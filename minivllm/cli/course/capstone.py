@@ -14,6 +14,7 @@ import msgspec
 
 from minivllm.cli.terminal import note
 from minivllm.errors import ExerciseError
+from minivllm.lessons.checker.capstone.assemble import assemble, settings_for
 from minivllm.lessons.checker.capstone.pieces import (
     Collection,
     LeftOut,
@@ -22,6 +23,7 @@ from minivllm.lessons.checker.capstone.pieces import (
     digest_of,
 )
 from minivllm.lessons.checker.catalogue import Exercise
+from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
@@ -30,8 +32,6 @@ from minivllm.text import clean, plural
 
 def demo_of_all(args: argparse.Namespace, dashboard: list[str]) -> int:
     """Run the demo with all pieces. dashboard: its options, for the command line"""
-    from minivllm.lessons.checker.capstone.assemble import assemble, settings_for
-
     found = _collect(args)
     if found.pieces:
         note(
@@ -63,8 +63,6 @@ def _collect(args: argparse.Namespace) -> Collection:
     progress, workspace = Progress(), Workspace(args.workspace)
 
     def still_passes(exercise: Exercise, file: Path) -> bool:
-        from minivllm.lessons.checker.check import run_behaviours
-
         note(f"Checking {exercise.name}, whose file is not the one that was checked ...")
         passed = run_behaviours(exercise, Submission(file), patience=0).passed
         progress.note_check(exercise.name, passed, digest_of(exercise, file))

@@ -10,22 +10,28 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minivllm.cli.course.capstone import demo_of_all
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
+from minivllm.lessons.checker.bugs.judge import step_of_answer
 from minivllm.lessons.checker.capstone.pieces import digest_of
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.child import walls
+from minivllm.lessons.checker.dev_check import dev_check
+from minivllm.lessons.checker.diff import write_difference
+from minivllm.lessons.checker.report import report as lines_of
+from minivllm.lessons.checker.result import Result
+from minivllm.lessons.checker.watch import watch
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
-
-if TYPE_CHECKING:
-    from minivllm.lessons.checker.check import Result
+from minivllm.tui.sources.replay import ReplaySource
+from minivllm.tui.state.model import MODELS
 
 COULD_NOT_RUN = 2
 
@@ -216,8 +222,6 @@ def _check(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     if not args.watch:
         return _check_once(args, exercise)
-    from minivllm.lessons.checker.watch import watch
-
     args.name, args.ascii, args.light, args.keys, args.model = (
         exercise.name,
         False,
@@ -260,9 +264,6 @@ def _reset_if_sure(args: argparse.Namespace) -> int:
 
 
 def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
-    from minivllm.lessons.checker.check import check
-    from minivllm.lessons.checker.report import report as lines_of
-
     workspace = _workspace(args)
     if notice := walls.notice():
         note(f"minivllm: {notice}")
@@ -278,10 +279,9 @@ def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
     return result.exit_status
 
 
-def _print_link(result: "Result", folder: Path) -> None:
+def _print_link(result: Result, folder: Path) -> None:
     """Write a page with the failing run beside the engine's, if a run with events fails."""
     from minivllm.cli.recordings.web import write_page
-    from minivllm.lessons.checker.diff import write_difference
 
     try:
         found = write_difference(result, folder)
@@ -303,13 +303,8 @@ def _hint(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from minivllm.lessons.checker.check import check
-    from minivllm.lessons.checker.diff import write_difference
-
     exercise, workspace = _chosen(args), _workspace(args)
     if exercise.is_hunt:
-        from minivllm.lessons.checker.bugs.judge import step_of_answer
-
         answer = workspace.submission(exercise).file
         return _watch_recording(args, exercise, step_of_answer(exercise, answer))
     result = check(exercise, workspace.submission(exercise), seed=args.seed, diagnoses=False)
@@ -321,9 +316,6 @@ def _diff(args: argparse.Namespace) -> int:
             f" {found.step}   (key 6)"
         )
         return 0
-    from minivllm.tui.sources.replay import ReplaySource
-    from minivllm.tui.state.model import MODELS
-
     a, b = (ReplaySource(path, codec=MODELS) for path in (found.engine, found.yours))
     app = make_app(
         args,
@@ -366,9 +358,6 @@ def _watch_recording(args: argparse.Namespace, exercise: Exercise, step: int) ->
     if not terminal_attached():
         print(f"In a terminal: minivllm replay {recording} --step {step}")
         return 0
-    from minivllm.tui.sources.replay import ReplaySource
-    from minivllm.tui.state.model import MODELS
-
     source = ReplaySource(recording, codec=MODELS)
     app = make_app(args, source, watch=exercise.title, state="paused", first_step=step)
     run_app(app)
@@ -376,8 +365,6 @@ def _watch_recording(args: argparse.Namespace, exercise: Exercise, step: int) ->
 
 
 def _dev_check(args: argparse.Namespace) -> int:
-    from minivllm.lessons.checker.dev_check import dev_check
-
     chosen = [find_exercise(name) for name in args.name] if args.name else exercises()
     faults = 0
     for exercise in chosen:

@@ -13,10 +13,12 @@ from pathlib import Path
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
+from minivllm.lessons.checker import grade as grading
+from minivllm.lessons.checker import grade_formats as formats
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
 from minivllm.lessons.checker.child import walls
 from minivllm.lessons.teacher.progress import Progress
-from minivllm.text import plural
+from minivllm.text import clean, plural
 
 SECRET = "MINIVLLM_GRADE_SECRET"
 
@@ -52,10 +54,6 @@ def _gone(_: str) -> None:
 
 def grade_all(args: argparse.Namespace) -> int:
     """Grade all submissions; return 0 if all pass, else 1."""
-    from minivllm.lessons.checker import grade as grading
-    from minivllm.lessons.checker import grade_formats as formats
-    from minivllm.text import clean, plural
-
     chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
     for one in chosen:
         if one.obstacle:

@@ -19,6 +19,7 @@ from minivllm.config import Batching, KVCacheAllocator, SchedulingPolicy
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import add_json_argument, positive_int, request_rate
+from minivllm.lab.compare.plot import check_plot
 from minivllm.lab.simulate.arrival_file import read_arrivals
 from minivllm.lab.simulate.configurations import (
     check_single,
@@ -29,6 +30,7 @@ from minivllm.lab.simulate.configurations import (
 )
 from minivllm.lab.simulate.fit import Fit, fit_step_times
 from minivllm.lab.simulate.measure import check_targets, parse_goodput
+from minivllm.lab.simulate.plot import plot_simulations
 from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.report import Simulated, print_answers, run_all
 from minivllm.lab.simulate.router import ROUTERS
@@ -179,8 +181,6 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     goodput = parse_goodput(args.goodput)
     if args.plot is not None:
-        from minivllm.lab.compare.plot import check_plot
-
         check_plot(args.plot)
     step_times = read_step_times(args.step_times)
     fit = fit_step_times(step_times.points)
@@ -226,8 +226,6 @@ def _answer(
     }
     print_answers(simulated, fit, step_times, result, args.json)
     if args.plot is not None:
-        from minivllm.lab.simulate.plot import plot_simulations
-
         plot_simulations(
             f"{len(crowd):,} requests, steps of {step_times.label}",
             [(one.name, one.replicas) for one in simulated],

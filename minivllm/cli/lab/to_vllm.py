@@ -13,6 +13,14 @@ from minivllm.cli.options import add_engine_options, engine_config
 from minivllm.errors import ConfigError
 from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.store import house_model
+from minivllm.runtime.store.model_store import (
+    ALIASES,
+    SMOLLM2_HUB_ID,
+    resolve_for_transformers,
+    resolve_model,
+)
 
 DEFAULT_GPU_MEMORY_GIB = 80.0
 ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
@@ -70,9 +78,6 @@ def run(args: argparse.Namespace) -> int:
     if args.port is not None and not 0 < args.port < 65536:
         raise ConfigError(f"port must be a number from 1 to 65535; got {args.port}.")
     hardware = Hardware(args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization)
-
-    from minivllm.runtime.checkpoint.checkpoint import read_model_config
-    from minivllm.runtime.store.model_store import resolve_for_transformers, resolve_model
 
     directory = (
         resolve_for_transformers(config.model)
@@ -135,9 +140,6 @@ def _counted(number: int, one: str, more: str | None = None) -> str:
 
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     """Return vLLM's name for our model `name`, and a remark about its files if needed."""
-    from minivllm.runtime.store import house_model
-    from minivllm.runtime.store.model_store import ALIASES, SMOLLM2_HUB_ID
-
     if name == "smollm2":
         return SMOLLM2_HUB_ID, f"{name} is {SMOLLM2_HUB_ID} on the Hugging Face Hub."
     if name == house_model.NAME:

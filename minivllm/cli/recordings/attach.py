@@ -10,6 +10,11 @@ import os
 from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import require_terminal
 from minivllm.errors import ConfigError
+from minivllm.tui.draw.theme import LIGHT
+from minivllm.tui.sources.source import open_source
+from minivllm.tui.state.model import MODELS
+from minivllm.tui.vllm.source import VllmSource
+from minivllm.tui.vllm.vllm_app import VllmApp
 
 _NICENESS = 10
 
@@ -43,9 +48,6 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.vllm is not None:
         return _attach_to_vllm(args)
-    from minivllm.tui.sources.source import open_source
-    from minivllm.tui.state.model import MODELS
-
     require_terminal("once SOURCE --json prints the engine's state in one line")
     if hasattr(os, "nice"):
         # The engine may need every core of this machine: lower the dashboard's priority.
@@ -61,10 +63,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _attach_to_vllm(args: argparse.Namespace) -> int:
-    from minivllm.tui.draw.theme import LIGHT
-    from minivllm.tui.vllm.source import VllmSource
-    from minivllm.tui.vllm.vllm_app import VllmApp
-
     require_terminal(f"curl {args.vllm}/metrics prints the metrics of a vLLM server")
     app = VllmApp(VllmSource(args.vllm, args.kv_events), ascii=args.ascii)
     if args.light:

@@ -6,6 +6,8 @@ from pathlib import Path
 from minivllm.cli.dashboard import NEXT, add_dashboard_options, add_race_option, make_app, run_app
 from minivllm.cli.terminal import note, require_terminal
 from minivllm.errors import ConfigError, EventLogError
+from minivllm.tui.sources.replay import ReplaySource
+from minivllm.tui.state.model import MODELS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,9 +72,6 @@ def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
 
     unreadable: why the previous recording could not be shown, if so
     """
-    from minivllm.tui.sources.replay import ReplaySource
-    from minivllm.tui.state.model import MODELS
-
     log = args.logs[number]
     source = ReplaySource(log, codec=MODELS)
     other = None if args.other is None else ReplaySource(args.other, codec=MODELS)

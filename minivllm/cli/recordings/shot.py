@@ -7,20 +7,23 @@ import argparse
 import asyncio
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from minivllm.cli.dashboard import add_race_option
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
 from minivllm.events.recording.whole_file import write_whole
-
-if TYPE_CHECKING:
-    from minivllm.tui.app import DashboardApp
-    from minivllm.tui.control import Entry
-    from minivllm.tui.draw.selection import Target
-    from minivllm.tui.sources.replay import ReplaySource
-    from minivllm.tui.state.model import DashboardModel
-    from minivllm.tui.time.transport import Transport
+from minivllm.text import clean
+from minivllm.tui.app import SCREENS, DashboardApp
+from minivllm.tui.control import Entry
+from minivllm.tui.draw.portable import standalone
+from minivllm.tui.draw.selection import Target, event
+from minivllm.tui.draw.theme import LIGHT
+from minivllm.tui.keys.windows import find_target
+from minivllm.tui.sources.replay import ReplaySource
+from minivllm.tui.state.model import MODELS, DashboardModel
+from minivllm.tui.time.event_search import index_of
+from minivllm.tui.time.transport import Transport
+from minivllm.tui.widgets.blocks.xray import XRay
 
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
 _LARGEST = 1000
@@ -94,12 +97,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
-    from minivllm.text import clean
-    from minivllm.tui.app import SCREENS, DashboardApp
-    from minivllm.tui.draw.portable import standalone
-    from minivllm.tui.draw.theme import LIGHT
-    from minivllm.tui.widgets.blocks.xray import XRay
-
     if args.screen not in SCREENS:
         raise ConfigError(f"--screen must be one of {', '.join(SCREENS)}; got {args.screen!r}.")
     source, other = _open(args.log), None if args.other is None else _open(args.other)
@@ -121,7 +118,7 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
         return standalone(app.export_screenshot(title=f"minivllm: {clean(Path(args.log).name)}"))
 
 
-async def _race(app: "DashboardApp", entry: "Entry") -> None:
+async def _race(app: DashboardApp, entry: Entry) -> None:
     await app.race_keys.start(entry)
     while (race := app.context.race).state == "running":
         app.race_keys.tick()
@@ -130,18 +127,14 @@ async def _race(app: "DashboardApp", entry: "Entry") -> None:
         raise ConfigError(race.sentence)
 
 
-def _go_to(transport: "Transport", args: argparse.Namespace) -> None:
+def _go_to(transport: Transport, args: argparse.Namespace) -> None:
     first, last = transport.recording.first_step, transport.recording.last_step
     if args.step is not None and not first <= args.step <= last:
         raise ConfigError(f"--step {args.step}: {args.log} has the steps {first} to {last}.")
     transport.to_step(last if args.step is None else args.step)
 
 
-def _target(app: "DashboardApp", what: str, log: str) -> "Target":
-    from minivllm.tui.draw.selection import event
-    from minivllm.tui.keys.windows import find_target
-    from minivllm.tui.time.event_search import index_of
-
+def _target(app: DashboardApp, what: str, log: str) -> Target:
     if what[:1] == "e" and what[1:].isdecimal():
         target = (
             None
@@ -159,11 +152,8 @@ def _target(app: "DashboardApp", what: str, log: str) -> "Target":
     return target
 
 
-def _open(path: str) -> "ReplaySource[DashboardModel]":
+def _open(path: str) -> ReplaySource[DashboardModel]:
     """Open a whole recording. If it is damaged, print a note and show it up to the damage."""
-    from minivllm.tui.sources.replay import ReplaySource
-    from minivllm.tui.state.model import MODELS
-
     source = ReplaySource(path, codec=MODELS)
     while source.poll(1.0):
         pass

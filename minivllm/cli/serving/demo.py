@@ -13,16 +13,18 @@ import textwrap
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import Tell, build_engine, load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
+from minivllm.cli.serving.engine_control import EngineThreadControl
 from minivllm.cli.starting import Built, Starting, nothing_yet
 from minivllm.cli.terminal import note, print_json, terminal_attached
 from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvariantError
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.scenarios.facts import RunFacts
@@ -34,10 +36,6 @@ from minivllm.lessons.scenarios.stories import tell as tell_story
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
-
-if TYPE_CHECKING:
-    from minivllm.engine.engine import LLMEngine
-    from minivllm.engine.engine_thread import EngineThread
 
 CHAT_MODEL, HOUSE_MODEL = "smollm2", "house"
 SECONDS_PER_STEP_WATCHED = 0.1
@@ -167,10 +165,8 @@ class _Demo:
         self._num_ended_when_over = 0
         self._on_over: Callable[[], object] = lambda: None
 
-    def _load(self, engine: "LLMEngine") -> LogWriter | None:
+    def _load(self, engine: LLMEngine) -> LogWriter | None:
         """Prepare the run on an engine; return what records it."""
-        from minivllm.engine.engine_thread import EngineThread
-
         header = engine.log_header()
         self.facts = RunFacts(header)
         engine.subscribe(self.facts.apply)
@@ -181,7 +177,7 @@ class _Demo:
         )
         return writer
 
-    def run_headless(self, engine: "LLMEngine") -> None:
+    def run_headless(self, engine: LLMEngine) -> None:
         """Print the decisions line by line; Ctrl-C ends the run."""
         self._load(engine)
         engine.subscribe(ProgressLines(self.facts.fold).apply)
@@ -199,8 +195,6 @@ class _Demo:
 
         def build(tell: Tell) -> Built:
             engine = build_engine(config, tell)
-            from minivllm.cli.serving.engine_control import EngineThreadControl
-
             writer = self._load(engine)
             source = InProcessSource(self.facts.fold.header, codec=MODELS)
             engine.subscribe(source.put)
@@ -222,7 +216,7 @@ class _Demo:
         app = make_app(args, source, watch=self._scenario.watch, start=starting)
         self.thread = starting.run(lambda: run_app(app))
 
-    def _before_step(self, engine: "LLMEngine") -> None:
+    def _before_step(self, engine: LLMEngine) -> None:
         self._player.before_step()
         self.is_over = self._player.over
         counters = self.facts.fold.counters

@@ -6,6 +6,9 @@
 
 import argparse
 
+from minivllm.runtime.progress import format_bytes
+from minivllm.runtime.store.model_store import fetch_model, list_models, resolve_for_transformers
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="model_command", metavar="COMMAND", required=True)
@@ -34,9 +37,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from minivllm.runtime.progress import format_bytes
-    from minivllm.runtime.store.model_store import list_models
-
     for listing in list_models():
         facts = [listing.description] if listing.description else []
         where = f"not downloaded yet: minivllm model fetch {listing.name}"
@@ -49,9 +49,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _fetch(args: argparse.Namespace) -> int:
-    from minivllm.runtime.progress import format_bytes
-    from minivllm.runtime.store.model_store import fetch_model
-
     listing = fetch_model(args.model)
     print(
         f"{listing.name} ({listing.provenance}) is ready ({format_bytes(listing.num_bytes)}):"
@@ -61,7 +58,5 @@ def _fetch(args: argparse.Namespace) -> int:
 
 
 def _path(args: argparse.Namespace) -> int:
-    from minivllm.runtime.store.model_store import resolve_for_transformers
-
     print(resolve_for_transformers(args.model).resolve())
     return 0

@@ -19,6 +19,8 @@ from minivllm.cli.options import add_engine_options, engine_config
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
+from minivllm.server.feeds.kv_options import KVEventsConfig
+from minivllm.server.logs import set_up_logging
 from minivllm.server.options import GenerateDelimiter, ServerOptions
 from minivllm.server.parsers.choose import ReasoningParserName, ToolParserName
 
@@ -126,8 +128,6 @@ def _add_server_options(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         from minivllm.server.assemble import assemble
-        from minivllm.server.feeds.kv_options import KVEventsConfig
-        from minivllm.server.logs import set_up_logging
         from minivllm.server.run import bind, run_server
     except ModuleNotFoundError as error:
         if (error.name or "minivllm").startswith("minivllm"):

@@ -11,10 +11,9 @@ weights (`machine_speed.py`).
 
 import argparse
 import statistics
-from typing import TYPE_CHECKING
 
-from minivllm.clock import Clock, MonotonicClock
-from minivllm.errors import BenchError, ConfigError
+from minivllm.clock import MonotonicClock
+from minivllm.errors import BenchError
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.common.report import (
     add_json_argument,
@@ -24,17 +23,12 @@ from minivllm.lab.common.report import (
     print_report,
     progress_bar,
 )
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.model.weight_map import weight_shards
+from minivllm.runtime.store.model_store import resolve_model
 
-if TYPE_CHECKING:
-    import torch
-
-    from minivllm.runtime.model.linear_backend import Matrix
-
-WAYS = ("cpu", "onednn", "torch")
 DEFAULT_ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 DEFAULT_ROUNDS = 7
-MAX_WEIGHT_BYTES = 4 << 30
-"""Limit for the weights of one backend; each of the three backends has its own copy."""
 MAX_ROWS = 1 << 16
 """More tokens than any step has."""
 
@@ -46,10 +40,6 @@ def decoder_shapes(model: str) -> tuple[list[Shape], int]:
 
     A shape is (out_features, in_features). Layers are fused as in our decoder.
     """
-    from minivllm.runtime.checkpoint.checkpoint import read_model_config
-    from minivllm.runtime.model.weight_map import weight_shards
-    from minivllm.runtime.store.model_store import resolve_model
-
     config = read_model_config(resolve_model(model, weights=False))
     shapes: dict[str, Shape] = {}
     for shard in weight_shards(config).values():
@@ -57,49 +47,6 @@ def decoder_shapes(model: str) -> tuple[list[Shape], int]:
             out_features = shard.shape[0] + shapes.get(shard.parameter, (0, 0))[0]
             shapes[shard.parameter] = (out_features, shard.shape[1])
     return list(shapes.values()), config.num_hidden_layers
-
-
-class LinearBench:
-    """The matrices of all layers, in the layout of every backend that can run here."""
-
-    def __init__(
-        self, shapes: list[Shape], num_layers: int, dtype: "torch.dtype", clock: Clock
-    ) -> None:
-        import torch
-
-        from minivllm.runtime.model.linear_backend import choose_linear_backend
-
-        self.weight_bytes = (
-            num_layers * dtype.itemsize * sum(rows * columns for rows, columns in shapes)
-        )
-        if self.weight_bytes > MAX_WEIGHT_BYTES:
-            raise BenchError(
-                f"These layers have {self.weight_bytes / 2**30:.1f} GiB: use a model of at most 4"
-                " GiB."
-            )
-        self._shapes, self._dtype, self._clock = shapes, dtype, clock
-        self.ways: dict[str, list[Matrix]] = {}
-        self.left_out: dict[str, str] = {}
-        """Backend -> why this backend cannot run here."""
-        for way in WAYS:
-            try:
-                make_matrix = choose_linear_backend(way, dtype, torch.device("cpu"))
-            except ConfigError as error:
-                self.left_out[way] = str(error)
-                continue
-            weights = (torch.randn(shape).to(dtype) for _ in range(num_layers) for shape in shapes)
-            self.ways[way] = [make_matrix(weight, False) for weight in weights]
-
-    def measure(self, num_rows: int, num_rounds: int) -> dict[str, list[float]]:
-        """Return for each backend the seconds of a pass through all layers, one entry per round."""
-        import torch
-
-        from minivllm.lab.bench.passes import time_passes
-        from minivllm.runtime.model.linear_backend import activation_dtype
-
-        dtype = activation_dtype(self._dtype, torch.device("cpu"))
-        inputs = [torch.randn(num_rows, in_features).to(dtype) for _, in_features in self._shapes]
-        return time_passes(self.ways, dict.fromkeys(self.ways, inputs), num_rounds, self._clock)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import torch
 
+    from minivllm.lab.bench.linear_backends import LinearBench
     from minivllm.lab.common.machine_speed import measure_machine_speed
 
     if max(args.rows) > MAX_ROWS:

@@ -27,6 +27,7 @@ from minivllm.lab.bench.throughput.workloads import (
 )
 from minivllm.lab.common.environment import describe_environment, peak_rss_bytes, set_num_threads
 from minivllm.lab.common.report import add_json_argument, add_model_arguments, print_report
+from minivllm.runtime.store.model_store import resolve_model
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 BLOCK_SIZE = 16
@@ -126,8 +127,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from minivllm.runtime.store.model_store import resolve_model
-
     # In this process, so that a wrong name is reported and a download shows its progress.
     checkpoint = resolve_model(args.model)
     results = []

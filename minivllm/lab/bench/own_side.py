@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
+from minivllm.events.state import EngineState
 from minivllm.lab.bench.throughput.workloads import BenchRequest
 from minivllm.lab.common.report import positive_int
 from minivllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 if TYPE_CHECKING:
-    from minivllm.events.state import EngineState
     from minivllm.runtime.loader import LoadedModel
 
 

@@ -30,6 +30,7 @@ from minivllm.lab.bench.own_side import OwnSide, add_draft_arguments, median_rat
 from minivllm.lab.bench.sharing import cut_prompts
 from minivllm.lab.bench.throughput.engine_speed import warm_up
 from minivllm.lab.bench.throughput.peer_process import PeerProcess
+from minivllm.lab.bench.throughput.peers import BenchEngine
 from minivllm.lab.bench.throughput.rounds import SETTLE_S, TimedRun, time_run
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
 from minivllm.lab.common.environment import describe_environment, set_num_threads
@@ -39,9 +40,9 @@ from minivllm.lab.common.report import (
     print_report,
     progress_bar,
 )
+from minivllm.runtime.store.model_store import resolve_for_transformers
 
 if TYPE_CHECKING:
-    from minivllm.lab.bench.throughput.peers import BenchEngine
     from minivllm.runtime.loader import LoadedModel
     from minivllm.runtime.text.tokenizer import Tokenizer
 
@@ -234,8 +235,6 @@ def _config(args: argparse.Namespace, requests: list[BenchRequest]) -> EngineCon
 
 def _peer_settings(config: EngineConfig, num_threads: int) -> list[dict[str, object]]:
     """Return what the two processes of vLLM need to know: without drafts, then with them."""
-    from minivllm.runtime.store.model_store import resolve_for_transformers
-
     given = asdict(config.speculative_config).items()
     return [
         {

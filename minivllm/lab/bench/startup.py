@@ -25,6 +25,7 @@ from minivllm.lab.common.report import (
     print_report,
     progress_bar,
 )
+from minivllm.runtime.store.model_store import resolve_model
 
 DEFAULT_PROCESSES = 5
 LIMIT_S = 300.0
@@ -103,8 +104,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from minivllm.runtime.store.model_store import resolve_model
-
     # In this process, so that a wrong name is reported and a download is not measured.
     resolve_model(args.model)
     options = {"model": args.model, "dtype": args.dtype, "num_threads": args.num_threads}

@@ -22,12 +22,12 @@ from minivllm.lessons.checker.bugs.judge import judge
 from minivllm.lessons.checker.bugs.rules import ANSWER_STUB
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
-from minivllm.lessons.checker.check import BehaviourResult, Result
 from minivllm.lessons.checker.child import plug
 from minivllm.lessons.checker.child.sandbox import Failure
 from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule
 from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.report import describe_failure, hint_for, not_loaded
+from minivllm.lessons.checker.result import BehaviourResult, Result
 from minivllm.lessons.checker.search import NOT_SHRUNK, Counterexample, cases_of, compare_lines
 from minivllm.lessons.checker.visible import PASSED
 

@@ -68,10 +68,14 @@ def test_an_event_takes_the_drawn_path():
     source.close()
 
 
-def test_the_engine_in_one_sitting_has_less_than_9000_lines():
-    page = WAYS.PAGE.read_text(encoding="utf-8")
-    section = page.partition("## The engine in one sitting\n")[2].partition("\n## ")[0]
-    files = re.findall(r"^\| \[`[^`]+`\]\((?:\.\./)+([^)]+)\)", section, re.MULTILINE)
-    assert len(files) > 40
-    text = "\n".join((WAYS.ROOT / file).read_text(encoding="utf-8") for file in files)
-    assert len(re.findall(r"^\s*[^\s#]", text, re.MULTILINE)) < 9_000
+def test_the_lines_that_a_prompt_needs_are_those_that_readers_are_told():
+    sz = load_tool("sz.py")
+    needed = sz.by_room(sz.lines_of_generate())
+    page, readme = (path.read_text("utf-8") for path in (WAYS.PAGE, WAYS.ROOT / "README.md"))
+    table = page.partition("## How much code a prompt needs\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([^`]+)`.* \| ([\d,]+) \|", table, re.MULTILINE)
+    assert {room for room, _ in rows} == needed.keys()
+    (told,) = re.findall(r"`LLM.generate` needs \[([\d,]+) lines\]", readme)
+    numbers = [int(lines.replace(",", "")) for lines in (told, *dict(rows).values())]
+    for total in (numbers[0], sum(numbers[1:])):
+        assert abs(total - needed.total()) <= 300

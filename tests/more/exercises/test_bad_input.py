@@ -10,9 +10,10 @@ from support.server.live_server import wait_for
 from minivllm.lessons.checker import check as check_module
 from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
-from minivllm.lessons.checker.check import Result, run_behaviours
+from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.child import sandbox
 from minivllm.lessons.checker.child.sandbox import Session, Submission
+from minivllm.lessons.checker.result import Result
 
 EXERCISE = find_exercise("block-pool")
 

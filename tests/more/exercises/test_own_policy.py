@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.check import Result, run_behaviours
+from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.report import report
+from minivllm.lessons.checker.result import Result
 
 EXERCISE = find_exercise("own-policy")
 

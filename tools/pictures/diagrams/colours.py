@@ -27,20 +27,6 @@ def style_sheet() -> str:
     return f"{_SHAPES}{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 
 
-def contrasts(*, dark: bool) -> dict[str, tuple[str, str]]:
-    """Every pair of text and ground that diagrams use, as hexadecimal colours."""
-    look = _Look(dark)
-    pairs = {
-        f"{name} on {ground}": (look.colour(name), colour)
-        for name in ("text", "muted", "accent", "good", "bad", "warn")
-        for ground, colour in (("card", look.card), ("box", look.box))
-    }
-    for hue in range(NUM_USED_HUES):
-        pairs[f"text on hue{hue}"] = (look.colour("text"), look.tint(f"hue{hue}"))
-        pairs[f"hue{hue} on card"] = (look.colour(f"hue{hue}"), look.card)
-    return pairs
-
-
 class _Look:
     def __init__(self, dark: bool) -> None:
         self._palette = Palette(dark)

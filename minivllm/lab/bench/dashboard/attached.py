@@ -21,6 +21,8 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.lab.bench.dashboard.terminal import COLUMNS, ROWS, DashboardProcess
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, WorkloadSpec, make_requests
 from minivllm.sampling_params import SamplingParams
+from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.state.model import MODELS
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -51,8 +53,6 @@ class StepTimer:
 
     def _in_process(self) -> float:
         from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
-        from minivllm.tui.sources.in_process import InProcessSource
-        from minivllm.tui.state.model import MODELS
 
         engine = self._engine
         source = InProcessSource(engine.log_header(), codec=MODELS, state=engine.inspect())

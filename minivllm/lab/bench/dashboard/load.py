@@ -19,6 +19,8 @@ from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
 from minivllm.events.recording.recording import Recording
 from minivllm.lab.bench.dashboard.terminal import COLUMNS, ROWS, DashboardProcess
+from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.state.model import MODELS
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -114,8 +116,6 @@ class Flood:
 def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
     """Send the first events of `recording` to a dashboard at a steady rate."""
     from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
-    from minivllm.tui.sources.in_process import InProcessSource
-    from minivllm.tui.state.model import MODELS
 
     replayed = Recording(recording, index=False)
     while len(replayed) < num_events and replayed.index_more(0.0):

@@ -9,15 +9,35 @@ Watching makes a step longer, mostly in the layers. So shares are relative to a 
 """
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from minivllm.lab.bench.step.parts import LINEAR_PARTS, MODEL_PARTS, OUTSIDE_PARTS
 
-if TYPE_CHECKING:
-    from minivllm.lab.bench.step.step import MeasuredSteps
+
+@dataclass(slots=True)
+class MeasuredSteps:
+    """Times of one kind of step, in seconds, one per step."""
+
+    plain: list[float] = field(default_factory=list)
+    recorded: list[float] = field(default_factory=list)
+    watched: list[dict[str, float]] = field(default_factory=list)
+    """For each watched step: part -> seconds."""
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Median time of each part over the watched steps."""
+        names = {name: None for step in self.watched for name in step}
+        return {
+            name: statistics.median(step.get(name, 0.0) for step in self.watched) for name in names
+        }
+
+    @property
+    def watched_total(self) -> float:
+        return statistics.median(sum(step.values()) for step in self.watched)
 
 
-def describe_times(times: "MeasuredSteps") -> dict[str, Any]:
+def describe_times(times: MeasuredSteps) -> dict[str, Any]:
     parts = times.parts
     seconds, outside = (
         statistics.median(times.plain),

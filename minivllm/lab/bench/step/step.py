@@ -16,9 +16,8 @@ measures. `--json` adds `points`: single steps of many kinds (`points.py`).
 
 import argparse
 import math
-import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from random import Random
 from typing import Any, get_args
 
@@ -32,6 +31,9 @@ from minivllm.config import (
 )
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
+from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch_parts
+from minivllm.lab.bench.step.points import RandomRequests, measure_points
+from minivllm.lab.bench.step.report import MeasuredSteps, describe_times, notes, table
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.common.report import (
     add_json_argument,
@@ -41,6 +43,7 @@ from minivllm.lab.common.report import (
     print_report,
     progress_bar,
 )
+from minivllm.lab.common.stopwatch import Stopwatch, waiting_clock
 
 NUM_STEPS = 20
 WARM_UP_STEPS = 3
@@ -49,33 +52,8 @@ PREFILL = "prefill"
 USUAL_BATCH_SIZES = (1, 4, 16, 64)
 
 
-@dataclass(slots=True)
-class MeasuredSteps:
-    """Times of one kind of step, in seconds, one per step."""
-
-    plain: list[float] = field(default_factory=list)
-    recorded: list[float] = field(default_factory=list)
-    watched: list[dict[str, float]] = field(default_factory=list)
-    """For each watched step: part -> seconds."""
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """Median time of each part over the watched steps."""
-        names = {name: None for step in self.watched for name in step}
-        return {
-            name: statistics.median(step.get(name, 0.0) for step in self.watched) for name in names
-        }
-
-    @property
-    def watched_total(self) -> float:
-        return statistics.median(sum(step.values()) for step in self.watched)
-
-
 class StepBench:
     def __init__(self, engine: LLMEngine, clock: Clock, seed: int) -> None:
-        from minivllm.lab.bench.step.points import RandomRequests
-        from minivllm.lab.common.stopwatch import Stopwatch, waiting_clock
-
         self.engine = engine
         self.requests = RandomRequests(engine, seed)
         self._device = engine.core.runner._model.device
@@ -136,8 +114,6 @@ class StepBench:
         unsubscribe()
 
     def _watched(self, times: MeasuredSteps) -> None:
-        from minivllm.lab.bench.step.parts import watch_parts
-
         self._stopwatch.clear()
         with watch_parts(self.engine, self._stopwatch):
             self.engine.step()
@@ -146,8 +122,6 @@ class StepBench:
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Measure all steps, and return the report for `--json`."""
-    from minivllm.lab.bench.step.points import measure_points
-    from minivllm.lab.bench.step.report import describe_times
     from minivllm.lab.bench.step.trace import write_trace
     from minivllm.lab.common.machine_speed import measure_machine_speed
 
@@ -259,8 +233,6 @@ def batch_sizes(text: str) -> list[int]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS
-
     parts = "; ".join(f"{name}: {what}" for name, what in (MODEL_PARTS | OUTSIDE_PARTS).items())
     parser.epilog = f"Parts of a step. {parts}."
     add_model_arguments(parser)
@@ -314,8 +286,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     result = measure(args)
-    from minivllm.lab.bench.step.report import notes, table
-
     columns, rows = table(result)
     title = (
         f"Milliseconds of a step, and % of it: {result['model']} {result['dtype']} on"

@@ -18,6 +18,7 @@ from typing import Any
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.workloads import BenchRequest, WorkloadSpec
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
 
 PAGE_SIZE = 256
 """Tokens per block of transformers' cache: the default of 5.17 and 5.23."""
@@ -32,7 +33,6 @@ def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int)
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging
 
-    from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.model.decoder import random_weights
 
     logging.disable_progress_bar()

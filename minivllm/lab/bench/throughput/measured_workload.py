@@ -20,6 +20,8 @@ from minivllm.lab.bench.throughput.rounds import SETTLE_S, PeerRounds, Rounds, m
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, WorkloadSpec
 from minivllm.lab.common.environment import describe_environment, peak_rss_bytes, set_num_threads
 from minivllm.lab.common.report import progress_bar
+from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE
+from minivllm.runtime.store.model_store import resolve_for_transformers, resolve_model
 
 PEERS = (TransformersPeer.name, "vllm", "llama.cpp")
 
@@ -47,8 +49,6 @@ def measure(specs: list[WorkloadSpec], settings: WorkloadSettings) -> list[dict[
     Without peers, `peers` is empty, and the values of the first peer are null.
     """
     import torch
-
-    from minivllm.runtime.store.model_store import resolve_for_transformers, resolve_model
 
     set_num_threads(settings.num_threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -96,9 +96,6 @@ def measure(specs: list[WorkloadSpec], settings: WorkloadSettings) -> list[dict[
 
 def _own_gguf(model: str) -> Path:
     """Return the GGUF file that `model` runs from."""
-    from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE
-    from minivllm.runtime.store.model_store import resolve_model
-
     path = resolve_model(model) / GGUF_FILE
     if not path.is_file():
         raise BenchError(
@@ -113,7 +110,6 @@ def _engine_in(
 ) -> MinivllmEngine:
     """Return our engine with the model written to `directory` in another format."""
     from minivllm.lab.bench.throughput.weights_gguf import INT8, write_stored_copy
-    from minivllm.runtime.store.model_store import resolve_model
 
     write_stored_copy(resolve_model(settings.model), directory, format_)
     quantization = INT8 if format_ == INT8 else None

@@ -37,6 +37,8 @@ from minivllm.lab.bench.throughput.workloads import (
 )
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.common.report import print_report, progress_bar
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 
 DEFAULT_MODEL = QWEN3_DUMMY
@@ -128,9 +130,6 @@ def _row(engine: dict[str, Any]) -> tuple[str, ...]:
 
 def measure(settings: NanoVllmSettings) -> dict[str, object]:
     """Measure all engines, and return the report for `--json`."""
-    from minivllm.runtime.checkpoint.checkpoint import read_model_config
-    from minivllm.runtime.store.model_store import resolve_model
-
     set_num_threads(settings.num_threads)
     spec = settings.spec
     directory = resolve_model(settings.model, weights=False)
