@@ -41,7 +41,7 @@ class EventsScreen(DashboardScreen):
         if chosen is None:
             self._followed = None
             return
-        index = index_of(transport.recording, int(chosen.key))
+        index = index_of(transport.recording, chosen.key)
         if chosen != self._followed and index is not None:
             self._followed = chosen
             transport.to_position(index + 1)

@@ -172,9 +172,7 @@ class BlockMap(Panel):
         grid = lay_out(num_blocks, width, height - 1)
         cell = grid.cell_at(x, y)
         block_id = None if cell is None else cell * grid.blocks_per_cell
-        if block_id is None or block_id >= num_blocks:
-            return super().target_at(x, y)
-        return block(block_id)
+        return None if block_id is None or block_id >= num_blocks else block(block_id)
 
 
 # (numbered, glyphs, gap) from the widest to the densest.

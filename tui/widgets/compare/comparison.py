@@ -10,7 +10,7 @@ from textual.geometry import Region
 
 from minivllm.events.recording.recording import Recording
 from minivllm.text import clean, plural, short_name
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, text_of
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
@@ -242,7 +242,7 @@ def _same_tokens(a: list[int], b: list[int], room: int) -> Line:
 
 
 def _cells(line: Line) -> int:
-    return sum(len(text) for text, _ in line)
+    return len(text_of(line))
 
 
 def _table(figures: list[ComparedFigure], width: int, height: int) -> list[Line]:

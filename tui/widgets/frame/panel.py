@@ -16,22 +16,14 @@ from rich.style import Style
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.filter import ANSIToTruecolor
-from textual.geometry import Region
+from textual.geometry import Offset, Region
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import (
-    Line,
-    Span,
-    action_of,
-    highlight,
-    style_at,
-    target_of,
-    targets_of,
-    width_of,
-)
+from minivllm.tui.draw.lines import Line, Span, highlight, targets_of, text_of, width_of
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Selection, Target
 from minivllm.tui.draw.theme import Palette
@@ -40,6 +32,8 @@ from minivllm.tui.state.model import DashboardModel
 _SPANS_KEPT = 2048
 _ROWS_KEPT = 256
 """Maximum number of painted rows in the cache; this is several screens."""
+_TARGET = "target"
+"""The name of a target in the `meta` of a painted style; Textual itself runs an `@click`."""
 _ROWS_OF_WHEEL = 3
 """Rows for one notch of the mouse wheel."""
 
@@ -56,6 +50,8 @@ class Panel(Widget, can_focus=True):
     """Ids of commands for the bottom line while the panel has the focus."""
     NEWEST_LAST: ClassVar[bool] = False
     """Whether the first ↑ or ↓ selects the last target; otherwise ↓ selects the first one."""
+    auto_links = Reactive(False)
+    """Textual would repaint a panel whenever the mouse moves to another target."""
 
     class Chosen(Message):
         """The user has selected a target. opened: also open the screen for this kind of target."""
@@ -100,10 +96,8 @@ class Panel(Widget, can_focus=True):
         return targets_of(self._lines)
 
     def target_at(self, x: int, y: int) -> Target | None:
-        return target_of(self._style_at(x, y))
-
-    def _style_at(self, x: int, y: int) -> str:
-        return style_at(self._lines[y], x) if 0 <= y < len(self._lines) else ""
+        """What can be selected at a place whose span has no target; found from the place alone."""
+        return None
 
     # ---- drawing ----
 
@@ -122,7 +116,7 @@ class Panel(Widget, can_focus=True):
         title = self.title(model, width)
         if not self.styles.border_left[0]:
             title = f" {title} "  # without corners, the border would touch the words
-        if self._plain:
+        if self.plain:
             title = to_ascii(title)
         gutter, outer_width = self.gutter, self.outer_size.width
         top, left = gutter.top, gutter.left
@@ -224,9 +218,9 @@ class Panel(Widget, can_focus=True):
     def _paint(self, line: Line, width: int) -> list[Segment]:
         known = self._segments.get
         segments = [known(span) or self._segment(span) for span in line]
-        if self._plain:
+        if self.plain:
             segments = [Segment(to_ascii(text), style) for text, style, _ in segments]
-        room = width - width_of("".join([text for text, _ in line]))
+        room = width - width_of(text_of(line))
         if room < 0:
             return list(Strip(segments).crop(0, width))
         segments.append(Segment(" " * room, self._style("text")))
@@ -236,16 +230,19 @@ class Panel(Widget, can_focus=True):
         """The painted span, kept: most spans of a changed row are those of the row before."""
         if len(self._segments) > _SPANS_KEPT:
             self._segments.clear()
-        segment = self._segments[span] = Segment(span[0], self._style(span[1]))
+        text, name, *link = span
+        style = self._style(name)
+        if link:
+            style += Style(meta={_TARGET if isinstance(link[0], Target) else "@click": link[0]})
+        segment = self._segments[span] = Segment(text, style)
         return segment
 
     @property
-    def _plain(self) -> bool:
+    def plain(self) -> bool:
         return self.context is not None and self.context.ascii
 
     def _style(self, name: str) -> Style:
         """The palette's style on the panel's own background."""
-        name = name.partition("@")[0]
         style = self._styles.get(name)
         if style is None:
             style = self._styles[name] = self.rich_style + self._palette.style(name)
@@ -271,10 +268,11 @@ class Panel(Widget, can_focus=True):
             # The first click on a title has already given the panel the focus.
             if event.y == 0 and event.chain == 2 and self.has_focus:
                 await self.run_action("app.command('look.maximize')")
-        elif (target := self.target_at(*offset)) is not None:
+        elif (target := self._target_under(event.style, offset)) is not None:
             self.post_message(self.Chosen(target, opened=event.chain > 1))
-        elif (action := action_of(self._style_at(*offset))) is not None:
-            await self.run_action(action)
+
+    def _target_under(self, painted: Style, offset: Offset) -> Target | None:
+        return painted.meta.get(_TARGET) or self.target_at(*offset)
 
     @property
     def tooltip(self) -> Content | None:
@@ -283,7 +281,8 @@ class Panel(Widget, can_focus=True):
             return None
         mouse, content = self.app.mouse_position, self.content_region
         offset, is_inside = mouse - content.offset, content.contains_point(mouse)
-        if is_inside and (target := self.target_at(*offset)) is not None:
+        painted = self.screen.get_style_at(*mouse)
+        if is_inside and (target := self._target_under(painted, offset)) is not None:
             from minivllm.tui.answers.why import why  # late, for the first frame needs no answers
 
             selection = Selection()
@@ -296,7 +295,7 @@ class Panel(Widget, can_focus=True):
             text = self.HELP_TEXT  # of a panel without a title
         else:
             return None
-        return Content(to_ascii(text) if self._plain else text)
+        return Content(to_ascii(text) if self.plain else text)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         self.scroll_rows(_ROWS_OF_WHEEL)
