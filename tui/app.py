@@ -1,6 +1,6 @@
 """`DashboardApp`: takes events from a source and draws the engine's state.
 
-Fifteen times a second, the app reads new events and draws the current moment of the recording. The
+Eight times a second, the app reads new events and draws the current moment of the recording. The
 engine never waits for the dashboard. The keys call methods of the app's parts (`keys/commands.py`).
 
     source = InProcessSource(header)
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.filter import ANSIToTruecolor, LineFilter
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
@@ -44,8 +45,8 @@ from minivllm.tui.widgets.frame.timeline import TimeLine
 if TYPE_CHECKING:
     from minivllm.tui.keys.windows import Windows
 
-FRAMES_PER_SECOND = 15
-SECONDS_OF_EVENTS = 0.02
+FRAMES_PER_SECOND = 8
+SECONDS_OF_EVENTS = 0.04
 """Seconds per frame for new events: under a flood of events the picture lags, but keys work."""
 _SECONDS_TO_READ = 5
 _SECONDS_OF_A_DAY = 86_400
@@ -143,6 +144,11 @@ class DashboardApp(App[str]):
         for theme in themes_for(None if self.no_color else colours, ascii=ascii):
             self.register_theme(theme)
         self.theme = DARK.name
+
+    def get_line_filters(self) -> list[LineFilter]:
+        # Our colours are exact. In 16 of them, this filter would mix those that are dim.
+        filters = super().get_line_filters()
+        return [one for one in filters if not isinstance(one, ANSIToTruecolor)]
 
     def get_key_display(self, binding: Binding) -> str:
         # As printed on keys and in the docs; the sign has no substitute in ASCII.

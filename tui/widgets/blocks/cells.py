@@ -60,7 +60,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
 
     fades: whether signs stay for some steps, or only for the step in which something happened
 
-    All full blocks of a sequence share one cell, so that thousands of blocks can be drawn fifteen
+    All full blocks of a sequence share one cell, so that thousands of blocks can be drawn several
     times a second.
     """
     fold, size = model.fold, model.header.block_size

@@ -6,8 +6,6 @@ with their ratio.
 
 from typing import NamedTuple
 
-from textual.geometry import Region
-
 from minivllm.events.recording.recording import Recording
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.draw.lines import Line, Row, text_of
@@ -75,8 +73,8 @@ class Comparison(Panel):
         lines += _table(figures, width, height - len(lines))
         return lines[:height]
 
-    def redraw(self, model: DashboardModel) -> list[Region]:
-        rows = super().redraw(model)
+    def show(self, model: DashboardModel) -> None:
+        super().show(model)
         if (
             self.is_attached
             and self._plans is not None
@@ -85,7 +83,6 @@ class Comparison(Panel):
         ):
             self._will_look_on = True
             self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
-        return rows
 
     def _look_on(self) -> None:
         self._will_look_on = False

@@ -10,8 +10,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from textual.geometry import Region
-
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
 from minivllm.text import clean
@@ -88,15 +86,14 @@ class EventList(Panel):
             )
         return [*head, *rows]
 
-    def redraw(self, model: DashboardModel) -> list[Region]:
-        rows = super().redraw(model)
+    def show(self, model: DashboardModel) -> None:
+        super().show(model)
         if not self.is_attached or self.context is None or self._will_look_on:
-            return rows
+            return
         searching = self.context.event_filter and self._search is not None and not self._search.done
         if searching or not self._owners.has_all:
             self._will_look_on = True
             self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
-        return rows
 
     def _look_on(self) -> None:
         self._will_look_on = False

@@ -6,7 +6,7 @@ or other known tokens, and DECODE means that the step computed only the newest t
 
 from functools import lru_cache
 
-from textual.geometry import Region, Size
+from textual.geometry import Size
 
 from minivllm.events.state import ScheduledState
 from minivllm.text import id_ranges, plural, short_name
@@ -47,11 +47,11 @@ class Slots(Panel):
         self._num_slots = 0
         """The number of slots for which the current height was computed."""
 
-    def redraw(self, model: DashboardModel) -> list[Region]:
+    def show(self, model: DashboardModel) -> None:
         if model.max_num_seqs != self._num_slots:  # the option can change while the engine runs
             self._num_slots = model.max_num_seqs
             self.refresh(layout=True)
-        return super().redraw(model)
+        super().show(model)
 
     def title(self, model: DashboardModel, width: int) -> str:
         gone = "  last known" if self._is_gone() else ""
