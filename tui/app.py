@@ -11,9 +11,9 @@ engine never waits for the dashboard. The keys call methods of the app's parts (
 """
 
 import time
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -33,6 +33,7 @@ from minivllm.tui.keys.palette import CommandList
 from minivllm.tui.keys.race_keys import RaceKeys
 from minivllm.tui.keys.signals import leave_on_signals
 from minivllm.tui.keys.time_keys import TimeKeys
+from minivllm.tui.keys.windows import Windows
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.sources.source import EventSource
@@ -41,9 +42,6 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.transport import State, Transport
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.frame.timeline import TimeLine
-
-if TYPE_CHECKING:
-    from minivllm.tui.keys.windows import Windows
 
 FRAMES_PER_SECOND = 8
 SECONDS_OF_EVENTS = 0.04
@@ -125,6 +123,7 @@ class DashboardApp(App[str]):
         self.time_keys = TimeKeys(self.context, self.tell, self.draw)
         self.look_keys = LookKeys(self)
         self.race_keys = RaceKeys(self)
+        self.windows = Windows(self)
         self.engine_keys = EngineKeys(self.context, self.tell, self.time_keys, self.push_screen)
         self._notices = Notices(self.context, self.tell)
 
@@ -133,8 +132,7 @@ class DashboardApp(App[str]):
             self.add_mode(name, partial(self._make_screen, name))
         self._race = race
         self._summary: RunSummary | None = None
-        self._first_step = first_step
-        self._has_next = has_next
+        self._first_step, self._has_next = first_step, has_next
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
 
@@ -159,13 +157,6 @@ class DashboardApp(App[str]):
         # Import late, so that the first frame does not wait for the other screens.
         class_name = SCREENS.get(name, f"{name.capitalize()}Screen")
         return getattr(import_module(f"minivllm.tui.screens.{name}"), class_name)(self.context)
-
-    @cached_property
-    def windows(self) -> "Windows":
-        # Import late: the first frame needs no windows and no answers.
-        from minivllm.tui.keys.windows import Windows
-
-        return Windows(self)
 
     @property
     def model(self) -> DashboardModel:

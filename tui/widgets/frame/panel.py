@@ -22,6 +22,7 @@ from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
+from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import Line, Link, highlight, targets_of
 from minivllm.tui.draw.portable import to_ascii
@@ -176,8 +177,6 @@ class Panel(Widget, can_focus=True):
         offset, is_inside = mouse - content.offset, content.contains_point(mouse)
         painted = self.screen.get_style_at(*mouse)
         if is_inside and (target := self._target_under(painted, offset)) is not None:
-            from minivllm.tui.answers.why import why  # late, for the first frame needs no answers
-
             selection = Selection()
             selection.choose(target)
             text = f"{why(self._model, selection)}\n\nAs of step {self._model.fold.step:,}."
