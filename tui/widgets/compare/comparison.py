@@ -17,7 +17,6 @@ from minivllm.tui.time.transport import Transport
 from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.frame.panel import Panel
 
-SECONDS_BETWEEN_LOOKS = 1 / 15
 _ROOM_FOR_PLANS = 10
 _RATIO = 7
 """Width of the ratio, in terminal cells."""
@@ -53,7 +52,6 @@ class Comparison(Panel):
         self._plans: PlanSearch | None = None
         self._recordings: tuple[Recording, Recording] | None = None
         self._usage = UsageFollower(), UsageFollower()
-        self._will_look_on = False
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if self.context is None or self.context.second is None:
@@ -64,6 +62,8 @@ class Comparison(Panel):
             self._plans, self._recordings = PlanSearch(*recordings), recordings
         if self._plans.has_more or self._plans.parting is None:
             self._plans.look(_has_ended(first), _has_ended(second))
+        if self._plans.has_more:
+            self.show_soon()
         lines = self._request(first.view, second.view, width)
         if height >= _ROOM_FOR_PLANS:
             lines = [*_parting(self._plans, width), *lines]
@@ -72,21 +72,6 @@ class Comparison(Panel):
             lines.append(())
         lines += _table(figures, width, height - len(lines))
         return lines[:height]
-
-    def show(self, model: DashboardModel) -> None:
-        super().show(model)
-        if (
-            self.is_attached
-            and self._plans is not None
-            and self._plans.has_more
-            and not self._will_look_on
-        ):
-            self._will_look_on = True
-            self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
-
-    def _look_on(self) -> None:
-        self._will_look_on = False
-        self.show_again()
 
     def _request(self, a: DashboardModel, b: DashboardModel, width: int) -> list[Line]:
         seq_id = self.context.selection.seq_id or next(

@@ -20,6 +20,7 @@ from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 
 from minivllm.tui.answers.why import why
@@ -32,6 +33,7 @@ from minivllm.tui.state.model import DashboardModel
 
 _TARGET = "target"
 """The name of a target in the `meta` of a painted style; Textual itself runs an `@click`."""
+_SECONDS_BETWEEN_LOOKS = 1 / 15
 _ROWS_OF_WHEEL = 3
 """Rows for one notch of the mouse wheel."""
 
@@ -66,7 +68,10 @@ class Panel(Widget, can_focus=True):
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
         self._title = ""
+        self._soon: Timer | None = None
         self._palette = Palette(dark=True)
+        self._styles: dict[str, Style] = {}
+        """Style name -> the palette's style on the panel's own background."""
 
     # ---- for subclasses to define ----
 
@@ -120,9 +125,24 @@ class Panel(Widget, can_focus=True):
         if self._model is not None:
             self.show(self._model)
 
+    def show_soon(self) -> None:
+        """Draw the last model again in a moment, because a search in it goes on."""
+        if self.is_attached and self._soon is None:
+            self._soon = self.set_timer(_SECONDS_BETWEEN_LOOKS, self._show_now)
+
+    def _show_now(self) -> None:
+        self._soon = None
+        self.show_again()
+
     def restyle(self, palette: Palette) -> None:
         self._palette = palette
+        self.notify_style_update()
         self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Textual calls this when the style sheet gives the panel another background."""
+        super().notify_style_update()
+        self._styles.clear()
 
     def on_resize(self, event: Resize) -> None:
         self.show_again()
@@ -130,10 +150,12 @@ class Panel(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Textual calls this for each row to repaint, pads or cuts it, and adds the border."""
         line = self._lines[y] if y < len(self._lines) else ()
-        return Strip([self._segment(*span) for span in line]).apply_style(self.rich_style)
+        return Strip([self._segment(*span) for span in line])
 
     def _segment(self, text: str, name: str, link: Link | None = None) -> Segment:
-        style = self._palette.style(name)
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = self.rich_style + self._palette.style(name)
         if link is not None:
             style += _clickable(link)
         return Segment(to_ascii(text) if self.plain else text, style)

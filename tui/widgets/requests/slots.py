@@ -4,8 +4,6 @@ The scheduler has no prefill or decode phase. Here, PREFILL means that the last 
 or other known tokens, and DECODE means that the step computed only the newest token.
 """
 
-from functools import lru_cache
-
 from textual.geometry import Size
 
 from minivllm.events.state import ScheduledState
@@ -171,13 +169,7 @@ def _slot(
 
 def _newest_blocks(block_table: list[int]) -> str:
     is_cut = len(block_table) > _LONGEST_TABLE
-    return ("… " if is_cut else "") + _ranges(tuple(block_table[-_LONGEST_TABLE:]))
-
-
-@lru_cache(1024)
-def _ranges(ids: tuple[int, ...]) -> str:
-    """Cached: a table changes only once in a block's tokens."""
-    return id_ranges(ids)
+    return ("… " if is_cut else "") + id_ranges(block_table[-_LONGEST_TABLE:])
 
 
 def _newest(blocks: str, width: int) -> str:
