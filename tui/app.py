@@ -1,6 +1,6 @@
 """`DashboardApp`: takes events from a source and draws the engine's state.
 
-Fifteen times a second, the app reads new events and draws the current moment of the recording. The
+Eight times a second, the app reads new events and draws the current moment of the recording. The
 engine never waits for the dashboard. The keys call methods of the app's parts (`keys/commands.py`).
 
     source = InProcessSource(header)
@@ -11,12 +11,13 @@ engine never waits for the dashboard. The keys call methods of the app's parts (
 """
 
 import time
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.filter import ANSIToTruecolor, LineFilter
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
@@ -32,6 +33,7 @@ from minivllm.tui.keys.palette import CommandList
 from minivllm.tui.keys.race_keys import RaceKeys
 from minivllm.tui.keys.signals import leave_on_signals
 from minivllm.tui.keys.time_keys import TimeKeys
+from minivllm.tui.keys.windows import Windows
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.sources.source import EventSource
@@ -41,11 +43,8 @@ from minivllm.tui.time.transport import State, Transport
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
-if TYPE_CHECKING:
-    from minivllm.tui.keys.windows import Windows
-
-FRAMES_PER_SECOND = 15
-SECONDS_OF_EVENTS = 0.02
+FRAMES_PER_SECOND = 8
+SECONDS_OF_EVENTS = 0.04
 """Seconds per frame for new events: under a flood of events the picture lags, but keys work."""
 _SECONDS_TO_READ = 5
 _SECONDS_OF_A_DAY = 86_400
@@ -124,6 +123,7 @@ class DashboardApp(App[str]):
         self.time_keys = TimeKeys(self.context, self.tell, self.draw)
         self.look_keys = LookKeys(self)
         self.race_keys = RaceKeys(self)
+        self.windows = Windows(self)
         self.engine_keys = EngineKeys(self.context, self.tell, self.time_keys, self.push_screen)
         self._notices = Notices(self.context, self.tell)
 
@@ -132,8 +132,7 @@ class DashboardApp(App[str]):
             self.add_mode(name, partial(self._make_screen, name))
         self._race = race
         self._summary: RunSummary | None = None
-        self._first_step = first_step
-        self._has_next = has_next
+        self._first_step, self._has_next = first_step, has_next
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
 
@@ -144,6 +143,11 @@ class DashboardApp(App[str]):
             self.register_theme(theme)
         self.theme = DARK.name
 
+    def get_line_filters(self) -> list[LineFilter]:
+        # Our colours are exact. In 16 of them, this filter would mix those that are dim.
+        filters = super().get_line_filters()
+        return [one for one in filters if not isinstance(one, ANSIToTruecolor)]
+
     def get_key_display(self, binding: Binding) -> str:
         # As printed on keys and in the docs; the sign has no substitute in ASCII.
         display = super().get_key_display(binding).replace("⏎", "enter").replace("⌫", "backspace")
@@ -153,13 +157,6 @@ class DashboardApp(App[str]):
         # Import late, so that the first frame does not wait for the other screens.
         class_name = SCREENS.get(name, f"{name.capitalize()}Screen")
         return getattr(import_module(f"minivllm.tui.screens.{name}"), class_name)(self.context)
-
-    @cached_property
-    def windows(self) -> "Windows":
-        # Import late: the first frame needs no windows and no answers.
-        from minivllm.tui.keys.windows import Windows
-
-        return Windows(self)
 
     @property
     def model(self) -> DashboardModel:

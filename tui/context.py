@@ -4,19 +4,17 @@ The model is the engine's state at the current moment. Panels may change only th
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.control import ASKED_HERE, BURST, EngineControl
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.lesson import LessonControl
+from minivllm.tui.race import RaceRuns
 from minivllm.tui.start import Start
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import SameMoment
 from minivllm.tui.time.transport import Transport
-
-if TYPE_CHECKING:
-    from minivllm.tui.race import RaceRuns
 
 
 class Figure(NamedTuple):
@@ -46,7 +44,7 @@ class Context:
     recorder: LogWriter | None = None
     """Writes this run into a file. The dashboard reads only `loss`."""
     lesson: LessonControl | None = None
-    race: "RaceRuns | None" = None
+    race: RaceRuns | None = None
     behind: tuple[Transport, Transport | None] | None = None
     """The dashboard's own recordings, while the Compare screen shows a race in their place."""
     same: SameMoment = "step"

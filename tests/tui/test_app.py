@@ -131,11 +131,11 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix, no_footer) -
 
     async def script(pilot: Pilot) -> None:
         for one in app.screen.query(Panel):
-            # Count painted rows; unchanged rows come from the panel's cache.
-            original = one._paint
-            one._paint = lambda *line, one=one, original=original: (
+            # Count painted rows; Textual keeps the unchanged ones.
+            original = one.render_line
+            one.render_line = lambda y, one=one, original=original: (
                 painted.append(one.id),
-                original(*line),
+                original(y),
             )[1]
         token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")
         put(app, token)

@@ -48,7 +48,7 @@ def words(model: DashboardModel, token_ids: list[int]) -> str:
 
 def marked(line, style: str) -> str:
     """The words of a line with this style, without their brackets."""
-    found = "".join(text for text, own in line if own.partition("@")[0] == style)
+    found = text_of(span for span in line if span[1] == style)
     return found.replace("[", "").replace("]", "").replace(" ", "")
 
 
@@ -92,7 +92,7 @@ def test_the_last_block_fills_with_drafts_and_loses_the_wrong_ones(drafts) -> No
                     text
                     for line in panel.lines(model, 200, 40)
                     if text_of(line).startswith("drafts")
-                    for text, style in line
+                    for text, style, *_ in line
                     if "=" in style
                 ]
                 expected = [

@@ -75,7 +75,7 @@ def piece(model: DashboardModel, token_id: int) -> str:
 
 
 def struck(line) -> str:
-    return "".join(text for text, style in line if style.partition("@")[0] == REJECTED)
+    return text_of(span for span in line if span[1] == REJECTED)
 
 
 def test_slots_choice_and_w_show_the_state_of_the_grammar(run: FollowedRun) -> None:
@@ -126,14 +126,14 @@ def test_jumped_tokens_are_marked_as_forced_and_drafts_of_the_text_are_not(run) 
                 continue
             slot = model.fold.sequences[one.seq_id].slot
             line = Slots().lines(model, 160, 2 * model.max_num_seqs)[2 * slot + 1]
-            marks = {style.partition("@")[0] for _, style in line} & {ACCEPTED, FORCED}
+            marks = {span[1] for span in line} & {ACCEPTED, FORCED}
             assert marks <= ({FORCED} if one.source == "grammar" else {ACCEPTED})
             styles |= marks
             if one.source == "grammar":
                 text = "".join(model.fold.token_pieces[one_id] for one_id in one.token_ids)
                 forced_words += text.replace(" ", "")
                 lines = panel.lines(model, 90, 30)
-                shown = [text for line in lines for text, style in line if style.startswith(FORCED)]
+                shown = [span[0] for line in lines for span in line if span[1].startswith(FORCED)]
                 assert "".join(shown).replace(" ", "") == forced_words
                 assert "as the grammar allows nothing else" in why(model, chosen(one.seq_id))
     assert FORCED in styles and 'name"' in forced_words

@@ -13,7 +13,7 @@ from support.tui.shown import SCENARIOS, missing_from, rows
 from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import target_of, targets_of
+from minivllm.tui.draw.lines import targets_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
@@ -39,9 +39,9 @@ def test_everything_selectable_on_the_overview_exists(
         Slots: ("sequence", set(fold.running)),
         Budget: ("sequence", {item.seq_id for item in fold.scheduled}),
         Waiting: ("sequence", set(fold.waiting)),
-        FreeQueue: ("block", {str(block_id) for block_id in fold.free_queue}),
+        FreeQueue: ("block", set(fold.free_queue)),
         Finished: ("sequence", {done.seq_id for done in fold.history}),
-        EventLog: ("event", {str(event.seq) for event in stage.events}),
+        EventLog: ("event", {event.seq for event in stage.events}),
     }
     for kind_of_panel, (kind, keys) in there.items():
         panel = kind_of_panel()
@@ -53,7 +53,7 @@ def test_everything_selectable_on_the_overview_exists(
             assert {target.key for target in targets} == keys, kind_of_panel
     chosen = targets_of(Budget().lines(model, 118, 8))
     steps = [target.key for target in chosen if target.kind == "step"]
-    assert steps == [str(record.step) for record in model.steps.records]
+    assert steps == [record.step for record in model.steps.records]
 
 
 @pytest.mark.parametrize("scenario", ["memory_pressure", "drafts"])
@@ -71,11 +71,8 @@ def test_each_word_of_a_slot_leads_to_the_block_that_holds_it(
             state = fold.sequences[seq_id]
             words = lines[2 * state.slot + 1][1:]
             position = state.num_tokens
-            for text, style in reversed(words):
-                target = target_of(style)
-                if target is None:
-                    continue
-                entry = state.block_table.index(int(target.key))
+            for text, _, target in (span for span in reversed(words) if len(span) == 3):
+                entry = state.block_table.index(target.key)
                 first = max(entry * size - state.num_prompt_tokens, 0)
                 last = (entry + 1) * size - state.num_prompt_tokens
                 held = "".join(

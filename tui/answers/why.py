@@ -27,10 +27,10 @@ def why(model: DashboardModel, selection: Selection) -> str:
         case "token":
             return why_sequence(model, selection.seq_id)
         case "block":
-            return why_block(model, int(target.key))
+            return why_block(model, target.key)
         case "step":
-            return why_step(model, int(target.key))
-    return _why_event(model, int(target.key))
+            return why_step(model, target.key)
+    return _why_event(model, target.key)
 
 
 def why_step(model: DashboardModel, step: int) -> str:

@@ -1,9 +1,11 @@
 """Lines of styled text. Panels make them, tests read them, and `Panel` paints them.
 
-    ("3 blocks", "hue3*!@block:12")     text; style hue3, bold, reverse; a click selects block 12
-    ("hits ", "muted@do:app.quit")      a click runs this action of Textual
+    ("3 blocks", "hue3*!", block(12))   text; style hue3, bold, reverse; a click selects block 12
+    ("quit ", "muted", "app.quit")      a click runs this action of Textual
+    (" of ", "muted")                   a click does nothing
 
-A line is a tuple of such spans. Style names are not colours: a line works in every theme.
+A line is a tuple of such spans. Style names are not colours: a line works in every theme. `Panel`
+paints what a click does as the `meta` of a Rich style, where Textual looks for it.
 """
 
 from itertools import groupby
@@ -15,8 +17,10 @@ from rich.cells import cell_len
 from minivllm.text import fit
 from minivllm.tui.draw.selection import Selection, Target
 
-Span = tuple[str, str]
-"""(text, style name)"""
+Link = Target | str
+"""What a click does: it selects a target, or it runs an action of Textual."""
+Span = tuple[str, str] | tuple[str, str, Link]
+"""(text, style name), and what a click on the text does"""
 Line = tuple[Span, ...]
 
 
@@ -37,7 +41,7 @@ class Row:
         self._spans: list[Span] = []
 
     def put(
-        self, text: str, style: str = "text", width: int | None = None, target: Target | None = None
+        self, text: str, style: str = "text", width: int | None = None, target: Link | None = None
     ) -> "Row":
         """Append `text`, padded or cut to `width` cells. A click on it selects `target`."""
         cells = width_of(text)
@@ -48,8 +52,14 @@ class Row:
         elif cells > self.room:
             text, cells = fit(text, self.room), self.room
         if text:
-            self._spans.append((text, style if target is None else f"{style}@{target}"))
+            self._spans.append((text, style) if target is None else (text, style, target))
             self.room -= cells
+        return self
+
+    def add(self, *spans: Span) -> "Row":
+        """Append spans, as far as there is room."""
+        for text, style, *link in spans:
+            self.put(text, style, None, *link)
         return self
 
     def line(self) -> Line:
@@ -57,14 +67,11 @@ class Row:
 
 
 def line(width: int, *spans: Span) -> Line:
-    row = Row(width)
-    for text, style in spans:
-        row.put(text, style)
-    return row.line()
+    return Row(width).add(*spans).line()
 
 
 def text_of(a_line: Line) -> str:
-    return "".join(text for text, _ in a_line)
+    return "".join([span[0] for span in a_line])
 
 
 def first_that_fits(width: int, *choices: Line) -> Line:
@@ -80,12 +87,12 @@ def flow(a_line: Line, width: int, indent: int) -> list[Line]:
     if cell_len(text_of(a_line)) <= width:
         return [a_line]
     rows = [Row(width)]
-    for text, style in a_line:
+    for text, *look in a_line:
         for word in _WORDS.findall(text):
             if cell_len(word) > rows[-1].room:
                 rows.append(Row(width).put("", width=min(indent, width // 2)))
                 word = word.lstrip(" ")
-            rows[-1].put(word, style)
+            rows[-1].add((word, *look))
     return [joined(row.line()) for row in rows]
 
 
@@ -95,42 +102,14 @@ _WORDS = compile_pattern(" *[^ ]+| +$")
 def joined(a_line: Line) -> Line:
     """The line with neighbours of equal style in one span, which is cheaper to paint."""
     return tuple(
-        ("".join(text for text, _ in run), style)
-        for style, run in groupby(a_line, key=itemgetter(1))
+        (text_of(run), *look) for look, run in groupby(a_line, key=itemgetter(slice(1, None)))
     )
-
-
-def target_of(style: str) -> Target | None:
-    _, at, target = style.partition("@")
-    return Target.parse(target) if at else None
 
 
 def targets_of(lines: list[Line]) -> list[Target]:
     """All targets in these lines, in reading order, each once."""
-    found = (target_of(style) for a_line in lines for _, style in a_line)
-    return list(dict.fromkeys(target for target in found if target is not None))
-
-
-def style_at(a_line: Line, x: int) -> str:
-    """The style in column `x`; empty to the right of the line."""
-    for text, style in a_line:
-        x -= cell_len(text)
-        if x < 0:
-            return style
-    return ""
-
-
-def doing(style: str, action: str) -> str:
-    """The style of text that runs an action of Textual when the user clicks on it."""
-    return f"{style}@{_ACTION}{action}"
-
-
-def action_of(style: str) -> str | None:
-    _, _, action = style.partition(f"@{_ACTION}")
-    return action or None
-
-
-_ACTION = "do:"
+    links = (link for a_line in lines for span in a_line for link in span[2:])
+    return list(dict.fromkeys(link for link in links if isinstance(link, Target)))
 
 
 def highlight(a_line: Line, selection: Selection) -> Line:
@@ -139,22 +118,18 @@ def highlight(a_line: Line, selection: Selection) -> Line:
     Words stay as they are: a reversed chip was written by the step, and the panel of a choice marks
     its token itself.
     """
-    if selection.last is None or not any("@" in style for _, style in a_line):
+    if selection.last is None:
         return a_line
-    return tuple(
-        (text, _reversed(style) if _is_chosen(style, selection) else style)
-        for text, style in a_line
-    )
+    return tuple([_reversed(span) if _is_chosen(span, selection) else span for span in a_line])
 
 
-def _is_chosen(style: str, selection: Selection) -> bool:
-    target = target_of(style)
-    if target is None or target.kind == "token" or "=" in style.partition("@")[0]:
-        return False
-    return selection.holds(target)
+def _is_chosen(span: Span, selection: Selection) -> bool:
+    _, style, *link = span
+    is_target = bool(link) and isinstance(link[0], Target) and link[0].kind != "token"
+    return is_target and "=" not in style and selection.holds(link[0])
 
 
-def _reversed(style: str) -> str:
-    name, at, target = style.partition("@")
+def _reversed(span: Span) -> Span:
+    text, style, *link = span
     # A span that is already in reverse is highlighted by being drawn normally.
-    return (name.removesuffix("!") if name.endswith("!") else name + "!") + at + target
+    return (text, style[:-1] if style.endswith("!") else style + "!", *link)

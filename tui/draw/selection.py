@@ -1,27 +1,20 @@
 """The user's selection: a sequence, a block, a step or an event. All panels share it.
 
-The style name of a drawn span contains its `Target` (see `lines`), so a click finds what was drawn
-there. Only the first colon of a target's text separates: ids from outside can contain colons.
+A drawn span contains its `Target` (see `lines`), so a click finds what was drawn there.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 TargetKind = Literal["sequence", "block", "step", "event", "token"]
 
 
 class Target(NamedTuple):
     kind: TargetKind
-    key: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.key}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Target | None":
-        """The inverse of `str`; None if the text is not a target."""
-        kind, _, key = text.partition(":")
-        return cls(kind, key) if kind in get_args(TargetKind) else None
+    key: str | int
+    """The id of a sequence (also of a token's sequence), or the number of a block, step or event."""
+    position: int | None = None
+    """Of a token: its index in the sequence."""
 
 
 def sequence(seq_id: str) -> Target:
@@ -29,20 +22,20 @@ def sequence(seq_id: str) -> Target:
 
 
 def block(block_id: int) -> Target:
-    return Target("block", str(block_id))
+    return Target("block", block_id)
 
 
 def step(number: int) -> Target:
-    return Target("step", str(number))
+    return Target("step", number)
 
 
 def event(seq: int) -> Target:
-    return Target("event", str(seq))
+    return Target("event", seq)
 
 
 def token(seq_id: str, position: int) -> Target:
     """A token of a sequence, by its index in the sequence; choosing it selects the sequence."""
-    return Target("token", f"{position}:{seq_id}")
+    return Target("token", seq_id, position)
 
 
 @dataclass(slots=True)
@@ -65,14 +58,13 @@ class Selection:
                     self.position = None
                 self.seq_id = target.key
             case "block":
-                self.block_id = int(target.key)
+                self.block_id = target.key
             case "step":
-                self.step = int(target.key)
+                self.step = target.key
             case "event":
-                self.event_seq = int(target.key)
+                self.event_seq = target.key
             case "token":
-                position, _, self.seq_id = target.key.partition(":")
-                self.position = int(position)
+                self.seq_id, self.position = target.key, target.position
 
     def clear(self) -> None:
         self.seq_id = self.block_id = self.step = self.event_seq = None
@@ -83,10 +75,10 @@ class Selection:
             case "sequence":
                 return self.seq_id == target.key
             case "block":
-                return str(self.block_id) == target.key
+                return self.block_id == target.key
             case "step":
-                return str(self.step) == target.key
+                return self.step == target.key
             case "event":
-                return str(self.event_seq) == target.key
+                return self.event_seq == target.key
             case "token":
-                return f"{self.position}:{self.seq_id}" == target.key
+                return (self.seq_id, self.position) == target[1:]

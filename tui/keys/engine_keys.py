@@ -12,6 +12,7 @@ from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl, Question
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.keys.time_keys import TimeKeys
+from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 from minivllm.tui.state.decisions import layer_and_head
 
 
@@ -60,8 +61,6 @@ class EngineKeys:
                     self._time_keys.leave_the_past()
                     control.add_request(*question)
 
-            from minivllm.tui.screens.dialogs import QuestionScreen  # late, for the first frame
-
             self._open_window(QuestionScreen(), ask)
 
     def burst(self) -> None:
@@ -82,7 +81,6 @@ class EngineKeys:
 
     def option(self) -> None:
         if control := self._control():
-            from minivllm.tui.screens.dialogs import AskScreen, whole_number
 
             def change(answer: str | None) -> None:
                 if not answer:

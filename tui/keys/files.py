@@ -1,17 +1,17 @@
 """Write files into the current folder (ctrl+s, E and q); each function returns a sentence."""
 
 import time
-from typing import TYPE_CHECKING
+
+from textual.app import App
 
 from minivllm.errors import EventLogError
+from minivllm.events.perfetto.export import export_perfetto
 from minivllm.events.recording.recording import Recording
-
-if TYPE_CHECKING:
-    from minivllm.tui.app import DashboardApp
+from minivllm.events.recording.whole_file import whole_file
 
 
-def save_picture(app: "DashboardApp") -> str:
-    name = f"minivllm-step-{app.model.fold.step}.svg"
+def save_picture(app: App, step: int) -> str:
+    name = f"minivllm-step-{step}.svg"
     try:
         app.save_screenshot(name, path=".")
     except OSError as error:
@@ -21,9 +21,6 @@ def save_picture(app: "DashboardApp") -> str:
 
 def save_recording(recording: Recording) -> str:
     """Raise `EventLogError` if the recording cannot be read, or its file cannot be written."""
-    from minivllm.events.perfetto.export import export_perfetto
-    from minivllm.events.recording.whole_file import whole_file
-
     name = f"minivllm-{time.strftime('%Y%m%d-%H%M%S')}"
     try:
         recording.save(f"{name}.jsonl")

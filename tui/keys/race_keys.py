@@ -10,6 +10,8 @@ from minivllm.errors import EventLogError
 from minivllm.text import clean
 from minivllm.tui.context import Context
 from minivllm.tui.control import Entry
+from minivllm.tui.race import RaceRuns
+from minivllm.tui.screens.dialogs import RaceScreen
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
@@ -36,14 +38,9 @@ class RaceKeys:
                 if entry is not None:
                     await self.start(entry)
 
-            from minivllm.tui.screens.dialogs import RaceScreen  # late, for the first frame
-
             self._app.push_screen(RaceScreen(Entry() if race is None else race.names), start)
 
     async def start(self, entry: Entry) -> None:
-        # Import late, so that the first frame does not wait.
-        from minivllm.tui.race import RaceRuns
-
         self.close()
         try:
             self._context.race = RaceRuns(entry, self._context.own.source)

@@ -4,18 +4,15 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.containers import Horizontal
 from textual.events import Resize
-from textual.geometry import Region
 from textual.screen import Screen
-from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 from textual.widgets import Static
 
 from minivllm.tui.context import Context
 from minivllm.tui.draw.theme import Palette
-from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.frame.boxes import PanelRow, ground
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.keybar import KeyBar
 from minivllm.tui.widgets.frame.panel import Panel
@@ -46,7 +43,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         self._fit_terminal()
-        with PanelRow(id="top"):
+        with Horizontal(id="top"):
             yield ScreenTabs(id="tabs")
             yield Header(id="header")
         yield from self.body()
@@ -64,15 +61,12 @@ class DashboardScreen(Screen, inherit_bindings=False):
         for size, steps in zip(self.app.size, breakpoints, strict=True):
             self.add_class(max(step for step in steps if step[0] <= size)[1])
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        return ground(self, crop)
-
     def on_mount(self) -> None:
         # Query only once: a query in each frame took longer than drawing a panel.
         self._panels = list(self.query(Panel))
         for panel in self.panels():
             panel.context = self.context
-        self.keybar, self._timeline = self.query_one(KeyBar), self.query_one(TimeLine)
+        self.keybar = self.query_one(KeyBar)
         self._restyle(self.app.current_theme)
         self.app.theme_changed_signal.subscribe(self, self._restyle)
         self.has_panels = True
@@ -96,24 +90,5 @@ class DashboardScreen(Screen, inherit_bindings=False):
         yield from self._panels
 
     def draw(self) -> None:
-        model = self.context.transport.view
-        self.redraw((panel, model) for panel in self.panels())
-
-    def redraw(self, shown: Iterable[tuple[Panel, DashboardModel]]) -> None:
-        """Draw panels, and refresh all their changed rows as regions of one widget.
-
-        For each refreshed widget, Textual sends and handles messages, which took more of a frame
-        than painting.
-        """
-        rows: list[Region] = []
-        origin = self._timeline.content_region.offset
-        for panel, model in shown:
-            changed = panel.redraw(model)
-            if not panel.caches_rows:
-                if changed:
-                    panel.refresh(*changed)
-            elif changed:
-                by = panel.content_region.offset - origin
-                rows += [row.translate(by) for row in changed]
-        if rows:
-            self._timeline.refresh(*rows)
+        for panel in self.panels():
+            panel.show(self.context.transport.view)

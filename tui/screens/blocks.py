@@ -8,6 +8,7 @@ is never drawn, so `on_mount` sets its title.
 
 from collections.abc import Iterable
 
+from textual.containers import Horizontal, Vertical
 from textual.events import DescendantFocus, Resize
 from textual.widget import Widget
 
@@ -21,7 +22,6 @@ from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.mass import Mass
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 from minivllm.tui.widgets.blocks.xray import XRay
-from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.frame.panel import Panel
 
 _FEW_BLOCKS = 128
@@ -40,12 +40,12 @@ class BlocksScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         index = PrefixIndex()
-        with PanelRow(id="body"):
-            with PanelColumn(id="blocks-left"):
+        with Horizontal(id="body"):
+            with Vertical(id="blocks-left"):
                 yield BlockMap(shows_words=False, id="blocks-map")
                 yield BlockCards(index, id="blocks-cards")
                 yield FreeQueue(id="blocks-queue")
-            with PanelColumn(id="blocks-right"):
+            with Vertical(id="blocks-right"):
                 yield Inspector(index, id="blocks-inspector")
                 self._folding = (
                     PrefixTree(index, id="blocks-tree"),

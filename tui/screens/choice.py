@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
+from textual.containers import Vertical
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.choice.choice import Choice
-from minivllm.tui.widgets.frame.boxes import PanelColumn
 from minivllm.tui.widgets.requests.slots import Slots
 
 
@@ -14,6 +14,6 @@ class ChoiceScreen(DashboardScreen):
     NAME = "choice"
 
     def body(self) -> Iterable[Widget]:
-        with PanelColumn(id="choice-body"):
+        with Vertical(id="choice-body"):
             yield Slots(id="choice-slots")
             yield Choice(id="choice")

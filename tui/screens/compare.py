@@ -5,6 +5,7 @@ When the first recording moves, the second follows, to the same step or the same
 
 from collections.abc import Iterable
 
+from textual.containers import Horizontal
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
@@ -12,7 +13,6 @@ from minivllm.tui.time.follow import follow
 from minivllm.tui.widgets.compare.comparison import Comparison
 from minivllm.tui.widgets.compare.race_line import RaceLine
 from minivllm.tui.widgets.compare.side import Side
-from minivllm.tui.widgets.frame.boxes import PanelRow
 from minivllm.tui.widgets.frame.sentences import WatchSentence
 
 
@@ -25,7 +25,7 @@ class CompareScreen(DashboardScreen):
         yield self._watch
         self._line = RaceLine(id="race")
         yield self._line
-        with PanelRow(id="sides"):
+        with Horizontal(id="sides"):
             yield Side("A", is_second=False, id="side-a")
             yield Side("B", is_second=True, id="side-b")
         self._comparison = Comparison(id="comparison")
@@ -41,7 +41,6 @@ class CompareScreen(DashboardScreen):
         self._line.set_class(race is not None and bool(race.sentence), "-noted")
         self._comparison.set_class(second is None, "-away")
         self._comparison.set_class(self.context.behind is not None, "-race")
-        self.redraw(
-            (panel, second.view if second is not None and panel.id == "side-b" else first.view)
-            for panel in self.panels()
-        )
+        for panel in self.panels():
+            is_second = second is not None and panel.id == "side-b"
+            panel.show(second.view if is_second else first.view)

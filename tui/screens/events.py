@@ -7,6 +7,7 @@ selection only once: following it in every frame would freeze the picture at tha
 
 from collections.abc import Iterable
 
+from textual.containers import Horizontal
 from textual.widget import Widget
 
 from minivllm.tui.draw.selection import Target
@@ -14,7 +15,6 @@ from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.time.event_search import index_of
 from minivllm.tui.widgets.events.event_detail import EventDetail
 from minivllm.tui.widgets.events.event_list import EventList
-from minivllm.tui.widgets.frame.boxes import PanelRow
 
 
 class EventsScreen(DashboardScreen):
@@ -23,7 +23,7 @@ class EventsScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         self._followed: Target | None = None
-        with PanelRow(id="events-body"):
+        with Horizontal(id="events-body"):
             yield EventList(id="events")
             yield EventDetail(id="event-detail")
 
@@ -41,7 +41,7 @@ class EventsScreen(DashboardScreen):
         if chosen is None:
             self._followed = None
             return
-        index = index_of(transport.recording, int(chosen.key))
+        index = index_of(transport.recording, chosen.key)
         if chosen != self._followed and index is not None:
             self._followed = chosen
             transport.to_position(index + 1)

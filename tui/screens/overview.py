@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
@@ -9,7 +10,6 @@ from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.choice.choice import Choice, shows_choice
 from minivllm.tui.widgets.events.eventlog import EventLog
-from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.frame.sentences import Summary, WatchSentence
 from minivllm.tui.widgets.frame.suggestions import Suggestions
 from minivllm.tui.widgets.requests.finished import Finished
@@ -34,13 +34,13 @@ class Overview(DashboardScreen):
         yield self._suggestions
         yield self._summary
         yield self._slots
-        with PanelRow(id="body"):
-            with PanelColumn(id="memory"):
+        with Horizontal(id="body"):
+            with Vertical(id="memory"):
                 yield BlockMap(id="blockmap")
                 yield StepCharts(id="charts")
                 yield FreeQueue(id="freequeue")
                 yield Finished(id="finished")
-            with PanelColumn(id="plan"):
+            with Vertical(id="plan"):
                 yield Budget(id="budget")
                 yield Waiting(id="waiting")
                 yield EventLog(id="eventlog")

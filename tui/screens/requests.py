@@ -6,11 +6,11 @@ if a sequence is watched, the choice of its token.
 
 from collections.abc import Iterable
 
+from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.choice.choice import Choice
-from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.requests.branches import BranchTree, shown_tree
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import Timelines
@@ -21,11 +21,11 @@ class RequestsScreen(DashboardScreen):
     NAME = "requests"
 
     def body(self) -> Iterable[Widget]:
-        with PanelColumn(id="requests-body"):
+        with Vertical(id="requests-body"):
             timelines = Timelines(id="timelines")
             yield timelines
             yield LatencyCharts(timelines, id="latency")
-            with PanelRow(id="requests-chosen"):
+            with Horizontal(id="requests-chosen"):
                 yield RequestDetail(id="request-detail")
                 yield BranchTree(id="branches")
             yield Choice(id="requests-choice")

@@ -6,10 +6,10 @@ them.
 
 from collections.abc import Iterable
 
+from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.charts import StepCharts
@@ -22,12 +22,12 @@ class SchedulerScreen(DashboardScreen):
     NAME = "scheduler"
 
     def body(self) -> Iterable[Widget]:
-        with PanelRow(id="scheduler-top"):
+        with Horizontal(id="scheduler-top"):
             yield Budget(id="step-budget")
             yield StepCharts(id="step-charts")
-        with PanelRow(id="scheduler-body"):
+        with Horizontal(id="scheduler-body"):
             yield StepHistory(id="step-history")
-            with PanelColumn(id="scheduler-side"):
+            with Vertical(id="scheduler-side"):
                 yield StepDetail(id="step-detail")
                 yield BatchOrder(id="batch-order")
                 yield FlatBatch(id="flat-batch")

@@ -177,7 +177,7 @@ def event_in_question(context: Context) -> ev.Event | None:
     """The selected event if it was selected last, else the newest event at the current moment."""
     transport, last = context.transport, context.selection.last
     if last is not None and last.kind == "event":
-        index = index_of(transport.recording, int(last.key))
+        index = index_of(transport.recording, last.key)
         if index is not None:
             return next(transport.recording.events(index, index + 1))
     return transport.event_here()

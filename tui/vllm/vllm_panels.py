@@ -6,11 +6,8 @@ A quantile is drawn as a range: a histogram gives only the two boundaries around
 import math
 from typing import ClassVar
 
-from rich.segment import Segment
-
 from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, Span
-from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.vllm.source import VllmSource
 from minivllm.tui.vllm.vllm_view import NamedBlock, Quantile, VllmView
 from minivllm.tui.widgets.frame.panel import Panel
@@ -58,11 +55,6 @@ class VllmPanel(Panel):
     """A panel that works without a `DashboardApp`."""
 
     plain = False
-
-    def _paint(self, line: Line, width: int) -> list[Segment]:
-        return super()._paint(
-            tuple((to_ascii(text), style) for text, style in line) if self.plain else line, width
-        )
 
 
 class VllmHeader(VllmPanel):

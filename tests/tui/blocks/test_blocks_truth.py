@@ -11,7 +11,7 @@ from support.tui.stages import Ask, Stage
 
 from minivllm.events import types as ev
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, target_of, text_of
+from minivllm.tui.draw.lines import Line, text_of
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cells import CACHED
@@ -113,13 +113,12 @@ def check_the_words_of_the_inspector(
     labels = ("prompt", "output", "cached", "", "then")
     rows = [line[1:] for line in lines if text_of(line)[:8].strip() in labels]
     spans = [span for row in rows for span in row]
-    assert [text for text, style in spans if "=" in style] == drawn_as(own)
+    assert [span[0] for span in spans if "=" in span[1]] == drawn_as(own)
     num_empty = model.header.block_size - len(own) if own else 0
-    assert [text for text, _ in spans].count("╴") == num_empty
+    assert [span[0] for span in spans].count("╴") == num_empty
     beside: dict[int, list[str]] = {}
-    for text, style in spans:
-        if "@" in style:
-            beside.setdefault(int(target_of(style).key), []).append(text)
+    for text, _, target in (span for span in spans if len(span) == 3):
+        beside.setdefault(target.key, []).append(text)
     if tables:
         places = [(table, table.index(block_id)) for table in tables]
         before = {table[at - 1] for table, at in places if at}
@@ -148,13 +147,12 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> None:
         text = text_of(line)
         guide = re.match(r"[│├└─ ]*", text).group()
         copies: list[tuple[list[int], list[str], bool]] = []
-        for span, style in line:
-            target = target_of(style)
-            if target is None or style.startswith(("text@", "muted@")):
+        for span, style, target in (span for span in line if len(span) == 3):
+            if style in ("text", "muted"):
                 continue
             if target.kind == "block":
                 copies.append((ids_of(span.removeprefix(CACHED)), [], span.startswith(CACHED)))
-            elif style.endswith(f"*@{target}"):
+            elif style.endswith("*"):
                 copies[-1][1].append(target.key)
                 assert span == model.letter(target.key)
         if not copies:  # words, or the entry that a lookup missed

@@ -8,7 +8,7 @@ from support.tui.shown import rows
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, target_of, text_of
+from minivllm.tui.draw.lines import Line, text_of
 from minivllm.tui.draw.selection import Selection, block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
@@ -25,8 +25,7 @@ def cards(block_id: int | None = None) -> BlockCards:
 
 def blocks_of(lines: list[Line]) -> list[int]:
     """The blocks that have a card, in reading order."""
-    targets = [target_of(style) for line in lines for _, style in line if "text*@" in style]
-    return [int(target.key) for target in targets]
+    return [link[0].key for line in lines for _, style, *link in line if link and style == "text*"]
 
 
 def test_a_shared_block_is_one_card_with_a_stripe_and_a_letter_for_each_owner(
@@ -35,7 +34,7 @@ def test_a_shared_block_is_one_card_with_a_stripe_and_a_letter_for_each_owner(
     model = folded(shared_prefix.run(26))
     lines = cards().lines(model, 40, 90)
     assert text_of(lines[0]).split() == ["▌▌▌▌0", "abcd"]
-    stripes = [style for text, style in lines[1] if text == "▌"]
+    stripes = [span[1] for span in lines[1] if span[0] == "▌"]
     assert stripes == [model.hue(letter) for letter in "abcd"]
     assert "You are a careful assistant" in text_of(lines[1])
 
@@ -48,12 +47,12 @@ def test_the_words_that_a_step_wrote_are_in_reverse_before_the_empty_slots(share
             continue
         lit: dict[int, str] = {}
         empty: Counter[int] = Counter()
-        for text, style in (span for line in cards().lines(model, 130, 90) for span in line):
-            target = target_of(style)
-            if target is not None and target.kind == "block":
-                empty[int(target.key)] += text.count("╴")
+        spans = (span for line in cards().lines(model, 130, 90) for span in line)
+        for text, style, target in (span for span in spans if len(span) == 3):
+            if target.kind == "block":
+                empty[target.key] += text.count("╴")
                 if "=!" in style:
-                    lit[int(target.key)] = text.strip()
+                    lit[target.key] = text.strip()
         for item in model.fold.scheduled:
             state = model.fold.sequences.get(item.seq_id)
             if state is None or item.num_tokens > 1:

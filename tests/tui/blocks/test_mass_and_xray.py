@@ -15,7 +15,7 @@ from minivllm.events.types.kernels import TracedProgram as Program
 from minivllm.events.types.kernels import TracedRead as Read
 from minivllm.events.types.kernels import TracedTile as Tile
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.draw.selection import Selection
+from minivllm.tui.draw.selection import Selection, block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.mass import Mass, bars_of
 from minivllm.tui.widgets.blocks.xray import DONE, PLAYING, TO_COME, XRay, moment, num_ticks
@@ -127,11 +127,11 @@ def test_each_word_has_the_style_of_its_share_and_selects_its_block(shared_prefi
     tokens = [*model.fold.requests["r0"].prompt_token_ids, *sequence.output_token_ids][:count]
     begin = next(at for at, line in enumerate(lines) if text_of(line).startswith("share ")) + 1
     spans = [span for line in lines[begin:] for span in line]
-    for at, (token_id, (text, style)) in enumerate(zip(tokens, spans, strict=True)):
+    for at, (token_id, (text, *look)) in enumerate(zip(tokens, spans, strict=True)):
         assert text.strip() == model.fold.token_pieces[token_id].strip()
         least = "text" if model.attention.weights[at] >= 0.01 else "faint"
         name = {1: "warn*!", 5: "warn*"}.get(at, least)
-        assert style == f"{name}@block:{sequence.block_table[at // model.header.block_size]}"
+        assert look == [name, block(sequence.block_table[at // model.header.block_size])]
 
 
 def test_with_little_room_the_newest_words_are_drawn_and_the_share_of_the_rest(

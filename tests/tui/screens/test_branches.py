@@ -71,7 +71,7 @@ def test_the_tree_has_each_beam_s_words_and_score_and_those_of_the_last_dropped(
         for _, one in dropped:
             note = f"× {one.score:7.2f} step {one.end_step}"
             assert any(row.rstrip().endswith(note) for row in shown)
-        crossed_out = [line for line in lines if any(style == "bad~" for _, style in line)]
+        crossed_out = [line for line in lines if any(span[1] == "bad~" for span in line)]
         assert sum("×" in row for row in shown) == len(dropped) <= len(crossed_out)
         num_crossed_out += len(crossed_out)
     assert num_crossed_out > 50

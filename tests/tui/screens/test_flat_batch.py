@@ -9,7 +9,7 @@ from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.events import types as ev
 from minivllm.runtime.input_batch import InputBatch
 from minivllm.runtime.step_result import StepResult
-from minivllm.tui.draw.lines import target_of
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.steps.flat_batch import FlatBatch, input_tokens
@@ -93,9 +93,9 @@ def test_a_row_has_the_token_s_word_and_a_click_on_its_slot_finds_the_block(shar
     lines = panel.lines(model, 42, 80)
     assert len(lines) == len(tokens) + 1
     for line, token in zip(lines[1:], tokens, strict=True):
-        row = "".join(text for text, _ in line)
+        row = text_of(line)
         word = model.fold.token_pieces[token.token_id].replace(" ", "·")
         assert row.split()[:2] == [str(token.row), model.letter(token.seq_id)]
         assert [str(token.position), str(token.token_id)] == row.split()[2:4]
         assert row.split()[4] == (word if len(word) < 14 else word[:12] + "…")
-        assert target_of(line[-1][1]) == block(token.slot // model.header.block_size)
+        assert line[-1][2] == block(token.slot // model.header.block_size)

@@ -19,6 +19,7 @@ from minivllm.events import types as ev
 from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.answers.diff import difference
 from minivllm.tui.answers.why import why
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.screens.dialogs import TextScreen
@@ -205,8 +206,8 @@ async def moves_the_cursor(seat: Seat, key: str) -> None:
     await seat.press(key)
     assert selection.last == sequence(chosen)
     lines = panel(seat.app, "slots")._lines
-    lit = next(line for line in lines if any("!@" in style for _, style in line))
-    assert chosen.removesuffix(".0") in "".join(text for text, _ in lit)
+    lit = next(line for line in lines if any(span[1].endswith("!") for span in line if span[2:]))
+    assert chosen.removesuffix(".0") in text_of(lit)
 
 
 @of("look.open")

@@ -10,7 +10,7 @@ from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, fo
 from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
-from minivllm.tui.draw.lines import target_of, text_of
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.histories import SHARES_KEPT, Share
 from minivllm.tui.state.model import DashboardModel
@@ -105,7 +105,7 @@ def test_the_order_of_decisions_is_the_folds(scenario: str, request: pytest.Fixt
         model.apply(event)
         if not isinstance(event, ev.StepEnd):
             continue
-        drawn = [target_of(line[0][1]) for line in panel.lines(model, 70, 40) if "@" in line[0][1]]
+        drawn = [line[0][2] for line in panel.lines(model, 70, 40) if line[0][2:]]
         assert drawn == [sequence(seq_id) for seq_id in (*model.fold.running, *model.fold.waiting)]
         got = {item.seq_id: item.num_tokens for item in model.fold.scheduled}
         for line, seq_id in zip(panel.lines(model, 70, 40), model.fold.running, strict=False):

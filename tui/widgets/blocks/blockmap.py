@@ -27,7 +27,6 @@ from minivllm.tui.widgets.blocks.cells import (
     Cell,
     block_cells,
     group_cells,
-    regroup,
     signs,
 )
 from minivllm.tui.widgets.frame.panel import Panel
@@ -93,10 +92,6 @@ class BlockMap(Panel):
         """shows_words: draw the selected block as a card under the map if there is room"""
         super().__init__(id=id)
         self._shows_words = shows_words
-        self._blocks: list[Cell] = []
-        """The cells from which `_groups` were made."""
-        self._groups: list[Cell] = []
-        self._group_size = 0
 
     def title(self, model: DashboardModel, width: int) -> str:
         # Show nothing here that changes in each step: a new title repaints the whole panel.
@@ -115,7 +110,8 @@ class BlockMap(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
         grid = lay_out(len(model.fold.blocks), width, map_height)
-        lines = _draw(self._cells(model, grid.blocks_per_cell), grid)[:map_height]
+        cells = block_cells(model, fades=self.context is None or not self.context.still)
+        lines = _draw(group_cells(cells, grid.blocks_per_cell), grid)[:map_height]
         chosen = None if self.context is None else self.context.selection.block_id
         if chosen is not None and chosen < len(model.fold.blocks):
             x, y = grid.origin(chosen // grid.blocks_per_cell)
@@ -142,19 +138,6 @@ class BlockMap(Panel):
         lines = card(model, block_id, holders, (width, num_rows), happened, self.context)
         return [*[()] * (room - len(lines)), *lines]
 
-    def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
-        """One cell per `size` blocks. Groups of unchanged cells are reused from the last frame."""
-        fades = self.context is None or not self.context.still
-        before, cells = self._blocks, block_cells(model, fades=fades)
-        if size == 1:
-            return cells
-        if size == self._group_size and len(before) == len(cells):
-            self._groups = regroup(self._groups, before, cells, size)
-        else:
-            self._groups = group_cells(cells, size)
-        self._blocks, self._group_size = cells, size
-        return self._groups
-
     def targets(self) -> list[Target]:
         """Every block can be selected, even if a cell stands for several blocks."""
         return (
@@ -172,9 +155,7 @@ class BlockMap(Panel):
         grid = lay_out(num_blocks, width, height - 1)
         cell = grid.cell_at(x, y)
         block_id = None if cell is None else cell * grid.blocks_per_cell
-        if block_id is None or block_id >= num_blocks:
-            return super().target_at(x, y)
-        return block(block_id)
+        return None if block_id is None or block_id >= num_blocks else block(block_id)
 
 
 # (numbered, glyphs, gap) from the widest to the densest.

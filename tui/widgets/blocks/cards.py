@@ -143,17 +143,17 @@ def _words(
     pieces = {} if shows_ids else model.fold.token_pieces
     target = block(block_id)
     if not owned and not held.token_ids:
-        yield from ((f"{word} ", f"faint=@{target}") for word in UNKNOWN_WORDS.split())
+        yield from ((f"{word} ", "faint=", target) for word in UNKNOWN_WORDS.split())
         return
     for at, token_id in enumerate(held.token_ids):
         style = "cached=" if not owned else "text=" if at < held.num_prompt else "good="
         new = "!" if at in held.new else ""
-        yield clean(pieces.get(token_id, f" {token_id}")), f"{style}{new}@{target}"
+        yield clean(pieces.get(token_id, f" {token_id}")), style + new, target
     for token_id, is_right in held.drafts:
         word = bracketed(clean(pieces.get(token_id, f" {token_id}")).strip(" "), is_right)
-        yield f" {word}", f"{draft_style(is_right)}=!@{target}"
+        yield f" {word}", f"{draft_style(is_right)}=!", target
     for _ in range(model.header.block_size - len(held.token_ids) - len(held.drafts)):
-        yield "╴", f"faint=@{target}"
+        yield "╴", "faint=", target
 
 
 def _unknown(model: DashboardModel) -> str:
@@ -197,20 +197,20 @@ def _choose(ranks: dict[int, int], capacity: int) -> list[int]:
 
 def _body(words: Iterator[Span], width: int, num_rows: int) -> list[Line]:
     """The words in rows of one card; if not all fit, the rows around the newest word."""
-    rows, newest, ground = [Row(width)], 0, ""
-    for text, style in words:
+    rows, newest, ground = [Row(width)], 0, ["text="]
+    for text, *look in words:
         if cell_len(text) > rows[-1].room and rows[-1].room < width:
             rows.append(Row(width))
             text = text.lstrip(" ")
-        rows[-1].put(text, style)
-        if "!" in style:
+        rows[-1].add((text, *look))
+        if "!" in look[0]:
             newest = len(rows) - 1
         else:
-            ground = style
+            ground = look
     first = max(newest - num_rows + 1, 0)
     hidden = len(rows) > first + num_rows
     rows = rows[first : first + num_rows]
     rows += [Row(width) for _ in range(num_rows - len(rows))]
     if hidden:
-        rows[-1].put("…", ground)
-    return [joined(row.put("", ground or "text=", width=row.room).line()) for row in rows]
+        rows[-1].add(("…", *ground))
+    return [joined(row.add((" " * row.room, *ground)).line()) for row in rows]

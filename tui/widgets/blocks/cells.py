@@ -12,8 +12,7 @@ A test compares the drawn lines with the fold.
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain, compress
-from operator import is_not
+from itertools import chain
 from typing import NamedTuple
 
 from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE, UNDONE
@@ -60,7 +59,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
 
     fades: whether signs stay for some steps, or only for the step in which something happened
 
-    All full blocks of a sequence share one cell, so that thousands of blocks can be drawn fifteen
+    All full blocks of a sequence share one cell, so that thousands of blocks can be drawn several
     times a second.
     """
     fold, size = model.fold, model.header.block_size
@@ -94,9 +93,9 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
     for block_id in shared_blocks(blocks):
         cells[block_id] = _shared(cells[block_id].glyph, blocks[block_id].ref_cnt)
     for block_id in model.changed:
-        cells[block_id] = _touched(cells[block_id])
+        cells[block_id] = cells[block_id]._replace(style=cells[block_id].style + "!")
     for block_id, sign in signs(model, fades=fades).items():
-        cells[block_id] = _signed(cells[block_id], sign)
+        cells[block_id] = cells[block_id]._replace(sign=sign)
     return cells
 
 
@@ -127,32 +126,16 @@ def _draft_signs(model: DashboardModel) -> Iterator[tuple[int, Span]]:
                 yield block_id, sign
 
 
-# Cached, so that equal cells are the same object and two frames are compared fast.
-
-
-@lru_cache(256)
 def _cached(letter: str | None, hue: str) -> Cell:
     return Cell(CACHED, letter or EMPTY, "cached" if letter is None else f"{hue}-")
 
 
-@lru_cache(1024)
 def _owned(letter: str, glyph: str, hue: str) -> Cell:
     return Cell(glyph, letter, hue)
 
 
-@lru_cache(256)
 def _shared(glyph: str, count: int) -> Cell:
     return Cell(glyph, str(count) if count < 10 else SEVERAL, "shared*")
-
-
-@lru_cache(2048)
-def _touched(cell: Cell) -> Cell:
-    return cell._replace(style=cell.style + "!")
-
-
-@lru_cache(4096)
-def _signed(cell: Cell, sign: Span) -> Cell:
-    return cell._replace(sign=sign)
 
 
 def _fill(num_tokens: int, size: int) -> str:
@@ -162,19 +145,9 @@ def _fill(num_tokens: int, size: int) -> str:
 
 def group_cells(cells: list[Cell], size: int) -> list[Cell]:
     """One cell per `size` blocks: the share of slots with a token, and the only owner."""
+    if size == 1:
+        return cells
     return [_group(tuple(cells[start : start + size])) for start in range(0, len(cells), size)]
-
-
-def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int) -> list[Cell]:
-    """Update `groups`, made from the cells `before`, to the new `cells`.
-
-    Cheap: between two frames, only some hundred blocks change.
-    """
-    groups = groups.copy()
-    changed = compress(range(len(cells)), map(is_not, cells, before))
-    for number in {at // size for at in changed}:
-        groups[number] = _group(tuple(cells[number * size : (number + 1) * size]))
-    return groups
 
 
 @lru_cache(1 << 13)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from minivllm.events.types import TokenAttention
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, Row, first_that_fits
+from minivllm.tui.draw.lines import Line, Row, first_that_fits, text_of
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.decisions import layer_and_head
 from minivllm.tui.state.model import DashboardModel
@@ -69,7 +69,7 @@ class Mass(Panel):
         peak = max(bars, key=lambda bar: bar.mass)
         who = (
             (f"{letter or '-'} ", f"{model.hue(letter)}*"),
-            (short_name(seq_id), f"text*@{sequence(seq_id)}"),
+            (short_name(seq_id), "text*", sequence(seq_id)),
             (f" most on {_name(peak)}: ", "muted"),
             (f"{peak.mass:.1%}", "text*"),
         )
@@ -98,15 +98,15 @@ class Mass(Panel):
 
     def target_at(self, x: int, y: int) -> Target | None:
         seq_id = None if self._model is None else self._whose(self._model)
-        if seq_id is None or super().target_at(x, y) is not None or not self._is_bar(y):
-            return super().target_at(x, y)
+        if seq_id is None or not self._is_bar(y):
+            return None
         wide = max(self.content_size.width - _AXIS, 1)
         bars = bars_of(self._model, seq_id, wide)
         number = (x - _AXIS) // _pitch(bars, wide)
         return _target(bars[number]) if x >= _AXIS and number < len(bars) else None
 
     def _is_bar(self, y: int) -> bool:
-        return 0 <= y < len(self._lines) and any("┤" in text for text, _ in self._lines[y])
+        return 0 <= y < len(self._lines) and "┤" in text_of(self._lines[y])
 
     def targets(self) -> list[Target]:
         """The first block of every bar, including bars without a label."""

@@ -161,7 +161,7 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
     letter = model.letter(lookup.seq_id)
     who: tuple[Span, ...] = (
         (f"{letter} " if letter else "", f"{model.hue(letter)}*"),
-        (short_name(lookup.seq_id), f"text*@{sequence(lookup.seq_id)}"),
+        (short_name(lookup.seq_id), "text*", sequence(lookup.seq_id)),
     )
     found = (f" found {plural(len(lookup.hits), 'block')}", "good" if lookup.hits else "muted")
     if lookup.missed is None:

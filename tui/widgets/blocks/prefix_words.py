@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from re import compile as compile_pattern
 
 from minivllm.text import clean, tail
-from minivllm.tui.draw.lines import Line, Row, Span, flow, width_of
+from minivllm.tui.draw.lines import Line, Row, Span, flow, line, width_of
 from minivllm.tui.draw.selection import block
 from minivllm.tui.state.block_words import UNKNOWN_WORDS, cached_tokens, num_shared
 from minivllm.tui.state.chains import Node, PrefixIndex
@@ -35,8 +35,7 @@ class PrefixWords:
         if row.room < _LEAST_WORDS:
             return
         row.put("  ")
-        for text, style in self._spans(node, row.room, row.room // 3, numbered=False):
-            row.put(text, style)
+        row.add(*self._spans(node, row.room, row.room // 3, numbered=False))
 
     def rows(self, node: Node, width: int, height: int) -> list[Line]:
         """The words in at most `height` rows, with the number of each block before its words."""
@@ -44,10 +43,7 @@ class PrefixWords:
         rows = flow(tuple(spans), width, 0)
         if len(rows) <= height:
             return rows
-        last = Row(width - 1)
-        for text, style in rows[height - 1]:
-            last.put(text, style)
-        return [*rows[: height - 1], (*last.line(), ("…", "muted"))]
+        return [*rows[: height - 1], (*line(width - 1, *rows[height - 1]), ("…", "muted"))]
 
     def _spans(self, node: Node, room: int, most_shared: int, *, numbered: bool) -> list[Span]:
         """Spans of at least `room` columns, if there are that many; each selects its block."""
@@ -59,16 +55,16 @@ class PrefixWords:
                 clean(self._pieces.get(token_id, f" {token_id}"))
                 for token_id in self._tokens(block_id)
             ]
-            target = f"@{block(block_id)}"
+            target = block(block_id)
             if numbered:
-                spans.append((f"{' ' * bool(spans)}{block_id} ", f"muted{target}"))
+                spans.append((f"{' ' * bool(spans)}{block_id} ", "muted", target))
                 texts[:1] = [text.removeprefix(" ") for text in texts[:1]]
             if shared is not None and shared < len(texts):
                 both = tail("".join(texts[:shared]), most_shared)
-                spans += [(both, f"muted{target}"), ("≠", "warn*")]
+                spans += [(both, "muted", target), ("≠", "warn*")]
                 texts = texts[shared:]
             # A row can end before a marker such as <|im_end|>, which follows without a space.
-            spans += [(text, f"text{target}") for text in _MARKERS.split("".join(texts))]
+            spans += [(text, "text", target) for text in _MARKERS.split("".join(texts))]
             shared = None  # the prompts part in the first block
             room -= sum(width_of(text) for text in texts)
             if room <= 0:

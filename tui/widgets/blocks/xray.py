@@ -9,8 +9,6 @@ from bisect import bisect_right
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from textual.geometry import Region
-
 from minivllm.events.types.kernels import KernelTraced, TracedProgram, TracedRead
 from minivllm.text import clean, short_name
 from minivllm.tui.draw.lines import Line, Row, first_that_fits
@@ -92,7 +90,7 @@ class XRay(Panel):
             self.counter = num_ticks(self._trace) - 1
         self.show_again()
 
-    def redraw(self, model: DashboardModel) -> list[Region]:
+    def show(self, model: DashboardModel) -> None:
         if model.trace is not self._trace:
             same = (
                 self._trace is not None
@@ -103,7 +101,7 @@ class XRay(Panel):
             # After going back in time, the same trace can be another object: compare `seq`.
             if not same:
                 self.counter, self.plays = 0, True
-        return super().redraw(model)
+        super().show(model)
 
     def title(self, model: DashboardModel, width: int) -> str:
         return f"{self.HELP_TITLE}{'  █ done  ▶ now  · to come' if width >= 44 else ''}"

@@ -6,11 +6,9 @@ with their ratio.
 
 from typing import NamedTuple
 
-from textual.geometry import Region
-
 from minivllm.events.recording.recording import Recording
 from minivllm.text import clean, plural, short_name
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, text_of
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
@@ -19,7 +17,6 @@ from minivllm.tui.time.transport import Transport
 from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.frame.panel import Panel
 
-SECONDS_BETWEEN_LOOKS = 1 / 15
 _ROOM_FOR_PLANS = 10
 _RATIO = 7
 """Width of the ratio, in terminal cells."""
@@ -55,7 +52,6 @@ class Comparison(Panel):
         self._plans: PlanSearch | None = None
         self._recordings: tuple[Recording, Recording] | None = None
         self._usage = UsageFollower(), UsageFollower()
-        self._will_look_on = False
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if self.context is None or self.context.second is None:
@@ -66,6 +62,8 @@ class Comparison(Panel):
             self._plans, self._recordings = PlanSearch(*recordings), recordings
         if self._plans.has_more or self._plans.parting is None:
             self._plans.look(_has_ended(first), _has_ended(second))
+        if self._plans.has_more:
+            self.show_soon()
         lines = self._request(first.view, second.view, width)
         if height >= _ROOM_FOR_PLANS:
             lines = [*_parting(self._plans, width), *lines]
@@ -74,22 +72,6 @@ class Comparison(Panel):
             lines.append(())
         lines += _table(figures, width, height - len(lines))
         return lines[:height]
-
-    def redraw(self, model: DashboardModel) -> list[Region]:
-        rows = super().redraw(model)
-        if (
-            self.is_attached
-            and self._plans is not None
-            and self._plans.has_more
-            and not self._will_look_on
-        ):
-            self._will_look_on = True
-            self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
-        return rows
-
-    def _look_on(self) -> None:
-        self._will_look_on = False
-        self.show_again()
 
     def _request(self, a: DashboardModel, b: DashboardModel, width: int) -> list[Line]:
         seq_id = self.context.selection.seq_id or next(
@@ -242,7 +224,7 @@ def _same_tokens(a: list[int], b: list[int], room: int) -> Line:
 
 
 def _cells(line: Line) -> int:
-    return sum(len(text) for text, _ in line)
+    return len(text_of(line))
 
 
 def _table(figures: list[ComparedFigure], width: int, height: int) -> list[Line]:

@@ -1,20 +1,16 @@
 """The line over both sides: the progress of a race, then its clock, and how it was run."""
 
-from typing import TYPE_CHECKING
-
 from textual.binding import Binding
 from textual.geometry import Size
 
 from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, first_that_fits, line
 from minivllm.tui.draw.wrap import wrap
+from minivllm.tui.race import RaceRuns
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
-
-if TYPE_CHECKING:
-    from minivllm.tui.race import RaceRuns
 
 _WIDEST_BAR = 30
 
@@ -79,7 +75,7 @@ class RaceLine(Panel, can_focus=False):
         return self.app.get_key_display(self._bound[command_id])
 
 
-def verdicts(race: "RaceRuns") -> tuple[str, str]:
+def verdicts(race: RaceRuns) -> tuple[str, str]:
     """Who won, in a long and a short sentence."""
     a, b = race.results
     faster, waste = f"{a.seconds / b.seconds:.1f}", f"A {a.waste:.0%}, B {b.waste:.0%}."
@@ -90,7 +86,7 @@ def verdicts(race: "RaceRuns") -> tuple[str, str]:
     )
 
 
-def _progress(race: "RaceRuns", row: Row, key: str) -> Line:
+def _progress(race: RaceRuns, row: Row, key: str) -> Line:
     bar = min(_WIDEST_BAR, max(row.room // 4, 1))
     done = round(bar * race.part)
     row.put("Race: ", "accent*").put("█" * done, "accent").put("░" * (bar - done), "faint")

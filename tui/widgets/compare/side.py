@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.lines import Line, Row, Span, text_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
@@ -157,13 +157,12 @@ def _no_second(width: int) -> list[Line]:
 def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
     rows: list[Row] = []
     for item in items:
-        wide = sum(cell_len(text) for text, _ in item)
+        wide = cell_len(text_of(item))
         if not rows or wide + len(gap) > rows[-1].room:
             rows.append(Row(width))
         else:
             rows[-1].put(gap)
-        for text, style in item:
-            rows[-1].put(text, style)
+        rows[-1].add(*item)
     return [row.line() for row in rows]
 
 

@@ -10,8 +10,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from textual.geometry import Region
-
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
 from minivllm.text import clean
@@ -25,7 +23,6 @@ from minivllm.tui.time.event_search import EventCache, EventFilter, EventSearch
 from minivllm.tui.time.transport import State
 from minivllm.tui.widgets.frame.panel import Panel
 
-SECONDS_BETWEEN_LOOKS = 1 / 15
 _TIME, _KIND = 9, 19
 """Widths of these columns."""
 
@@ -45,7 +42,6 @@ class EventList(Panel):
         self._cache = EventCache()
         self._owners = EventOwners()
         self._search: EventSearch | None = None
-        self._will_look_on = False
         self._rows: list[int] = []
         """Indexes of the events that were drawn last."""
         self._top: int | None = None
@@ -86,21 +82,10 @@ class EventList(Panel):
                     model, event, letter, here=index == now, to_come=index >= transport.position
                 )
             )
-        return [*head, *rows]
-
-    def redraw(self, model: DashboardModel) -> list[Region]:
-        rows = super().redraw(model)
-        if not self.is_attached or self.context is None or self._will_look_on:
-            return rows
         searching = self.context.event_filter and self._search is not None and not self._search.done
         if searching or not self._owners.has_all:
-            self._will_look_on = True
-            self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
-        return rows
-
-    def _look_on(self) -> None:
-        self._will_look_on = False
-        self.show_again()
+            self.show_soon()
+        return [*head, *rows]
 
     def move_cursor(self, by: int) -> bool:
         """Go to the event that is `by` rows below the current event."""

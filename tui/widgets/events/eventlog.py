@@ -27,14 +27,13 @@ class EventLog(Panel):
                 break
             spans = [(f"{decision.step:>4} ", "faint")]
             if decision.name:
-                name = f"text@{to_sequence(decision.owner)}"
                 spans += [
                     (f"{decision.letter or ' '} ", f"{model.hue(decision.letter)}*"),
-                    (decision.name, name),
+                    (decision.name, "text", to_sequence(decision.owner)),
                     (" ", "text"),
                 ]
             target = to_event(decision.seq)
-            spans += [(text, f"{style}@{target}") for text, style in decision.spans() if text]
+            spans += [(text, style, target) for text, style in decision.spans() if text]
             rows = flow(tuple(spans), width, indent=7)
             # The oldest visible decision may be cut, but it begins with its first words.
             has_room = len(lines) + len(rows) <= height

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 
 from minivllm.text import clean, format_memory, plural
-from minivllm.tui.draw.lines import Line, Row, Span, doing
+from minivllm.tui.draw.lines import Line, Row, Span, text_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -41,14 +41,12 @@ class Header(Panel, can_focus=False):
         row.put(" minivllm  " if width >= 100 else "", "accent*")
         gap = "   " if width >= 100 else "  "
         for fact in self._facts(model, width):
-            if sum(cell_len(text) for text, _ in fact) < row.room:
-                for text, style in fact:
-                    row.put(text, style)
-                row.put("", width=len(gap))
+            if cell_len(text_of(fact)) < row.room:
+                row.add(*fact).put("", width=len(gap))
         row.put("", width=row.room)
         row.room += cell_len(badge[0]) + 2
         text, style = badge
-        return [row.put(" ").put(text, _running(self._cure(), style)).put(" ").line()]
+        return [row.put(" ").put(text, style, target=_running(self._cure())).put(" ").line()]
 
     def _cure(self) -> str:
         """The command that undoes what the badge says."""
@@ -167,11 +165,11 @@ class Header(Panel, can_focus=False):
 
 def _opens(screen: str, *spans: Span) -> list[Span]:
     """A fact that opens a screen when the user clicks on it."""
-    return [(text, _running(f"screen.{screen}", style)) for text, style in spans]
+    return [(*span, _running(f"screen.{screen}")) for span in spans]
 
 
-def _running(command_id: str, style: str) -> str:
-    return doing(style, f"app.command('{command_id}')")
+def _running(command_id: str) -> str:
+    return f"app.command('{command_id}')"
 
 
 def _duration(seconds: int) -> str:

@@ -9,7 +9,7 @@ from re import compile as pattern
 from rich.cells import cell_len
 
 from minivllm.text import clean, fit
-from minivllm.tui.draw.lines import Line, Row, doing
+from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.lesson import LessonControl, Page
 from minivllm.tui.state.model import DashboardModel
@@ -120,18 +120,23 @@ def _said(page: Page, typed: str, width: int) -> list[Line]:
     lines = _marked(page.text, sign, style, width)
     for number, choice in enumerate(page.choices, 1):
         chosen, action = "!" if typed == str(number) else "", f"screen.guess('{number}')"
-        styles = [doing(f"{style}{chosen}", action) for style in ("accent*", "text")]
-        lines += _hanging(f"{number} ", choice, *styles, width)
+        looks = f"accent*{chosen}", f"text{chosen}"
+        lines += _hanging(f"{number} ", choice, *looks, width, action)
     if page.given:
         lines += _hanging("your guess: ", page.given, "muted", "text", width)
     return lines
 
 
-def _hanging(sign: str, text: str, sign_style: str, style: str, width: int) -> list[Line]:
-    rows = wrap(text, width - cell_len(sign))
+def _hanging(
+    sign: str, text: str, sign_style: str, style: str, width: int, action: str | None = None
+) -> list[Line]:
+    beside = " " * cell_len(sign)
     return [
-        Row(width).put(sign if y == 0 else " " * cell_len(sign), sign_style).put(row, style).line()
-        for y, row in enumerate(rows)
+        Row(width)
+        .put(beside if y else sign, sign_style, None, action)
+        .put(row, style, None, action)
+        .line()
+        for y, row in enumerate(wrap(text, width - cell_len(sign)))
     ]
 
 

@@ -62,7 +62,7 @@ class Summary(Panel, can_focus=False):
         return max(len(self._rows(width, viewport.height)), 1)
 
     def _rows(self, width: int, rows_of_terminal: int) -> list[Line]:
-        large = rows_of_terminal >= _ROWS_FOR_LARGE_FIGURES and not self._plain
+        large = rows_of_terminal >= _ROWS_FOR_LARGE_FIGURES and not self.plain
         figures = figure_lines(self._summary.figures, width - 2, large=large)
         sentences = [
             ((row, "text"),)

@@ -4,7 +4,7 @@ import textwrap
 
 from textual.geometry import Size
 
-from minivllm.tui.draw.lines import Line, Row, doing
+from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
@@ -27,8 +27,8 @@ class Suggestions(Panel, can_focus=False):
         for command_id, words in self._rows(width):
             key = "" if command_id == before else self.app.get_key_display(bound[command_id])
             action = f"app.command('{command_id}')"
-            row = Row(width).put(key, doing("accent*", action), width=_KEY_WIDTH)
-            lines.append(row.put(words, doing("text", action), width=row.room).line())
+            row = Row(width).put(key, "accent*", _KEY_WIDTH, action)
+            lines.append(row.put(words, "text", row.room, action).line())
             before = command_id
         return lines[:height]
 

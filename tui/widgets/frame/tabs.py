@@ -7,12 +7,12 @@
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.geometry import Size
 from textual.widgets import Tab
 
 from minivllm.tui.keys.commands import COMMANDS
-from minivllm.tui.widgets.frame.boxes import PanelRow
 from minivllm.tui.widgets.frame.keybar import bound_commands
 
 ROWS_FOR_TABS = 32
@@ -26,7 +26,7 @@ _ROOM_FOR_NAME = 60
 _ROOM_FOR_HEADER = 100
 
 
-class ScreenTabs(PanelRow):
+class ScreenTabs(Horizontal):
     def compose(self) -> ComposeResult:
         for name, label in self._labels(self.app.size).items():
             tab = Tab(label, id=f"{_ID}{name}")

@@ -59,9 +59,7 @@ class TimeLine(Panel, can_focus=False):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         transport = self.context.transport
         recording = transport.recording
-        row = Row(width).put(" ")
-        for sign, style in self._slider(_slider_width(width)):
-            row.put(sign, style)
+        row = Row(width).put(" ").add(*self._slider(_slider_width(width)))
         row.put(f" step {model.fold.step:,}", "text*").put(
             f"/{recording.head.fold.step:,}", "muted"
         )

@@ -274,9 +274,7 @@ class Drawing:
         return not branch.ended and branch.score is not None and branch.score == self._best
 
     def _line(self, tip: Tip) -> Line:
-        row = Row(self._width)
-        for text, style in tip.spans:
-            row.put(text, style)
+        row = Row(self._width).add(*tip.spans)
         if tip.number is None:
             return row.line()
         branch = self._tree.branches[tip.number]

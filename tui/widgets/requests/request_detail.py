@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from minivllm.events.ledger import PhaseStart, SequenceEnd, SequencePhase, SequenceRecord
 from minivllm.events.state import FinishedSequence
 from minivllm.text import clean, id_ranges, plural, short_name
-from minivllm.tui.draw.lines import Line, Row, Span, flow, joined, line
+from minivllm.tui.draw.lines import Line, Row, Span, flow, joined, line, text_of
 from minivllm.tui.draw.wrap import wrap, wrap_tail
 from minivllm.tui.state.decisions import sampling_words
 from minivllm.tui.state.model import DashboardModel
@@ -250,6 +250,6 @@ def _beside(left: list[Line], width: int, right: list[Line]) -> list[Line]:
     rows = []
     for y in range(max(len(left), len(right))):
         left_row = left[y] if y < len(left) else ()
-        gap = width + 2 - sum(cell_len(text) for text, _ in left_row)
+        gap = width + 2 - cell_len(text_of(left_row))
         rows.append((*left_row, (" " * gap, "text"), *(right[y] if y < len(right) else ())))
     return rows

@@ -4,9 +4,7 @@ The scheduler has no prefill or decode phase. Here, PREFILL means that the last 
 or other known tokens, and DECODE means that the step computed only the newest token.
 """
 
-from functools import lru_cache
-
-from textual.geometry import Region, Size
+from textual.geometry import Size
 
 from minivllm.events.state import ScheduledState
 from minivllm.text import id_ranges, plural, short_name
@@ -47,11 +45,11 @@ class Slots(Panel):
         self._num_slots = 0
         """The number of slots for which the current height was computed."""
 
-    def redraw(self, model: DashboardModel) -> list[Region]:
+    def show(self, model: DashboardModel) -> None:
         if model.max_num_seqs != self._num_slots:  # the option can change while the engine runs
             self._num_slots = model.max_num_seqs
             self.refresh(layout=True)
-        return super().redraw(model)
+        super().show(model)
 
     def title(self, model: DashboardModel, width: int) -> str:
         gone = "  last known" if self._is_gone() else ""
@@ -171,13 +169,7 @@ def _slot(
 
 def _newest_blocks(block_table: list[int]) -> str:
     is_cut = len(block_table) > _LONGEST_TABLE
-    return ("… " if is_cut else "") + _ranges(tuple(block_table[-_LONGEST_TABLE:]))
-
-
-@lru_cache(1024)
-def _ranges(ids: tuple[int, ...]) -> str:
-    """Cached: a table changes only once in a block's tokens."""
-    return id_ranges(ids)
+    return ("… " if is_cut else "") + id_ranges(block_table[-_LONGEST_TABLE:])
 
 
 def _newest(blocks: str, width: int) -> str:

@@ -56,8 +56,8 @@ def waiting_row(model: DashboardModel, position: int, name_width: int, detail: i
     target = to_sequence(seq_id)
     name = fit(short_name(seq_id), name_width)
     spans = [
-        (f"{letter or ' '} ", f"{model.hue(letter)}*@{target}"),
-        (name, f"text*@{target}"),
+        (f"{letter or ' '} ", f"{model.hue(letter)}*", target),
+        (name, "text*", target),
         (" ", "text"),
     ]
     if detail == 2:

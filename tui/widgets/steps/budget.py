@@ -6,7 +6,7 @@ from itertools import accumulate, groupby
 from minivllm.events.state import ScheduledState
 from minivllm.text import plural, short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row, width_of
+from minivllm.tui.draw.lines import Line, Row, text_of, width_of
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
@@ -45,7 +45,7 @@ class Budget(Panel):
             f"{unused:,}", "text*"
         )
         lines = budget_bar(model, width, _bar_rows(budget, width, height))
-        if any("+" in text for line in lines for text, _ in line):
+        if any("+" in text_of(line) for line in lines):
             sums.put("  + ", "text*").put("several", "muted")
         lines += [sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
         if height > len(lines):

@@ -56,11 +56,6 @@ class Charts(Panel):
 
     NEWEST_LAST = True
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._drawn_for: tuple[StepRecord | None, object] = (None, None)
-        self._drawn: list[Line] = []
-
     def charts(self, model: DashboardModel) -> list[Chart]:
         raise NotImplementedError
 
@@ -95,19 +90,8 @@ class Charts(Panel):
         if not records:
             return [Row(width).put("no step has ended yet", "faint").line()]
         chosen = None if self.context is None else self.context.selection.step
-        # A seek or another recording has other records; so the newest record itself is compared.
-        axis = self.axis(model, width)
-        drawn_for, key = self._drawn_for
-        if drawn_for is not records[-1] or key != (axis, width, height, chosen):
-            self._drawn_for = records[-1], (axis, width, height, chosen)
-            self._drawn = self._draw(model, axis, width, height, chosen)
-        return self._drawn
-
-    def _draw(
-        self, model: DashboardModel, axis: Axis, width: int, height: int, chosen: int | None
-    ) -> list[Line]:
-        charts = self.charts(model)
-        steps = [record.step for record in model.steps.records]
+        axis, charts = self.axis(model, width), self.charts(model)
+        steps = [record.step for record in records]
         below = self.last_row(model, width) if height > 2 * len(charts) else []
         at = steps.index(chosen) if chosen in steps else None
         room, lines = height - len(below), []

@@ -80,7 +80,7 @@ def _left_over(model: DashboardModel, record: StepRecord, width: int) -> list[Li
     seq_id, reason, need, free = record.deferred
     spans = (
         (f"{unused:,} left over, " if unused else "all used, ", "text"),
-        (f"{short_name(seq_id)} waits", f"warn*@{to_sequence(seq_id)}"),
+        (f"{short_name(seq_id)} waits", "warn*", to_sequence(seq_id)),
         (f": {deferral(reason, need, free, model.max_num_seqs)}", "warn"),
     )
     return flow(spans, width, indent=2)
@@ -95,9 +95,9 @@ def _preempted(model: DashboardModel, preemption: RequestPreempted) -> Line:
     cause = cause_of_preemption(preemption.need, preemption.free)
     return (
         (f"{letter or '?'} ", f"{model.hue(letter)}*"),
-        (short_name(preemption.seq_id), f"bad*@{to_sequence(preemption.seq_id)}"),
+        (short_name(preemption.seq_id), "bad*", to_sequence(preemption.seq_id)),
         (" preempted for ", "bad"),
-        (whom, f"bad@{to_sequence(preemption.victim_of)}"),
+        (whom, "bad", to_sequence(preemption.victim_of)),
         (f", which {cause}", "bad"),
     )
 

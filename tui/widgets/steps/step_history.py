@@ -4,11 +4,9 @@ The small bars at the top show all remembered steps. The rows follow the newest 
 is selected: that step stays visible.
 """
 
-from functools import lru_cache
-
 from minivllm.text import short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
@@ -98,16 +96,11 @@ def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[St
 def _overview(records: list[StepRecord], shown: list[StepRecord], width: int) -> Line:
     """All steps as small bars. Steps that also have a row below are bold."""
     first, last = shown[0].step, shown[-1].step
-    return tuple(
-        _small_bar(spark(record), record.step, first <= record.step <= last)
-        for record in (records[-width:] if width > 0 else ())
-    )
-
-
-@lru_cache(1024)
-def _small_bar(sign: str, step: int, is_shown: bool) -> Span:
-    """Cached, because all but one are those of the frame before."""
-    return Row(1).put(sign, "accent*" if is_shown else "faint", target=to_step(step)).line()[0]
+    row = Row(width)
+    for record in records[-width:] if width > 0 else ():
+        style = "accent*" if first <= record.step <= last else "faint"
+        row.put(spark(record), style, target=to_step(record.step))
+    return row.line()
 
 
 class _Columns:

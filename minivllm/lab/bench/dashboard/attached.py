@@ -3,8 +3,8 @@
 Each round decodes equal batches without a dashboard and with each kind of dashboard, in random
 order. The result is the median ratio. For a dashboard in the same process, the engine runs in its
 own thread, as in `minivllm live`. For one in another process, the engine writes a recording, and
-`minivllm attach` follows the file. A run times many steps at once, because the dashboard draws only
-15 frames a second.
+`minivllm attach` follows the file. A run times many steps at once, because the dashboard draws only a
+few frames a second.
 """
 
 import asyncio

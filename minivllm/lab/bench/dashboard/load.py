@@ -1,4 +1,4 @@
-"""The dashboard's cost under load: each screen with a new step per frame, and a flood of events.
+"""The dashboard's cost under load: each screen at a steady pace of steps, and a flood of events.
 
 For the screens, `minivllm attach` in a terminal follows a recording that grows by fifteen steps a
 second. For the flood, a thread sends events at a steady rate to the app, which runs without a
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "events": "5"}
 """Name of a screen -> the key that opens the screen."""
+_STEPS_PER_SECOND = 15
+"""More than the dashboard has frames, so that each frame has a new step."""
 _STEPS_BEFORE = 1000
 """Number of steps after which the pool is full and as many requests finish as arrive."""
 _HANG_SECONDS = 600.0
@@ -82,10 +84,8 @@ def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, flo
     """Return for each screen the share of one core that the dashboard uses while showing it."""
     clock = MonotonicClock()
     shares: dict[str, float] = {}
-    from minivllm.tui.app import FRAMES_PER_SECOND
-
     with (
-        GrowingLog(recording, copy, FRAMES_PER_SECOND) as log,
+        GrowingLog(recording, copy, _STEPS_PER_SECOND) as log,
         DashboardProcess("attach", str(copy)) as dashboard,
     ):
         dashboard.wait_for("LIVE")
