@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "events": "5"}
 """Name of a screen -> the key that opens the screen."""
-_STEPS_PER_SECOND = 15
-"""More than the dashboard has frames, so that each frame has a new step."""
+_STEPS_PER_SECOND = 15  # more than the dashboard has frames, so that each has a new step
 _STEPS_BEFORE = 1000
 """Number of steps after which the pool is full and as many requests finish as arrive."""
 _HANG_SECONDS = 600.0
