@@ -72,7 +72,7 @@ class SpeculativeConfig:
     """Speculative decoding: how a sequence's next tokens are drafted, so that one step of the model
     can verify several.
 
-    In float32 with our CPU kernels, drafts change a token only if two logits tie to about 1e-5;
+    In float32 with our CPU kernels, drafts change a token only if two tokens' scores tie to about 3e-5;
     elsewhere, logits that nearly tie may swap. Raises `ConfigError` for an invalid value.
     """
 

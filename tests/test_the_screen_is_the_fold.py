@@ -152,7 +152,7 @@ def check_the_picture(app: DashboardApp, events: list) -> None:
 def check_the_header(app: DashboardApp, truth: Fold) -> None:
     text = drawn(app, "header")[0]
     # Not blocks with an owner: between `block.released` and `block.freed` a block has no owner and
-    # is not in the queue. That lasts one event, and the block counts as used.
+    # is not in the queue. That lasts a few events, and the block counts as used.
     used = len(truth.blocks) - len(truth.free_queue)
     cached = sum(truth.blocks[number].hash is not None for number in truth.free_queue)
     counters = truth.counters

@@ -137,7 +137,7 @@ def run(L: Teacher) -> Script:
     engine.run_until(lambda: not (engine.is_running("ada") or engine.is_running("bob")))
     yield L.say(
         "Both requests have ended. Their blocks went back to the **free queue**, from the last to"
-        " the first. Each block was put at the front, so a sequence's first block is reused first: see"
+        " the first. They joined the front as one list, so a sequence's last block is reused first: see"
         " the panel Free queue. The next request takes blocks from the front. (Blocks kept for a"
         " later prompt go to the end: lesson 8.)",
         focus="freequeue",

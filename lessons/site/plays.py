@@ -83,7 +83,7 @@ def _is_measured(events: list[ev.Event]) -> bool:
 def _chosen(page: Page) -> str:
     """The block or sequence that the lesson selects, or else the only running sequence."""
     if page.chosen is not None:
-        kind, key = page.chosen
+        kind, key, _ = page.chosen
         return f"b{key}" if kind == "block" else key
     running = standing_at(page).transport.view.fold.running
     return running[0] if len(running) == 1 else ""

@@ -46,8 +46,8 @@ ENGINE_HELP = {
     ),
     "speculative_config": (
         "draft tokens and verify several in one step; in float32 with minivllm's CPU kernels, this"
-        " changes no token unless two logits tie to about 1e-5, elsewhere logits that nearly tie may"
-        " give another one; for example"
+        " changes no token unless two tokens' scores tie to about 3e-5, elsewhere logits that"
+        " nearly tie may give another one; for example"
         ' \'{"method": "ngram", "num_speculative_tokens": 4}\''
     ),
     "attention_backend": (

@@ -173,7 +173,7 @@ class Scheduler:
                 or table[start // block_size].ref_cnt > 1
             )
             if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
-                last_shortage = shortage  # of the last victim's time; there may be room now
+                last_shortage, running = shortage, self.running
                 # Victims have left `running`, and this step's plan if they were in it. Their tokens
                 # are available again.
                 budget = plan.budget - sum(item.num_tokens for item in scheduled)

@@ -130,7 +130,7 @@ def test_compare_runs_the_same_trace_twice_and_measures_both_recordings(capsys, 
         assert recorded.as_json() == side
 
 
-# ---- in a process of its own: two of the three that `make test` starts ----
+# ---- in a process of its own: the two that `make test` starts ----
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

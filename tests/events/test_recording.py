@@ -1,6 +1,7 @@
 """Recordings survive accidents, refuse foreign files, and open at any step."""
 
 import random
+from io import BytesIO
 from pathlib import Path
 
 import msgspec
@@ -9,8 +10,9 @@ from msgspec.structs import replace
 from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
+from minivllm.events.perfetto.export import export_perfetto
 from minivllm.events.recording.keyframes import Keyframes
-from minivllm.events.recording.lines import encode_header
+from minivllm.events.recording.lines import encode_event, encode_header, encode_state
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import RequestArrived
@@ -99,9 +101,25 @@ def test_a_token_id_that_no_model_has_is_damage_and_all_before_it_is_shown(
     event = msgspec.json.decode(lines[at])
     event[field] = [token_id] if field == "prompt_token_ids" else token_id
     lines[at] = msgspec.json.encode(event) + b"\n"
-    recording = Recording(written(tmp_path, lines), index=False)
+    path = written(tmp_path, lines)
+    recording = Recording(path, index=False)
     recording.index_more(float("inf"))
     assert len(recording) == at - 1 and "too large or negative" in recording.damage
+    export_perfetto(path, BytesIO())  # until the damage
+
+
+@pytest.mark.parametrize("token_id", [-1, 2**32])
+def test_a_state_with_a_token_id_that_no_model_has_is_damage(tmp_path, token_id):
+    engine = WatchedEngine()
+    engine.add("ada", [1, 2, 3])
+    engine.step()
+    state = engine.engine.inspect()
+    state.requests["ada"].prompt_token_ids[0] = token_id
+    later = [encode_event(event) for event in engine.events[-2:]]
+    header = encode_header(engine.engine.log_header())
+    recording = Recording(written(tmp_path, [header, encode_state(state), *later]), index=False)
+    recording.index_more(float("inf"))
+    assert len(recording) == 0 and recording.damage
 
 
 @pytest.mark.parametrize("new", [b"x", b'{"seq":1}\n'])

@@ -23,7 +23,7 @@ def why_block(model: DashboardModel, block_id: int) -> str:
         return _held(model, block_id)
     if block_id not in model.fold.free_queue:
         return (
-            f"Block {block_id} has just lost its last owner: the next event puts it on the"
+            f"Block {block_id} has just lost its last owner: an event soon puts it on the"
             " free queue."
         )
     return _cached(model, block_id) if block.hash is not None else _empty(model, block_id)

@@ -113,7 +113,7 @@ class _Converter:
             if draw := _WITH_STATE.get(kind):
                 draw(self, event, ts)
             self._fold.apply(event)
-        except (LookupError, ValueError):
+        except (LookupError, OverflowError, ValueError):
             # If a recording starts in the middle of a run, it has events of unknown sequences.
             self._lose_track("earlier events are not in the recording")
 

@@ -146,11 +146,11 @@ class Recording(Generic[V]):
         """Make the first keyframe. Return `lines` without the line of a state."""
         line, _, rest = lines.partition(b"\n")
         try:
-            state = decode_state(line)
-        except msgspec.DecodeError:
+            if (state := decode_state(line)) is not None:
+                self.head = self._codec.new(self.header, state)
+        except (LookupError, OverflowError, msgspec.DecodeError):
             state = None  # a damaged line; it will be read again as an event
         if state is not None:
-            self.head = self._codec.new(self.header, state)
             self.indexed_bytes += len(line) + 1
             self._has_state = True
             lines = rest

@@ -1,9 +1,7 @@
 """Chat templates render as in transformers; control tokens in a message stay text.
 
-They are rendered in this process here, by the functions of the worker (`tests/more/runtime`).
+They are rendered in this process, by the functions of the worker (tests/conftest.py).
 """
-
-import json
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,36 +10,10 @@ from runtime.text.test_tokenizer import MODELS, copied, directories, ours, their
 
 from minivllm.errors import InvalidRequestError
 from minivllm.runtime.store import house_model
-from minivllm.runtime.text import chat_template
 from minivllm.runtime.text.chat_template import ChatTemplate
-from minivllm.runtime.text.template_worker import compile_template, render
 from minivllm.runtime.text.tokenizer import Tokenizer
 
 __all__ = ["directories", "ours", "theirs"]
-
-
-class RenderedHere:
-    """A worker without its process and its limits."""
-
-    template = None
-
-    def ask(self, line: bytes) -> dict[str, str]:
-        request = json.loads(line)
-        if self.template is None:
-            self.template = compile_template(request["source"])
-            self.special_tokens = request["special_tokens"]
-            return {"text": ""}
-        try:
-            return {"text": render(self.template, *request, self.special_tokens)}
-        except Exception as error:
-            return {"error": str(error)}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_child_process():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chat_template, "_WorkerProcess", RenderedHere)
-        yield
 
 
 # ---- as in transformers ----

@@ -64,7 +64,7 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells, last_owner = fold.blocks, [_FREE] * len(fold.blocks), model.ages.last_owner
-    # A released block joins the free queue one event later; before that, only `changed` has it.
+    # A released block joins the free queue a few events later; before that, only `changed` has it.
     cached: dict[str | None, Cell] = {}
     for block_id in chain(fold.free_queue, model.changed):
         block = blocks[block_id]

@@ -16,7 +16,7 @@ export function whyBlock(moment, past, id) {
   if (block.ref_cnt === 1) return held(moment, past, id, block);
   const place = fold.freeQueue.indexOf(id) + 1;
   if (!place) {
-    return `Block ${id} has just lost its last owner: the next event puts it on the free queue.`;
+    return `Block ${id} has just lost its last owner: an event soon puts it on the free queue.`;
   }
   const where = `the ${ordinal(place)} of ${number(fold.freeQueue.length)} in the free queue`;
   if (block.hash !== null) {
