@@ -21,7 +21,8 @@ class CallListParser:
         self._separators = separators
         self._skipped = ""
         self._call: CallReader | None = None
-        self._has_calls = self._is_text = False
+        # Our form has nothing but calls, so its rest is never content.
+        self._has_calls, self._is_text = separators == OUR_SEPARATORS, False
 
     def feed(self, text: str) -> list[Piece]:
         pieces: list[Piece] = []
@@ -38,16 +39,14 @@ class CallListParser:
             if self._call.is_complete:
                 self._call, self._skipped, self._has_calls = None, "", True
             elif self._call.is_broken:
-                self._is_text, text, self._skipped = True, self._skipped + text, ""
+                self._call, self._is_text = None, True
+                text, self._skipped = self._skipped + text, ""
         return [*pieces, TextPiece(text)] if self._is_text else pieces
 
     def finish(self) -> list[Piece]:
-        # After a call, and in our form, the rest can only be the beginning of a call that was cut.
-        if self._is_text or self._has_calls or self._separators == OUR_SEPARATORS:
-            return []
         if self._call is None:
-            return [TextPiece(self._skipped)]
-        pieces = self._call.finish()
+            return [] if self._has_calls else [TextPiece(self._skipped)]
+        pieces = self._call.finish(self._has_calls)
         return [TextPiece(self._skipped + self._call.rest)] if self._call.is_broken else pieces
 
 

@@ -6,6 +6,9 @@ character. If the keys have another order, the call is held back until it is com
 
 import json
 import re
+from contextlib import suppress
+
+from pydantic_core import from_json
 
 from minivllm.server.parsers.base import ArgumentsPiece, CallPiece, Piece
 
@@ -49,8 +52,15 @@ class CallReader:
                 self.is_complete, self.rest = True, text[end:]
         return pieces
 
-    def finish(self) -> list[Piece]:
-        """The text has ended inside the call. Only a call that has begun stays a call."""
+    def finish(self, has_calls: bool) -> list[Piece]:
+        """The text has ended inside the call. Only a call that has begun stays a call.
+
+        has_calls: drop the beginning of another one, because a client shows content
+        """
+        if has_calls:
+            with suppress(ValueError):  # else valid so far, or empty
+                from_json(f"[{self._held}", allow_partial=True)
+                return []
         return [] if self._passes_arguments else self._break()
 
     def _begin(self) -> list[Piece]:

@@ -16,6 +16,7 @@ class HermesParser:
         self._held = ""
         self._call: CallReader | None = None
         """Between the two marks; None outside."""
+        self._has_calls = False
         self._skips_space = True
         """At the start and after a call, white space is part of the form."""
 
@@ -28,10 +29,10 @@ class HermesParser:
 
     def finish(self) -> list[Piece]:
         if self._call is None:
-            return [TextPiece(self._held)]
+            return [] if self._has_calls else [TextPiece(self._held)]
         if self._call.is_complete:
             return []
-        pieces = self._call.finish()
+        pieces = self._call.finish(self._has_calls)
         return [TextPiece(BEGIN + self._call.rest)] if self._call.is_broken else pieces
 
     def _go_on(self, pieces: list[Piece]) -> bool:
@@ -59,7 +60,7 @@ class HermesParser:
         pieces += self._call.feed(self._held)
         self._held = self._call.rest
         if self._call.is_complete:
-            self._skips_space = True
+            self._has_calls = self._skips_space = True
         elif self._call.is_broken:
             pieces.append(TextPiece(BEGIN))
             self._call = None

@@ -40,7 +40,8 @@ def read(parser: OutputParser, pieces: list[str]) -> Message:
 
 CALL = '{"name": "time", "arguments": {"zone": "a \\"}{ b", "deep": [{}]}}'
 ARGUMENTS = '{"zone": "a \\"}{ b", "deep": [{}]}'
-BOTH = ("", "", [("time", ARGUMENTS)] * 2)
+ONE = [("time", ARGUMENTS)]
+BOTH = ("", "", ONE * 2)
 DEEP = '{"arguments": {"a": ' + "[" * 300 + "]" * 300 + '}, "name": "f"}'
 
 
@@ -76,7 +77,12 @@ CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
     # `max_tokens` can cut inside the next call: a client shows content, so the rest is none.
     (partial(forced_parser, None), f'[{CALL},{CALL},{{"name":"f","par', BOTH),
     (partial(forced_parser, None), '[{"na', ("", "", [])),
-    (llama, f'{CALL}; {CALL}; {{"na', BOTH),
+    (llama, f'{CALL}; {CALL}; {{"type": "func', BOTH),
+    (llama, f"{CALL}\n{{so it goes", ("", "\n{so it goes", ONE)),
+    (hermes, f'{mark(CALL)}\n<tool_call>\n{{"na', ("", "", ONE)),
+    (hermes, f"{mark(CALL)} Hm <tool_call>", ("", "Hm ", ONE)),
+    (hermes, f"{mark(CALL)} Hm <tool_", ("", "Hm ", ONE)),
+    (hermes, f"{mark(CALL)}<tool_call>{{so it goes", ("", "<tool_call>{so it goes", ONE)),
     (partial(forced_parser, "f"), '{"a":1}', ("", "", [("f", '{"a":1}')])),
     (partial(forced_parser, "f"), "", ("", "", [("f", "")])),
     (partial(free_parser, "hermes", "qwen3"), f"<think>\n<tool_call>?\n</think>\n\n{mark(CALL)}",
