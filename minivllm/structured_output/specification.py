@@ -151,10 +151,9 @@ def _refuse(field: str, what: str) -> None:
 
 
 def _first_reason(message: str) -> str:
-    """Return what matters of an error message of llguidance, which can have many lines.
-
-    A client cannot set llguidance's options, so their names are left out.
-    """
+    """Return what matters of an error message of llguidance, which can have many lines."""
+    if "oneOf constraints" in message:  # it wants proof that no value fits two of the schemas
+        return "schemas in oneOf may overlap: use anyOf"
     found = re.search(r"^error: (.*)$", message, re.MULTILINE)  # a regex' own error
-    reason = found[1] if found else re.sub(r"^at \d+\(\d+\): |\. Enable .*", "", message)
+    reason = found[1] if found else re.sub(r"^at \d+\(\d+\): ", "", message)
     return reason.partition("\n")[0][:_LONGEST_REASON].rstrip(" .:")

@@ -10,6 +10,7 @@ from support.engine.followed_run import FollowedRun
 from minivllm import SamplingParams
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig, SpeculativeConfig
+from minivllm.core.request import Request, Sequence
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidSamplingParamsError, UnusableGrammarError
 from minivllm.events import types as ev
@@ -20,6 +21,12 @@ from minivllm.structured_output.manager import StructuredOutputManager
 from minivllm.structured_output.specification import Specification
 
 DIGITS = StructuredOutputsParams(regex="[0-9]{3}")
+
+
+def after(*output: int) -> Sequence:
+    sequence = Sequence(Request("a", [5], SamplingParams()), 0, [5])
+    sequence.token_ids += output
+    return sequence
 
 
 @pytest.mark.parametrize(("policy", "batching"), [("fcfs", "continuous"), ("priority", "static")])
@@ -95,6 +102,8 @@ def test_no_output_leaves_a_grammar_that_explodes_and_later_requests_compile_it_
 BAD = [
     ({"json": "{"}, "json"),
     ({"json": {"not": {}}}, "not"),
+    ({"json": {"oneOf": [{"type": "number"}, {"type": "integer"}]}}, "use anyOf"),
+    ({"grammar": 'start: %json {"oneOf": [{"enum": [1]}, {"enum": [2, 1]}]}'}, "use anyOf"),
     ({"json": "x" * 1_000_000}, "1,000,000"),
     ({"json": {"a": {1}}}, "json"),
     ({"json": {"properties": {"n": {"$ref": "#"}}, "required": ["n"]}}, "endless"),
@@ -129,6 +138,22 @@ def test_a_form_that_cannot_work_is_refused_before_anything_changes(house) -> No
         assert word in message and message.endswith(".") and "\n" not in message
         assert len(message) < 400
     assert run.engine.inspect() == before and run.events == []
+
+
+DIGIT = {"json": {"type": "string", "pattern": r"^\d$"}}
+ONE_OF = {"json": {"oneOf": [{"type": "null"}, {"type": "integer"}]}}
+
+
+@pytest.mark.parametrize(("form", "text", "fits"), [
+    (ONE_OF, "null", True), ({"regex": r"\d"}, "٣", True), (DIGIT, '"3"', True),
+    (DIGIT, '"٣"', False),
+])  # fmt: skip
+def test_a_disjoint_one_of_works_and_only_a_regex_has_digits_of_all_scripts(
+    house, form: dict, text: str, fits: bool
+) -> None:
+    own = StructuredOutputManager(house.tokenizer, in_background=False)
+    grammar, tokens = own.prepare(StructuredOutputsParams(**form)), house.tokenizer.encode(text)
+    assert (grammar.validate_tokens(after(), tokens) == tokens) == fits
 
 
 @pytest.mark.parametrize(
@@ -167,19 +192,11 @@ def test_reading_an_end_token_is_left_to_the_engine(house) -> None:
     """llguidance does not count that token when tokens are rolled back."""
     own = StructuredOutputManager(house.tokenizer, in_background=False)
     grammar = own.prepare(StructuredOutputsParams(regex="a*"))
-    tokens: list[int] = []
-
-    class Row:
-        index = 0
-        output_token_ids = tokens
-
     (a,) = house.tokenizer.encode("a")
-    before = grammar.bitmask(Row)
-    for token_ids in ([a, min(house.tokenizer.eos_token_ids)], [a]):
-        tokens += token_ids
-        assert grammar.bitmask(Row) is None and not grammar.is_terminated(Row)
-    tokens.clear()
-    assert grammar.bitmask(Row) == before
+    before, end = grammar.bitmask(after()), min(house.tokenizer.eos_token_ids)
+    for row in (after(a, end), after(a, end, a)):
+        assert grammar.bitmask(row) is None and not grammar.is_terminated(row)
+    assert grammar.bitmask(after()) == before
 
 
 def test_a_tokenizer_that_llguidance_cannot_read_refuses_forms_and_nothing_else(
