@@ -120,7 +120,7 @@ def _rename_control_tokens(tokenizer_json: str) -> str:
     """Give control tokens names that no grammar spells.
 
     Where only one text can follow, llguidance tokenizes that text, and the text `<|im_end|>` would
-    become the control token.
+    become the control token. Merges with its name must go: llguidance looks all of them up.
     """
     content = json.loads(tokenizer_json)
     secret, model = token_hex(8), content["model"]
@@ -133,6 +133,10 @@ def _rename_control_tokens(tokenizer_json: str) -> str:
         token["content"] = names.get(token["content"], token["content"])
     if isinstance(model["vocab"], dict):
         model["vocab"] = {names.get(text, text): i for text, i in model["vocab"].items()}
+        if merges := model.get("merges"):
+            model["merges"] = [
+                pair for pair in merges if names.keys().isdisjoint([*pair, "".join(pair)])
+            ]
     else:  # Unigram
         model["vocab"] = [[names.get(text, text), score] for text, score in model["vocab"]]
     if (unknown := model.get("unk_token")) in names:

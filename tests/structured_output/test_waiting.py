@@ -1,5 +1,6 @@
 """Requests wait for their grammars, and refused ones leave the engine untouched."""
 
+import json
 import re
 import threading
 from concurrent.futures import Future
@@ -210,6 +211,18 @@ def test_a_tokenizer_that_llguidance_cannot_read_refuses_forms_and_nothing_else(
     while run.engine.has_unfinished_requests():
         errors |= {one.request_id: one.error for one in run.engine.step() if one.finished}
     assert "leave structured_outputs out" in errors["form"] and errors["plain"] is None
+
+
+def test_merges_with_a_control_token_do_not_stop_forms(house, monkeypatch) -> None:
+    """The text of a control token can be what two tokens merge to, or a part of a longer one."""
+    content, end = json.loads(house.tokenizer.to_json()), "<|im_end|>"
+    vocab, pairs = content["model"]["vocab"], [["<", "|im_end|>"], [end, "x"]]
+    vocab |= {"|im_end|>": len(vocab), end + "x": len(vocab) + 1}
+    content["model"]["merges"] += pairs
+    monkeypatch.setattr(house.tokenizer, "to_json", lambda: json.dumps(content))
+    own = StructuredOutputManager(house.tokenizer, in_background=False)
+    form = own.prepare(StructuredOutputsParams(choice=[end]))
+    assert house.tokenizer.decode(form.forced_tokens(after())) == end
 
 
 def test_a_compiled_grammar_is_kept_while_few_others_are_used_after_it(house, monkeypatch) -> None:
