@@ -50,8 +50,9 @@ def budgets() -> dict[str, int]:
 
 
 def base() -> str:
-    """origin/main, else the commit before this one, else (in a clone of one commit) this one."""
-    if _output("git", "branch", "--remotes", "--list", "origin/main"):
+    """origin/main if it is another commit, else the one before (in a clone of one commit: HEAD)."""
+    theirs = _output("git", "for-each-ref", "--format=%(objectname)", "refs/remotes/origin/main")
+    if theirs and theirs != _output("git", "rev-parse", "HEAD"):
         return "origin/main"
     return _output("git", "log", "-2", "--format=%h")[-1]
 

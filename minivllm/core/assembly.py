@@ -1,6 +1,7 @@
 """Builds the scheduler and its memory from a configuration.
 
-The engine and the simulator both get them here, so that a simulation plans exactly as the engine does.
+The engine and the simulator both get them here, so that a simulation plans exactly as the engine
+does.
 """
 
 from minivllm.config import EngineConfig

@@ -5,8 +5,9 @@
     free         ref_cnt = 0, in the free queue, no hash
 
 Freeing is not evicting: a block loses its hash when it is handed out again (or, after a failure,
-because nobody knows what it holds). So the order of the free queue is the eviction order (LRU). Blocks with a hash join at the tail. Blocks without a
-hash join at the head, since no prompt can hit them (as in vLLM since 2026-05).
+because nobody knows what it holds). So the order of the free queue is the eviction order (LRU).
+Blocks with a hash join at the tail. Blocks without a hash join at the head, since no prompt can hit
+them (as in vLLM since 2026-05).
 
 Several blocks may carry the same hash. Freeing a block twice raises an error.
 
@@ -120,8 +121,8 @@ class BlockPool:
         self.free_queue = FreeKVCacheBlockQueue(self.blocks)
         self.num_evicted_blocks = 0
         self._bus = bus
-        # Two sequences may fill equal blocks in the same step. Block tables are append-only, so
-        # both blocks stay, and a hash maps to all blocks that carry it.
+        # Two sequences may fill equal blocks in the same step. A table keeps its full blocks, so
+        # both stay, and a hash maps to all blocks that carry it.
         self._cached: dict[BlockHash, dict[int, KVCacheBlock]] = {}
         # Recently evicted hashes, oldest first, so that a miss can be reported as "evicted".
         self._evicted_hashes: OrderedDict[BlockHash, None] = OrderedDict()

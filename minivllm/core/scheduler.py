@@ -14,7 +14,7 @@ victim keeps its tokens and loses its blocks. If the first waiting sequence does
 sequences behind it wait too, so that large requests cannot starve.
 
 Scheduling changes *when* a token is computed, never *which* token it is. The scheduler has no
-tensors and no clock, and emits each decision as an event with its reason.
+tensors, and emits each decision as an event with its reason.
 
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
@@ -383,7 +383,7 @@ class Scheduler:
         child.status = RequestStatus.RUNNING
         self.slots.take_for_fork(child)
         self.kv_cache_manager.fork(parent, child)
-        # Insert the child after its siblings, so that the batch stays in order of arrival.
+        # Insert the child after its siblings, so that the batch stays in order of admission.
         position = 1 + max(
             i for i, other in enumerate(self.running) if other.request is parent.request
         )

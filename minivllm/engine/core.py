@@ -66,11 +66,13 @@ class EngineCore:
         self.watchers = Watchers(tokenizer, self.bus, explain_all=config.explain_tokens)
         limit, names = runner.max_model_len, self.watchers.names
         manager = create_kv_cache_manager(config, runner.num_blocks, limit, self.bus)
-        drafter, drafts = NO_DRAFTS, config.speculative_config
-        if drafts is not None:
+        drafter, speculative = NO_DRAFTS, config.speculative_config
+        if speculative is not None:
             from minivllm.speculation.drafter import SpeculativeDrafter
 
-            drafter = SpeculativeDrafter(drafts, proposer, manager, limit, self.bus, names.name)
+            drafter = SpeculativeDrafter(
+                speculative, proposer, manager, limit, self.bus, names.name
+            )
         self.scheduler = create_scheduler(config, manager, limit, self.bus, drafter, waiting)
         self.runner = runner
         self.output_processor = OutputProcessor(tokenizer)

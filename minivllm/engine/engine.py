@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, get_args
 
 from minivllm import __version__
 from minivllm.clock import Clock, MonotonicClock
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
 
 
-T = TypeVar("T")
 _RECORDED_OPTIONS = (
     "dtype", "device", "seed", "enable_chunked_prefill", "kv_cache_allocator", "batching",
     "batch_delay", "batch_size",
@@ -225,7 +224,7 @@ class LLMEngine:
         """
         return self._run(self._phased.run_phase)
 
-    def _run(self, step: Callable[[], T]) -> T | list[RequestOutput]:
+    def _run(self, step: Callable[[], list[RequestOutput] | None]) -> list[RequestOutput] | None:
         self._raise_if_dead()
         self.grammars.settle()
         if self.next_phase == "schedule" and not self.has_unfinished_requests():

@@ -6,9 +6,9 @@ Only a sequence whose piece raises fails; the others continue as if nothing had 
 
 - A sequence may read blocks that a failing sequence of the same plan should have written. Such a
   sequence is *stranded*: it is not run in this step, but preempted and recomputed.
-- The plan's block copies may or may not have been made, so the first piece makes them again. If
-  also a sequence was preempted, a source may have a new owner who has overwritten it. Then the step
-  cannot be repeated.
+- The plan's block copies may or may not have been made, so the first piece makes them again. If a
+  preempted sequence gave up a source, and its new owner may have overwritten it, the step cannot be
+  repeated.
 
 If the device has stopped working, or too many sequences fail in a row, the model counts as broken:
 the first exception is raised again, and the engine is dead.
@@ -60,8 +60,8 @@ class IsolatingRunner:
         except (AssertionError, InvariantError):
             raise  # a bug in the engine, not in a request
         except Exception as error:
-            source_may_be_lost = plan.copies and plan.preempted
-            if source_may_be_lost or not self._runner.device_works():
+            lost = plan.preempted and _overwrites_a_source(plan, self._block_size)
+            if lost or not self._runner.device_works():
                 raise
             _log.exception("the model failed on a step; running its sequences one by one")
             result = self._run_one_by_one(plan, watch)
@@ -136,3 +136,16 @@ def _blocks_written(item: ScheduledSequence, block_size: int) -> set[KVCacheBloc
     table, end = item.sequence.block_table, item.start + item.num_tokens
     first = max(item.start, item.sequence.num_cached_tokens)
     return {table[position // block_size] for position in range(first, end)}
+
+
+def _overwrites_a_source(plan: SchedulerOutput, block_size: int) -> bool:
+    """Whether the step may have overwritten a block that one of its copies reads: only a new owner
+    fills a block by a copy, or writes its first slot.
+    """
+    taken = {copy.dst for copy in plan.copies}
+    for item in plan.scheduled:
+        table, end = item.sequence.block_table, item.start + item.num_tokens
+        # The blocks whose first slot is written: from the first that begins at `start` or later.
+        first = -(-item.start // block_size)
+        taken |= {block.block_id for block in table[first : -(-end // block_size)]}
+    return any(copy.src in taken for copy in plan.copies)

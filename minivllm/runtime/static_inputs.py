@@ -30,7 +30,7 @@ class Rows(NamedTuple):
     slot_mapping: Any
     """-1 for padding, which is not written to the cache"""
     seq_lens: Any
-    """int32, as the kernels need it; includes the row's token; 0 for padding, which reads nothing"""
+    """int32, as the kernels need it; includes the row's token; 0 for padding"""
     changed_entries: Any
     """Indices into the flattened block tables."""
     changed_ids: Any

@@ -73,7 +73,7 @@ NO_FAILURES = Failures()
 
 @dataclass(frozen=True, slots=True)
 class DecodeSample:
-    """The inputs of one layer's attention for a sequence's new token: tensors, copied to the CPU."""
+    """The inputs of one layer's attention for a sequence's new token, copied to the CPU."""
 
     layer: int
     num_tokens: int

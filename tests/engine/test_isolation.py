@@ -10,7 +10,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
+from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW, IsolatingRunner
 from minivllm.errors import EngineDeadError, InvariantError, SamplingError
 from minivllm.events import types as ev
 from minivllm.outputs import Logprob, PromptTokenLogprob, RequestOutput, SampledToken
@@ -244,7 +244,9 @@ def test_a_request_that_fails_in_the_middle_of_its_prompt_gets_an_output():
 
 
 def test_a_step_that_copied_from_a_reused_block_is_not_retried():
-    """Its owner was preempted: the next may have overwritten it, and was the copy made?"""
+    """Its owner was preempted: the next may have overwritten it, and was the copy made? A
+    preemption that gave up another block does no harm.
+    """
     engine = broken_engine()
     engine.add("a", PROMPT)
     engine.add("bad", [98, 98])
@@ -252,6 +254,10 @@ def test_a_step_that_copied_from_a_reused_block_is_not_retried():
     plan = engine.engine.core.last_plan
     plan.copies.append(BlockCopy(src=engine.table("a")[0], dst=90))
     plan.preempted.append(plan.scheduled[0].sequence)
+    lost, plan.copies[0] = plan.copies[0], BlockCopy(src=91, dst=90)
+    result = IsolatingRunner(engine.runner, engine.runner.block_size).execute_model(plan)
+    assert [sequence.seq_id for sequence in result.failures.failed] == ["bad.0"]
+    plan.copies[0] = lost
     with pytest.raises(RuntimeError, match="a bug"):
         engine.engine.step_phase()
 

@@ -157,8 +157,10 @@ def test_phase_by_phase_the_candidates_are_known_before_the_draw_but_not_the_win
     assert found == {}
 
 
-def test_whole_steps_have_no_event_before_the_draw(model):
+def test_whole_steps_and_the_rest_of_one_have_no_event_before_the_draw(model):
     run = start(model, explain_tokens=True)
     while run.engine.has_unfinished_requests():
+        run.engine.step()
+        run.engine.step_phase()
         run.engine.step()
     assert all(event.token_id is not None for event in run.of(ev.TokenExplained))

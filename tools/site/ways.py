@@ -1,8 +1,7 @@
 """Pictures of docs/inside/architecture.md: the paths of a request and an event through the code.
 
 A path (`Way`) is a list of stations, and each station is a function in the source.
-tests/more/docs/test_architecture.py serves a request and checks that the functions are called in this
-order.
+tests/more/docs/test_architecture.py serves a request and checks that they are called in this order.
 """
 
 from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ TargetKind = Literal["sequence", "block", "step", "event", "token"]
 class Target(NamedTuple):
     kind: TargetKind
     key: str | int
-    """The id of a sequence (also of a token's sequence), or the number of a block, step or event."""
+    """The id of a sequence (also of a token's), or the number of a block, step or event."""
     position: int | None = None
     """Of a token: its index in the sequence."""
 

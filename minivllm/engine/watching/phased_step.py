@@ -33,15 +33,15 @@ class PhasedStep:
                 self._preview(self._plan, self._result)
                 return None
         outputs = core.sample(self._plan, self._result)
-        self._plan = self._result = None
         self.next_phase = "schedule"
         return outputs
 
     def finish(self) -> list[RequestOutput]:
-        """Run the rest of the step."""
-        while (outputs := self.run_phase()) is None:
-            pass
-        return outputs
+        """Run the rest of the step, without a preview."""
+        if self.next_phase == "execute":
+            self._result = self._core.execute(self._plan)
+            self.next_phase = "sample"
+        return self.run_phase()
 
     def _preview(self, plan: SchedulerOutput, result: StepResult) -> None:
         """Emit the candidates of watched sequences. A draw has no state, so it can run twice."""
@@ -53,6 +53,7 @@ class PhasedStep:
             for row, sequence in enumerate(sequences)
             if isinstance(sequence, Sequence) and sequence in watched
         ]
+        # A plan that ran in pieces, because the model failed, has no preview.
         if rows and result.failures.ran is None:
             own = [sequences[row] for row in rows]
             drawn = self._core.runner.sample_tokens(own, result.logits[rows], watched)

@@ -1,7 +1,7 @@
 """`Watchers`: what a step shows to those who asked: kernel traces, attention, explained tokens.
 
 A step asks four times: `before` and `after` the model runs, which tokens will be `explained`, and
-what to show of the tokens `drawn`. While nobody watches, each question costs one attribute test.
+what to show of the tokens `drawn`. While nobody watches, each question costs one or two tests.
 """
 
 from collections.abc import Collection, Mapping

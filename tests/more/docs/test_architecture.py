@@ -50,6 +50,10 @@ def test_a_request_takes_the_drawn_path():
         lambda: llm.generate("hello", SamplingParams(max_tokens=2), use_tqdm=False)
     )
     assert first_missing(WAYS.REQUEST.stations, called) is None
+    entered = {call.partition(":")[0].partition(".")[2].replace(".", "/") for call in called}
+    page = WAYS.PAGE.read_text(encoding="utf-8")
+    (number, listed), *_ = re.findall(r"enters (\d+) files.*?order: (.*)", page)
+    assert set(re.findall(r"`(\S+)\.py`", listed)) == entered and int(number) == len(entered)
 
 
 def test_an_event_takes_the_drawn_path():

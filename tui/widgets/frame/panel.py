@@ -8,7 +8,6 @@ A panel is a single widget, because many are slow: drawing a map of a thousand b
 thirds of a processor core with a thousand widgets, but only a twentieth of a core with lines.
 """
 
-from functools import lru_cache
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -32,6 +31,8 @@ from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
 
 _TARGET = "target"
+_MAX_STYLES = 10_000
+"""Each target has a style of its own, and targets come and go with the tokens."""
 """The name of a target in the `meta` of a painted style; Textual itself runs an `@click`."""
 _SECONDS_BETWEEN_LOOKS = 1 / 15
 _ROWS_OF_WHEEL = 3
@@ -70,7 +71,7 @@ class Panel(Widget, can_focus=True):
         self._title = ""
         self._soon: Timer | None = None
         self._palette = Palette(dark=True)
-        self._styles: dict[str, Style] = {}
+        self._styles: dict[tuple[str, Link | None], Style] = {}
         """Style name -> the palette's style on the panel's own background."""
 
     # ---- for subclasses to define ----
@@ -153,11 +154,14 @@ class Panel(Widget, can_focus=True):
         return Strip([self._segment(*span) for span in line])
 
     def _segment(self, text: str, name: str, link: Link | None = None) -> Segment:
-        style = self._styles.get(name)
+        style = self._styles.get((name, link))
         if style is None:
-            style = self._styles[name] = self.rich_style + self._palette.style(name)
-        if link is not None:
-            style += _clickable(link)
+            if len(self._styles) > _MAX_STYLES:
+                self._styles.clear()
+            style = self.rich_style + self._palette.style(name)
+            if link is not None:
+                style += Style(meta={_TARGET if isinstance(link, Target) else "@click": link})
+            self._styles[name, link] = style
         return Segment(to_ascii(text) if self.plain else text, style)
 
     @property
@@ -220,8 +224,3 @@ class Panel(Widget, can_focus=True):
     def scroll_rows(self, by: int) -> None:
         """The mouse wheel: by default, it moves the cursor."""
         self.move_cursor(by)
-
-
-@lru_cache(1024)
-def _clickable(link: Link) -> Style:
-    return Style(meta={_TARGET if isinstance(link, Target) else "@click": link})
