@@ -19,7 +19,7 @@ from collections.abc import Collection
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
@@ -39,10 +39,8 @@ server.
 _log = logging.getLogger("minivllm.engine.engine")
 
 
-class _Pieces(NamedTuple):
+class _Pieces(list[tuple[int, Any]]):
     """The logits of a plan that ran in pieces: of each piece, the number of rows, and the rows."""
-
-    logits: list[tuple[int, Any]]
 
 
 class IsolatingRunner:
@@ -85,25 +83,23 @@ class IsolatingRunner:
         rows = iter(sequences)
         return [
             token
-            for num_rows, piece in logits.logits
+            for num_rows, piece in logits
             for token in self._runner.sample_tokens(list(islice(rows, num_rows)), piece, *extra)
         ]
 
     def _run_one_by_one(self, plan: SchedulerOutput, watch: Watch) -> StepResult:
         # Indices in a watch mean the whole plan. The tracer tries again in the next step.
         watch = replace(watch, decodes=(), tokens=None)
-        ran = SchedulerOutput(plan.step, plan.budget)
         results: list[StepResult] = []
-        pieces = _Pieces([])
-        failed: list[Sequence] = []
-        stranded: list[Sequence] = []
-        unwritten: set[KVCacheBlock] = set()
+        pieces = _Pieces()
+        failures = Failures(SchedulerOutput(plan.step, plan.budget), [], [], set())
+        ran, failed, stranded, unwritten = failures
         # A sequence can only hit blocks of sequences that were planned before it, so the writer of
         # a block runs before the readers.
         for item in plan.scheduled:
             if not unwritten.isdisjoint(item.sequence.block_table):
                 stranded += [item.sequence, *item.sampling[1:]]
-                unwritten |= _blocks_written(item, self._block_size)
+                unwritten.update(_blocks_written(item, self._block_size))
                 continue
             # Only the first piece makes the copies. Later, the copies would overwrite values that a
             # piece has written.
@@ -117,18 +113,18 @@ class IsolatingRunner:
                 fields = {"sequence": item.sequence.seq_id}
                 _log.exception("the model failed on one sequence", extra={"fields": fields})
                 failed.append(item.sequence)
-                unwritten |= _blocks_written(item, self._block_size)
+                unwritten.update(_blocks_written(item, self._block_size))
                 continue
             ran.scheduled.append(item)
             ran.num_draft_tokens += piece.num_draft_tokens
             if num_rows := len(piece.sampling_sequences()):
-                pieces.logits.append((num_rows, results[-1].logits))
+                pieces.append((num_rows, results[-1].logits))
         return StepResult(
             pieces,
             sum(result.t_prepare for result in results),
             [judged for result in results for judged in result.prompt_logprobs],
             [mass for result in results for mass in result.attention_mass],
-            failures=Failures(ran, failed, stranded, unwritten),
+            failures=failures,
         )
 
 

@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.engine.detokenizer import IncrementalDetokenizer, TokenDecoder
-from minivllm.engine.stop_strings import StopStringChecker
+from minivllm.engine.stop_strings import StopCheck, StopStringChecker
 from minivllm.errors import RequestFailedError
 from minivllm.outputs import (
     CompletionOutput,
@@ -32,19 +32,9 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_NO_TEXT = StopCheck("")
 # Looking up an enum member would cost more than all other work for a request without output.
 _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
-
-
-@dataclass(slots=True)
-class NewText:
-    """The text that a new token made visible, and the stop string that the text completed."""
-
-    text: str
-    stop_string: str | None = None
-
-
-_NO_TEXT = NewText("")
 
 
 @dataclass(slots=True)
@@ -153,7 +143,7 @@ class OutputProcessor:
                 self._catch_up(output, sequence, sequence.num_output_tokens)
         return output.text
 
-    def append(self, sequence: Sequence, sampled: SampledToken, watched: bool) -> NewText:
+    def append(self, sequence: Sequence, sampled: SampledToken, watched: bool) -> StopCheck:
         """Process the newest token of `sequence`.
 
         watched: a listener needs the text now, even if the caller does not.
@@ -166,7 +156,7 @@ class OutputProcessor:
     @_fails_alone
     def _append_now(
         self, output: _SequenceOutput, sequence: Sequence, sampled: SampledToken
-    ) -> NewText:
+    ) -> StopCheck:
         if output.text_may_wait:
             self._catch_up(output, sequence, sequence.num_output_tokens - 1)
             output.num_decoded_tokens += 1
@@ -174,10 +164,9 @@ class OutputProcessor:
             output.cumulative_logprob += sampled.logprobs[sampled.token_id].logprob
         if output.logprobs is not None:
             output.logprobs.append(self._with_texts(sampled.logprobs))
-        new = NewText(output.detokenizer.append(sampled.token_id))
+        new = StopCheck(output.detokenizer.append(sampled.token_id))
         if output.stop_strings is not None:
-            checked = output.stop_strings.feed(new.text, may_stop=_may_stop(sequence))
-            new = NewText(checked.text, checked.stop)
+            new = output.stop_strings.feed(new.text, may_stop=_may_stop(sequence))
         output.text += new.text
         return new
 
@@ -193,7 +182,7 @@ class OutputProcessor:
             output.detokenizer, output.num_decoded_tokens = detokenizer, num_tokens
 
     @_fails_alone
-    def flush(self, sequence: Sequence) -> NewText:
+    def flush(self, sequence: Sequence) -> StopCheck:
         """Release the held-back text of a sequence that has ended without a stop string.
 
         The released text can still complete a stop string.
@@ -202,11 +191,10 @@ class OutputProcessor:
         waiting = (
             sequence.output_token_ids[output.num_decoded_tokens :] if output.text_may_wait else ()
         )
-        new = NewText(output.detokenizer.finish(waiting))
+        new = StopCheck(output.detokenizer.finish(waiting))
         output.num_decoded_tokens += len(waiting)
         if output.stop_strings is not None:
-            checked = output.stop_strings.finish(new.text, may_stop=_may_stop(sequence))
-            new = NewText(checked.text, checked.stop)
+            new = output.stop_strings.finish(new.text, may_stop=_may_stop(sequence))
         output.text += new.text
         return new
 

@@ -111,15 +111,15 @@ class Updater:
         limits = self._limits
         stop = check_stop(sequence, limits.eos_token_ids, limits.max_model_len)
         new = self._output_processor.append(sequence, sampled, watched=self._bus.active)
-        if new.stop_string is not None:
-            stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
+        if new.stop is not None:
+            stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop)
         self._scheduler.counters.generation_tokens += 1
         if self._bus.active:
             self._watchers.names.name((sampled.token_id,))
             logprob = sampled.logprobs[sampled.token_id].logprob if sampled.logprobs else None
             self._bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
         if stop is not None:
-            self._finish(sequence, stop, flush=new.stop_string is None)
+            self._finish(sequence, stop, flush=new.stop is None)
 
     # ---- the end of a sequence ----
 
@@ -145,8 +145,8 @@ class Updater:
             last = self._output_processor.flush(sequence)
             if last.text and self._bus.active:
                 self._bus.emit(ev.TextFlushed, sequence.seq_id, last.text)
-            if last.stop_string is not None and stop.status is not RequestStatus.FINISHED_ABORTED:
-                stop = Stop(RequestStatus.FINISHED_STOPPED, last.stop_string)
+            if last.stop is not None and stop.status is not RequestStatus.FINISHED_ABORTED:
+                stop = Stop(RequestStatus.FINISHED_STOPPED, last.stop)
         self._scheduler.finish(sequence, stop.status, stop.stop_reason)
 
     def _fail(self, request: Request, error: str) -> None:

@@ -4,7 +4,6 @@ Plain data without torch, shared by `ModelRunner`, the engine, and the fake runn
 benchmarks.
 """
 
-from collections.abc import Collection
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -58,17 +57,17 @@ class TokenShares:
 class Failures(NamedTuple):
     """What did not run because the model failed (`minivllm.engine.isolation`)."""
 
-    ran: SchedulerOutput | None = None
+    ran: SchedulerOutput | None
     """The part of the plan that ran; None for all of it."""
-    failed: Seq[Sequence] = ()
+    failed: list[Sequence]
     """Sequences on which the model raised, even when they ran alone."""
-    stranded: Seq[Sequence] = ()
+    stranded: list[Sequence]
     """Sequences that read unwritten blocks, and the new forks of these sequences."""
-    unwritten: Collection[KVCacheBlock] = ()
+    unwritten: set[KVCacheBlock]
     """Blocks that the failed and stranded sequences should have written in this step."""
 
 
-NO_FAILURES = Failures()
+NO_FAILURES = Failures(None, [], [], set())
 
 
 @dataclass(frozen=True, slots=True)
