@@ -98,7 +98,8 @@ def page() -> str:
     text = PAGE.read_text(encoding="utf-8")
     for way in (REQUEST, EVENT):
         text = with_region(text, way.name, draw_way(way))
-    return with_region(text, "step", f"```python\n{getsource(EngineCore)}```\n")
+    code = f"<!-- not run: part of a module -->\n```python\n{getsource(EngineCore)}```\n"
+    return with_region(text, "step", code)
 
 
 class Layout:
