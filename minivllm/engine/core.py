@@ -3,7 +3,7 @@
     schedule   plan how many tokens each sequence gets, and allocate their blocks
     execute    run the planned tokens through the model
     sample     draw a token for each sequence whose last token was computed; append the token,
-               decode its text (if nobody needs it earlier, at the end), check for a stop
+               check for a stop, decode its text (at the request's end if nobody needs it earlier)
 
 Between phases a request may be queued, but no block may be freed: the planned blocks are already
 registered in the prefix cache, and other sequences of the plan may read them. An abort therefore
@@ -85,7 +85,7 @@ class EngineCore:
         self._seconds = {"schedule": 0.0, "prepare": 0.0, "model": 0.0}
 
     def step(self) -> list[RequestOutput]:
-        """Run one step. Returns the outputs of the requests that gained a token."""
+        """Run one step. Returns outputs of the requests that gained a token (see `output_kind`)."""
         plan = self.schedule()
         result = self.execute(plan)
         return self.sample(plan, result)
