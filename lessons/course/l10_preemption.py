@@ -259,7 +259,7 @@ def _priorities(L: Teacher) -> Script:
     )
     yield L.say(
         "In the code: `Scheduler._schedule_running` asks for a block, `Scheduler._preempt` takes"
-        " all blocks of a victim, and `choose_victim` in `minivllm/core/request_queue.py` chooses"
+        " all blocks of a victim, and `choose_victim` in `minivllm/core/admission.py` chooses"
         " the victim. In vLLM: `vllm/v1/core/sched/scheduler.py`. Its first engine could also copy"
         " blocks to CPU memory (swapping); today's computes them again."
     )

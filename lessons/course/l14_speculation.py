@@ -61,7 +61,7 @@ def run(L: Teacher) -> Script:
     yield from _what_it_costs(L)
     yield from _drafts_yield(L)
     yield L.say(
-        "In the code: `minivllm/speculation/ngram.py` drafts, `minivllm/speculation/drafter.py`"
+        "In the code: `minivllm/speculation/proposers.py` drafts, `minivllm/speculation/drafter.py`"
         " plans, `minivllm/speculation/verify.py` keeps and rolls back. In vLLM:"
         " `vllm/v1/spec_decode/ngram_proposer.py`, `vllm/v1/sample/rejection_sampler.py`. The"
         " option is `speculative_config` in both, with the same fields."

@@ -75,7 +75,7 @@ def run(L: Teacher) -> Script:
     yield from _what_a_mask_costs(L, vocabulary)
     yield L.say(
         "In the code: `minivllm/structured_output/reference.py` is the automaton,"
-        " `grammar.py` beside it the library's, and `minivllm/speculation/grammar.py` drafts"
+        " `grammar.py` beside it the library's, and `minivllm/speculation/proposers.py` drafts"
         " forced tokens. In vLLM: `vllm/v1/structured_output`. The options are"
         " `structured_outputs` in both, and `response_format` over HTTP."
     )

@@ -181,7 +181,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (
                 ("minivllm/core/scheduler.py#Scheduler._preempt", "takes all blocks of a sequence"),
                 (
-                    "minivllm/core/request_queue.py#RequestQueue.choose_victim",
+                    "minivllm/core/admission.py#RequestQueue.choose_victim",
                     "chooses that sequence",
                 ),
             ),
@@ -237,14 +237,14 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (4, 11, 14, 28, 30),
             "speculation",
             (
-                ("minivllm/speculation/base.py#Proposer", "what a proposer is"),
-                ("minivllm/speculation/ngram.py#NgramProposer", "prompt lookup"),
+                ("minivllm/speculation/proposers.py#Proposer", "what a proposer is"),
+                ("minivllm/speculation/proposers.py#NgramProposer", "prompt lookup"),
                 (
                     "minivllm/speculation/drafter.py#SpeculativeDrafter",
                     "drafts in what is left of a plan",
                 ),
                 ("minivllm/speculation/verify.py#verify", "which drafts are final; roll-back"),
-                ("minivllm/speculation/draft_lengths.py#DraftLengths", "how many to draft"),
+                ("minivllm/speculation/drafter.py#DraftLengths", "how many to draft"),
             ),
         ),
         "bytes": Picks(
@@ -277,7 +277,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                     "the same with llguidance, brought to a sequence's tokens",
                 ),
                 ("minivllm/runtime/sampling/grammar_bitmask.py", "the mask on the logits"),
-                ("minivllm/speculation/grammar.py#GrammarProposer", "forced tokens as drafts"),
+                ("minivllm/speculation/proposers.py#GrammarProposer", "forced tokens as drafts"),
             ),
         ),
         "way-to-vllm": Picks(

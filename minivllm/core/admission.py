@@ -1,26 +1,137 @@
-"""Admission: when a waiting sequence may join the batch, apart from memory, slots and budget.
+"""Admission: in which order sequences wait, when the first may join the batch, and in which row.
 
-    continuous  at every step (the default)
-    static      when all sequences of the last batch have ended
-    sequential  like static, with batches of one request
+    RequestQueue     the order of waiting, and which running sequence is preempted
+    AdmissionPolicy  when the first waiting sequence may join, apart from memory, slots and budget
+    BatchSlots       the rows of the batch
 
-Static and sequential are baselines: earlier servers worked in these ways. With `batch_delay`, the
-first sequence waits until `batch_size` sequences wait or the oldest has waited `batch_delay`
-seconds.
+To add a policy, add a queue here and its name in `minivllm.config.SchedulingPolicy`, or give
+`LLMEngine` an empty queue of your own (`waiting`).
 
-The requests of an admitted batch are not held again, because the batch may need several steps to
-enter. A preempted sequence is not held either. A batch that cannot advance (beams that wait for a
-preempted sibling) would never end, so other requests are then admitted.
+Source: vLLM `vllm/v1/core/sched/request_queue.py`.
 """
 
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from minivllm.config import Batching
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request, RequestStatus, Sequence
-from minivllm.core.request_queue import RequestQueue
 from minivllm.errors import RequestTooLargeError
 from minivllm.events.types import DeferReason
+
+
+class RequestQueue(ABC):
+    """Holds the waiting sequences, and chooses a victim among the running sequences.
+
+        fcfs      first come, first served; the victim is the newest running sequence
+        priority  lowest `priority` number first, then arrival; the victim is the last in this order
+
+    A sequence whose grammar is not compiled yet keeps its place, and the sequences behind it pass.
+    A policy never looks at memory. With fcfs, a preempted sequence goes to the front of the queue;
+    with priority, to its usual place.
+    """
+
+    @abstractmethod
+    def add(self, sequence: Sequence) -> int:
+        """Add a new sequence; return its position (0: it is next)."""
+
+    @abstractmethod
+    def add_preempted(self, sequence: Sequence) -> int:
+        """Add a preempted sequence; return its position (0: it is next)."""
+
+    def peek(self) -> Sequence:
+        """Return the next sequence without removing it. If all wait for their grammars, return the
+        first.
+        """
+        first = next(iter(self))
+        if not first.request.awaits_grammar:  # nearly always
+            return first
+        return next((one for one in self if not one.request.awaits_grammar), first)
+
+    def pop(self) -> Sequence:
+        """Remove and return the next sequence."""
+        sequence = self.peek()
+        self.remove(sequence)
+        return sequence
+
+    @abstractmethod
+    def remove(self, sequence: Sequence) -> None:
+        """Remove `sequence` from any position."""
+
+    @abstractmethod
+    def choose_victim(self, running: list[Sequence]) -> Sequence:
+        """Choose the running sequence to preempt; `running` is in the order of admission."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Sequence]: ...
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+
+class FCFSRequestQueue(RequestQueue):
+    def __init__(self) -> None:
+        self._queue: deque[Sequence] = deque()
+
+    def add(self, sequence: Sequence) -> int:
+        self._queue.append(sequence)
+        return len(self._queue) - 1
+
+    def add_preempted(self, sequence: Sequence) -> int:
+        self._queue.appendleft(sequence)
+        return 0
+
+    def remove(self, sequence: Sequence) -> None:
+        self._queue.remove(sequence)
+
+    def choose_victim(self, running: list[Sequence]) -> Sequence:
+        return running[-1]
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self._queue)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+
+class PriorityRequestQueue(RequestQueue):
+    """A sorted list and not a heap, so that views can show each sequence's position."""
+
+    def __init__(self) -> None:
+        self._queue: list[Sequence] = []
+
+    @staticmethod
+    def _key(sequence: Sequence) -> tuple[int, int, int]:
+        return sequence.request.priority, sequence.request.arrival_number, sequence.index
+
+    def add(self, sequence: Sequence) -> int:
+        position = bisect_right(self._queue, self._key(sequence), key=self._key)
+        self._queue.insert(position, sequence)
+        return position
+
+    def add_preempted(self, sequence: Sequence) -> int:
+        return self.add(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        self._queue.remove(sequence)
+
+    def choose_victim(self, running: list[Sequence]) -> Sequence:
+        return max(running, key=self._key)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self._queue)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+
+def create_request_queue(policy: str) -> RequestQueue:
+    """Create the waiting queue for `policy`, a value of `EngineConfig.scheduling_policy`."""
+    return {"fcfs": FCFSRequestQueue, "priority": PriorityRequestQueue}[policy]()
 
 
 class Hold(NamedTuple):
@@ -30,6 +141,21 @@ class Hold(NamedTuple):
 
 
 class AdmissionPolicy:
+    """When a waiting sequence may join the batch, apart from memory, slots and budget.
+
+        continuous  at every step (the default)
+        static      when all sequences of the last batch have ended
+        sequential  like static, with batches of one request
+
+    Static and sequential are baselines: earlier servers worked in these ways. With `batch_delay`,
+    the first sequence waits until `batch_size` sequences wait or the oldest has waited
+    `batch_delay` seconds.
+
+    The requests of an admitted batch are not held again, because the batch may need several steps
+    to enter. A preempted sequence is not held either. A batch that cannot advance (beams that wait
+    for a preempted sibling) would never end, so other requests are then admitted.
+    """
+
     def __init__(self, batching: Batching, batch_delay: float, batch_size: int) -> None:
         self._batching = batching
         self._batch_delay = batch_delay
@@ -76,6 +202,70 @@ class AdmissionPolicy:
         """Close a static batch: a sequence that was let in found no slot or no memory."""
         if self._batching != "continuous":
             self._let_in = set()
+
+
+class BatchSlots:
+    """Assigns the rows of the batch to running sequences.
+
+    A running sequence has one slot. A request that will fork later also keeps slots for its forks,
+    because a fork cannot wait:
+
+        n = 3    admitted: 1 slot taken, 2 kept    prompt done: both forks take a kept slot
+
+    A beam search forks and prunes at every step, so it holds `width` slots until it ends. Kept
+    slots belong to the request, since any of its beams may fork next. They become free when none of
+    the request's sequences runs.
+
+    The runner has a row for each slot, so `num_slots` is fixed. `limit` may change between steps; a
+    lower limit takes no slot from a sequence. The lowest free slot is taken first, so that the
+    taken rows stay together at the start.
+    """
+
+    def __init__(self, num_slots: int) -> None:
+        self.num_slots = num_slots
+        self.limit = num_slots
+        """How many slots may be taken or kept: the current `max_num_seqs`, 1 to `num_slots`."""
+        self._free = list(range(num_slots))  # a heap
+
+    @property
+    def free(self) -> list[int]:
+        """Slots that are neither taken nor kept, in ascending order."""
+        return sorted(self._free)
+
+    @property
+    def num_free(self) -> int:
+        return max(0, len(self._free) - (self.num_slots - self.limit))
+
+    @staticmethod
+    def num_needed(request: Request) -> int:
+        """Number of slots for one more sequence of `request` and for the forks still to come."""
+        return 1 + request.num_unforked - len(request.kept_slots)
+
+    def take(self, sequence: Sequence) -> None:
+        """Give `sequence` a slot, and give its request the slots to keep for later forks."""
+        request = sequence.request
+        sequence.slot = heappop(self._free)
+        while len(request.kept_slots) < request.num_unforked:
+            heappush(request.kept_slots, heappop(self._free))
+
+    def take_for_fork(self, child: Sequence) -> None:
+        """Give `child` a slot that its request has kept."""
+        child.slot = heappop(child.request.kept_slots)
+        child.request.num_unforked -= 1
+
+    def release(self, sequence: Sequence, for_fork: bool = False) -> None:
+        """Take back the slot of `sequence`, which no longer runs.
+
+        for_fork: the request keeps the slot for another fork.
+        """
+        request = sequence.request
+        heappush(request.kept_slots if for_fork else self._free, sequence.slot)
+        request.num_unforked += for_fork
+        sequence.slot = None
+        if not any(sibling.slot is not None for sibling in request.sequences):
+            self._free += request.kept_slots
+            heapify(self._free)
+            request.kept_slots.clear()
 
 
 def refuse_if_too_large(request: Request, manager: KVCacheManager, max_model_len: int) -> None:

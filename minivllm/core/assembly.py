@@ -5,13 +5,12 @@ does.
 """
 
 from minivllm.config import EngineConfig
-from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.admission import AdmissionPolicy, RequestQueue, create_request_queue
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.contiguous import ContiguousKVCacheManager
-from minivllm.core.drafter import NO_DRAFTS, Drafter
 from minivllm.core.kv_cache_manager import KVCacheManager
-from minivllm.core.request_queue import RequestQueue, create_request_queue
 from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import NO_DRAFTS, Drafter
 from minivllm.events.bus import EventBus
 
 

@@ -19,13 +19,16 @@ tensors, and emits each decision as an event with its reason.
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
 
-from minivllm.core.admission import AdmissionPolicy, Hold
-from minivllm.core.batch_slots import BatchSlots
-from minivllm.core.drafter import NO_DRAFTS, Drafter
+from minivllm.core.admission import AdmissionPolicy, BatchSlots, Hold, RequestQueue
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
 from minivllm.core.request import Request, RequestStatus, Sequence
-from minivllm.core.request_queue import RequestQueue
-from minivllm.core.scheduler_output import ScheduledDrafts, ScheduledSequence, SchedulerOutput
+from minivllm.core.scheduler_output import (
+    NO_DRAFTS,
+    Drafter,
+    ScheduledDrafts,
+    ScheduledSequence,
+    SchedulerOutput,
+)
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.events.state import Counters

@@ -121,3 +121,23 @@ class SchedulerOutput:
     def withdraw(self, sequence: Sequence) -> None:
         """Take a sequence out of the plan, if it is in it."""
         self.scheduled[:] = [item for item in self.scheduled if item.sequence is not sequence]
+
+
+class Drafter:
+    """Puts drafts into what a plan leaves of its budget, for speculative decoding.
+
+    This one, the default, puts none into any plan; `SpeculativeDrafter` does.
+    """
+
+    def add_drafts(self, plan: SchedulerOutput, budget: int) -> int:
+        """Add drafts to decodes of `plan`, at most `budget` tokens; return the unused budget."""
+        return budget
+
+    def settle(self, item: ScheduledDrafts, num_accepted: int, token_id: int) -> None:
+        """See `Scheduler.settle_draft`."""
+
+    def forget(self, sequence: Sequence) -> None:
+        """Drop what is kept for a sequence that has ended, or that waits after a preemption."""
+
+
+NO_DRAFTS = Drafter()

@@ -18,7 +18,7 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
-from minivllm.engine.watching.watchers import Watchers
+from minivllm.engine.watchers import Watchers
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken

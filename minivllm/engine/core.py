@@ -12,7 +12,8 @@ waits for the end of the step.
 An error in one sequence (the model raises, logits are NaN, a token has no text) fails only the
 request of that sequence. If a phase itself raises, the core cannot continue.
 
-Source: vLLM `vllm/v1/engine/core.py` (`EngineCore.step`).
+Source: vLLM `vllm/v1/engine/core.py` (`EngineCore.step`), `vllm/v1/core/sched/scheduler.py`
+(`update_from_output`).
 """
 
 from __future__ import annotations
@@ -21,25 +22,23 @@ from typing import TYPE_CHECKING
 
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
+from minivllm.core.admission import RequestQueue
 from minivllm.core.assembly import create_kv_cache_manager, create_scheduler
-from minivllm.core.drafter import NO_DRAFTS
 from minivllm.core.invariants import check_invariants
-from minivllm.core.request import Request
-from minivllm.core.request_queue import RequestQueue
-from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine.isolation import IsolatingRunner
+from minivllm.core.request import Request, RequestStatus, Sequence, Stop, check_stop
+from minivllm.core.scheduler_output import NO_DRAFTS, ScheduledDrafts, SchedulerOutput
+from minivllm.engine.beams import BeamDriver
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
-from minivllm.engine.runner import Runner
-from minivllm.engine.updates import DrawnTokens, Updater
-from minivllm.engine.watching.watchers import Watchers
-from minivllm.errors import InvariantError, SamplingError
+from minivllm.engine.runner import IsolatingRunner, Runner
+from minivllm.engine.watchers import Watchers
+from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
-from minivllm.outputs import RequestOutput
+from minivllm.outputs import RequestOutput, SampledToken
 from minivllm.runtime.step_result import StepResult
-from minivllm.speculation.base import Proposer
-from minivllm.speculation.verify import verify
+from minivllm.speculation.proposers import Proposer
+from minivllm.speculation.verify import Drawn, Verified, verify
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
@@ -60,7 +59,7 @@ class EngineCore:
         proposer: Proposer | None,
         waiting: RequestQueue | None,
     ) -> None:
-        self.clock = clock
+        self.clock, self.runner = clock, runner
         self.bus = EventBus(clock)
         self.limits = Limits(runner.max_model_len, tokenizer.eos_token_ids, tokenizer.vocab_size)
         self.watchers = Watchers(tokenizer, self.bus, explain_all=config.explain_tokens)
@@ -74,15 +73,16 @@ class EngineCore:
                 speculative, proposer, manager, limit, self.bus, names.name
             )
         self.scheduler = create_scheduler(config, manager, limit, self.bus, drafter, waiting)
-        self.runner = runner
         self.output_processor = OutputProcessor(tokenizer)
-        self.updater = Updater(
+        self.beams = BeamDriver(
             self.scheduler, self.output_processor, self.limits, self.watchers, self.bus
         )
         self.last_plan: SchedulerOutput | None = None
         self._isolated = IsolatingRunner(runner, config.block_size)
         self._checks_invariants = config.check_invariants
-        self._seconds = {"schedule": 0.0, "prepare": 0.0, "model": 0.0}
+        self._seconds = (0.0, 0.0, 0.0)
+
+    # ---- one step ----
 
     def step(self) -> list[RequestOutput]:
         """Run one step. Returns outputs of the requests that gained a token (see `output_kind`)."""
@@ -94,7 +94,7 @@ class EngineCore:
         """Decide how many tokens of each sequence go through the model, and give them blocks."""
         started = self.clock.now()
         plan = self.last_plan = self.scheduler.schedule(started)
-        self._seconds = {"schedule": self.clock.now() - started, "prepare": 0.0, "model": 0.0}
+        self._seconds = (self.clock.now() - started, 0.0, 0.0)
         for item in plan.scheduled:
             for sample in item.sampling[1:]:  # just forked
                 self.output_processor.add_sequence(sample)
@@ -108,40 +108,163 @@ class EngineCore:
         watch = self.watchers.before(plan)
         started = self.clock.now()
         result = self._isolated.execute_model(plan, watch)
-        self._seconds["prepare"] = result.t_prepare
-        self._seconds["model"] = self.clock.now() - started - result.t_prepare
-        self.watchers.after(result.part_of(plan), watch, result)
+        seconds = self.clock.now() - started - result.t_prepare
+        self._seconds = (self._seconds[0], result.t_prepare, seconds)
+        self.watchers.after(result.failures.ran or plan, watch, result)
         return result
 
     def sample(self, plan: SchedulerOutput, result: StepResult) -> list[RequestOutput]:
         """Draw a token for each sequence that is due, and carry out what the tokens change."""
-        started = self.clock.now()
-        drawn = self._draw(result.part_of(plan), result)
-        self.watchers.drawn(drawn.tokens, drawn.verified)
-        self.updater.update(drawn, result)
+        started, failures = self.clock.now(), result.failures
+        ran = failures.ran or plan
+        # A GPU is still computing the logits, so first do the work that needs no tokens.
+        sequences = ran.sampling_sequences()
+        requests = dict.fromkeys([one.request for one in [*failures.failed, *sequences]])
+        tokens, verified = self._draw(ran, sequences, result)
+        self.watchers.drawn(tokens, verified)
+        errors = self._note_failures(tokens, result)
+        self._append_tokens(tokens, verified, errors)
+        for sequence in reversed(failures.stranded):
+            self.scheduler.requeue(sequence, failures.failed[0])
+        for request, error in errors.items():
+            self._fail(request, str(error))
+        self.scheduler.kv_cache_manager.evict_unused(failures.unwritten)
+        self.watchers.forget_ended(self.scheduler.requests)
         if self.bus.active:
-            seconds = (*self._seconds.values(), self.clock.now() - started)
+            seconds = (*self._seconds, self.clock.now() - started)
             self.bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, *seconds)
         self._check_invariants(None)
         if not plan.scheduled:
             self.clock.idle()
         self.clock.end_step()
-        return self.updater.make_outputs(drawn)
+        return self.output_processor.make_outputs(requests | errors, errors)
 
-    def _draw(self, plan: SchedulerOutput, result: StepResult) -> DrawnTokens:
-        # A GPU is still computing the logits, so first do the work that needs no tokens.
-        sequences, failed = plan.sampling_sequences(), result.failures.failed
-        drawn = DrawnTokens(dict.fromkeys([sequence.request for sequence in [*failed, *sequences]]))
+    def _draw(
+        self, plan: SchedulerOutput, sequences: list[Sequence], result: StepResult
+    ) -> tuple[list[Drawn], list[Verified]]:
+        """Draw a token for each row of the logits, and verify drafts.
+
+        A sequence on which the model failed gets a `SamplingError`.
+        """
         explained = self.watchers.explained(sequences)
+        tokens: list[Drawn] = []
+        verified: list[Verified] = []
         if sequences:
-            tokens = self._isolated.sample_tokens(sequences, result.logits, explained)
-            drawn.tokens = list(zip(sequences, tokens, strict=True))
+            drawn = self._isolated.sample_tokens(sequences, result.logits, explained)
+            tokens = list(zip(sequences, drawn, strict=True))
         if plan.num_draft_tokens:
-            drawn.tokens, drawn.verified = verify(plan, drawn.tokens)
-        for sequence in failed:
+            tokens, verified = verify(plan, tokens)
+        for sequence in result.failures.failed:
             error = SamplingError(f"The model failed on {sequence.seq_id}.", sequence.seq_id)
-            drawn.tokens.append((sequence, error))
-        return drawn
+            tokens.append((sequence, error))
+        return tokens, verified
+
+    def _note_failures(
+        self, tokens: list[Drawn], result: StepResult
+    ) -> dict[Request, RequestFailedError]:
+        """Store the log-probabilities of prompts. Returns the requests that have failed, and why."""
+        errors = {
+            sequence.request: token.error_type(str(token))
+            for sequence, token in tokens
+            if isinstance(token, SamplingError)
+        }
+        for judged in result.prompt_logprobs:
+            try:
+                self.output_processor.add_prompt_logprobs(judged)
+            except RequestFailedError as error:
+                errors[self.scheduler.requests[judged.seq_id.rpartition(".")[0]]] = error
+        return errors
+
+    # ---- what the tokens change ----
+
+    def _append_tokens(
+        self,
+        tokens: list[Drawn],
+        verified: list[Verified],
+        errors: dict[Request, RequestFailedError],
+    ) -> None:
+        """Append a step's tokens. End the sequences that end with them.
+
+        errors: the requests that fail, which get no token; this adds those that fail now
+        """
+        for sequence, token in tokens:
+            request = sequence.request
+            if errors and request in errors:
+                continue
+            try:
+                if request.params.use_beam_search:
+                    self.beams.offer(sequence, token)
+                else:
+                    self._append_token(sequence, token)
+            except RequestFailedError as error:
+                errors[request] = error
+        for item, rows in verified:
+            request = item.sequence.request
+            if request not in errors:
+                try:
+                    self._append_verified(item, [token for _, token in rows])
+                except RequestFailedError as error:
+                    errors[request] = error
+
+    def _append_verified(self, item: ScheduledDrafts, tokens: list[SampledToken]) -> None:
+        """Roll rejected drafts back, then append the final tokens until one ends the sequence."""
+        self.scheduler.settle_draft(item, len(tokens) - 1, tokens[-1].token_id)
+        for token in tokens:
+            self._append_token(item.sequence, token)
+            if item.sequence.status.is_finished:
+                break
+
+    def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
+        """Append a new token and emit it with its text. End the sequence if it must stop."""
+        sequence.append_token(sampled.token_id)
+        stop = check_stop(sequence, self.limits.eos_token_ids, self.limits.max_model_len)
+        new = self.output_processor.append(sequence, sampled, watched=self.bus.active)
+        if new.stop is not None:
+            stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop)
+        self.scheduler.counters.generation_tokens += 1
+        if self.bus.active:
+            self.watchers.names.name((sampled.token_id,))
+            logprob = sampled.logprobs[sampled.token_id].logprob if sampled.logprobs else None
+            self.bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
+        if stop is not None:
+            self._finish(sequence, stop, flush=new.stop is None)
+
+    def _finish(self, sequence: Sequence, stop: Stop, flush: bool) -> None:
+        """End a sequence.
+
+        flush: first emit the text that was held back.
+        """
+        if flush:
+            last = self.output_processor.flush(sequence)
+            if last.text and self.bus.active:
+                self.bus.emit(ev.TextFlushed, sequence.seq_id, last.text)
+            if last.stop is not None and stop.status is not RequestStatus.FINISHED_ABORTED:
+                stop = Stop(RequestStatus.FINISHED_STOPPED, last.stop)
+        self.scheduler.finish(sequence, stop.status, stop.stop_reason)
+
+    def _abort(self, request: Request, error: str | None = None) -> None:
+        """End an unfinished request and all its sequences. If it failed, `error` is the reason."""
+        stop = Stop(RequestStatus.FINISHED_ABORTED, error)
+        for sequence in list(request.sequences):
+            if not sequence.status.is_finished:
+                try:
+                    self._finish(sequence, stop, flush=error is None)
+                # The held-back text is lost, but the request is gone, so no reader needs it.
+                except RequestFailedError:
+                    self._finish(sequence, stop, flush=False)
+        self.beams.forget(request)
+        self.watchers.forget_ended(self.scheduler.requests)
+
+    def _fail(self, request: Request, error: str) -> None:
+        """End a request that cannot continue. All other requests continue.
+
+        The request's keys and values may be NaN, so its blocks leave the prefix cache. A block with
+        other owners keeps its hash. If the block has NaN, these owners fail too, and when the last
+        owner fails, the block is evicted.
+        """
+        blocks = [block for sequence in request.sequences for block in sequence.block_table]
+        self._abort(request, error)
+        self.scheduler.kv_cache_manager.evict_unused(blocks)
 
     def _check_invariants(self, plan: SchedulerOutput | None) -> None:
         violations = check_invariants(self.scheduler, plan) if self._checks_invariants else ()
@@ -158,12 +281,12 @@ class EngineCore:
         """Queue a request that has been checked."""
         self.output_processor.add_sequence(request.sequences[0])
         if request.params.use_beam_search:
-            self.updater.beams.start(request)
+            self.beams.start(request)
         if self.bus.active:
             self.watchers.names.name(request.prompt_token_ids)
         self.scheduler.add_request(request)
 
     def abort_request(self, request: Request) -> RequestOutput:
         """End an unfinished request between two steps. Returns its output so far."""
-        self.updater.abort(request)
+        self._abort(request)
         return self.output_processor.make_output(request)

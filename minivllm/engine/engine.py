@@ -21,21 +21,19 @@ from typing import TYPE_CHECKING, get_args
 from minivllm import __version__
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.core.admission import refuse_if_too_large
+from minivllm.core.admission import RequestQueue, refuse_if_too_large
 from minivllm.core.request import Request
-from minivllm.core.request_queue import RequestQueue
 from minivllm.engine.core import EngineCore
+from minivllm.engine.inspection import PhasedStep, inspect_engine
 from minivllm.engine.requests import Grammars, Prompt, RequestValidator, read_prompt
 from minivllm.engine.runner import Runner
-from minivllm.engine.watching.inspection import inspect_engine
-from minivllm.engine.watching.phased_step import PhasedStep
 from minivllm.errors import ConfigError, EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.events.bus import Listener
 from minivllm.events.state import EngineState
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
-from minivllm.speculation.base import Proposer
+from minivllm.speculation.proposers import Proposer
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
@@ -334,7 +332,7 @@ class LLMEngine:
         """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.
 
         Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`
-        after a step that failed. See `minivllm.engine.watching.kernel_tracing`.
+        after a step that failed. See `minivllm.engine.watchers`.
         """
         self._raise_if_dead()
         self.core.watchers.tracer.ask(seq_id, self.core.scheduler.requests)
@@ -346,7 +344,7 @@ class LLMEngine:
         - `on`: whether to explain. The option `explain_tokens` explains all sequences anyway.
 
         Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`
-        after a step that failed. See `minivllm.engine.watching.token_explaining`.
+        after a step that failed. See `minivllm.engine.watchers`.
         """
         self._raise_if_dead()
         self.core.watchers.explainer.watch(seq_id, on, self.core.scheduler.requests)

@@ -9,11 +9,11 @@ the text earlier, all tokens are decoded together at the end.
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
@@ -29,8 +29,7 @@ from minivllm.outputs import (
 )
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
-P = ParamSpec("P")
-T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable)
 
 _NO_TEXT = StopCheck("")
 # Looking up an enum member would cost more than all other work for a request without output.
@@ -55,17 +54,16 @@ class _SequenceOutput:
     end_sent: bool = False
 
 
-def _fails_alone(method: Callable[P, T]) -> Callable[P, T]:
+def _fails_alone(method: Method) -> Method:
     """If `method` raises, raise a `RequestFailedError` instead, so that only one request fails."""
 
     @wraps(method)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+    def guarded(*args: object, **kwargs: object) -> object:
         try:
             return method(*args, **kwargs)
         except Exception as error:
-            raise RequestFailedError(
-                "A token of this request could not be turned into text."
-            ) from error
+            text = "A token of this request could not be turned into text."
+            raise RequestFailedError(text) from error
 
     return guarded
 
@@ -198,17 +196,21 @@ class OutputProcessor:
         output.text += new.text
         return new
 
-    def make_outputs(self, requests: Iterable[Request]) -> list[RequestOutput]:
+    def make_outputs(
+        self, requests: Iterable[Request], errors: Mapping[Request, RequestFailedError]
+    ) -> list[RequestOutput]:
         """Make the outputs of a step. A request that is silent until it finishes is left out until
-        then.
+        then. A request that failed has its error.
         """
         return [
-            self.make_output(request)
+            self.make_output(request, errors.get(request) if errors else None)
             for request in requests
             if not request.is_silent_until_finished or request.is_finished
         ]
 
-    def make_output(self, request: Request) -> RequestOutput:
+    def make_output(
+        self, request: Request, error: RequestFailedError | None = None
+    ) -> RequestOutput:
         """Make the current output of a request. Afterwards, forget the request if it has ended."""
         finished, params = request.is_finished, request.params
         delta = params.output_kind is _DELTA
@@ -218,18 +220,17 @@ class OutputProcessor:
             prompt_token_ids=list(request.prompt_token_ids),
             outputs=self._completions(request, delta=delta),
             finished=finished,
-            prompt_logprobs=(
-                None if params.prompt_logprobs is None else self._prompt_logprobs(request)
-            ),
             num_cached_tokens=request.num_cached_tokens,
         )
+        if params.prompt_logprobs is not None:
+            first = self._outputs[request.sequences[0].seq_id]
+            output.prompt_logprobs = list(first.prompt_logprobs)
+        if error is not None:
+            output.error, output.error_type = str(error), type(error)
         if finished:
             for sequence in request.sequences:
                 del self._outputs[sequence.seq_id]
         return output
-
-    def _prompt_logprobs(self, request: Request) -> list[dict[int, Logprob] | None]:
-        return list(self._outputs[request.sequences[0].seq_id].prompt_logprobs)
 
     def _completions(self, request: Request, delta: bool) -> list[CompletionOutput]:
         """Return the request's `n` outputs: all samples, or the best samples or beams."""

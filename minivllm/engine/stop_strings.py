@@ -12,11 +12,10 @@ Each stop string has a Knuth-Morris-Pratt automaton: its state is the length of 
 of the stop string that the text ends with. A step costs amortized O(1).
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class StopCheck:
+class StopCheck(NamedTuple):
     text: str
     """Text that may be shown now."""
     stop: str | None = None

@@ -20,7 +20,7 @@ import torch
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.errors import ConfigError, SamplingError
 from minivllm.outputs import SampledToken
 from minivllm.runtime.attention.backend import (
@@ -100,9 +100,6 @@ class ModelRunner:
         inputs = self._batch.prepare(plan)
         if self._config.check_invariants:
             inputs.attention.check(self.num_blocks, self._config.block_size)
-            check_copies(plan.copies, self.num_blocks)
-        if plan.copies:
-            self._attention.copy_blocks(plan.copies)
         watcher = None
         if watch != WATCH_NOTHING:
             watcher = AttentionWatcher(
@@ -119,6 +116,13 @@ class ModelRunner:
             hidden = hidden.index_select(0, sampling_rows)
         result = StepResult(compute_logits(hidden), t_prepare, judged)
         return result if watcher is None else watcher.add_to(result)
+
+    @torch.inference_mode()
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        """Copy blocks of the KV cache. All sources are read before any block is written."""
+        if self._config.check_invariants:
+            check_copies(copies, self.num_blocks)
+        self._attention.copy_blocks(copies)
 
     def device_works(self) -> bool:
         """Whether the device still works; after an assert or an illegal address, CUDA does not."""

@@ -5,7 +5,6 @@ benchmarks.
 """
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minivllm.core.block_pool import KVCacheBlock
@@ -14,8 +13,7 @@ from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.outputs import PromptTokenLogprob
 
 
-@dataclass(frozen=True, slots=True)
-class TokenWatch:
+class TokenWatch(NamedTuple):
     """One sequence of a plan, and the layers and heads whose attention counts."""
 
     index: int
@@ -26,8 +24,7 @@ class TokenWatch:
     """Query head, from 0; None for the mean over all heads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(NamedTuple):
     """What to record during one forward pass, for the dashboard."""
 
     decodes: tuple[int, ...] = ()
@@ -41,8 +38,7 @@ class Watch:
 WATCH_NOTHING = Watch()
 
 
-@dataclass(frozen=True, slots=True)
-class TokenShares:
+class TokenShares(NamedTuple):
     """The share of the last token's attention on each token of its sequence, itself included."""
 
     watch: TokenWatch
@@ -55,7 +51,7 @@ class TokenShares:
 
 
 class Failures(NamedTuple):
-    """What did not run because the model failed (`minivllm.engine.isolation`)."""
+    """What did not run because the model failed (`minivllm.engine.runner`)."""
 
     ran: SchedulerOutput | None
     """The part of the plan that ran; None for all of it."""
@@ -70,8 +66,7 @@ class Failures(NamedTuple):
 NO_FAILURES = Failures(None, [], [], set())
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeSample:
+class DecodeSample(NamedTuple):
     """The inputs of one layer's attention for a sequence's new token, copied to the CPU."""
 
     layer: int
@@ -90,8 +85,7 @@ class DecodeSample:
     """Same shape as `keys`."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
+class StepResult(NamedTuple):
     logits: Any
     """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order.
 
@@ -108,7 +102,3 @@ class StepResult:
     decode_samples: Seq[DecodeSample] = ()
     """One sample for each of `Watch.decodes`, in that order."""
     failures: Failures = NO_FAILURES
-
-    def part_of(self, plan: SchedulerOutput) -> SchedulerOutput:
-        """Return the part of the step's plan that ran: all of it, unless the model failed."""
-        return self.failures.ran or plan

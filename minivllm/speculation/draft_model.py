@@ -32,7 +32,7 @@ from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.runtime.model_runner import ModelRunner
-from minivllm.speculation.base import Draft, Proposer, Wanted
+from minivllm.speculation.proposers import Draft, Proposer, Wanted
 
 
 class _Mirror(Sequence):

@@ -4,7 +4,7 @@ import pytest
 from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.clock import VirtualClock
-from minivllm.core.batch_slots import BatchSlots
+from minivllm.core.admission import BatchSlots
 from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager

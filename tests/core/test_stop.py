@@ -2,8 +2,7 @@
 
 import pytest
 
-from minivllm.core.request import Request, RequestStatus, Sequence
-from minivllm.core.stop import Stop, check_stop
+from minivllm.core.request import Request, RequestStatus, Sequence, Stop, check_stop
 from minivllm.sampling_params import SamplingParams
 
 EOS, WORD, END = 9, 1, 5

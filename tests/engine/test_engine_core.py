@@ -6,8 +6,8 @@ import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine, expected_output
 
 from minivllm.config import EngineConfig
+from minivllm.engine import watchers
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.watching import kernel_tracing
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.outputs import SampledToken
@@ -130,7 +130,7 @@ def test_a_trace_of_a_sequence_that_ends_before_its_decode_is_answered_at_once(e
 
 
 def test_only_the_next_decode_is_traced_and_only_once(monkeypatch):
-    monkeypatch.setattr(kernel_tracing, "find_spec", lambda name: name)
+    monkeypatch.setattr(watchers, "find_spec", lambda name: name)
     monkeypatch.setattr(xray, "trace_decode", lambda sample: [])
     engine, watches, sample = WatchedEngine(), [], SimpleNamespace(layer=0, num_tokens=4)
     engine.runner.before = lambda plan, watch: watches.append(

@@ -108,8 +108,5 @@ def test_in_a_storm_only_affected_requests_fail_and_the_others_get_the_same_toke
     assert engine.pool.num_free_blocks == num_blocks
     assert engine.engine.core.output_processor._outputs == {}
     assert engine.engine.core.output_processor._beams_found == {}
-    assert (
-        engine.engine.core.updater.beams._searches
-        == engine.engine.core.updater.beams._candidates
-        == {}
-    )
+    beams = engine.engine.core.beams
+    assert beams._searches == beams._candidates == {}

@@ -10,12 +10,12 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW, IsolatingRunner
+from minivllm.engine.runner import MAX_FAILED_IN_A_ROW, IsolatingRunner
 from minivllm.errors import EngineDeadError, InvariantError, SamplingError
 from minivllm.events import types as ev
 from minivllm.outputs import Logprob, PromptTokenLogprob, RequestOutput, SampledToken
 from minivllm.runtime.loader import load_model
-from minivllm.runtime.step_result import StepResult, TokenWatch, Watch
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, TokenWatch, Watch
 from minivllm.sampling_params import SamplingParams
 
 PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
@@ -122,7 +122,7 @@ def test_a_wholly_cached_prompt_writes_nothing_so_its_failure_strands_nobody():
 
 
 @pytest.mark.parametrize("fails", ["early", "late"])
-def test_copies_are_made_by_the_first_sequence_that_succeeds(fails):
+def test_copies_are_made_although_the_first_sequence_fails(fails):
     for after in range(1, 7):
         engine = broken_engine(fails, after)
         engine.add("bad", [98, 98])  # first in every plan
@@ -243,23 +243,19 @@ def test_a_request_that_fails_in_the_middle_of_its_prompt_gets_an_output():
     assert engine.engine.core.output_processor._outputs == {}
 
 
-def test_a_step_that_copied_from_a_reused_block_is_not_retried():
-    """Its owner was preempted: the next may have overwritten it, and was the copy made? A
-    preemption that gave up another block does no harm.
-    """
+def test_a_step_with_copies_and_a_victim_is_repeated_without_making_the_copies_again():
+    """The victim's block is a source: its new owner may write into it, so a copy is made once."""
     engine = broken_engine()
     engine.add("a", PROMPT)
     engine.add("bad", [98, 98])
     engine.engine.step_phase()
-    plan = engine.engine.core.last_plan
+    plan, made = engine.engine.core.last_plan, []
     plan.copies.append(BlockCopy(src=engine.table("a")[0], dst=90))
     plan.preempted.append(plan.scheduled[0].sequence)
-    lost, plan.copies[0] = plan.copies[0], BlockCopy(src=91, dst=90)
-    result = IsolatingRunner(engine.runner, engine.runner.block_size).execute_model(plan)
+    engine.runner.copy_blocks = made.append
+    result = IsolatingRunner(engine.runner, 4).execute_model(plan, WATCH_NOTHING)
     assert [sequence.seq_id for sequence in result.failures.failed] == ["bad.0"]
-    plan.copies[0] = lost
-    with pytest.raises(RuntimeError, match="a bug"):
-        engine.engine.step_phase()
+    assert made == [plan.copies]
 
 
 # ---- with a real model ----

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minivllm.core.request_queue import FCFSRequestQueue, PriorityRequestQueue
+from minivllm.core.admission import FCFSRequestQueue, PriorityRequestQueue
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.policy import score
 from minivllm.lessons.checker.policy.decisions import MAX_DECISIONS, Recorder, Replay

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from minivllm.core.request import Request, Sequence
 from minivllm.sampling_params import SamplingParams
-from minivllm.speculation.base import Draft, Wanted
-from minivllm.speculation.ngram import NgramProposer, find_match
+from minivllm.speculation.proposers import Draft, NgramProposer, Wanted, find_match
 
 TEXTS = st.lists(st.sampled_from([0, 1, 2, 256, 65536]), min_size=1, max_size=40)
 """Few ids, so that runs repeat; some have the bytes of others at another offset."""

@@ -7,8 +7,8 @@ from support.engine.random_histories import SeerWithErrors
 
 from minivllm.core.request import Sequence
 from minivllm.events import types as ev
-from minivllm.speculation.base import Draft
-from minivllm.speculation.draft_lengths import LONGEST_PAUSE, DraftLengths
+from minivllm.speculation.drafter import LONGEST_PAUSE, DraftLengths
+from minivllm.speculation.proposers import Draft
 
 SEEN = {"method": "draft_model", "model": "fake", "num_speculative_tokens": 4}
 

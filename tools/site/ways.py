@@ -59,7 +59,7 @@ REQUEST = Way(
         Station(
             2, "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots", "blocks per sequence"
         ),
-        Station(1, "minivllm.engine.isolation:IsolatingRunner.execute_model"),
+        Station(1, "minivllm.engine.runner:IsolatingRunner.execute_model"),
         Station(3, "minivllm.runtime.model_runner:ModelRunner.execute_model"),
         Station(3, "minivllm.runtime.input_batch:InputBatch.prepare", "the plan as tensors"),
         Station(3, "minivllm.runtime.model.decoder:Decoder.forward", "layer by layer"),
@@ -67,7 +67,7 @@ REQUEST = Way(
         Station(
             3, "minivllm.runtime.sampling.sampler:Sampler.__call__", "a token for each sequence"
         ),
-        Station(2, "minivllm.core.stop:check_stop"),
+        Station(2, "minivllm.core.request:check_stop"),
         Station(1, "minivllm.engine.output_processor:OutputProcessor.append", "text"),
         Station(2, "minivllm.core.scheduler:Scheduler.finish", "its blocks become free"),
         Station(1, "minivllm.engine.output_processor:OutputProcessor.make_outputs"),

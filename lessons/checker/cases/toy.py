@@ -13,10 +13,10 @@ from zlib import crc32
 
 from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
 from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
-from minivllm.speculation.base import Draft, Wanted
+from minivllm.speculation.proposers import Draft, Wanted
 
 VOCAB_SIZE = 32
 EOS = VOCAB_SIZE - 1
@@ -65,11 +65,14 @@ class ToyRunner:
         # False disables retries: an error in the student's code must be visible.
         return False
 
-    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
         size = self._block_size
-        for copy in plan.copies:
+        for copy in copies:
             for offset in range(size):
                 self._kv[copy.dst * size + offset] = self._kv.get(copy.src * size + offset, 0)
+
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+        size = self._block_size
         for item in plan.scheduled:
             token_ids = [*item.sequence.token_ids, *item.draft_token_ids]
             slots = slot_mapping(item.sequence, item.start, item.num_tokens, size)

@@ -11,7 +11,7 @@ from typing import Any
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.core.request_queue import RequestQueue
+from minivllm.core.admission import RequestQueue
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidRequestError
 from minivllm.events.recording.lines import encode_event, encode_header

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from minivllm.core.admission import RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 from minivllm.lessons.checker.policy.traffic import NUM_REQUESTS
 
 MAX_DECISIONS = 100 * NUM_REQUESTS

@@ -12,8 +12,8 @@ import msgspec
 
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
+from minivllm.core.admission import RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev

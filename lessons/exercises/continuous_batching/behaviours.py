@@ -7,9 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.admission import AdmissionPolicy, FCFSRequestQueue, create_request_queue
 from minivllm.core.request import Request
-from minivllm.core.request_queue import FCFSRequestQueue, create_request_queue
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import describe_trace, draw_trace, run_trace

@@ -2,8 +2,8 @@
 
 from admission import AdmissionPolicy, Hold
 
+from minivllm.core.admission import FCFSRequestQueue
 from minivllm.core.request import Request
-from minivllm.core.request_queue import FCFSRequestQueue
 from minivllm.sampling_params import SamplingParams
 
 

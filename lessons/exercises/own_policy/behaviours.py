@@ -11,7 +11,7 @@ from functools import cache
 from runpy import run_path
 from typing import Any
 
-from minivllm.core.request_queue import FCFSRequestQueue, PriorityRequestQueue, RequestQueue
+from minivllm.core.admission import FCFSRequestQueue, PriorityRequestQueue, RequestQueue
 from minivllm.lessons.checker.cases.behaviour import Behaviour, Judge, behaviour
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import (

@@ -14,8 +14,8 @@ nobody knows is how long an answer will be: `max_tokens` is only a limit.
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from minivllm.core.admission import RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 
 class OwnPolicy(RequestQueue):

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from minivllm.clock import VirtualClock
-from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.admission import AdmissionPolicy, create_request_queue
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
 from minivllm.core.request import Request
-from minivllm.core.request_queue import create_request_queue
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.events.bus import EventBus

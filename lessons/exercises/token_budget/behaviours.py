@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from minivllm.clock import VirtualClock
-from minivllm.core.admission import AdmissionPolicy, Hold
+from minivllm.core.admission import AdmissionPolicy, Hold, create_request_queue
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS, KVCacheManager
 from minivllm.core.request import Request
-from minivllm.core.request_queue import create_request_queue
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events.bus import EventBus

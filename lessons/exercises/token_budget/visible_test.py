@@ -3,11 +3,10 @@
 from scheduler import Scheduler
 
 from minivllm.clock import VirtualClock
-from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.admission import AdmissionPolicy, create_request_queue
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request
-from minivllm.core.request_queue import create_request_queue
 from minivllm.events.bus import EventBus
 from minivllm.sampling_params import SamplingParams
 

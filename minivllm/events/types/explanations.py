@@ -96,7 +96,7 @@ class TokenExplained(Event, tag="token.explained"):
     beams: tuple[BeamCandidate, ...] = ()
     """Beam search: the candidates that continue or end, and the best of those dropped, best first.
     """
-    rule: ClassVar[str] = "minivllm.engine.watching.token_explaining:TokenExplainer._emit"
+    rule: ClassVar[str] = "minivllm.engine.watchers:TokenExplainer._emit"
 
     @property
     def chosen(self) -> TokenCandidate | None:

@@ -17,7 +17,7 @@ class GrammarState(Event, tag="grammar.state"):
     """The token that the model liked best of those refused; None if the grammar refuses none."""
     refused_probability: float = 0.0
     """The model's probability of that token."""
-    rule: ClassVar[str] = "minivllm.engine.watching.token_explaining:TokenExplainer._show_grammar"
+    rule: ClassVar[str] = "minivllm.engine.watchers:TokenExplainer._show_grammar"
 
     @property
     def forced(self) -> bool:

@@ -72,4 +72,4 @@ class KernelTraced(Event, tag="kernel.traced"):
     """None if the kernel ran here. `this` if the trace is a recording of the same decode (in the
     lessons). `another` if it is a recording of another decode.
     """
-    rule: ClassVar[str] = "minivllm.engine.watching.kernel_tracing:KernelTracer._answer"
+    rule: ClassVar[str] = "minivllm.engine.watchers:KernelTracer._answer"

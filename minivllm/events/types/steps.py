@@ -73,7 +73,7 @@ class AttentionMass(Event, tag="attention.mass"):
     seq_id: str
     mass: list[float]
     """A value for each block that was read, in the order of the block table; the sum is 1."""
-    rule: ClassVar[str] = "minivllm.engine.watching.kernel_tracing:AttentionRecorder.emit"
+    rule: ClassVar[str] = "minivllm.engine.watchers:AttentionRecorder.emit"
 
 
 class TokenAttention(Event, tag="attention.tokens"):
@@ -96,7 +96,7 @@ class TokenAttention(Event, tag="attention.tokens"):
     """Number of layers of the model."""
     num_heads: int = 0
     """Number of query heads of each layer."""
-    rule: ClassVar[str] = "minivllm.engine.watching.kernel_tracing:AttentionRecorder.emit"
+    rule: ClassVar[str] = "minivllm.engine.watchers:AttentionRecorder.emit"
 
 
 class TokensNamed(Event, tag="tokens.named"):
@@ -109,7 +109,7 @@ class TokensNamed(Event, tag="tokens.named"):
     """For each id, the text that the token adds, with its spaces. A special token has its name, a
     byte of an incomplete character is `<0xE2>`, and an id without a text is empty.
     """
-    rule: ClassVar[str] = "minivllm.engine.watching.token_names:TokenNames.name"
+    rule: ClassVar[str] = "minivllm.engine.watchers:TokenNames.name"
 
 
 class TokenSampled(Event, tag="token.sampled"):
@@ -124,7 +124,7 @@ class TokenSampled(Event, tag="token.sampled"):
 
     Of a beam: the sum for its tokens so far.
     """
-    rule: ClassVar[str] = "minivllm.engine.updates:Updater._append_token"
+    rule: ClassVar[str] = "minivllm.engine.core:EngineCore._append_token"
 
 
 class TextFlushed(Event, tag="token.text_flushed"):
@@ -133,7 +133,7 @@ class TextFlushed(Event, tag="token.text_flushed"):
     seq_id: str
     text: str
     """All text that was held back."""
-    rule: ClassVar[str] = "minivllm.engine.updates:Updater._finish"
+    rule: ClassVar[str] = "minivllm.engine.core:EngineCore._finish"
 
 
 class InvariantViolated(Event, tag="invariant.violated"):

@@ -20,11 +20,10 @@ from pathlib import Path
 from random import Random
 
 from minivllm.clock import MonotonicClock
-from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.admission import AdmissionPolicy, create_request_queue
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request
-from minivllm.core.request_queue import create_request_queue
 from minivllm.core.scheduler import Scheduler
 from minivllm.events.bus import EventBus
 from minivllm.events.recording.log import LogWriter

@@ -12,7 +12,7 @@ from random import Random
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.state import EngineState
@@ -35,6 +35,9 @@ class RandomRunner:
     def __init__(self, num_blocks: int, seed: int) -> None:
         self.num_blocks = num_blocks
         self._rng = Random(seed)
+
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        """Do nothing: there are no keys and values."""
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         return StepResult(logits=None)

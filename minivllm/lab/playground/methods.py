@@ -12,7 +12,7 @@ from textwrap import dedent, indent
 from typing import NamedTuple
 
 MODULES = (
-    "minivllm.core.request_queue",
+    "minivllm.core.admission",
     "minivllm.core.scheduler",
     "minivllm.core.admission",
     "minivllm.core.kv_cache_manager",

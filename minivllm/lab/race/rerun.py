@@ -18,7 +18,7 @@ from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig, stored_head_bytes
 from minivllm.configurations import parse_configuration
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SimulationError
 from minivllm.events.kv_usage import KVUsageMeter, mean
@@ -67,6 +67,9 @@ class RecordedModel:
         self.max_model_len = side.config.max_model_len
         self._outputs = {request.request_id: request.outputs for request in side.requests}
         self._times, self._clock = times, clock
+
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        """Do nothing: there are no keys and values."""
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         point = point_of(plan, 0.0)

@@ -14,7 +14,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.errors import ConfigError
-from minivllm.speculation.base import Draft, Wanted
+from minivllm.speculation.proposers import Draft, Wanted
 
 
 class AssumedDrafts:

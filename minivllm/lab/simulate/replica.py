@@ -19,10 +19,9 @@ from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.assembly import create_kv_cache_manager, create_scheduler
-from minivllm.core.drafter import NO_DRAFTS
 from minivllm.core.request import Request, RequestStatus, Sequence
-from minivllm.core.scheduler_output import ScheduledDrafts, SchedulerOutput
-from minivllm.engine.watching.inspection import inspect_engine
+from minivllm.core.scheduler_output import NO_DRAFTS, ScheduledDrafts, SchedulerOutput
+from minivllm.engine.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener

@@ -1,6 +1,5 @@
 """`AttentionWatcher`: an attention backend that records what another one does in a single step."""
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -54,8 +53,7 @@ class AttentionWatcher:
 
     def add_to(self, result: StepResult) -> StepResult:
         """Return the step's result with the records."""
-        return replace(
-            result,
+        return result._replace(
             attention_mass=[] if self._mass is None else self._mass.result(),
             token_attention=None if self._tokens is None else self._tokens.result(),
             decode_samples=self._decodes.samples,

@@ -15,7 +15,7 @@ from minivllm.lab.playground.methods import find_method
 from minivllm.lab.playground.play import play
 from minivllm.lessons.checker.catalogue import find_exercise
 
-VICTIM = ("minivllm.core.request_queue", "FCFSRequestQueue.choose_victim")
+VICTIM = ("minivllm.core.admission", "FCFSRequestQueue.choose_victim")
 pytestmark = NEEDS_CHROMIUM
 
 

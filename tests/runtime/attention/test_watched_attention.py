@@ -233,7 +233,7 @@ def test_the_sample_holds_the_models_own_queries_and_keys(model, keep_samples):
 
 
 def test_without_triton_the_answer_is_a_recording_marked_as_another_run(model, monkeypatch):
-    monkeypatch.setattr("minivllm.engine.watching.kernel_tracing.find_spec", lambda name: None)
+    monkeypatch.setattr("minivllm.engine.watchers.find_spec", lambda name: None)
     run = Run(model)
     run.engine.trace_kernel("long.0")
     run.finish()

@@ -8,7 +8,7 @@ from support.server.in_process import in_process
 from support.server.live_server import LiveServer, fake_engine, wait_for
 
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
+from minivllm.engine.runner import MAX_FAILED_IN_A_ROW
 from minivllm.events.fold import Fold
 from minivllm.runtime.step_result import Watch
 

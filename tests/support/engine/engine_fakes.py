@@ -21,7 +21,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.beam_search import BeamSearch, Candidate
 from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events.fold import Fold
@@ -29,7 +29,7 @@ from minivllm.events.types import Event
 from minivllm.outputs import Logprob, RequestOutput, SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
-from minivllm.speculation.base import Proposer
+from minivllm.speculation.proposers import Proposer
 from support.engine.core_reference import ReferenceCore
 
 VOCAB_SIZE = 100
@@ -192,12 +192,14 @@ class FakeRunner:
         self.draw: Callable[[Sequence], SampledToken | SamplingError] = self.sample
         """Draws the next token of a sequence."""
 
-    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        self.before(plan, watch)
-        copied = [(copy.dst, self.block(copy.src)) for copy in plan.copies]
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        copied = [(copy.dst, self.block(copy.src)) for copy in copies]
         for dst, content in copied:
             for offset, entry in enumerate(content):
                 self.kv[dst * self.block_size + offset] = entry
+
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+        self.before(plan, watch)
         # As in each layer of the real model: all writes of the batch before all reads.
         held = [contents(item) for item in plan.scheduled]
         for item, content in zip(plan.scheduled, held, strict=True):

@@ -13,7 +13,7 @@ from minivllm.core.beam_search import BeamSearch
 from minivllm.core.request import Sequence
 from minivllm.errors import ConfigError, InvalidRequestError
 from minivllm.events import types as ev
-from minivllm.speculation.base import Draft, Wanted
+from minivllm.speculation.proposers import Draft, Wanted
 from support.engine import engine_fakes
 from support.engine.engine_fakes import EOS, WatchedEngine, next_token
 

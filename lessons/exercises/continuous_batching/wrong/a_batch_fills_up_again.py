@@ -1,9 +1,8 @@
 """When one member of a static batch has ended, the next request joins."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "A static batch runs to its end with the members that it began with. When has it ended?"
 

@@ -1,9 +1,8 @@
 """A static batch is over when all its members have ended, without exception."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "If no member can get a token, the batch never ends. What does `nothing_scheduled` say?"
 

@@ -1,9 +1,8 @@
 """A free slot is enough to join any batch."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = (
     "That is continuous batching. Which other value can `_batching` have, and what does it ask for?"

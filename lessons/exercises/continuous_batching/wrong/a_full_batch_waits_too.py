@@ -1,9 +1,8 @@
 """The delay must be over, whoever waits."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "Enough sequences wait for a batch. What do they wait for?"
 

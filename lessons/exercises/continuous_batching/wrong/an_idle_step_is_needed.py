@@ -1,9 +1,8 @@
 """A new batch begins in a step in which nothing else has been scheduled."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "A request may join a continuous batch beside others. And what if nobody runs?"
 

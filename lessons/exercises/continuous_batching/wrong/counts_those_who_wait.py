@@ -1,9 +1,8 @@
 """A hold counts the requests that wait."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "The reason is the running batch. How many sequences are in it?"
 

@@ -1,9 +1,8 @@
 """A batch is run to its end, whatever its kind."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "With continuous batching, a request joins in any step. Did you look at `_batching`?"
 

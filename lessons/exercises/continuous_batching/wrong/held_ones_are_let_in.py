@@ -1,9 +1,8 @@
 """A request that was looked at once is let in."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "A request that is held changes nothing. When is `_let_in` set?"
 

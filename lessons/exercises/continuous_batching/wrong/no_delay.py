@@ -1,9 +1,8 @@
 """A request that may join joins at once."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "What is `_batch_delay` for? It is 0 if there is none."
 

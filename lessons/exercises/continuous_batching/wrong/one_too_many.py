@@ -1,9 +1,8 @@
 """A batch is full when it has more than `batch_size` sequences."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "With `batch_size=2`, how many sequences must wait?"
 

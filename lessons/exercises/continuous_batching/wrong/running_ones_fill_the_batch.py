@@ -1,9 +1,8 @@
 """Running sequences are company, too."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "The delay waits for others that begin in the same batch. Which list are they in?"
 

@@ -1,9 +1,8 @@
 """Only static batches hold requests."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "Sequential batches run to their end, too. How many requests has such a batch?"
 

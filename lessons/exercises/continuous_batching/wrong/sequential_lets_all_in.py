@@ -1,9 +1,8 @@
 """All who wait may join, in a sequential batch, too."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "How many requests does a sequential server run at a time?"
 

@@ -1,9 +1,8 @@
 """The delay is looked at before the batch."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "The batch is running, and the delay is not over. Which of the two reasons is given?"
 

@@ -1,9 +1,8 @@
 """A batch is the first request that waits."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "When a static batch begins, who else is waiting? They may all join."
 

@@ -1,9 +1,8 @@
 """A delay begins again with each request that arrives."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "With a steady stream of requests, when would the first one join? Its own time counts."
 

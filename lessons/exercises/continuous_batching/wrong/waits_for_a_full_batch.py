@@ -1,9 +1,8 @@
 """A batch starts when it is full, however long that takes."""
 
 from minivllm.core import admission as engine
-from minivllm.core.admission import Hold
+from minivllm.core.admission import Hold, RequestQueue
 from minivllm.core.request import Sequence
-from minivllm.core.request_queue import RequestQueue
 
 HINT = "A lone request waits, and nobody else comes. What ends its wait?"
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from minivllm.core.request_queue import FCFSRequestQueue
+from minivllm.core.admission import FCFSRequestQueue
 from minivllm.lab.playground.methods import find_method
 from minivllm.lab.playground.play import play
 
-VICTIM = ("minivllm.core.request_queue", "FCFSRequestQueue.choose_victim")
+VICTIM = ("minivllm.core.admission", "FCFSRequestQueue.choose_victim")
 WAITING = ("minivllm.core.scheduler", "Scheduler._schedule_waiting")
 OLDEST = "def choose_victim(self, running):\n    return running[0]\n"
 
@@ -41,7 +41,7 @@ def test_another_victim_is_preempted_only_on_the_readers_side(pressure, tmp_path
         lines = sides[side]["recording"].splitlines()
         first = next(line for line in lines if "request.preempted" in line)
         assert f'"seq_id":"{victim}"' in first
-    assert sys.modules["minivllm.core.request_queue"].FCFSRequestQueue is FCFSRequestQueue
+    assert sys.modules["minivllm.core.admission"].FCFSRequestQueue is FCFSRequestQueue
 
 
 def test_options_change_one_side_or_both(pressure, tmp_path):

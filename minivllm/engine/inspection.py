@@ -1,0 +1,153 @@
+"""For somebody who looks at an engine between two phases: its whole state, and a step in phases.
+
+`inspect_engine` copies the state from the engine's own objects. After every phase, this copy must
+equal the state that `Fold` builds from events alone. So it reads no events, keeps no counters and
+remembers nothing between calls.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from minivllm.core.block_pool import short_hash
+from minivllm.core.request import Request, Sequence
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.core import EngineCore
+from minivllm.events import state
+from minivllm.events.types import Phase, RequestSampling
+from minivllm.outputs import RequestOutput
+from minivllm.runtime.step_result import StepResult
+
+
+class PhasedStep:
+    """Runs a step one phase at a time: the three methods that `EngineCore.step` calls."""
+
+    def __init__(self, core: EngineCore) -> None:
+        self.next_phase: Phase = "schedule"
+        self._core = core
+        self._plan: SchedulerOutput | None = None
+        self._result: StepResult | None = None
+
+    def run_phase(self) -> list[RequestOutput] | None:
+        """Run the next phase. Returns the outputs if the step ends with this phase, else None."""
+        core = self._core
+        if self.next_phase == "schedule":
+            self._plan = core.schedule()
+            self.next_phase = "execute"
+            if self._plan.scheduled:
+                return None
+        if self.next_phase == "execute":
+            self._result = core.execute(self._plan)
+            self.next_phase = "sample"
+            if self._plan.scheduled:
+                self._preview(self._plan, self._result)
+                return None
+        outputs = core.sample(self._plan, self._result)
+        self.next_phase = "schedule"
+        return outputs
+
+    def finish(self) -> list[RequestOutput]:
+        """Run the rest of the step, without a preview."""
+        if self.next_phase == "execute":
+            self._result = self._core.execute(self._plan)
+            self.next_phase = "sample"
+        return self.run_phase()
+
+    def _preview(self, plan: SchedulerOutput, result: StepResult) -> None:
+        """Emit the candidates of watched sequences. A draw has no state, so it can run twice."""
+        sequences = plan.sampling_sequences()
+        watched = self._core.watchers.explained(sequences)
+        # Rows after drafts may mean nothing, so preview only the sequences' own rows.
+        rows = [
+            row
+            for row, sequence in enumerate(sequences)
+            if isinstance(sequence, Sequence) and sequence in watched
+        ]
+        # A plan that ran in pieces, because the model failed, has no preview.
+        if rows and result.failures.ran is None:
+            own = [sequences[row] for row in rows]
+            drawn = self._core.runner.sample_tokens(own, result.logits[rows], watched)
+            self._core.watchers.explainer.preview(list(zip(own, drawn, strict=True)))
+
+
+def inspect_engine(
+    scheduler: Scheduler,
+    last_plan: SchedulerOutput | None,
+    visible_text: Callable[[Sequence], str],
+    grammar_of: Callable[[Sequence], state.SequenceGrammar | None],
+    token_pieces: Mapping[int, str],
+) -> state.EngineState:
+    """Copy all state that a view may show. O(blocks + tokens): for tests and for starting views."""
+    manager, pool = scheduler.kv_cache_manager, scheduler.kv_cache_manager.pool
+    return state.EngineState(
+        step=scheduler.step,
+        blocks=[
+            state.BlockState(
+                ref_cnt=block.ref_cnt,
+                hash=None if block.block_hash is None else short_hash(block.block_hash),
+                parent=None if block.parent_hash is None else short_hash(block.parent_hash),
+            )
+            for block in pool.blocks
+        ],
+        free_queue=pool.free_queue.ids(),
+        waiting=[sequence.seq_id for sequence in scheduler.waiting],
+        running=[sequence.seq_id for sequence in scheduler.running],
+        requests={name: _request_state(request) for name, request in scheduler.requests.items()},
+        sequences={
+            one.seq_id: _sequence_state(one, visible_text(one), grammar_of(one))
+            for request in scheduler.requests.values()
+            for one in _unfinished(request)
+        },
+        budget=0 if last_plan is None else last_plan.budget,
+        scheduled=[
+            state.ScheduledState(
+                item.sequence.seq_id, item.num_tokens, item.kind, item.start,
+                list(item.draft_token_ids), item.num_accepted,
+            )
+            for item in (last_plan.scheduled if last_plan else ())
+        ],
+        max_num_seqs=scheduler.slots.limit,
+        max_num_batched_tokens=scheduler.max_num_batched_tokens,
+        counters=msgspec.structs.replace(
+            scheduler.counters,
+            evicted_blocks=pool.num_evicted_blocks,
+            copied_blocks=manager.num_copied_blocks,
+        ),
+        token_pieces=dict(token_pieces),
+    )  # fmt: skip
+
+
+def _unfinished(request: Request) -> list[Sequence]:
+    return [sequence for sequence in request.sequences if not sequence.status.is_finished]
+
+
+def _request_state(request: Request) -> state.RequestState:
+    return state.RequestState(
+        prompt_token_ids=list(request.prompt_token_ids),
+        max_tokens=request.params.max_tokens,
+        priority=request.priority,
+        prompt=request.prompt,
+        arrival_time=request.arrival_time,
+        seq_ids=[sequence.seq_id for sequence in _unfinished(request)],
+        sampling=RequestSampling.of(request.params),
+    )
+
+
+def _sequence_state(
+    sequence: Sequence, text: str, grammar: state.SequenceGrammar | None
+) -> state.SequenceState:
+    return state.SequenceState(
+        request_id=sequence.request.request_id,
+        status=sequence.status.name,
+        num_prompt_tokens=sequence.num_prompt_tokens,
+        output_token_ids=list(sequence.output_token_ids),
+        text=text,
+        num_computed_tokens=sequence.num_computed_tokens,
+        num_cached_tokens=sequence.num_cached_tokens,
+        num_preemptions=sequence.num_preemptions,
+        slot=sequence.slot,
+        block_table=[block.block_id for block in sequence.block_table],
+        deferred=sequence.deferred,
+        grammar=grammar,
+    )

@@ -1,0 +1,391 @@
+"""`Watchers`: what a step shows to those who asked, as events.
+
+    TokenNames         the text of each token id, once
+    KernelTracer       what an attention kernel reads for one sequence
+    AttentionRecorder  where the tokens of a step look
+    TokenExplainer     why the sampler or a beam search chose a token
+
+A step asks four times: `before` and `after` the model runs, which tokens will be `explained`, and
+what to show of the tokens `drawn`. While nobody watches, each question costs one or two tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
+from minivllm.core.request import Request, Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.detokenizer import TokenDecoder
+from minivllm.errors import InvalidRequestError, KernelTraceError, SamplingError
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+from minivllm.events.state import SequenceGrammar
+from minivllm.runtime.step_result import (
+    WATCH_NOTHING,
+    DecodeSample,
+    StepResult,
+    TokenWatch,
+    Watch,
+)
+from minivllm.speculation.verify import Drawn, Verified
+
+if TYPE_CHECKING:
+    from minivllm.runtime.sampling.explanation import CandidateStages, Explanation
+
+_MAX_DROPPED = 8
+"""How many of the candidates that a beam search drops are in an event."""
+
+
+class Watchers:
+    def __init__(self, decoder: TokenDecoder, bus: EventBus, *, explain_all: bool) -> None:
+        """explain_all: explain the tokens of every sequence (the option `explain_tokens`)"""
+        self.names = TokenNames(decoder, bus)
+        self.tracer = KernelTracer(bus)
+        self.attention = AttentionRecorder(bus)
+        self.explainer = TokenExplainer(self.names, bus, explain_all)
+
+    def before(self, plan: SchedulerOutput) -> Watch:
+        """Return what the model shall record of the step."""
+        if not (self.tracer.asked or self.attention.active):
+            return WATCH_NOTHING
+        return Watch(self.tracer.decodes_to_watch(plan), *self.attention.watch(plan))
+
+    def after(self, plan: SchedulerOutput, watch: Watch, result: StepResult) -> None:
+        """Emit what the model has recorded. `plan`: the part of the step's plan that ran."""
+        if watch.attention_mass:
+            self.attention.emit(plan, result)
+        # A plan that ran in pieces has no samples; the tracer asks again in the next step.
+        for index, sample in zip(watch.decodes, result.decode_samples, strict=False):
+            self.tracer.trace(plan.scheduled[index].sequence.seq_id, sample)
+
+    def explained(self, sequences: list[Sequence]) -> Collection[Sequence]:
+        """Return the sequences whose tokens the sampler must explain."""
+        return self.explainer.watched(sequences) if self.explainer.active else ()
+
+    def drawn(self, tokens: list[Drawn], verified: list[Verified]) -> None:
+        """Emit the explanations of tokens that are not appended yet, those of drafts last."""
+        if self.explainer.active:
+            self.explainer.explain(tokens + [row for item in verified for row in item.rows])
+
+    def forget_ended(self, requests: Mapping[str, Request]) -> None:
+        """Emit the reason to those who wait for the trace of a sequence that has ended."""
+        if self.tracer.asked:
+            self.tracer.forget_ended(requests)
+
+
+class TokenNames:
+    """Emits the text of each token id once, so that views show words and not ids.
+
+    Called for every prompt and every sampled token, but only while a listener watches the engine.
+    The memory is limited by the vocabulary.
+    """
+
+    def __init__(self, decoder: TokenDecoder, bus: EventBus) -> None:
+        self._decoder = decoder
+        self._bus = bus
+        self.pieces: dict[int, str] = {}
+        """The text of each token id that the listeners know."""
+
+    def name(self, token_ids: Iterable[int]) -> None:
+        """Emit the ids that have no name yet. Call this before emitting an event with the ids."""
+        new = [one for one in dict.fromkeys(token_ids) if one not in self.pieces]
+        if new:
+            pieces = {token_id: self._piece(token_id) for token_id in new}
+            self.pieces |= pieces
+            self._bus.emit(ev.TokensNamed, pieces)
+
+    def catch_up(self, requests: Mapping[str, Request]) -> None:
+        """Before the first listener subscribes, name the tokens of the unfinished `requests`."""
+        if not self._bus.active:
+            self.pieces = {
+                token_id: self._piece(token_id)
+                for request in requests.values()
+                for sequence in request.sequences
+                for token_id in dict.fromkeys(sequence.token_ids)
+            }
+
+    def _piece(self, token_id: int) -> str:
+        try:
+            return self._decoder.piece(token_id)
+        # A token without a text fails its request when the text is due, not because of a view.
+        except Exception:
+            return ""
+
+
+def _unfinished(seq_id: str, requests: Mapping[str, Request]) -> Sequence | None:
+    request = requests.get(seq_id.rpartition(".")[0])
+    own = () if request is None else request.sequences
+    return next((one for one in own if one.seq_id == seq_id and not one.status.is_finished), None)
+
+
+def _require_unfinished(seq_id: str, requests: Mapping[str, Request], wish: str) -> Sequence:
+    if (sequence := _unfinished(seq_id, requests)) is None:
+        raise InvalidRequestError(
+            f"There is no unfinished sequence {seq_id!r} to {wish}: choose a running one."
+        )
+    return sequence
+
+
+class KernelTracer:
+    """Traces what an attention kernel reads for one sequence.
+
+        ask("a.0")  ->  next decode of a.0: the runner keeps one layer's queries, keys and values
+                    ->  the kernel `decode_grouped` runs on them in Triton's interpreter, which
+                        records every read
+
+    So the trace (x-ray) shows the engine's own data, with any attention backend. The engine waits
+    for the trace: the first takes most of a second (with a CUDA device, each takes a few seconds).
+    Otherwise, the place of the event in a recording would depend on the machine's speed.
+
+    Without Triton, the event has a trace that ships with minivllm and is marked as recorded. For
+    each sequence asked for, exactly one event follows. If the sequence ends before it decodes, or
+    if Triton fails, the event has the reason.
+    """
+
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self.asked: list[str] = []
+
+    def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
+        """Trace a sequence's next decode. `InvalidRequestError` if it is unknown or has ended."""
+        _require_unfinished(seq_id, requests, "trace")
+        if seq_id not in self.asked:
+            self.asked.append(seq_id)
+
+    def decodes_to_watch(self, plan: SchedulerOutput) -> tuple[int, ...]:
+        """Indices into `plan.scheduled` of the decodes to trace."""
+        if not self._bus.active:
+            return ()
+        decodes = {
+            item.sequence.seq_id: i
+            for i, item in enumerate(plan.scheduled)
+            if item.kind == "decode"
+        }
+        return tuple(decodes[seq_id] for seq_id in self.asked if seq_id in decodes)
+
+    def trace(self, seq_id: str, sample: DecodeSample) -> None:
+        if find_spec("triton") is None:
+            from minivllm.runtime.attention.recorded_xray import recorded_trace
+
+            found = recorded_trace(sample)
+            programs = msgspec.convert(found.programs, list[ev.TracedProgram])
+            self._answer(seq_id, found.layer, found.num_tokens, programs, None, found.of)
+            return
+        from minivllm.runtime.attention.xray import trace_decode
+
+        programs, problem = [], None
+        try:
+            programs = msgspec.convert(
+                trace_decode(sample), list[ev.TracedProgram], from_attributes=True
+            )
+        except KernelTraceError as error:
+            problem = str(error)
+        self._answer(seq_id, sample.layer, sample.num_tokens, programs, problem)
+
+    def forget_ended(self, requests: Mapping[str, Request]) -> None:
+        """For each sequence that ended before its decode could be traced, emit the reason."""
+        for seq_id in list(self.asked):
+            if _unfinished(seq_id, requests) is None:
+                self._answer(seq_id, 0, 0, [], f"{seq_id} ended before its next decode step.")
+
+    def _answer(
+        self,
+        seq_id: str,
+        layer: int,
+        num_tokens: int,
+        programs: list[ev.TracedProgram],
+        problem: str | None = None,
+        recorded: ev.RecordedDecode | None = None,
+    ) -> None:
+        self.asked.remove(seq_id)
+        if self._bus.active:
+            self._bus.emit(ev.KernelTraced, seq_id, layer, num_tokens, programs, problem, recorded)
+
+
+class AttentionRecorder:
+    """Emits where the last tokens of a step look, while somebody asked for it.
+
+    For every scheduled sequence `attention.mass`, the share of each block. For one sequence also
+    `attention.tokens`, the share of each token: for all sequences, the events would be large.
+    """
+
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self.record(False)
+
+    def record(
+        self, on: bool, seq_id: str | None = None, layer: int | None = None, head: int | None = None
+    ) -> None:
+        """See `LLMEngine.record_attention_mass`."""
+        self.active, self._seq_id, self._layer, self._head = on, seq_id, layer, head
+
+    def watch(self, plan: SchedulerOutput) -> tuple[bool, TokenWatch | None]:
+        """Whether to measure the blocks' shares, and of which sequence the tokens' shares."""
+        if not (self.active and self._bus.active):
+            return False, None
+        names = [item.sequence.seq_id for item in plan.scheduled]
+        index = names.index(self._seq_id) if self._seq_id in names else 0
+        return True, TokenWatch(index, self._layer, self._head)
+
+    def emit(self, plan: SchedulerOutput, result: StepResult) -> None:
+        """Emit what was measured in a step, or in a piece of it."""
+        for item, mass in zip(plan.scheduled, result.attention_mass, strict=True):
+            self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
+        if (found := result.token_attention) is not None:
+            index, layer, head = found.watch
+            weights = [round(weight, 6) for weight in found.weights]
+            shape = (layer, head, found.num_layers, found.num_heads)
+            seq_id = plan.scheduled[index].sequence.seq_id
+            self._bus.emit(ev.TokenAttention, seq_id, weights, *shape)
+
+
+class TokenExplainer:
+    """Explains the tokens of watched sequences.
+
+        watch("a.0")  ->  each step, after the draw: the sampler explains the token of a.0
+                      ->  event `token.explained`, before the step's tokens
+
+    The draw is over when a token is explained, so explaining cannot change it. If the engine runs
+    phase by phase, there is another event before the draw: the candidates, without random numbers
+    and without a winner.
+
+    A beam search is watched as a whole, because its beams compete. The request's event then has the
+    candidates of all beams.
+    """
+
+    def __init__(self, names: TokenNames, bus: EventBus, explain_all: bool) -> None:
+        self._names = names
+        self._bus = bus
+        self._explain_all = explain_all
+        # Keep objects, not ids: a later request can have the id of a finished one.
+        self._watched: set[Sequence | Request] = set()
+        """Sequences, and requests with a beam search."""
+        self._grammars: dict[tuple[Request, int], SequenceGrammar] = {}
+        """The last `grammar.state` of each sequence, by request and index."""
+        self.active = explain_all
+        """Whether something is watched. Check this before calling `explain`."""
+
+    def watch(self, seq_id: str, on: bool, requests: Mapping[str, Request]) -> None:
+        """Start or stop explaining a sequence. Raise `InvalidRequestError` if it is unknown."""
+        sequence = _require_unfinished(seq_id, requests, "explain")
+        request = sequence.request
+        target = request if request.params.use_beam_search else sequence
+        (self._watched.add if on else self._watched.discard)(target)
+        self._forget_ended()
+
+    def watched(self, sequences: list[Sequence]) -> set[Sequence]:
+        """Return the sequences whose tokens the sampler must explain."""
+        if not self._bus.active:
+            return set()
+        return {
+            one
+            for one in sequences
+            # A beam search explains its own choice.
+            if not one.request.params.use_beam_search
+            and (self._explain_all or one in self._watched)
+        }
+
+    def explain(self, tokens: list[Drawn]) -> None:
+        """Emit the explanations of tokens that are not appended yet."""
+        for sequence, token in tokens:
+            if not isinstance(token, SamplingError) and (found := token.explanation) is not None:
+                self._emit(sequence, token.token_id, found, found.candidates)
+        self._forget_ended()
+
+    def preview(self, tokens: list[Drawn]) -> None:
+        """Emit the candidates of a draw that is still to come.
+
+        tokens: what the draw is going to give; only what is known without the draw is emitted
+        """
+        from minivllm.runtime.sampling.explanation import NUM_BEST  # late, because of torch
+
+        for sequence, token in tokens:
+            if isinstance(token, SamplingError) or token.explanation is None:
+                continue
+            found = token.explanation
+            # Behind the most likely tokens come the winner and the second; a masked one is neither.
+            known = found.candidates[:NUM_BEST]
+            known += [one for one in found.candidates[NUM_BEST:] if one.processed_logit is None]
+            self._emit(sequence, None, found, [one._replace(draw=None) for one in known])
+
+    def _emit(
+        self,
+        sequence: Sequence,
+        token_id: int | None,
+        found: Explanation,
+        candidates: list[CandidateStages],
+    ) -> None:
+        self._names.name([one.token_id for one in candidates])
+        if found.grammar is not None:
+            self._show_grammar(sequence, SequenceGrammar(sequence.num_tokens, *found.grammar))
+        temperature = sequence.request.params.temperature
+        what = (sequence.seq_id, sequence.num_tokens, token_id, temperature)
+        shown = tuple(ev.TokenCandidate(*one) for one in candidates)
+        cuts = tuple(ev.SamplingCut(*one) for one in found.cuts)
+        self._bus.emit(ev.TokenExplained, *what, found.vocab_size, found.num_left, shown, cuts)
+
+    def grammar_of(self, sequence: Sequence) -> SequenceGrammar | None:
+        """Return what the grammar of a watched sequence allowed last, if it has one."""
+        return self._grammars.get((sequence.request, sequence.index))
+
+    def _show_grammar(self, sequence: Sequence, grammar: SequenceGrammar) -> None:
+        if self.grammar_of(sequence) == grammar:
+            return  # the preview has shown it already
+        self._grammars[sequence.request, sequence.index] = grammar
+        if grammar.refused_token_id is not None:
+            self._names.name([grammar.refused_token_id])
+        self._bus.emit(ev.GrammarState, sequence.seq_id, *msgspec.structs.astuple(grammar))
+
+    def watches_search(self, request: Request) -> bool:
+        """Whether the next step of this beam search must be explained."""
+        return self._bus.active and (self._explain_all or request in self._watched)
+
+    def explain_beams(
+        self,
+        beams: list[Sequence],
+        candidates: list[Candidate],
+        chosen: list[Continuation],
+        search: BeamSearch,
+        before: tuple[dict[str, float], list[Hypothesis]],
+    ) -> None:
+        """Emit what a step of a beam search chose.
+
+        beams:  the live beams, still without the new tokens
+        before: scores and hypotheses of the search before the step
+        """
+        scores, hypotheses = before
+        outputs = {beam.seq_id: beam.output_token_ids for beam in beams}
+        goes_on = {(one.beam, one.token_id) for one in chosen}
+        ended = [one.token_ids for one in search.hypotheses if one not in hypotheses]
+        ranked = []
+        for one in candidates:
+            fate: ev.BeamFate = "dropped"
+            if (one.beam, one.token_id) in goes_on:
+                fate = "continues"
+            elif [*outputs[one.beam], one.token_id] in ended:
+                fate = "ends"
+            score = scores.get(one.beam, 0.0) + one.logprob
+            ranked.append(ev.BeamCandidate(one.beam, one.token_id, one.logprob, score, fate))
+        ranked.sort(key=lambda one: -one.score)
+        dropped = [one for one in ranked if one.fate == "dropped"][:_MAX_DROPPED]
+        shown = [one for one in ranked if one.fate != "dropped" or one in dropped]
+        best = next((one for one in shown if one.fate == "continues"), shown[0])
+        self._names.name([one.token_id for one in shown])
+        position, temperature = beams[0].num_tokens, beams[0].request.params.temperature
+        what = (best.seq_id, position, best.token_id, temperature)
+        self._bus.emit(ev.TokenExplained, *what, 0, 0, (), (), tuple(shown))
+
+    def _forget_ended(self) -> None:
+        self._watched = {
+            one
+            for one in self._watched
+            if not (one.is_finished if isinstance(one, Request) else one.status.is_finished)
+        }
+        for key in [key for key in self._grammars if key[0].is_finished]:
+            del self._grammars[key]
+        self.active = bool(self._explain_all or self._watched)
