@@ -13,7 +13,7 @@ Source: vLLM `vllm/v1/core/sched/request_queue.py`.
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableSequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -35,13 +35,16 @@ class RequestQueue(ABC):
     with priority, to its usual place.
     """
 
+    _queue: MutableSequence[Sequence]
+    """The waiting sequences in order; each class creates its own."""
+
     @abstractmethod
     def add(self, sequence: Sequence) -> int:
         """Add a new sequence; return its position (0: it is next)."""
 
-    @abstractmethod
     def add_preempted(self, sequence: Sequence) -> int:
-        """Add a preempted sequence; return its position (0: it is next)."""
+        """Add a preempted sequence; return its position. By default, it gets its usual place."""
+        return self.add(sequence)
 
     def peek(self) -> Sequence:
         """Return the next sequence without removing it. If all wait for their grammars, return the
@@ -58,24 +61,24 @@ class RequestQueue(ABC):
         self.remove(sequence)
         return sequence
 
-    @abstractmethod
     def remove(self, sequence: Sequence) -> None:
         """Remove `sequence` from any position."""
+        self._queue.remove(sequence)
 
     @abstractmethod
     def choose_victim(self, running: list[Sequence]) -> Sequence:
         """Choose the running sequence to preempt; `running` is in the order of admission."""
 
-    @abstractmethod
-    def __iter__(self) -> Iterator[Sequence]: ...
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self._queue)
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self._queue)
 
 
 class FCFSRequestQueue(RequestQueue):
     def __init__(self) -> None:
-        self._queue: deque[Sequence] = deque()
+        self._queue = deque()
 
     def add(self, sequence: Sequence) -> int:
         self._queue.append(sequence)
@@ -85,24 +88,15 @@ class FCFSRequestQueue(RequestQueue):
         self._queue.appendleft(sequence)
         return 0
 
-    def remove(self, sequence: Sequence) -> None:
-        self._queue.remove(sequence)
-
     def choose_victim(self, running: list[Sequence]) -> Sequence:
         return running[-1]
-
-    def __iter__(self) -> Iterator[Sequence]:
-        return iter(self._queue)
-
-    def __len__(self) -> int:
-        return len(self._queue)
 
 
 class PriorityRequestQueue(RequestQueue):
     """A sorted list and not a heap, so that views can show each sequence's position."""
 
     def __init__(self) -> None:
-        self._queue: list[Sequence] = []
+        self._queue = []
 
     @staticmethod
     def _key(sequence: Sequence) -> tuple[int, int, int]:
@@ -113,20 +107,8 @@ class PriorityRequestQueue(RequestQueue):
         self._queue.insert(position, sequence)
         return position
 
-    def add_preempted(self, sequence: Sequence) -> int:
-        return self.add(sequence)
-
-    def remove(self, sequence: Sequence) -> None:
-        self._queue.remove(sequence)
-
     def choose_victim(self, running: list[Sequence]) -> Sequence:
         return max(running, key=self._key)
-
-    def __iter__(self) -> Iterator[Sequence]:
-        return iter(self._queue)
-
-    def __len__(self) -> int:
-        return len(self._queue)
 
 
 def create_request_queue(policy: str) -> RequestQueue:

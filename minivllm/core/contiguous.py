@@ -12,6 +12,7 @@ The first run that is long enough is taken: first fit, close to the best methods
 Source: section 3.1 of the PagedAttention paper (Kwon et al., 2023), "Orca (Max)".
 """
 
+from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool, KVCacheBlock
 from minivllm.core.kv_cache_manager import (
     NO_COMPUTED_BLOCKS,
@@ -81,3 +82,13 @@ class ContiguousKVCacheManager(KVCacheManager):
                 runs.append([block])
             previous_was_free = is_free
         return runs
+
+
+def create_kv_cache_manager(
+    config: EngineConfig, num_blocks: int, max_model_len: int, bus: EventBus
+) -> KVCacheManager:
+    """Create the manager named by `config.kv_cache_allocator`, with its own block pool."""
+    pool = BlockPool(num_blocks, bus)
+    if config.kv_cache_allocator == "contiguous":
+        return ContiguousKVCacheManager(pool, config.block_size, max_model_len, bus)
+    return KVCacheManager(pool, config.block_size, bool(config.enable_prefix_caching), bus)

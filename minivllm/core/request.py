@@ -60,25 +60,6 @@ _FINISH_REASONS = {
 class Sequence:
     """One stream of tokens (a prompt and its output) and the blocks with their keys and values."""
 
-    __slots__ = (
-        "block_hashes",
-        "block_table",
-        "deferred",
-        "index",
-        "num_cached_tokens",
-        "num_computed_tokens",
-        "num_hashed_blocks",
-        "num_preemptions",
-        "num_prompt_tokens",
-        "num_tokens",
-        "request",
-        "seq_id",
-        "slot",
-        "status",
-        "stop_reason",
-        "token_ids",
-    )
-
     def __init__(self, request: "Request", index: int, token_ids: list[int]) -> None:
         self.request = request
         self.index = index
@@ -145,26 +126,6 @@ class Sequence:
 
 class Request:
     """What a caller asked for. After arrival, only its sequences and bookkeeping change."""
-
-    __slots__ = (
-        "arrival_number",
-        "arrival_time",
-        "cache_salt",
-        "grammar",
-        "is_plain_greedy",
-        "is_silent_until_finished",
-        "kept_slots",
-        "next_index",
-        "num_cached_tokens",
-        "num_logprobs",
-        "num_unforked",
-        "params",
-        "priority",
-        "prompt",
-        "prompt_token_ids",
-        "request_id",
-        "sequences",
-    )
 
     def __init__(
         self,

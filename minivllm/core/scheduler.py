@@ -19,7 +19,14 @@ tensors, and emits each decision as an event with its reason.
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
 
-from minivllm.core.admission import AdmissionPolicy, BatchSlots, Hold, RequestQueue
+from minivllm.config import EngineConfig
+from minivllm.core.admission import (
+    AdmissionPolicy,
+    BatchSlots,
+    Hold,
+    RequestQueue,
+    create_request_queue,
+)
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler_output import (
@@ -39,28 +46,31 @@ class Scheduler:
 
     def __init__(
         self,
+        config: EngineConfig,
         kv_cache_manager: KVCacheManager,
-        waiting: RequestQueue,
-        admission: AdmissionPolicy,
-        *,
-        max_num_seqs: int,
-        max_num_batched_tokens: int,
         max_model_len: int,
-        enable_chunked_prefill: bool,
         bus: EventBus,
         drafter: Drafter = NO_DRAFTS,
+        waiting: RequestQueue | None = None,
     ) -> None:
+        """drafter: made for the same manager, `max_model_len` and bus
+        waiting: an empty queue with a policy of its own; None makes one for `scheduling_policy`
+        """
         self.kv_cache_manager = kv_cache_manager
-        self.waiting = waiting
+        self.waiting = (
+            create_request_queue(config.scheduling_policy) if waiting is None else waiting
+        )
         self.running: list[Sequence] = []
         self.requests: dict[str, Request] = {}
-        self.max_num_batched_tokens = max_num_batched_tokens
+        self.max_num_batched_tokens = config.max_num_batched_tokens
         self.max_model_len = max_model_len
-        self.enable_chunked_prefill = enable_chunked_prefill
+        self.enable_chunked_prefill = config.enable_chunked_prefill
         self.counters = Counters()
         self.step = 0
-        self.slots = BatchSlots(max_num_seqs)
-        self._admission = admission
+        self.slots = BatchSlots(config.max_num_seqs)
+        self._admission = AdmissionPolicy(
+            config.batching, config.batch_delay, config.batch_size or config.max_num_seqs
+        )
         self._bus = bus
         self._drafter = drafter
 

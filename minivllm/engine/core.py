@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue
-from minivllm.core.assembly import create_kv_cache_manager, create_scheduler
+from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request, RequestStatus, Sequence, Stop, check_stop
+from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import NO_DRAFTS, ScheduledDrafts, SchedulerOutput
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.output_processor import OutputProcessor
@@ -64,6 +65,7 @@ class EngineCore:
         self.limits = Limits(runner.max_model_len, tokenizer.eos_token_ids, tokenizer.vocab_size)
         self.watchers = Watchers(tokenizer, self.bus, explain_all=config.explain_tokens)
         limit, names = runner.max_model_len, self.watchers.names
+        config.check_whole_prompts_fit(limit, config.max_num_batched_tokens)
         manager = create_kv_cache_manager(config, runner.num_blocks, limit, self.bus)
         drafter, speculative = NO_DRAFTS, config.speculative_config
         if speculative is not None:
@@ -72,7 +74,7 @@ class EngineCore:
             drafter = SpeculativeDrafter(
                 speculative, proposer, manager, limit, self.bus, names.name
             )
-        self.scheduler = create_scheduler(config, manager, limit, self.bus, drafter, waiting)
+        self.scheduler = Scheduler(config, manager, limit, self.bus, drafter, waiting)
         self.output_processor = OutputProcessor(tokenizer)
         self.beams = BeamDriver(
             self.scheduler, self.output_processor, self.limits, self.watchers, self.bus

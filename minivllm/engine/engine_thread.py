@@ -4,12 +4,9 @@
         future = thread.add_request("a", "Hello", SamplingParams(max_tokens=8), on_output=show)
         print(future.result().outputs[0].text)
 
-Commands run in the engine's thread, between steps, and each caller gets a future. A paused engine
-may be in the middle of a step. It then accepts requests, but aborts and changes of options wait for
-the end of the step.
-
-When the thread ends, by `stop` or by an error, every open future of a request or command gets a
-result or an error, and later commands get an error. With nothing to do, the thread sleeps.
+A paused engine may be in the middle of a step. It then accepts requests, but aborts and changes of
+options wait for the end of the step. When the thread ends, by `stop` or by an error, every open
+future gets a result or an error, and later commands get an error.
 """
 
 from __future__ import annotations
@@ -17,10 +14,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
@@ -36,20 +32,6 @@ OnOutput = Callable[[RequestOutput], None]
 
 If the function raises, the request is aborted.
 """
-
-
-@dataclass(slots=True)
-class _Single:
-    """A single step or phase that a paused engine is asked to run."""
-
-    future: Future
-    is_phase: bool
-
-
-@dataclass(slots=True)
-class _Waiter:
-    future: Future[RequestOutput]
-    on_output: OnOutput | None
 
 
 class EngineThread:
@@ -75,9 +57,10 @@ class EngineThread:
         self._now = MonotonicClock().now
         self._mailbox = Mailbox(lambda: engine.next_phase != "schedule")
         # Only the engine's thread writes these fields. Other threads may read only `_paused`.
-        self._waiters: dict[str, _Waiter] = {}
+        self._waiters: dict[str, tuple[Future[RequestOutput], OnOutput | None]] = {}
         self._paused = False
-        self._singles: deque[_Single] = deque()
+        # Single steps or phases (True) that a paused engine is asked to run, with their futures.
+        self._singles: deque[tuple[Future, bool]] = deque()
         self._next_step_at = 0.0
         self._stopping = False
 
@@ -126,7 +109,7 @@ class EngineThread:
 
         def add() -> None:
             self._engine.add_request(request_id, prompt, params, priority)
-            self._waiters[request_id] = _Waiter(future, on_output)
+            self._waiters[request_id] = (future, on_output)
 
         return self._mailbox.post(future, add)
 
@@ -173,7 +156,7 @@ class EngineThread:
         def ask() -> None:
             self._paused = True
             # Let the main loop run the step or phase, because an error in it must end the thread.
-            self._singles.append(_Single(future, is_phase))
+            self._singles.append((future, is_phase))
 
         return self._mailbox.post(future, ask)
 
@@ -220,18 +203,17 @@ class EngineThread:
         return max(0.0, self._next_step_at - self._now())
 
     def _advance(self) -> None:
-        single = self._singles[0] if self._singles else None
+        single, is_phase = self._singles[0] if self._singles else (None, False)
         if self._engine.next_phase == "schedule":
             self._next_step_at = self._now() + self._seconds_per_step
             if single is not None and self._before_step is not None:
                 self._before_step(self._engine)
-        is_phase = single is not None and single.is_phase
         outputs = self._engine.step_phase() if is_phase else self._engine.step()
         if outputs is not None:
             self._finish_step(outputs)
         if single is not None:
             self._singles.popleft()
-            single.future.set_result(self._engine.next_phase if is_phase else outputs)
+            single.set_result(self._engine.next_phase if is_phase else outputs)
 
     def _finish_step(self, outputs: list[RequestOutput]) -> None:
         """Deliver the outputs of a finished step. Run the commands that waited for its end."""
@@ -241,24 +223,24 @@ class EngineThread:
 
     def _deliver(self, output: RequestOutput) -> None:
         """Pass an output to the sender of its request. A script's request has no sender."""
-        waiter = self._waiters.get(output.request_id)
-        if waiter is None:
+        if output.request_id not in self._waiters:
             return
+        future, on_output = self._waiters[output.request_id]
         if output.finished:
             del self._waiters[output.request_id]
         if output.error is not None:
-            waiter.future.set_exception(output.error_type(output.error))
+            future.set_exception(output.error_type(output.error))
             return
         try:
-            if waiter.on_output is not None:
-                waiter.on_output(output)
+            if on_output is not None:
+                on_output(output)
         except Exception as error:
             self._waiters.pop(output.request_id, None)
             self._engine.abort_request(output.request_id)
-            waiter.future.set_exception(error)
+            future.set_exception(error)
             return
         if output.finished:
-            waiter.future.set_result(output)
+            future.set_result(output)
 
     def _abort(self, request_id: str) -> RequestOutput | None:
         output = self._engine.abort_request(request_id)
@@ -273,18 +255,12 @@ class EngineThread:
         self._stopping = True
 
     def _close(self, error: BaseException | None) -> None:
-        waiting = [waiter.future for waiter in self._waiters.values()] + [
-            single.future for single in self._singles
-        ]
-        waiting += self._mailbox.close()
-        for future in waiting:
+        why = "The engine's thread was stopped." if error is None else f"The engine failed: {error}"
+        waiting = [future for future, _ in [*self._waiters.values(), *self._singles]]
+        for future in waiting + self._mailbox.close():
             # Make a new exception for each future: several threads may raise a shared one, which
             # would mix up its tracebacks.
-            dead = EngineDeadError(
-                "The engine's thread was stopped."
-                if error is None
-                else f"The engine failed: {error}"
-            )
+            dead = EngineDeadError(why)
             dead.__cause__ = error
             future.set_exception(dead)
         if error is None:
@@ -293,8 +269,7 @@ class EngineThread:
             self.ended.set_exception(error)
 
 
-@dataclass(slots=True)
-class _Command:
+class _Command(NamedTuple):
     future: Future
     run: Callable[[], None]
     between_steps: bool

@@ -25,13 +25,7 @@ from minivllm.errors import InvalidRequestError, KernelTraceError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.events.state import SequenceGrammar
-from minivllm.runtime.step_result import (
-    WATCH_NOTHING,
-    DecodeSample,
-    StepResult,
-    TokenWatch,
-    Watch,
-)
+from minivllm.runtime.step_result import WATCH_NOTHING, DecodeSample, StepResult, TokenWatch, Watch
 from minivllm.speculation.verify import Drawn, Verified
 
 if TYPE_CHECKING:

@@ -38,8 +38,6 @@ from minivllm.speculation.proposers import Draft, Proposer, Wanted
 class _Mirror(Sequence):
     """A sequence of the draft model."""
 
-    __slots__ = ("num_common",)
-
     def __init__(self, sequence: Sequence, slot: int) -> None:
         super().__init__(sequence.request, sequence.index, [])
         self.slot = slot
@@ -181,10 +179,7 @@ def create_draft_proposer(
     # With its drafts all accepted, a draft model computes two tokens in its next step. It keeps
     # `speculative_config`, so that this step may be a CUDA graph too.
     own = replace(
-        config,
-        model=draft.name,
-        num_gpu_blocks_override=runner.num_blocks,
-        max_model_len=limit,
+        config, model=draft.name, num_gpu_blocks_override=runner.num_blocks, max_model_len=limit
     )
     try:
         draft_runner = ModelRunner(own, draft)

@@ -5,8 +5,9 @@ from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
-from minivllm.core.assembly import create_kv_cache_manager, create_scheduler
+from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.request import Request
+from minivllm.core.scheduler import Scheduler
 from minivllm.errors import ConfigError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -78,7 +79,7 @@ class TestBatchDelay:
         clock.advance_to(5.0)
         config, bus = EngineConfig(), EventBus(clock)
         manager = create_kv_cache_manager(config, 10, 64, bus)
-        create_scheduler(config, manager, 64, bus).add_request(request)
+        Scheduler(config, manager, 64, bus).add_request(request)
         assert request.arrival_time == 5.0
 
     def test_the_first_request_waits_until_the_delay_is_over(self):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from minivllm.clock import VirtualClock
-from minivllm.core.admission import AdmissionPolicy, create_request_queue
+from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request
@@ -48,16 +48,8 @@ def chunks(draw: Draw) -> Case:
 
 def _scheduler(chunked: bool) -> Any:
     bus = EventBus(VirtualClock())
-    return Scheduler(
-        KVCacheManager(BlockPool(40, bus), 4, True, bus),
-        create_request_queue("fcfs"),
-        AdmissionPolicy("continuous", 0.0, 4),
-        max_num_seqs=4,
-        max_num_batched_tokens=64,
-        max_model_len=64,
-        enable_chunked_prefill=chunked,
-        bus=bus,
-    )
+    config = EngineConfig(max_num_seqs=4, max_num_batched_tokens=64, enable_chunked_prefill=chunked)
+    return Scheduler(config, KVCacheManager(BlockPool(40, bus), 4, True, bus), 64, bus)
 
 
 def _request(case: Case) -> Any:

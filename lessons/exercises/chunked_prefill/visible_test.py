@@ -3,7 +3,7 @@
 from scheduler import Scheduler
 
 from minivllm.clock import VirtualClock
-from minivllm.core.admission import AdmissionPolicy, create_request_queue
+from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request
@@ -13,16 +13,13 @@ from minivllm.sampling_params import SamplingParams
 
 def scheduler_of(num_batched_tokens, chunked=True):
     bus = EventBus(VirtualClock())
-    return Scheduler(
-        KVCacheManager(BlockPool(16, bus), block_size=4, enable_prefix_caching=True, bus=bus),
-        create_request_queue("fcfs"),
-        AdmissionPolicy("continuous", 0.0, 4),
+    manager = KVCacheManager(BlockPool(16, bus), block_size=4, enable_prefix_caching=True, bus=bus)
+    config = EngineConfig(
         max_num_seqs=4,
         max_num_batched_tokens=num_batched_tokens,
-        max_model_len=64,
         enable_chunked_prefill=chunked,
-        bus=bus,
     )
+    return Scheduler(config, manager, max_model_len=64, bus=bus)
 
 
 def request_of(num_tokens):

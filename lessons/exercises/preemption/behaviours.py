@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from minivllm.clock import VirtualClock
-from minivllm.core.admission import AdmissionPolicy, create_request_queue
+from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
 from minivllm.core.request import Request
@@ -41,16 +41,11 @@ def _house(case: Case, spare: int) -> Any:
     num_blocks = sum(-(-length // size) for length, _ in case["running"]) + spare
     bus = EventBus(VirtualClock())
     num_running = len(case["running"])
-    scheduler = Scheduler(
-        KVCacheManager(BlockPool(num_blocks, bus), size, case["caching"], bus),
-        create_request_queue(case["policy"]),
-        AdmissionPolicy("continuous", 0.0, 8),
-        max_num_seqs=num_running,
-        max_num_batched_tokens=100,
-        max_model_len=40,
-        enable_chunked_prefill=True,
-        bus=bus,
+    config = EngineConfig(
+        scheduling_policy=case["policy"], max_num_seqs=num_running, max_num_batched_tokens=100
     )
+    manager = KVCacheManager(BlockPool(num_blocks, bus), size, case["caching"], bus)
+    scheduler = Scheduler(config, manager, 40, bus)
     for number, (length, priority) in enumerate([*case["running"], *case["waiting"]]):
         first = (
             10 * number if number % 2 else 0

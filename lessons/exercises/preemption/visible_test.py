@@ -3,7 +3,7 @@
 from scheduler import Scheduler
 
 from minivllm.clock import VirtualClock
-from minivllm.core.admission import AdmissionPolicy, create_request_queue
+from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request, RequestStatus
@@ -15,16 +15,9 @@ from minivllm.sampling_params import SamplingParams
 def two_that_run():
     """A scheduler with two blocks of four tokens; ada and ben have one each and need another."""
     bus = EventBus(VirtualClock())
-    scheduler = Scheduler(
-        KVCacheManager(BlockPool(2, bus), block_size=4, enable_prefix_caching=False, bus=bus),
-        create_request_queue("fcfs"),
-        AdmissionPolicy("continuous", 0.0, 4),
-        max_num_seqs=4,
-        max_num_batched_tokens=16,
-        max_model_len=8,
-        enable_chunked_prefill=True,
-        bus=bus,
-    )
+    manager = KVCacheManager(BlockPool(2, bus), block_size=4, enable_prefix_caching=False, bus=bus)
+    config = EngineConfig(max_num_seqs=4, max_num_batched_tokens=16)
+    scheduler = Scheduler(config, manager, max_model_len=8, bus=bus)
     for name in ("ada", "ben"):
         scheduler.add_request(Request(name, [1, 2, 3, 4], SamplingParams()))
     scheduler.schedule(now=0.0)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from minivllm.clock import VirtualClock
-from minivllm.core.admission import AdmissionPolicy, Hold, create_request_queue
+from minivllm.config import EngineConfig
+from minivllm.core.admission import Hold
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS, KVCacheManager
 from minivllm.core.request import Request
@@ -82,16 +83,14 @@ def _scheduler(case: Case) -> Any:
     num_blocks = sum(-(-done // SIZE) for done, _, _ in case["running"]) + case["spare"]
     num_slots = len(case["running"]) + case.get("slots", 0)
     bus = EventBus(VirtualClock())
-    scheduler = Scheduler(
-        KVCacheManager(BlockPool(num_blocks, bus), SIZE, False, bus),
-        create_request_queue(case["policy"]),
-        AdmissionPolicy(case.get("batching", "continuous"), 0.0, num_slots),
+    config = EngineConfig(
+        scheduling_policy=case["policy"],
+        batching=case.get("batching", "continuous"),
         max_num_seqs=num_slots,
         max_num_batched_tokens=case.get("budget", 100),
-        max_model_len=100,
-        enable_chunked_prefill=True,
-        bus=bus,
     )
+    manager = KVCacheManager(BlockPool(num_blocks, bus), SIZE, False, bus)
+    scheduler = Scheduler(config, manager, 100, bus)
     for number, (done, lacks, priority) in enumerate(case["running"]):
         tokens = list(range(done + lacks))
         request = Request(

@@ -3,7 +3,7 @@
 from scheduler import Scheduler
 
 from minivllm.clock import VirtualClock
-from minivllm.core.admission import AdmissionPolicy, create_request_queue
+from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request
@@ -13,18 +13,11 @@ from minivllm.sampling_params import SamplingParams
 
 def scheduler_of(budget, num_blocks=32, max_num_seqs=4):
     bus = EventBus(VirtualClock())
-    return Scheduler(
-        KVCacheManager(
-            BlockPool(num_blocks, bus), block_size=4, enable_prefix_caching=False, bus=bus
-        ),
-        create_request_queue("fcfs"),
-        AdmissionPolicy("continuous", 0.0, max_num_seqs),
-        max_num_seqs=max_num_seqs,
-        max_num_batched_tokens=budget,
-        max_model_len=64,
-        enable_chunked_prefill=True,
-        bus=bus,
+    manager = KVCacheManager(
+        BlockPool(num_blocks, bus), block_size=4, enable_prefix_caching=False, bus=bus
     )
+    config = EngineConfig(max_num_seqs=max_num_seqs, max_num_batched_tokens=budget)
+    return Scheduler(config, manager, max_model_len=64, bus=bus)
 
 
 def add(scheduler, name, num_tokens):

@@ -56,10 +56,10 @@ def _demo(exercise: Exercise, options: list[str]) -> int:
         use_plain_regexes()
         return demo.play(args, capstone.patterns())
     if exercise.is_open:
-        from minivllm.core import assembly
+        from minivllm.core import scheduler
 
         own_policy = import_module(POLICY_MODULE).OwnPolicy
-        assembly.create_request_queue = lambda policy: own_policy()
+        scheduler.create_request_queue = lambda policy: own_policy()
     if exercise.name == "stop-strings":
         return demo.play(args, capstone.capstone("finn, whose story ends at a stop string."))
     return demo.run(args)

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 from minivllm.clock import MonotonicClock
-from minivllm.core.admission import AdmissionPolicy, create_request_queue
+from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request
@@ -77,19 +77,15 @@ SCENARIOS = [
 
 def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler:
     """Build a scheduler in which all sequences are admitted and have computed their prompts."""
-    scheduler = Scheduler(
-        KVCacheManager(
-            BlockPool(scenario.num_blocks, bus), BLOCK_SIZE, enable_prefix_caching=True, bus=bus
-        ),
-        create_request_queue("fcfs"),
-        AdmissionPolicy("continuous", batch_delay=0.0, batch_size=scenario.num_running),
+    manager = KVCacheManager(
+        BlockPool(scenario.num_blocks, bus), BLOCK_SIZE, enable_prefix_caching=True, bus=bus
+    )
+    config = EngineConfig(
         max_num_seqs=scenario.num_running,
         # all prompts fit in one step
         max_num_batched_tokens=scenario.num_running * scenario.context_len,
-        max_model_len=scenario.context_len + NUM_STEPS,
-        enable_chunked_prefill=True,
-        bus=bus,
     )
+    scheduler = Scheduler(config, manager, scenario.context_len + NUM_STEPS, bus)
     rng = Random(0)
     num_shared = (scenario.context_len - BLOCK_SIZE) // BLOCK_SIZE * BLOCK_SIZE
     shared = [rng.randrange(VOCAB_SIZE) for _ in range(num_shared)]

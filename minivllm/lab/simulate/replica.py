@@ -18,8 +18,9 @@ from minivllm import __version__
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
-from minivllm.core.assembly import create_kv_cache_manager, create_scheduler
+from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import NO_DRAFTS, ScheduledDrafts, SchedulerOutput
 from minivllm.engine.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
@@ -92,7 +93,7 @@ class Replica:
         if drafts is not None:
             self._drafts = AssumedDrafts(acceptance_rate, seed)
             drafter = SpeculativeDrafter(drafts, self._drafts, manager, limit, self._bus)
-        self.scheduler = create_scheduler(config, manager, limit, self._bus, drafter)
+        self.scheduler = Scheduler(config, manager, limit, self._bus, drafter)
         self._times = times
         self._served: dict[Sequence, ServedRequest] = {}
         self._plan: SchedulerOutput | None = None
