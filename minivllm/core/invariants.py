@@ -15,6 +15,8 @@ from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
+_WAITING = (RequestStatus.WAITING, RequestStatus.PREEMPTED)
+
 
 class Violation(NamedTuple):
     name: str
@@ -30,22 +32,23 @@ def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) 
     violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler, plan)]
     if plan is not None:
         violations += _plan(scheduler, plan)
-    return violations
+    return [Violation(*one) for one in violations]
 
 
-def _blocks(scheduler: Scheduler) -> Iterator[Violation]:
+def _blocks(scheduler: Scheduler) -> Iterator[tuple[str, str]]:
     pool = scheduler.kv_cache_manager.pool
     free_ids = pool.free_queue.ids()
     free = set(free_ids)
     if len(free) != len(free_ids):
-        yield Violation("no block is on the free queue twice", f"{free_ids}")
+        yield ("no block is on the free queue twice", f"{free_ids}")
     if len(free_ids) != pool.free_queue.num_free_blocks:
-        yield Violation(
-            "the free queue's count equals its length", f"{pool.num_free_blocks} != {len(free_ids)}"
+        yield (
+            "the free queue's count equals its length",
+            f"{pool.num_free_blocks} != {len(free_ids)}",
         )
     in_use = sum(block.ref_cnt > 0 for block in pool.blocks)
     if in_use + len(free) != len(pool.blocks):
-        yield Violation("in use + free = total", f"{in_use} + {len(free)} != {len(pool.blocks)}")
+        yield ("in use + free = total", f"{in_use} + {len(free)} != {len(pool.blocks)}")
     owners = Counter(
         block.block_id
         for request in scheduler.requests.values()
@@ -54,26 +57,23 @@ def _blocks(scheduler: Scheduler) -> Iterator[Violation]:
     )
     for block in pool.blocks:
         if block.ref_cnt != owners[block.block_id]:
-            yield Violation(
+            yield (
                 "ref_cnt = entries in block tables",
                 f"{block!r} is in {owners[block.block_id]} tables",
             )
         if (block.block_id in free) != (block.ref_cnt == 0):
-            yield Violation("a block is free exactly if its ref_cnt is 0", f"{block!r}")
+            yield ("a block is free exactly if its ref_cnt is 0", f"{block!r}")
 
 
-def _cache(scheduler: Scheduler) -> Iterator[Violation]:
+def _cache(scheduler: Scheduler) -> Iterator[tuple[str, str]]:
     pool = scheduler.kv_cache_manager.pool
-    indexed = {
-        (block_hash, block_id)
-        for block_hash, ids in pool.cached_blocks().items()
-        for block_id in ids
-    }
+    cached = pool.cached_blocks()
+    indexed = {(block_hash, block_id) for block_hash in cached for block_id in cached[block_hash]}
     carried = {
         (block.block_hash, block.block_id) for block in pool.blocks if block.block_hash is not None
     }
     for _, block_id in indexed ^ carried:
-        yield Violation("the cache index and the blocks agree", f"block {block_id}")
+        yield ("the cache index and the blocks agree", f"block {block_id}")
     size = scheduler.kv_cache_manager.block_size
     for sequence in scheduler.running:
         parent = None
@@ -83,13 +83,13 @@ def _cache(scheduler: Scheduler) -> Iterator[Violation]:
                 parent, sequence.token_ids[i * size : (i + 1) * size], extra_keys
             )
             if sequence.block_table[i].block_hash != parent:
-                yield Violation(
+                yield (
                     "a block's hash matches its tokens",
                     f"{sequence!r}: {sequence.block_table[i]!r}",
                 )
 
 
-def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[Violation]:
+def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[tuple[str, str]]:
     manager = scheduler.kv_cache_manager
     # Between planning and sampling, drafts count as computed tokens.
     num_drafts = (
@@ -98,53 +98,47 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[V
     waiting, running = list(scheduler.waiting), scheduler.running
     slots = [sequence.slot for sequence in running]
     if len(set(slots)) != len(slots) or None in slots:
-        yield Violation("every running sequence has its own slot", f"{slots}")
+        yield ("every running sequence has its own slot", f"{slots}")
     kept = [slot for request in scheduler.requests.values() for slot in request.kept_slots]
     if None not in slots and sorted([*slots, *kept, *scheduler.slots.free]) != list(
         range(scheduler.slots.num_slots)
     ):
-        yield Violation(
-            "every slot is either taken, kept or free", f"{slots}, {kept}, {scheduler.slots.free}"
+        yield (
+            "every slot is either taken, kept or free",
+            f"{slots}, {kept}, {scheduler.slots.free}",
         )
     for request in scheduler.requests.values():
         runs = any(sequence.status is RequestStatus.RUNNING for sequence in request.sequences)
         if len(request.kept_slots) != (request.num_unforked if runs else 0):
-            yield Violation(
-                "a running request keeps a slot for each future fork", f"{request.request_id}"
-            )
+            yield ("a running request keeps a slot for each future fork", f"{request.request_id}")
     known = [sequence for request in scheduler.requests.values() for sequence in request.sequences]
     unfinished = [sequence.seq_id for sequence in known if not sequence.status.is_finished]
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
-        yield Violation("every unfinished sequence either waits or runs", f"{unfinished}")
+        yield ("every unfinished sequence either waits or runs", f"{unfinished}")
     for sequence in waiting:
-        if sequence.block_table or sequence.status not in (
-            RequestStatus.WAITING,
-            RequestStatus.PREEMPTED,
-        ):
-            yield Violation("a waiting sequence holds no block", f"{sequence!r}")
+        if sequence.block_table or sequence.status not in _WAITING:
+            yield ("a waiting sequence holds no block", f"{sequence!r}")
     for sequence in running:
         if sequence.num_computed_tokens > sequence.num_tokens + num_drafts.get(sequence, 0):
-            yield Violation("num_computed_tokens <= num_tokens", f"{sequence!r}")
+            yield ("num_computed_tokens <= num_tokens", f"{sequence!r}")
         if sequence.num_tokens != len(sequence.token_ids):
-            yield Violation("num_tokens equals the number of tokens", f"{sequence!r}")
+            yield ("num_tokens equals the number of tokens", f"{sequence!r}")
         if sequence.num_tokens > scheduler.max_model_len:
-            yield Violation("num_tokens <= max_model_len", f"{sequence!r}")
+            yield ("num_tokens <= max_model_len", f"{sequence!r}")
         # With a fully cached prompt, the table may hold one token more than is counted as computed.
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         if len(sequence.block_table) != manager.table_length(num_held):
-            yield Violation(
+            yield (
                 "a block table has the length that its tokens need",
                 f"{sequence!r}: {sequence.block_table}",
             )
         if len({block.block_id for block in sequence.block_table}) != len(sequence.block_table):
-            yield Violation(
-                "no block is in a block table twice", f"{sequence!r}: {sequence.block_table}"
-            )
+            yield ("no block is in a block table twice", f"{sequence!r}: {sequence.block_table}")
 
 
 def _shared_writes(
     item: ScheduledSequence, slots: list[int], block_size: int
-) -> Iterator[Violation]:
+) -> Iterator[tuple[str, str]]:
     """Yield each write to a block that has several owners.
 
     Two kinds of owners are allowed, because they want the same content in the block: sequences that
@@ -158,36 +152,35 @@ def _shared_writes(
             continue
         index = position // block_size
         if index >= len(sequence.block_hashes) or block.block_hash != sequence.block_hashes[index]:
-            yield Violation(
-                "no write to a shared block", f"{sequence!r} writes slot {slot} of {block!r}"
-            )
+            yield ("no write to a shared block", f"{sequence!r} writes slot {slot} of {block!r}")
 
 
-def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
+def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, str]]:
     manager = scheduler.kv_cache_manager
     total = sum(item.num_tokens for item in plan.scheduled)
     if total != plan.total_num_scheduled_tokens or total > plan.budget:
-        yield Violation("scheduled tokens <= budget", f"{total} of {plan.budget}")
+        yield ("scheduled tokens <= budget", f"{total} of {plan.budget}")
     # After the limit is lowered, running sequences stay, but no sequence is admitted above it.
     num_taken = len(scheduler.running) + sum(
         len(request.kept_slots) for request in scheduler.requests.values()
     )
     if num_taken > scheduler.slots.limit and any(item.starts_fresh for item in plan.scheduled):
-        yield Violation(
-            "no sequence is admitted above max_num_seqs", f"{num_taken} of {scheduler.slots.limit}"
+        yield (
+            "no sequence is admitted above max_num_seqs",
+            f"{num_taken} of {scheduler.slots.limit}",
         )
     written: list[int] = []
     for item in plan.scheduled:
         sequence = item.sequence
         if item.num_tokens < 1 or item.start + item.num_tokens != sequence.num_computed_tokens:
-            yield Violation("a scheduled sequence advances by its tokens", f"{sequence!r}")
+            yield ("a scheduled sequence advances by its tokens", f"{sequence!r}")
         slots = slot_mapping(sequence, item.start, item.num_tokens, manager.block_size)
         written += [slot for slot in slots if slot != NOT_WRITTEN]
         yield from _shared_writes(item, slots, manager.block_size)
     if len(set(written)) != len(written):
-        yield Violation("the slots written in a step are distinct", f"{sorted(written)}")
+        yield ("the slots written in a step are distinct", f"{sorted(written)}")
     if plan.preempted and any(item.starts_fresh for item in plan.scheduled):
-        yield Violation("no sequence is admitted in a step that preempts", f"{plan.preempted}")
+        yield ("no sequence is admitted in a step that preempts", f"{plan.preempted}")
     has_work = scheduler.running or scheduler.waiting
     waits_for_company = any(
         (sequence.deferred or [""])[0] in ("batch_delay", "grammar_not_compiled")
@@ -195,4 +188,4 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     )
     # A preemption counts as progress, too: waiting beams may need the freed blocks.
     if has_work and not (plan.scheduled or plan.preempted or waits_for_company):
-        yield Violation("a step with work schedules something", "no tokens scheduled")
+        yield ("a step with work schedules something", "no tokens scheduled")

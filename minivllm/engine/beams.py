@@ -13,6 +13,8 @@ The beams of a request advance together, once all have offered their candidates.
 must first be recomputed, and then offers the same candidates again.
 """
 
+from dataclasses import dataclass, field
+
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
@@ -24,32 +26,24 @@ from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
 
 
+@dataclass(slots=True)
 class BeamDriver:
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        output_processor: OutputProcessor,
-        limits: Limits,
-        watchers: Watchers,
-        bus: EventBus,
-    ) -> None:
-        self._scheduler = scheduler
-        self._output_processor = output_processor
-        self._limits = limits
-        self._names = watchers.names
-        self._explainer = watchers.explainer
-        self._bus = bus
-        self._searches: dict[str, BeamSearch] = {}
-        self._candidates: dict[str, list[Candidate]] = {}
+    scheduler: Scheduler
+    output_processor: OutputProcessor
+    limits: Limits
+    watchers: Watchers
+    bus: EventBus
+    _searches: dict[str, BeamSearch] = field(default_factory=dict)
+    _candidates: dict[str, list[Candidate]] = field(default_factory=dict)
 
     def start(self, request: Request) -> None:
         """Start the search of a request that is about to be queued."""
         params = request.params
-        eos_token_ids = frozenset() if params.ignore_eos else self._limits.eos_token_ids
+        eos_token_ids = frozenset() if params.ignore_eos else self.limits.eos_token_ids
         search = BeamSearch(
             width=params.num_sequences,
             max_tokens=min(
-                params.max_tokens, self._limits.max_model_len - len(request.prompt_token_ids)
+                params.max_tokens, self.limits.max_model_len - len(request.prompt_token_ids)
             ),
             eos_token_ids=eos_token_ids.union(params.stop_token_ids),
             length_penalty=params.length_penalty,
@@ -80,21 +74,19 @@ class BeamDriver:
 
     def _is_ready(self, beam: Sequence) -> bool:
         # A preempted beam may have candidates, but it must be recomputed before it can fork.
-        computed = (
-            beam.status is RequestStatus.RUNNING and beam.num_computed_tokens == beam.num_tokens
-        )
-        return computed and beam.seq_id in self._candidates
+        runs, computed = beam.status is RequestStatus.RUNNING, beam.num_computed_tokens
+        return runs and computed == beam.num_tokens and beam.seq_id in self._candidates
 
     def _advance(self, request: Request, beams: list[Sequence]) -> None:
         search = self._searches[request.request_id]
         candidates = [
             candidate for beam in beams for candidate in self._candidates.pop(beam.seq_id)
         ]
-        explained = self._explainer.watches_search(request)
+        explained = self.watchers.explainer.watches_search(request)
         before = (search.scores, list(search.hypotheses)) if explained else None
         chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
         if before is not None:
-            self._explainer.explain_beams(beams, candidates, chosen, search, before)
+            self.watchers.explainer.explain_beams(beams, candidates, chosen, search, before)
         if search.done:
             self._finish(request, beams, search)
             return
@@ -115,8 +107,8 @@ class BeamDriver:
                 search.scores[heir.seq_id] = continuation.score
 
     def _fork(self, parent: Sequence) -> Sequence:
-        child = self._scheduler.fork(parent)
-        self._output_processor.fork(parent, child)
+        child = self.scheduler.fork(parent)
+        self.output_processor.fork(parent, child)
         return child
 
     def _prune(self, beam: Sequence, search: BeamSearch) -> None:
@@ -125,31 +117,31 @@ class BeamDriver:
             for one in search.hypotheses
             if one.ended_by_token and one.token_ids[:-1] == beam.output_token_ids
         )
-        self._scheduler.finish(beam, RequestStatus.FINISHED_PRUNED, next(last, None))
-        self._output_processor.forget(beam)
+        self.scheduler.finish(beam, RequestStatus.FINISHED_PRUNED, next(last, None))
+        self.output_processor.forget(beam)
 
     def _append(self, beam: Sequence, continuation: Continuation) -> None:
         beam.append_token(continuation.token_id)
-        text = self._output_processor.append_beam_token(
+        text = self.output_processor.append_beam_token(
             beam, continuation.token_id, continuation.score
         )
-        self._scheduler.counters.generation_tokens += 1
-        if self._bus.active:
-            self._names.name((continuation.token_id,))
-            self._bus.emit(
+        self.scheduler.counters.generation_tokens += 1
+        if self.bus.active:
+            self.watchers.names.name((continuation.token_id,))
+            self.bus.emit(
                 ev.TokenSampled, beam.seq_id, continuation.token_id, text, continuation.score
             )
 
     def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:
         """End the search and all its beams. Its hypotheses become the output."""
-        found = self._output_processor.set_beams_found(request, search.hypotheses)
-        if self._bus.active:
+        found = self.output_processor.set_beams_found(request, search.hypotheses)
+        if self.bus.active:
             texts = [hypothesis.text for hypothesis in found]
             logprobs = [hypothesis.cumulative_logprob for hypothesis in found]
-            self._bus.emit(ev.BeamsFound, beams[0].seq_id, texts, logprobs)
+            self.bus.emit(ev.BeamsFound, beams[0].seq_id, texts, logprobs)
         stopped = search.hypotheses[0].ended_by_token
         status = RequestStatus.FINISHED_STOPPED if stopped else RequestStatus.FINISHED_LENGTH_CAPPED
         for beam in beams[1:]:
             self._prune(beam, search)
-        self._scheduler.finish(beams[0], status)
+        self.scheduler.finish(beams[0], status)
         self.forget(request)

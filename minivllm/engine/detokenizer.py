@@ -52,18 +52,12 @@ class IncrementalDetokenizer:
         other._num_shown = self._num_shown
         return other
 
-    def append(self, token_id: int) -> str:
-        """Return the text that is certain after this token: often one word, sometimes nothing."""
-        if self._decoder.is_silent(token_id, self._skip_special_tokens):
-            return ""  # a silent token must not be context either
-        self._window.append(token_id)
-        return self._show_after(token_id)
+    def append(self, *token_ids: int) -> str:
+        """Return the text that is certain after these tokens, with a single decoding.
 
-    def extend(self, token_ids: Seq[int]) -> str:
-        """Return the text that is certain after several tokens, with a single decoding.
-
-        Calling `append` for each token would give the same text.
+        Calling it for each token would give the same text.
         """
+        # A silent token must not be context either.
         visible = [
             one for one in token_ids if not self._decoder.is_silent(one, self._skip_special_tokens)
         ]

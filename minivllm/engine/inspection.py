@@ -29,46 +29,40 @@ class PhasedStep:
         self._plan: SchedulerOutput | None = None
         self._result: StepResult | None = None
 
-    def run_phase(self) -> list[RequestOutput] | None:
+    def run_phase(self, previews: bool = True) -> list[RequestOutput] | None:
         """Run the next phase. Returns the outputs if the step ends with this phase, else None."""
         core = self._core
         if self.next_phase == "schedule":
             self._plan = core.schedule()
             self.next_phase = "execute"
-            if self._plan.scheduled:
-                return None
-        if self.next_phase == "execute":
+        elif self.next_phase == "execute":
             self._result = core.execute(self._plan)
             self.next_phase = "sample"
-            if self._plan.scheduled:
+            if previews:
                 self._preview(self._plan, self._result)
-                return None
-        outputs = core.sample(self._plan, self._result)
-        self.next_phase = "schedule"
-        return outputs
+        else:
+            outputs = core.sample(self._plan, self._result)
+            self.next_phase = "schedule"
+            return outputs
+        return None if self._plan.scheduled else self.run_phase()  # an idle step has no phases
 
     def finish(self) -> list[RequestOutput]:
         """Run the rest of the step, without a preview."""
-        if self.next_phase == "execute":
-            self._result = self._core.execute(self._plan)
-            self.next_phase = "sample"
-        return self.run_phase()
+        outputs = self.run_phase(previews=False)
+        return self.finish() if outputs is None else outputs
 
     def _preview(self, plan: SchedulerOutput, result: StepResult) -> None:
         """Emit the candidates of watched sequences. A draw has no state, so it can run twice."""
         sequences = plan.sampling_sequences()
         watched = self._core.watchers.explained(sequences)
         # Rows after drafts may mean nothing, so preview only the sequences' own rows.
-        rows = [
-            row
-            for row, sequence in enumerate(sequences)
-            if isinstance(sequence, Sequence) and sequence in watched
-        ]
+        own = [isinstance(one, Sequence) and one in watched for one in sequences]
+        rows = [row for row, is_own in enumerate(own) if is_own]
         # A plan that ran in pieces, because the model failed, has no preview.
         if rows and result.failures.ran is None:
-            own = [sequences[row] for row in rows]
-            drawn = self._core.runner.sample_tokens(own, result.logits[rows], watched)
-            self._core.watchers.explainer.preview(list(zip(own, drawn, strict=True)))
+            previewed = [sequences[row] for row in rows]
+            drawn = self._core.runner.sample_tokens(previewed, result.logits[rows], watched)
+            self._core.watchers.explainer.preview(list(zip(previewed, drawn, strict=True)))
 
 
 def inspect_engine(

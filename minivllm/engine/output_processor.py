@@ -174,8 +174,8 @@ class OutputProcessor:
         if output.num_decoded_tokens < num_tokens:
             start = sequence.num_prompt_tokens
             detokenizer = output.detokenizer.fork()
-            output.text += detokenizer.extend(
-                sequence.token_ids[start + output.num_decoded_tokens : start + num_tokens]
+            output.text += detokenizer.append(
+                *sequence.token_ids[start + output.num_decoded_tokens : start + num_tokens]
             )
             output.detokenizer, output.num_decoded_tokens = detokenizer, num_tokens
 

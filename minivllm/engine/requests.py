@@ -11,7 +11,6 @@ Source of the prompt forms: vLLM `vllm/inputs/`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from operator import index
 from reprlib import repr as short_repr
 from threading import Lock
@@ -86,22 +85,18 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
 def _as_token_ids(given: object) -> list[int]:
     """Convert any iterable of whole numbers, such as a numpy array, to a list of ints."""
     try:
+        token_ids = list(given)
         # `index` accepts every integer type and no float. A bool is surely a mistake.
-        return [_not_a_bool(value) for value in given]
+        if not any(isinstance(value, bool) for value in token_ids):
+            return [index(value) for value in token_ids]
     except TypeError:
-        raise InvalidRequestError(
-            f"prompt_token_ids must be a list of whole numbers; got {given!r:.200}."
-        ) from None
+        pass
+    raise InvalidRequestError(
+        f"prompt_token_ids must be a list of whole numbers; got {given!r:.200}."
+    )
 
 
-def _not_a_bool(value: object) -> int:
-    if isinstance(value, bool):
-        raise TypeError
-    return index(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Limits of every sequence, set by the model and its tokenizer."""
 
     max_model_len: int
@@ -110,10 +105,9 @@ class Limits:
     vocab_size: int
 
 
-class RequestValidator:
-    def __init__(self, config: EngineConfig, limits: Limits) -> None:
-        self._config = config
-        self._limits = limits
+class RequestValidator(NamedTuple):
+    config: EngineConfig
+    limits: Limits
 
     def check(
         self,
@@ -143,7 +137,7 @@ class RequestValidator:
             )
         self._check_priority(priority)
         self._check_num_sequences(params.num_sequences, max_num_seqs)
-        if params.use_beam_search and self._config.speculative_config is not None:
+        if params.use_beam_search and self.config.speculative_config is not None:
             raise InvalidSamplingParamsError(
                 "Beam search ranks all candidates of each step, so drafts cannot stand in for it:"
                 " sample instead, or use an engine without speculative_config."
@@ -151,7 +145,7 @@ class RequestValidator:
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
-        limits = self._limits
+        limits = self.limits
         if (
             params.min_tokens
             and len(limits.eos_token_ids.union(params.stop_token_ids)) >= limits.vocab_size
@@ -166,7 +160,7 @@ class RequestValidator:
             raise InvalidRequestError(
                 f"priority must be a whole number (lower runs first); got {priority!r}."
             )
-        if priority != 0 and self._config.scheduling_policy != "priority":
+        if priority != 0 and self.config.scheduling_policy != "priority":
             raise InvalidRequestError(
                 f"priority is {priority} but the engine uses the policy fcfs: send 0 (priorities"
                 " need an engine with scheduling_policy='priority')."
@@ -179,7 +173,7 @@ class RequestValidator:
                 f" engine runs at most {max_num_seqs} at once: ask for fewer (the limit is the"
                 " engine's max_num_seqs)."
             )
-        if num_sequences > 1 and self._config.kv_cache_allocator == "contiguous":
+        if num_sequences > 1 and self.config.kv_cache_allocator == "contiguous":
             raise InvalidSamplingParamsError(
                 f"The request asks for {num_sequences} sequences (n, best_of, beam_width), which"
                 " share blocks, but the contiguous allocator cannot share blocks: ask for one"
@@ -187,7 +181,7 @@ class RequestValidator:
             )
 
     def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:
-        max_model_len = self._limits.max_model_len
+        max_model_len = self.limits.max_model_len
         if not token_ids:
             raise EmptyPromptError(
                 f"Request {request_id!r} has an empty prompt: send at least one token."
@@ -201,7 +195,7 @@ class RequestValidator:
         self._check_ids("prompt_token_ids", token_ids)
 
     def _check_ids(self, name: str, token_ids: Iterable[int]) -> None:
-        vocab_size = self._limits.vocab_size
+        vocab_size = self.limits.vocab_size
         for token_id in token_ids:
             if (
                 not isinstance(token_id, int)
