@@ -40,15 +40,13 @@ def _blocks(scheduler: Scheduler) -> Iterator[tuple[str, str]]:
     free_ids = pool.free_queue.ids()
     free = set(free_ids)
     if len(free) != len(free_ids):
-        yield ("no block is on the free queue twice", f"{free_ids}")
+        yield "no block is on the free queue twice", f"{free_ids}"
     if len(free_ids) != pool.free_queue.num_free_blocks:
-        yield (
-            "the free queue's count equals its length",
-            f"{pool.num_free_blocks} != {len(free_ids)}",
-        )
+        detail = f"{pool.num_free_blocks} != {len(free_ids)}"
+        yield "the free queue's count equals its length", detail
     in_use = sum(block.ref_cnt > 0 for block in pool.blocks)
     if in_use + len(free) != len(pool.blocks):
-        yield ("in use + free = total", f"{in_use} + {len(free)} != {len(pool.blocks)}")
+        yield "in use + free = total", f"{in_use} + {len(free)} != {len(pool.blocks)}"
     owners = Counter(
         block.block_id
         for request in scheduler.requests.values()
@@ -57,12 +55,10 @@ def _blocks(scheduler: Scheduler) -> Iterator[tuple[str, str]]:
     )
     for block in pool.blocks:
         if block.ref_cnt != owners[block.block_id]:
-            yield (
-                "ref_cnt = entries in block tables",
-                f"{block!r} is in {owners[block.block_id]} tables",
-            )
+            detail = f"{block!r} is in {owners[block.block_id]} tables"
+            yield "ref_cnt = entries in block tables", detail
         if (block.block_id in free) != (block.ref_cnt == 0):
-            yield ("a block is free exactly if its ref_cnt is 0", f"{block!r}")
+            yield "a block is free exactly if its ref_cnt is 0", f"{block!r}"
 
 
 def _cache(scheduler: Scheduler) -> Iterator[tuple[str, str]]:
@@ -73,7 +69,7 @@ def _cache(scheduler: Scheduler) -> Iterator[tuple[str, str]]:
         (block.block_hash, block.block_id) for block in pool.blocks if block.block_hash is not None
     }
     for _, block_id in indexed ^ carried:
-        yield ("the cache index and the blocks agree", f"block {block_id}")
+        yield "the cache index and the blocks agree", f"block {block_id}"
     size = scheduler.kv_cache_manager.block_size
     for sequence in scheduler.running:
         parent = None
@@ -83,10 +79,8 @@ def _cache(scheduler: Scheduler) -> Iterator[tuple[str, str]]:
                 parent, sequence.token_ids[i * size : (i + 1) * size], extra_keys
             )
             if sequence.block_table[i].block_hash != parent:
-                yield (
-                    "a block's hash matches its tokens",
-                    f"{sequence!r}: {sequence.block_table[i]!r}",
-                )
+                detail = f"{sequence!r}: {sequence.block_table[i]!r}"
+                yield "a block's hash matches its tokens", detail
 
 
 def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[tuple[str, str]]:
@@ -98,42 +92,38 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
     waiting, running = list(scheduler.waiting), scheduler.running
     slots = [sequence.slot for sequence in running]
     if len(set(slots)) != len(slots) or None in slots:
-        yield ("every running sequence has its own slot", f"{slots}")
+        yield "every running sequence has its own slot", f"{slots}"
     kept = [slot for request in scheduler.requests.values() for slot in request.kept_slots]
     if None not in slots and sorted([*slots, *kept, *scheduler.slots.free]) != list(
         range(scheduler.slots.num_slots)
     ):
-        yield (
-            "every slot is either taken, kept or free",
-            f"{slots}, {kept}, {scheduler.slots.free}",
-        )
+        detail = f"{slots}, {kept}, {scheduler.slots.free}"
+        yield "every slot is either taken, kept or free", detail
     for request in scheduler.requests.values():
         runs = any(sequence.status is RequestStatus.RUNNING for sequence in request.sequences)
         if len(request.kept_slots) != (request.num_unforked if runs else 0):
-            yield ("a running request keeps a slot for each future fork", f"{request.request_id}")
+            yield "a running request keeps a slot for each future fork", f"{request.request_id}"
     known = [sequence for request in scheduler.requests.values() for sequence in request.sequences]
     unfinished = [sequence.seq_id for sequence in known if not sequence.status.is_finished]
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
-        yield ("every unfinished sequence either waits or runs", f"{unfinished}")
+        yield "every unfinished sequence either waits or runs", f"{unfinished}"
     for sequence in waiting:
         if sequence.block_table or sequence.status not in _WAITING:
-            yield ("a waiting sequence holds no block", f"{sequence!r}")
+            yield "a waiting sequence holds no block", f"{sequence!r}"
     for sequence in running:
         if sequence.num_computed_tokens > sequence.num_tokens + num_drafts.get(sequence, 0):
-            yield ("num_computed_tokens <= num_tokens", f"{sequence!r}")
+            yield "num_computed_tokens <= num_tokens", f"{sequence!r}"
         if sequence.num_tokens != len(sequence.token_ids):
-            yield ("num_tokens equals the number of tokens", f"{sequence!r}")
+            yield "num_tokens equals the number of tokens", f"{sequence!r}"
         if sequence.num_tokens > scheduler.max_model_len:
-            yield ("num_tokens <= max_model_len", f"{sequence!r}")
+            yield "num_tokens <= max_model_len", f"{sequence!r}"
         # With a fully cached prompt, the table may hold one token more than is counted as computed.
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         if len(sequence.block_table) != manager.table_length(num_held):
-            yield (
-                "a block table has the length that its tokens need",
-                f"{sequence!r}: {sequence.block_table}",
-            )
+            detail = f"{sequence!r}: {sequence.block_table}"
+            yield "a block table has the length that its tokens need", detail
         if len({block.block_id for block in sequence.block_table}) != len(sequence.block_table):
-            yield ("no block is in a block table twice", f"{sequence!r}: {sequence.block_table}")
+            yield "no block is in a block table twice", f"{sequence!r}: {sequence.block_table}"
 
 
 def _shared_writes(
@@ -152,35 +142,33 @@ def _shared_writes(
             continue
         index = position // block_size
         if index >= len(sequence.block_hashes) or block.block_hash != sequence.block_hashes[index]:
-            yield ("no write to a shared block", f"{sequence!r} writes slot {slot} of {block!r}")
+            yield "no write to a shared block", f"{sequence!r} writes slot {slot} of {block!r}"
 
 
 def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, str]]:
     manager = scheduler.kv_cache_manager
     total = sum(item.num_tokens for item in plan.scheduled)
     if total != plan.total_num_scheduled_tokens or total > plan.budget:
-        yield ("scheduled tokens <= budget", f"{total} of {plan.budget}")
+        yield "scheduled tokens <= budget", f"{total} of {plan.budget}"
     # After the limit is lowered, running sequences stay, but no sequence is admitted above it.
     num_taken = len(scheduler.running) + sum(
         len(request.kept_slots) for request in scheduler.requests.values()
     )
     if num_taken > scheduler.slots.limit and any(item.starts_fresh for item in plan.scheduled):
-        yield (
-            "no sequence is admitted above max_num_seqs",
-            f"{num_taken} of {scheduler.slots.limit}",
-        )
+        detail = f"{num_taken} of {scheduler.slots.limit}"
+        yield "no sequence is admitted above max_num_seqs", detail
     written: list[int] = []
     for item in plan.scheduled:
         sequence = item.sequence
         if item.num_tokens < 1 or item.start + item.num_tokens != sequence.num_computed_tokens:
-            yield ("a scheduled sequence advances by its tokens", f"{sequence!r}")
+            yield "a scheduled sequence advances by its tokens", f"{sequence!r}"
         slots = slot_mapping(sequence, item.start, item.num_tokens, manager.block_size)
         written += [slot for slot in slots if slot != NOT_WRITTEN]
         yield from _shared_writes(item, slots, manager.block_size)
     if len(set(written)) != len(written):
-        yield ("the slots written in a step are distinct", f"{sorted(written)}")
+        yield "the slots written in a step are distinct", f"{sorted(written)}"
     if plan.preempted and any(item.starts_fresh for item in plan.scheduled):
-        yield ("no sequence is admitted in a step that preempts", f"{plan.preempted}")
+        yield "no sequence is admitted in a step that preempts", f"{plan.preempted}"
     has_work = scheduler.running or scheduler.waiting
     waits_for_company = any(
         (sequence.deferred or [""])[0] in ("batch_delay", "grammar_not_compiled")
@@ -188,4 +176,4 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[tuple[str, st
     )
     # A preemption counts as progress, too: waiting beams may need the freed blocks.
     if has_work and not (plan.scheduled or plan.preempted or waits_for_company):
-        yield ("a step with work schedules something", "no tokens scheduled")
+        yield "a step with work schedules something", "no tokens scheduled"
