@@ -31,8 +31,8 @@ class RequestQueue(ABC):
         priority  lowest `priority` number first, then arrival; the victim is the last in this order
 
     A sequence whose grammar is not compiled yet keeps its place, and the sequences behind it pass.
-    A policy never looks at memory. With fcfs, a preempted sequence goes to the front of the queue;
-    with priority, to its usual place.
+    With fcfs, a preempted sequence goes to the front of the queue; with priority, to its usual
+    place.
     """
 
     _queue: MutableSequence[Sequence]
@@ -47,9 +47,7 @@ class RequestQueue(ABC):
         return self.add(sequence)
 
     def peek(self) -> Sequence:
-        """Return the next sequence without removing it. If all wait for their grammars, return the
-        first.
-        """
+        """Return the next sequence; the first of all if all wait for their grammars."""
         first = next(iter(self))
         if not first.request.awaits_grammar:  # nearly always
             return first
@@ -131,11 +129,9 @@ class AdmissionPolicy:
 
     Static and sequential are baselines: earlier servers worked in these ways. With `batch_delay`,
     the first sequence waits until `batch_size` sequences wait or the oldest has waited
-    `batch_delay` seconds.
-
-    The requests of an admitted batch are not held again, because the batch may need several steps
-    to enter. A preempted sequence is not held either. A batch that cannot advance (beams that wait
-    for a preempted sibling) would never end, so other requests are then admitted.
+    `batch_delay` seconds. An admitted batch may need several steps to enter, so its requests are
+    not held again, and neither is a preempted sequence. A batch that cannot advance (beams that
+    wait for a preempted sibling) would never end, so other requests are then admitted.
     """
 
     def __init__(self, batching: Batching, batch_delay: float, batch_size: int) -> None:
@@ -195,12 +191,10 @@ class BatchSlots:
         n = 3    admitted: 1 slot taken, 2 kept    prompt done: both forks take a kept slot
 
     A beam search forks and prunes at every step, so it holds `width` slots until it ends. Kept
-    slots belong to the request, since any of its beams may fork next. They become free when none of
-    the request's sequences runs.
+    slots belong to the request, and become free when none of its sequences runs.
 
     The runner has a row for each slot, so `num_slots` is fixed. `limit` may change between steps; a
-    lower limit takes no slot from a sequence. The lowest free slot is taken first, so that the
-    taken rows stay together at the start.
+    lower limit takes no slot from a sequence. The lowest free slot is taken first.
     """
 
     def __init__(self, num_slots: int) -> None:

@@ -108,18 +108,13 @@ class BeamSearch:
         del self.hypotheses[self.width :]
 
     def _is_over(self, going_on: list[Continuation], length: int) -> bool:
-        if not going_on:
-            return True
-        if len(self.hypotheses) < self.width:
-            return False
+        if not going_on or len(self.hypotheses) < self.width:
+            return not going_on
         if self.early_stopping is True:
             return True
         # The best score that the best live beam can still reach: its log-probability can only fall.
         # "never" assumes the best possible length: `max_tokens` if the penalty is positive.
-        best_length = (
-            self.max_tokens
-            if self.early_stopping == "never" and self.length_penalty > 0.0
-            else length
-        )
+        longest = self.early_stopping == "never" and self.length_penalty > 0.0
+        best_length = self.max_tokens if longest else length
         best_possible = going_on[0].score / best_length**self.length_penalty
         return best_possible <= self.hypotheses[-1].score

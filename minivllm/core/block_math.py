@@ -10,8 +10,7 @@ The slot of a token, with blocks of 4 tokens:
     block table   [   7      |   2  ]
     slot         28 29 30 31 | 8  9
 
-Source: vLLM `vllm/v1/core/kv_cache_utils.py` (`hash_block_tokens`). CVE-2025-25183 shows why the
-hash must be strong.
+Source: vLLM `vllm/v1/core/kv_cache_utils.py` (`hash_block_tokens`).
 """
 
 from array import array
@@ -37,8 +36,8 @@ def hash_block_tokens(
     extra_keys: what else the content depends on, as (kind, value), in a fixed order of kinds.
 
     Different inputs never give the same bytes: token ids have a fixed width, and each extra key
-    starts with its kind and length. The digest is the full SHA-256. With a weaker hash, an attacker
-    could craft a prompt that hits another user's blocks.
+    starts with its kind and length. With a weaker hash than the full SHA-256, an attacker could
+    craft a prompt that hits another user's blocks (CVE-2025-25183).
     """
     digest = sha256(parent or ROOT)
     digest.update(array("I", token_ids).tobytes())

@@ -43,10 +43,8 @@ class KVCacheBlock:
         self.next_free: KVCacheBlock | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"KVCacheBlock({self.block_id}, ref_cnt={self.ref_cnt},"
-            f" cached={self.block_hash is not None})"
-        )
+        cached = self.block_hash is not None
+        return f"KVCacheBlock({self.block_id}, ref_cnt={self.ref_cnt}, cached={cached})"
 
 
 class FreeKVCacheBlockQueue:
@@ -68,9 +66,7 @@ class FreeKVCacheBlockQueue:
         """Take the block that is reused next. Raise `BlockPoolError` if no block is free."""
         block = self._head.next_free
         if block is self._tail:
-            raise BlockPoolError(
-                "No free block is left; the caller must check num_free_blocks first."
-            )
+            raise BlockPoolError("No free block is left: check num_free_blocks first.")
         self.remove(block)
         return block
 
@@ -92,10 +88,7 @@ class FreeKVCacheBlockQueue:
         self._insert_between(self._head, block, self._head.next_free)
 
     def _insert_between(self, left: KVCacheBlock, block: KVCacheBlock, right: KVCacheBlock) -> None:
-        """Insert `block` between two neighbours, which may be sentinels.
-
-        Raises `BlockPoolError`, before any change, if `block` is already queued.
-        """
+        """Insert `block` between two neighbours. `BlockPoolError` if it is already queued."""
         if block.prev_free is not None:
             raise BlockPoolError(
                 f"Block {block.block_id} is already on the free queue: it was freed twice."
@@ -148,9 +141,7 @@ class BlockPool:
     ) -> None:
         """Set the hash of a full block that is in use, so that later prompts can hit the block."""
         if block.ref_cnt == 0 or block.block_hash is not None:
-            raise BlockPoolError(
-                f"{block!r} cannot be cached: it must be in use and have no hash yet."
-            )
+            raise BlockPoolError(f"{block!r} must be in use and have no hash yet to be cached.")
         block.block_hash, block.parent_hash = block_hash, parent
         self._cached.setdefault(block_hash, {})[block.block_id] = block
         self._evicted_hashes.pop(block_hash, None)
@@ -216,10 +207,7 @@ class BlockPool:
             self.release(block)
 
     def release(self, block: KVCacheBlock) -> None:
-        """Remove one owner. When the last owner is removed, the block joins the free queue.
-
-        Raises `BlockPoolError`, before any change, if the block has no owner.
-        """
+        """Remove one owner. When the last owner is removed, the block joins the free queue."""
         if block.ref_cnt == 0:
             raise BlockPoolError(f"Block {block.block_id} has no owner: it was freed twice.")
         block.ref_cnt -= 1

@@ -48,11 +48,9 @@ class ContiguousKVCacheManager(KVCacheManager):
         if sequence.block_table:
             return None
         longest = max(map(len, self._free_runs()), default=0)
-        return (
-            None
-            if longest >= self._num_reserved
-            else Shortage(self._num_reserved, longest, "no_contiguous_run")
-        )
+        if longest >= self._num_reserved:
+            return None
+        return Shortage(self._num_reserved, longest, "no_contiguous_run")
 
     def allocate_slots(
         self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks = NO_COMPUTED_BLOCKS

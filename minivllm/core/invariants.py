@@ -104,7 +104,7 @@ def _sequences(scheduler: Scheduler, plan: SchedulerOutput | None) -> Iterator[t
         if len(request.kept_slots) != (request.num_unforked if runs else 0):
             yield "a running request keeps a slot for each future fork", f"{request.request_id}"
     known = [sequence for request in scheduler.requests.values() for sequence in request.sequences]
-    unfinished = [sequence.seq_id for sequence in known if not sequence.status.is_finished]
+    unfinished = [sequence.seq_id for sequence in known if not sequence.is_finished]
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
         yield "every unfinished sequence either waits or runs", f"{unfinished}"
     for sequence in waiting:

@@ -68,11 +68,7 @@ class KVCacheManager:
         self._copies: dict[int, BlockCopy] = {}
 
     def take_copies(self) -> list[BlockCopy]:
-        """Return the block copies decided since the last call.
-
-        All copies can run at once: no copy reads a block that an earlier copy writes, and no two
-        copies write the same block.
-        """
+        """Return the block copies decided since the last call. All can run at once."""
         copies, self._copies = list(self._copies.values()), {}
         return copies
 
@@ -81,10 +77,7 @@ class KVCacheManager:
         return -(-num_tokens // self.block_size)
 
     def table_length(self, num_tokens: int) -> int:
-        """Return the length of a block table for `num_tokens` tokens.
-
-        With the contiguous allocator, every table has the length of the longest possible sequence.
-        """
+        """Return the length of a block table for `num_tokens` tokens."""
         return self.num_blocks_for(num_tokens)
 
     # ---- prefix lookup ----
@@ -153,8 +146,7 @@ class KVCacheManager:
         Returns None on success. On a shortage, returns it and changes nothing.
         """
         must_copy = self.writes_to_shared_block(sequence)
-        shortage = self.shortage_for(sequence, num_tokens, computed, num_copies=int(must_copy))
-        if shortage is not None:
+        if shortage := self.shortage_for(sequence, num_tokens, computed, int(must_copy)):
             return shortage
         table = sequence.block_table
         if must_copy:
@@ -213,13 +205,11 @@ class KVCacheManager:
     def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         """Register the hashes of the blocks that the first `num_tokens` tokens fill.
 
-        Called when a step is planned, before the model runs. Another sequence of the same step can
-        then share the blocks, because each layer writes all keys and values before it reads any.
+        Another sequence of the same step can then share the blocks, because each layer writes all
+        keys and values before it reads any.
         """
-        if not self.enable_prefix_caching:
-            return
         num_full = num_tokens // self.block_size
-        if sequence.num_hashed_blocks >= num_full:
+        if not self.enable_prefix_caching or sequence.num_hashed_blocks >= num_full:
             return
         self._extend_hashes(sequence, num_tokens)
         hashes = sequence.block_hashes

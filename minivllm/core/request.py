@@ -1,11 +1,8 @@
 """`Request` and `Sequence`: what the scheduler schedules.
 
 A request is what a caller sent. A sequence is one stream of tokens with its own block table.
-Parallel samples and beams are several sequences of one request that share blocks. vLLM V1 merges
-request and sequence into one class; vLLM's paper and V0 separate them, as here.
-
-No phase is stored. Whether a sequence is in prefill follows from `num_computed_tokens` alone, since
-a preempted sequence prefills again although it has output tokens.
+Parallel samples and beams are several sequences of one request that share blocks. No phase is
+stored: whether a sequence is in prefill follows from `num_computed_tokens` alone.
 
 Source: vLLM `vllm/v1/request.py`.
 """
@@ -37,10 +34,6 @@ class RequestStatus(IntEnum):
     FINISHED_ABORTED = 5
     FINISHED_PRUNED = 6
     """A beam that its search dropped. vLLM has no such state: there, a beam is a request."""
-
-    @property
-    def is_finished(self) -> bool:
-        return self > _LAST_UNFINISHED
 
     @property
     def finish_reason(self) -> str | None:
@@ -96,6 +89,10 @@ class Sequence:
         return self.num_tokens - self.num_prompt_tokens
 
     @property
+    def is_finished(self) -> bool:
+        return self.status > _LAST_UNFINISHED
+
+    @property
     def judges_prompt(self) -> bool:
         """Whether this sequence computes the log-probabilities of the prompt."""
         return self.index == 0 and self.request.params.prompt_logprobs is not None
@@ -118,10 +115,8 @@ class Sequence:
         return child
 
     def __repr__(self) -> str:
-        return (
-            f"Sequence({self.seq_id}, {self.status.name},"
-            f" {self.num_computed_tokens}/{self.num_tokens} tokens)"
-        )
+        tokens = f"{self.num_computed_tokens}/{self.num_tokens} tokens"
+        return f"Sequence({self.seq_id}, {self.status.name}, {tokens})"
 
 
 class Request:
@@ -187,10 +182,9 @@ class Request:
 
     @property
     def is_finished(self) -> bool:
-        # This runs for every request in every step. With `all(...)`, the generator would cost more
-        # than the checks.
+        # This runs for every request in every step; a generator would cost more than the checks.
         for sequence in self.sequences:  # noqa: SIM110
-            if not sequence.status.is_finished:
+            if not sequence.is_finished:
                 return False
         return True
 
@@ -206,9 +200,8 @@ def check_stop(
 ) -> Stop | None:
     """Return how the last token of `sequence` ends the sequence, or None if it continues.
 
-    Before `min_tokens`, end-of-sequence and stop tokens do not end the sequence. The length limits
-    always apply. `minivllm.engine.stop_strings` finds stop *strings* in text. Source: vLLM
-    `vllm/v1/core/sched/utils.py`.
+    Before `min_tokens`, only the length limits do. `minivllm.engine.stop_strings` finds stop
+    *strings* in text. Source: vLLM `vllm/v1/core/sched/utils.py`.
     """
     params = sequence.request.params
     token_id = sequence.token_ids[-1]

@@ -13,8 +13,7 @@ are too few free blocks, it preempts victims that the policy chooses, and then a
 victim keeps its tokens and loses its blocks. If the first waiting sequence does not fit, all
 sequences behind it wait too, so that large requests cannot starve.
 
-Scheduling changes *when* a token is computed, never *which* token it is. The scheduler has no
-tensors, and emits each decision as an event with its reason.
+Scheduling changes *when* a token is computed, never *which* token it is.
 
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
@@ -116,14 +115,12 @@ class Scheduler:
             self.counters.aborted_requests += aborted
             self.counters.finished_requests += not aborted
         if self._bus.active:
-            if aborted:
-                self._bus.emit(ev.RequestAborted, sequence.seq_id, stop_reason)
-            elif pruned:
-                self._bus.emit(ev.BeamPruned, sequence.seq_id, stop_reason)
+            if aborted or pruned:
+                kind = ev.RequestAborted if aborted else ev.BeamPruned
+                self._bus.emit(kind, sequence.seq_id, stop_reason)
             else:
-                self._bus.emit(
-                    ev.RequestFinished, sequence.seq_id, status.finish_reason, stop_reason
-                )
+                why = (status.finish_reason, stop_reason)
+                self._bus.emit(ev.RequestFinished, sequence.seq_id, *why)
 
     # ---- one step ----
 
@@ -287,9 +284,8 @@ class Scheduler:
             self.counters.prefix_cache_hits += num_cached_tokens
         if self._bus.active:
             kind = ev.RequestResumed if resumed else ev.RequestAdmitted
-            self._bus.emit(
-                kind, sequence.seq_id, sequence.slot, num_cached_tokens, num_computed_tokens
-            )
+            tokens = (num_cached_tokens, num_computed_tokens)
+            self._bus.emit(kind, sequence.seq_id, sequence.slot, *tokens)
 
     def _commit(self, item: ScheduledSequence) -> None:
         """Count the item's tokens as computed. Others can share the blocks that they fill."""
@@ -342,9 +338,7 @@ class Scheduler:
         return last_shortage
 
     def _end_standstill(self, plan: SchedulerOutput) -> None:
-        """Break a deadlock: only waiting beams are left, and the head of the queue does not fit.
-        Preempt one more victim.
-        """
+        """Break a deadlock of beams and the head of the queue: preempt one more victim."""
         first = self.waiting.peek()
         reason, need, free = first.deferred
         if reason != "batch_delay":  # a delay ends by itself
@@ -362,10 +356,7 @@ class Scheduler:
         self._drafter.forget(stranded)
 
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
-        """Take blocks and slot from a running sequence and put it back into the waiting queue.
-
-        Its tokens stay; their keys and values are recomputed later.
-        """
+        """Take blocks and slot from a running sequence. It waits, and is recomputed later."""
         self.kv_cache_manager.free(victim)
         self.running.remove(victim)
         self.slots.release(victim)
@@ -376,22 +367,13 @@ class Scheduler:
         victim.num_preemptions += 1
         self.counters.num_preemptions += 1
         if self._bus.active:
-            self._bus.emit(
-                ev.RequestPreempted,
-                victim.seq_id,
-                victim_of.seq_id,
-                shortage.need,
-                shortage.free,
-                position,
-            )
+            who = (victim.seq_id, victim_of.seq_id)
+            self._bus.emit(ev.RequestPreempted, *who, shortage.need, shortage.free, position)
 
     # ---- forks ----
 
     def fork(self, parent: Sequence) -> Sequence:
-        """Make a running sibling of `parent` that shares all blocks of `parent`.
-
-        The sibling takes a slot that was kept when the request was admitted.
-        """
+        """Make a running sibling that shares all blocks of `parent`, in a slot kept for it."""
         child = parent.fork()
         child.status = RequestStatus.RUNNING
         self.slots.take_for_fork(child)

@@ -1,8 +1,7 @@
 """`SchedulerOutput`: the plan of one step, handed from the scheduler to the model runner.
 
-vLLM sends plans between processes, as copies and differences. Here a plan refers to the sequences
-themselves, which the runner may read but not change. A plan is valid only until the next plan is
-made.
+A plan refers to the sequences themselves, which the runner may read but not change (vLLM sends
+plans between processes, as differences). It is valid only until the next plan is made.
 
 Source: vLLM `vllm/v1/core/sched/output.py`.
 """
@@ -63,9 +62,8 @@ class DraftedSequence:
         row 1   after the first draft         DraftedSequence with 1 draft
         row 2   after the second draft        DraftedSequence with 2 drafts
 
-    Position, penalties and `min_tokens` of a row count its drafts as output. So each row draws
-    exactly the token that it would draw if the drafts had been sampled one by one. It is equal to
-    its sequence, so that both are watched.
+    Position, penalties and `min_tokens` of a row count its drafts as output. So each row draws the
+    token that it would draw without drafts. It is equal to its sequence, so that both are watched.
     """
 
     def __init__(self, sequence: Sequence, drafts: Seq[int]) -> None:
@@ -124,10 +122,7 @@ class SchedulerOutput:
 
 
 class Drafter:
-    """Puts drafts into what a plan leaves of its budget, for speculative decoding.
-
-    This one, the default, puts none into any plan; `SpeculativeDrafter` does.
-    """
+    """Puts drafts into what a plan leaves of its budget. This default puts none into any plan."""
 
     def add_drafts(self, plan: SchedulerOutput, budget: int) -> int:
         """Add drafts to decodes of `plan`, at most `budget` tokens; return the unused budget."""

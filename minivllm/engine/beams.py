@@ -6,11 +6,9 @@
     chosen twice     the beam also forks, before it gains its token
     not chosen       the beam is pruned
 
-Forks share all blocks, so nothing is recomputed. A block is copied only when a beam is about to
-write into it while another beam still uses it.
-
-The beams of a request advance together, once all have offered their candidates. A preempted beam
-must first be recomputed, and then offers the same candidates again.
+Forks share all blocks, so nothing is recomputed. The beams of a request advance together, once all
+have offered their candidates. A preempted beam must first be recomputed, and then offers the same
+candidates again.
 """
 
 from dataclasses import dataclass, field
@@ -112,12 +110,9 @@ class BeamDriver:
         return child
 
     def _prune(self, beam: Sequence, search: BeamSearch) -> None:
-        last = (
-            one.token_ids[-1]
-            for one in search.hypotheses
-            if one.ended_by_token and one.token_ids[:-1] == beam.output_token_ids
-        )
-        self.scheduler.finish(beam, RequestStatus.FINISHED_PRUNED, next(last, None))
+        ended = [one.token_ids for one in search.hypotheses if one.ended_by_token]
+        last = next((ids[-1] for ids in ended if ids[:-1] == beam.output_token_ids), None)
+        self.scheduler.finish(beam, RequestStatus.FINISHED_PRUNED, last)
         self.output_processor.forget(beam)
 
     def _append(self, beam: Sequence, continuation: Continuation) -> None:

@@ -5,12 +5,9 @@
     sample     draw a token for each sequence whose last token was computed; append the token,
                check for a stop, decode its text (at the request's end if nobody needs it earlier)
 
-Between phases a request may be queued, but no block may be freed: the planned blocks are already
-registered in the prefix cache, and other sequences of the plan may read them. An abort therefore
-waits for the end of the step.
-
-An error in one sequence (the model raises, logits are NaN, a token has no text) fails only the
-request of that sequence. If a phase itself raises, the core cannot continue.
+Between phases a request may be queued, but no block may be freed, because other sequences of the
+plan may read it. An error in one sequence (the model raises, logits are NaN, a token has no text)
+fails only the request of that sequence.
 
 Source: vLLM `vllm/v1/engine/core.py` (`EngineCore.step`), `vllm/v1/core/sched/scheduler.py`
 (`update_from_output`).
@@ -144,10 +141,7 @@ class EngineCore:
     def _draw(
         self, plan: SchedulerOutput, sequences: list[Sequence], result: StepResult
     ) -> tuple[list[Drawn], list[Verified]]:
-        """Draw a token for each row of the logits, and verify drafts.
-
-        A sequence on which the model failed gets a `SamplingError`.
-        """
+        """Draw a token or a `SamplingError` for each sequence, and verify drafts."""
         explained = self.watchers.explained(sequences)
         tokens: list[Drawn] = []
         verified: list[Verified] = []
@@ -164,12 +158,9 @@ class EngineCore:
     def _note_failures(
         self, tokens: list[Drawn], result: StepResult
     ) -> dict[Request, RequestFailedError]:
-        """Store the log-probabilities of prompts. Returns the requests that have failed, and why."""
-        errors = {
-            sequence.request: token.error_type(str(token))
-            for sequence, token in tokens
-            if isinstance(token, SamplingError)
-        }
+        """Store log-probabilities of prompts. Returns the requests that have failed, and why."""
+        failed = [item for item in tokens if isinstance(item[1], SamplingError)]
+        errors = {sequence.request: error.error_type(str(error)) for sequence, error in failed}
         for judged in result.prompt_logprobs:
             try:
                 self.output_processor.add_prompt_logprobs(judged)
@@ -185,10 +176,7 @@ class EngineCore:
         verified: list[Verified],
         errors: dict[Request, RequestFailedError],
     ) -> None:
-        """Append a step's tokens. End the sequences that end with them.
-
-        errors: the requests that fail, which get no token; this adds those that fail now
-        """
+        """Append a step's tokens. `errors` gets the requests that fail; they get no more tokens."""
         for sequence, token in tokens:
             request = sequence.request
             if errors and request in errors:
@@ -213,7 +201,7 @@ class EngineCore:
         self.scheduler.settle_draft(item, len(tokens) - 1, tokens[-1].token_id)
         for token in tokens:
             self._append_token(item.sequence, token)
-            if item.sequence.status.is_finished:
+            if item.sequence.is_finished:
                 break
 
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
@@ -232,10 +220,7 @@ class EngineCore:
             self._finish(sequence, stop, flush=new.stop is None)
 
     def _finish(self, sequence: Sequence, stop: Stop, flush: bool) -> None:
-        """End a sequence.
-
-        flush: first emit the text that was held back.
-        """
+        """End a sequence. `flush`: first emit the text that was held back."""
         if flush:
             last = self.output_processor.flush(sequence)
             if last.text and self.bus.active:
@@ -248,7 +233,7 @@ class EngineCore:
         """End an unfinished request and all its sequences. If it failed, `error` is the reason."""
         stop = Stop(RequestStatus.FINISHED_ABORTED, error)
         for sequence in list(request.sequences):
-            if not sequence.status.is_finished:
+            if not sequence.is_finished:
                 try:
                     self._finish(sequence, stop, flush=error is None)
                 # The held-back text is lost, but the request is gone, so no reader needs it.
@@ -258,11 +243,8 @@ class EngineCore:
         self.watchers.forget_ended(self.scheduler.requests)
 
     def _fail(self, request: Request, error: str) -> None:
-        """End a request that cannot continue. All other requests continue.
-
-        The request's keys and values may be NaN, so its blocks leave the prefix cache. A block with
-        other owners keeps its hash. If the block has NaN, these owners fail too, and when the last
-        owner fails, the block is evicted.
+        """End a request that cannot continue. Its keys and values may be NaN, so its blocks leave
+        the prefix cache. If a block has NaN and other owners, these fail too, and the last evicts.
         """
         blocks = [block for sequence in request.sequences for block in sequence.block_table]
         self._abort(request, error)

@@ -2,12 +2,11 @@
 
 A character may take several tokens, and a token's text can depend on the token before
 (sentencepiece drops a space at the start of a text). So a *window* of the last few tokens is
-decoded, and the window's new text is returned. Decoding all tokens each time would take quadratic
-time.
+decoded, and the window's new text is returned.
 
 The decoder writes U+FFFD for invalid bytes, and also for a character that the next token may
-complete. An unfinished character always gives exactly one U+FFFD, so only the *last* U+FFFD is held
-back. The joined pieces always equal the text of all tokens decoded at once.
+complete: exactly one, so only the *last* U+FFFD is held back. The joined pieces always equal the
+text of all tokens decoded at once.
 
 Windowed decoding comes from text-generation-inference and vLLM
 (`vllm/transformers_utils/detokenizer_utils.py`).

@@ -71,10 +71,7 @@ class EngineThread:
         Thread(target=self.run, name="minivllm-engine", daemon=True).start()
 
     def stop(self) -> None:
-        """Ask the thread to finish the current step, abort all unfinished requests and end.
-
-        Returns at once.
-        """
+        """Ask the thread to finish the current step, abort all unfinished requests and end."""
         self._mailbox.post(Future(), self._stop)
 
     def join(self, timeout: float | None = None) -> None:
@@ -114,10 +111,7 @@ class EngineThread:
         return self._mailbox.post(future, add)
 
     def abort_request(self, request_id: str) -> Future[RequestOutput | None]:
-        """End a request at once. The future holds the output so far, or None if it has ended.
-
-        If a paused engine is in the middle of a step, the abort waits for the end of the step.
-        """
+        """End a request between two steps. The future holds the output so far; None if it has ended."""
         return self.call(lambda engine: self._abort(request_id), between_steps=True)
 
     def set_option(self, name: ev.LiveOption, value: int) -> Future[None]:
@@ -127,8 +121,7 @@ class EngineThread:
     def call(self, function: Callable[[LLMEngine], T], between_steps: bool = False) -> Future[T]:
         """Run `function(engine)` between two steps. The future holds its result or exception.
 
-        between_steps: if a paused engine is in the middle of a step, wait for the end of the step
-            instead of running between two phases.
+        between_steps: do not run between two phases either, if a paused engine is in a step
         """
         future: Future[T] = Future()
         return self._mailbox.post(
@@ -273,14 +266,10 @@ class _Command(NamedTuple):
     future: Future
     run: Callable[[], None]
     between_steps: bool
-    """Wait for the end of the step instead of running between two phases."""
 
 
 class Mailbox:
-    """Takes commands from any thread (`post`) and runs them in one, which calls all other methods.
-
-    A command can wait until the current step is over. No command is lost when the mailbox closes.
-    """
+    """Takes commands from any thread (`post`) and runs them in one, which calls the others."""
 
     def __init__(self, in_step: Callable[[], bool]) -> None:
         """in_step: returns whether a step is in progress; called before each command"""

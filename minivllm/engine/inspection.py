@@ -113,7 +113,7 @@ def inspect_engine(
 
 
 def _unfinished(request: Request) -> list[Sequence]:
-    return [sequence for sequence in request.sequences if not sequence.status.is_finished]
+    return [sequence for sequence in request.sequences if not sequence.is_finished]
 
 
 def _request_state(request: Request) -> state.RequestState:

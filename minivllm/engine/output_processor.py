@@ -1,10 +1,8 @@
 """`OutputProcessor`: turns sampled tokens into text, log-probabilities and `RequestOutput`s.
 
 Visible text is never taken back. So an unfinished UTF-8 character and a possible start of a stop
-string are held back until later tokens complete or exclude them.
-
-Detokenizing takes most of this module's time. Unless the caller, a listener or a stop string needs
-the text earlier, all tokens are decoded together at the end.
+string are held back until later tokens complete or exclude them. Unless the caller, a listener or a
+stop string needs the text earlier, all tokens are decoded together at the end, which saves time.
 
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
@@ -124,10 +122,8 @@ class OutputProcessor:
         self, request: Request, hypotheses: list[Hypothesis]
     ) -> list[CompletionOutput]:
         """Store the results of a beam search, best first, as the output of its request."""
-        best = [
-            self._from_hypothesis(request.params, i, one)
-            for i, one in enumerate(hypotheses[: request.params.n])
-        ]
+        params, found = request.params, enumerate(hypotheses[: request.params.n])
+        best = [self._from_hypothesis(params, i, one) for i, one in found]
         self._beams_found[request.request_id] = best
         return best
 
@@ -142,10 +138,7 @@ class OutputProcessor:
         return output.text
 
     def append(self, sequence: Sequence, sampled: SampledToken, watched: bool) -> StopCheck:
-        """Process the newest token of `sequence`.
-
-        watched: a listener needs the text now, even if the caller does not.
-        """
+        """Process the newest token. `watched`: a listener needs the text now."""
         output = self._outputs[sequence.seq_id]
         if output.text_may_wait and not watched:
             return _NO_TEXT
@@ -181,10 +174,7 @@ class OutputProcessor:
 
     @_fails_alone
     def flush(self, sequence: Sequence) -> StopCheck:
-        """Release the held-back text of a sequence that has ended without a stop string.
-
-        The released text can still complete a stop string.
-        """
+        """Release the held-back text of an ended sequence. It can complete a stop string."""
         output = self._outputs[sequence.seq_id]
         waiting = (
             sequence.output_token_ids[output.num_decoded_tokens :] if output.text_may_wait else ()
@@ -242,14 +232,9 @@ class OutputProcessor:
             if delta:
                 sequences = [sequence for sequence in sequences if self._has_news(sequence)]
             return [self._completion(sequence, sequence.index, delta) for sequence in sequences]
-        ranked = sorted(
-            sequences,
-            key=lambda sequence: -(self._outputs[sequence.seq_id].cumulative_logprob or 0.0),
-        )
-        return [
-            self._completion(sequence, i, delta=False)
-            for i, sequence in enumerate(ranked[: params.n])
-        ]
+        score = lambda one: self._outputs[one.seq_id].cumulative_logprob or 0.0  # noqa: E731
+        best = enumerate(sorted(sequences, key=score, reverse=True)[: params.n])
+        return [self._completion(sequence, i, delta=False) for i, sequence in best]
 
     def _from_hypothesis(
         self, params: SamplingParams, index: int, hypothesis: Hypothesis
@@ -270,12 +255,12 @@ class OutputProcessor:
 
     def _has_news(self, sequence: Sequence) -> bool:
         output = self._outputs[sequence.seq_id]
-        ended = sequence.status.is_finished and not output.end_sent
+        ended = sequence.is_finished and not output.end_sent
         return ended or sequence.num_output_tokens > output.num_tokens_sent
 
     def _completion(self, sequence: Sequence, index: int, delta: bool) -> CompletionOutput:
         output = self._outputs[sequence.seq_id]
-        output.end_sent = sequence.status.is_finished
+        output.end_sent = sequence.is_finished
         first_token = output.num_tokens_sent if delta else 0
         first_char = output.num_chars_sent if delta else 0
         text = self.visible_text(sequence)

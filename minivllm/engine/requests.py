@@ -1,9 +1,8 @@
 """Read prompts and check requests, before anything is queued, allocated or emitted.
 
-`read_prompt` turns a prompt of any form into token ids. `RequestValidator` checks the request
-against the engine's options and `Limits`. It checks all token ids, because an id outside the
-vocabulary would index past the end of a tensor and crash the engine. `Grammars` checks its grammar.
-Whether a request fits in the KV cache is checked in `minivllm.core.admission`.
+`RequestValidator` checks all token ids, because an id outside the vocabulary would index past the
+end of a tensor and crash the engine. Whether a request fits in the KV cache is checked in
+`minivllm.core.admission`.
 
 Source of the prompt forms: vLLM `vllm/inputs/`.
 """
@@ -209,10 +208,7 @@ class RequestValidator(NamedTuple):
 
 
 class Grammars:
-    """Checks the grammars of requests and has them compiled.
-
-    Imports nothing of `minivllm.structured_output` before a request has a grammar.
-    """
+    """Checks the grammars of requests and has them compiled. Imports nothing before the first."""
 
     def __init__(self, tokenizer: Tokenizer, clock: Clock) -> None:
         self._tokenizer = tokenizer
@@ -224,10 +220,9 @@ class Grammars:
     def prepare(self, params: StructuredOutputsParams | None) -> StructuredOutputGrammar | None:
         """Check and start to compile the grammar of a request to come; None without one.
 
-        Any thread may call this. Checking a large grammar takes up to half a second, and no time
-        once it is known, so a server can do it before the engine's thread gets the request.
-
-        Raises `InvalidSamplingParamsError` for a grammar that is invalid or has no end.
+        Any thread may call this. Checking a large grammar takes up to half a second, so a server
+        does it before the engine's thread gets the request. Raises `InvalidSamplingParamsError` for
+        a grammar that is invalid or has no end.
         """
         if params is None:
             return None

@@ -1,15 +1,11 @@
 """`Runner`: what the engine needs from a model; and `IsolatingRunner`, whose model fails only on
 the sequences that make it fail.
 
-If the model raises, the plan runs again in pieces, one sequence each. That is possible because no
-token has been sampled yet, and the same tokens write the same keys and values into the same slots.
-Only a sequence whose piece raises fails; the others continue as if nothing had happened.
-
-A sequence may read blocks that a failing sequence of the same plan should have written. Such a
-sequence is *stranded*: it is not run in this step, but preempted and recomputed.
-
-If the device has stopped working, or too many sequences fail in a row, the model counts as broken:
-the first exception is raised again, and the engine is dead.
+If the model raises, the plan runs again in pieces, one sequence each: the same tokens write the
+same keys and values into the same slots. Only a sequence whose piece raises fails. A sequence that
+reads blocks which a failing sequence should have written is *stranded*: it is preempted and
+recomputed. If the device has stopped working, or too many sequences fail in a row, the model counts
+as broken: its exception is raised, and the engine is dead.
 """
 
 import logging
@@ -36,10 +32,9 @@ _log = logging.getLogger("minivllm.engine.engine")
 
 
 class Runner(Protocol):
-    """Runs plans through a model and samples tokens.
+    """Runs plans through a model and samples tokens, as `ModelRunner` does.
 
-    `minivllm.runtime.model_runner.ModelRunner` is one; tests, exercises and benchmarks have others,
-    without a model. A call depends only on its arguments and the KV cache, not on earlier calls.
+    A call depends only on its arguments and the KV cache, not on earlier calls.
     """
 
     num_blocks: int
@@ -52,8 +47,8 @@ class Runner(Protocol):
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         """Run the plan's tokens through the model.
 
-        After an exception, the engine may call this again with parts of the plan. The same part
-        must write the same keys and values each time.
+        After an exception, the engine may call this again with parts of the plan, which must write
+        the same keys and values each time.
         """
 
     def device_works(self) -> bool:

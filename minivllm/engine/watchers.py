@@ -73,11 +73,7 @@ class Watchers:
 
 
 class TokenNames:
-    """Emits the text of each token id once, so that views show words and not ids.
-
-    Called for every prompt and every sampled token, but only while a listener watches the engine.
-    The memory is limited by the vocabulary.
-    """
+    """Emits the text of each token id once, while a listener watches: views show words, not ids."""
 
     def __init__(self, decoder: TokenDecoder, bus: EventBus) -> None:
         self._decoder = decoder
@@ -114,7 +110,7 @@ class TokenNames:
 def _unfinished(seq_id: str, requests: Mapping[str, Request]) -> Sequence | None:
     request = requests.get(seq_id.rpartition(".")[0])
     own = () if request is None else request.sequences
-    return next((one for one in own if one.seq_id == seq_id and not one.status.is_finished), None)
+    return next((one for one in own if one.seq_id == seq_id and not one.is_finished), None)
 
 
 def _require_unfinished(seq_id: str, requests: Mapping[str, Request], wish: str) -> Sequence:
@@ -133,12 +129,9 @@ class KernelTracer:
                         records every read
 
     So the trace (x-ray) shows the engine's own data, with any attention backend. The engine waits
-    for the trace: the first takes most of a second (with a CUDA device, each takes a few seconds).
-    Otherwise, the place of the event in a recording would depend on the machine's speed.
-
-    Without Triton, the event has a trace that ships with minivllm and is marked as recorded. For
-    each sequence asked for, exactly one event follows. If the sequence ends before it decodes, or
-    if Triton fails, the event has the reason.
+    for the trace, up to a few seconds; otherwise the place of the event in a recording would depend
+    on the machine's speed. Without Triton, the event has a trace that ships with minivllm. For each
+    sequence asked for, exactly one event follows, if need be with the reason for no trace.
     """
 
     def __init__(self, bus: EventBus) -> None:
@@ -155,12 +148,8 @@ class KernelTracer:
         """Indices into `plan.scheduled` of the decodes to trace."""
         if not self._bus.active:
             return ()
-        decodes = {
-            item.sequence.seq_id: i
-            for i, item in enumerate(plan.scheduled)
-            if item.kind == "decode"
-        }
-        return tuple(decodes[seq_id] for seq_id in self.asked if seq_id in decodes)
+        names = [item.sequence.seq_id * (item.kind == "decode") for item in plan.scheduled]
+        return tuple(names.index(seq_id) for seq_id in self.asked if seq_id in names)
 
     def trace(self, seq_id: str, sample: DecodeSample) -> None:
         if find_spec("triton") is None:
@@ -246,10 +235,7 @@ class TokenExplainer:
 
     The draw is over when a token is explained, so explaining cannot change it. If the engine runs
     phase by phase, there is another event before the draw: the candidates, without random numbers
-    and without a winner.
-
-    A beam search is watched as a whole, because its beams compete. The request's event then has the
-    candidates of all beams.
+    and a winner. A beam search is watched as a whole: its event has the candidates of all beams.
     """
 
     def __init__(self, names: TokenNames, bus: EventBus, explain_all: bool) -> None:
@@ -276,13 +262,11 @@ class TokenExplainer:
         """Return the sequences whose tokens the sampler must explain."""
         if not self._bus.active:
             return set()
-        return {
-            one
-            for one in sequences
-            # A beam search explains its own choice.
-            if not one.request.params.use_beam_search
-            and (self._explain_all or one in self._watched)
-        }
+        chosen = (
+            sequences if self._explain_all else [one for one in sequences if one in self._watched]
+        )
+        # A beam search explains its own choice.
+        return {one for one in chosen if not one.request.params.use_beam_search}
 
     def explain(self, tokens: list[Drawn]) -> None:
         """Emit the explanations of tokens that are not appended yet."""
@@ -292,10 +276,7 @@ class TokenExplainer:
         self._forget_ended()
 
     def preview(self, tokens: list[Drawn]) -> None:
-        """Emit the candidates of a draw that is still to come.
-
-        tokens: what the draw is going to give; only what is known without the draw is emitted
-        """
+        """Emit what is known of a draw that is still to come; `tokens`: what it is going to give."""
         from minivllm.runtime.sampling.explanation import NUM_BEST  # late, because of torch
 
         for sequence, token in tokens:
@@ -347,9 +328,8 @@ class TokenExplainer:
         search: BeamSearch,
         before: tuple[dict[str, float], list[Hypothesis]],
     ) -> None:
-        """Emit what a step of a beam search chose.
+        """Emit what a step of a beam search chose, before the `beams` get their new tokens.
 
-        beams:  the live beams, still without the new tokens
         before: scores and hypotheses of the search before the step
         """
         scores, hypotheses = before
@@ -375,11 +355,7 @@ class TokenExplainer:
         self._bus.emit(ev.TokenExplained, *what, 0, 0, (), (), tuple(shown))
 
     def _forget_ended(self) -> None:
-        self._watched = {
-            one
-            for one in self._watched
-            if not (one.is_finished if isinstance(one, Request) else one.status.is_finished)
-        }
+        self._watched = {one for one in self._watched if not one.is_finished}
         for key in [key for key in self._grammars if key[0].is_finished]:
             del self._grammars[key]
         self.active = bool(self._explain_all or self._watched)

@@ -9,10 +9,8 @@ For each sequence it keeps a *mirror*: a sequence with the same tokens and other
     final      the cat sat on mat .    next    the cat sat on mat .       `and` is rolled back
 
 A mirror has the request and the index of its sequence, so the draft model draws with the same
-random numbers as the large model. If both find the same tokens likely, they draw the same token,
-at any temperature. A draft model that is the large model itself is always right.
-
-If no block is free for a mirror, its sequence gets no draft.
+random numbers as the large model, at any temperature. If no block is free for a mirror, its
+sequence gets no draft.
 """
 
 from collections.abc import Iterable
@@ -145,8 +143,7 @@ class DraftModelProposer:
 def load_draft_model(config: EngineConfig, model: LoadedModel) -> LoadedModel:
     """Load the draft model that `config` names; `model` itself if it has the same name.
 
-    With `quantization`, a draft model that is quantized already is loaded as it is. Raises
-    `ConfigError` if its vocabulary is another one, or if it has more or fewer embeddings.
+    Raises `ConfigError` if its vocabulary is another one, or if it has more or fewer embeddings.
     """
     name = config.speculative_config.model
     if name == model.name:

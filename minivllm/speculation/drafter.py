@@ -8,9 +8,8 @@ chunk of a prompt.
     execute    a decode with k drafts computes 1 + k tokens
     sample     keep the drafts that equal the drawn tokens; roll `num_computed_tokens` back
 
-A draft needs at most one block more, since it is never longer than a block. After the verification,
-a block without final tokens is given back, so a block table never holds more than final tokens
-need. Only final tokens are hashed: a block that accepted drafts filled gets its hash in the next
+A draft needs at most one block more. After the verification, a block without final tokens is given
+back. Only final tokens are hashed: a block that accepted drafts filled gets its hash in the next
 step of its sequence.
 
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`spec_token_ids`), where drafts come before waiting
@@ -139,7 +138,7 @@ class SpeculativeDrafter(Drafter):
     def forget(self, sequence: Sequence) -> None:
         """See `Drafter.forget`."""
         self._proposer.forget(sequence)
-        if sequence.status.is_finished:  # a preempted sequence goes on drafting later
+        if sequence.is_finished:  # a preempted sequence goes on drafting later
             self._lengths.forget(sequence)
 
 
@@ -166,17 +165,13 @@ class DraftLengths:
         rows     1    5    9   16   32   80
         time   1.0  1.1  1.1  1.6  2.5  5.0
 
-    Weights in Q4_1 are read in a third of the time and computed no faster, so rows cost sooner: 2.0
-    times for 5 rows, 4.2 times for 16 (two cores of an AMD EPYC).
-
     So the j-th draft is computed only if all j drafts are probably right: with a probability of at
     least `LIKELY` if the step has many rows already, else of `POSSIBLE`. The probability is the
     j-th power of the share of the sequence's drafts that were right lately. The first draft is
     always tried.
 
     A sequence whose drafts fail at once several times in a row pauses, for longer each time, and
-    then tries one draft. Only past steps of the sequence count, and no time is measured, so a run
-    on the virtual clock can be reproduced.
+    then tries one draft. No time is measured, so a run on the virtual clock can be reproduced.
     """
 
     def __init__(self, longest: int) -> None:
