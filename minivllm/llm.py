@@ -25,7 +25,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.engine.requests import Prompt
 from minivllm.errors import ConfigError, InvalidRequestError
 from minivllm.outputs import RequestOutput
-from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from minivllm.sampling_params import SamplingParams
 
 ChatMessage = dict[str, str]
 """`{"role": "system" | "user" | "assistant", "content": text}`."""
@@ -86,8 +86,7 @@ class LLM:
             for prompt, one, rank in zip(prompts, params, priorities, strict=True):
                 request_id = str(next(self._request_ids))
                 # Intermediate outputs are never read, so do not build them.
-                final_only = dataclasses.replace(one, output_kind=RequestOutputKind.FINAL_ONLY)
-                self.llm_engine.add_request(request_id, prompt, final_only, rank)
+                self.llm_engine.add_request(request_id, prompt, one.final_only(), rank)
                 request_ids.append(request_id)
             finished = self._run(len(request_ids), use_tqdm)
         except BaseException:

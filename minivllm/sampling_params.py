@@ -6,6 +6,7 @@ effect raises an error, and is never silently replaced.
 Source of names and ranges: vLLM `vllm/sampling_params.py`.
 """
 
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Literal
@@ -148,6 +149,12 @@ class SamplingParams:
         self._check_beams()
         if self.structured_outputs is not None:
             self.structured_outputs.check_beside(self)
+
+    def final_only(self) -> "SamplingParams":
+        """Return the same parameters for a caller that reads only the last output."""
+        other = copy(self)  # checked already
+        object.__setattr__(other, "output_kind", RequestOutputKind.FINAL_ONLY)
+        return other
 
     def _check_beams(self) -> None:
         if not self.use_beam_search:

@@ -304,7 +304,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                     "minivllm/runtime/sampling/logits_processors.py#to_weights",
                     "temperature, then the cuts",
                 ),
-                ("minivllm/runtime/sampling/rng.py#exponentials", "a random number per token"),
+                ("minivllm/runtime/sampling/sampler.py#exponentials", "a random number per token"),
                 ("minivllm/runtime/sampling/sampler.py#Sampler", "the race"),
                 ("minivllm/runtime/sampling/explanation.py#explain", "why this token"),
             ),

@@ -34,7 +34,7 @@ from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import RequestOutput, SampledToken
-from minivllm.runtime.step_result import StepResult
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult
 from minivllm.speculation.proposers import Proposer
 from minivllm.speculation.verify import Drawn, Verified, verify
 
@@ -104,12 +104,13 @@ class EngineCore:
         """Run the planned tokens through the model. The result has the logits to draw from."""
         if not plan.scheduled:
             return StepResult(logits=None)  # all requests wait for more arrivals (`batch_delay`)
-        watch = self.watchers.before(plan)
+        watch = self.watchers.before(plan) if self.watchers.active else WATCH_NOTHING
         started = self.clock.now()
         result = self._isolated.execute_model(plan, watch)
         seconds = self.clock.now() - started - result.t_prepare
         self._seconds = (self._seconds[0], result.t_prepare, seconds)
-        self.watchers.after(result.failures.ran or plan, watch, result)
+        if watch is not WATCH_NOTHING:
+            self.watchers.after(result.failures.ran or plan, watch, result)
         return result
 
     def sample(self, plan: SchedulerOutput, result: StepResult) -> list[RequestOutput]:
@@ -120,7 +121,8 @@ class EngineCore:
         sequences = ran.sampling_sequences()
         requests = dict.fromkeys([one.request for one in [*failures.failed, *sequences]])
         tokens, verified = self._draw(ran, sequences, result)
-        self.watchers.drawn(tokens, verified)
+        if self.watchers.active:
+            self.watchers.drawn(tokens, verified)
         errors = self._note_failures(tokens, result)
         self._append_tokens(tokens, verified, errors)
         for sequence in reversed(failures.stranded):
@@ -128,7 +130,8 @@ class EngineCore:
         for request, error in errors.items():
             self._fail(request, str(error))
         self.scheduler.kv_cache_manager.evict_unused(failures.unwritten)
-        self.watchers.forget_ended(self.scheduler.requests)
+        if self.watchers.active:
+            self.watchers.forget_ended(self.scheduler.requests)
         if self.bus.active:
             seconds = (*self._seconds, self.clock.now() - started)
             self.bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, *seconds)
@@ -142,7 +145,7 @@ class EngineCore:
         self, plan: SchedulerOutput, sequences: list[Sequence], result: StepResult
     ) -> tuple[list[Drawn], list[Verified]]:
         """Draw a token or a `SamplingError` for each sequence, and verify drafts."""
-        explained = self.watchers.explained(sequences)
+        explained = self.watchers.explained(sequences) if self.watchers.active else ()
         tokens: list[Drawn] = []
         verified: list[Verified] = []
         if sequences:
@@ -240,7 +243,8 @@ class EngineCore:
                 except RequestFailedError:
                     self._finish(sequence, stop, flush=False)
         self.beams.forget(request)
-        self.watchers.forget_ended(self.scheduler.requests)
+        if self.watchers.active:
+            self.watchers.forget_ended(self.scheduler.requests)
 
     def _fail(self, request: Request, error: str) -> None:
         """End a request that cannot continue. Its keys and values may be NaN, so its blocks leave

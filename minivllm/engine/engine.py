@@ -326,6 +326,7 @@ class LLMEngine:
           For a layer or head that the model does not have, there is no event.
         """
         self.core.watchers.attention.record(on, seq_id, layer, head)
+        self.core.watchers.active = True
 
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.
@@ -335,6 +336,7 @@ class LLMEngine:
         """
         self._raise_if_dead()
         self.core.watchers.tracer.ask(seq_id, self.core.scheduler.requests)
+        self.core.watchers.active = True
 
     def explain_tokens(self, seq_id: str, on: bool = True) -> None:
         """Start or stop emitting `token.explained` for each token of the sequence `seq_id`.
@@ -346,6 +348,7 @@ class LLMEngine:
         """
         self._raise_if_dead()
         self.core.watchers.explainer.watch(seq_id, on, self.core.scheduler.requests)
+        self.core.watchers.active = True
 
     def inspect(self) -> EngineState:
         """Return the whole state as plain data. O(blocks + tokens).

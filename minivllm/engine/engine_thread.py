@@ -111,7 +111,7 @@ class EngineThread:
         return self._mailbox.post(future, add)
 
     def abort_request(self, request_id: str) -> Future[RequestOutput | None]:
-        """End a request between two steps. The future holds the output so far; None if it has ended."""
+        """End a request between two steps. The future holds its output so far; None if it ended."""
         return self.call(lambda engine: self._abort(request_id), between_steps=True)
 
     def set_option(self, name: ev.LiveOption, value: int) -> Future[None]:

@@ -8,14 +8,14 @@ Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as Seq
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
-from minivllm.engine.detokenizer import IncrementalDetokenizer, TokenDecoder
 from minivllm.engine.stop_strings import StopCheck, StopStringChecker
 from minivllm.errors import RequestFailedError
 from minivllm.outputs import (
@@ -32,6 +32,98 @@ Method = TypeVar("Method", bound=Callable)
 _NO_TEXT = StopCheck("")
 # Looking up an enum member would cost more than all other work for a request without output.
 _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
+
+
+_UNFINISHED = "\ufffd"
+_MAX_TOKENS_OF_A_CHARACTER = 4
+"""A UTF-8 character has at most four bytes, and a token has at least one byte."""
+
+
+class TokenDecoder(Protocol):
+    """The part of a tokenizer that the engine needs to turn tokens into text."""
+
+    def decode(self, token_ids: list[int], skip_special_tokens: bool = True) -> str: ...
+
+    def piece(self, token_id: int) -> str:
+        """The text of one token for display, even if it is not a whole character."""
+
+    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
+        """Whether the token has no text: a skipped special token, or an unused id."""
+
+    def is_byte_fallback(self, token_id: int) -> bool:
+        """Whether the token is one raw byte. A run of such tokens must be decoded as a whole."""
+
+
+@dataclass(slots=True)
+class IncrementalDetokenizer:
+    """Turns the tokens of a growing sequence into text, piece by piece.
+
+    A character may take several tokens, and a token's text can depend on the token before
+    (sentencepiece drops a space at the start of a text). So a *window* of the last few tokens is
+    decoded, and the window's new text is returned.
+
+    The decoder writes U+FFFD for invalid bytes, and also for a character that the next token may
+    complete: exactly one, so only the *last* U+FFFD is held back. The joined pieces always equal
+    the text of all tokens decoded at once. Source: text-generation-inference and vLLM
+    (`vllm/transformers_utils/detokenizer_utils.py`).
+    """
+
+    decoder: TokenDecoder
+    skip_special_tokens: bool = True
+    _window: list[int] = field(default_factory=list)
+    """Tokens that are not fully shown yet, after a few shown tokens as context."""
+    _num_shown: int = 0
+    """How many characters of the window's text have been returned."""
+
+    def fork(self) -> "IncrementalDetokenizer":
+        """Return a copy for a sequence with the same tokens so far."""
+        return replace(self, _window=list(self._window))
+
+    def append(self, *token_ids: int) -> str:
+        """Return the text that is certain after these tokens, with a single decoding.
+
+        Calling it for each token would give the same text.
+        """
+        # A silent token must not be context either.
+        visible = [
+            one for one in token_ids if not self.decoder.is_silent(one, self.skip_special_tokens)
+        ]
+        self._window += visible
+        return self._show_after(visible[-1]) if visible else ""
+
+    def finish(self, token_ids: Seq[int] = ()) -> str:
+        """Add the sequence's last tokens; return all text that has not been returned yet.
+
+        An unfinished character becomes U+FFFD.
+        """
+        text = self._decode([*self._window, *token_ids])[self._num_shown :]
+        self._window.clear()
+        self._num_shown = 0
+        return text
+
+    def _show_after(self, last: int) -> str:
+        """Return the new and certain text of the window, whose last token is `last`."""
+        if self.decoder.is_byte_fallback(last):
+            # One invalid byte changes the text of the whole run of raw bytes.
+            return ""
+        text = self._decode(self._window)
+        unfinished = text.endswith(_UNFINISHED)
+        end = len(text) - unfinished
+        shown = text[self._num_shown : end]
+        self._num_shown = max(self._num_shown, end)
+        self._shrink_window(unfinished)
+        return shown
+
+    def _shrink_window(self, unfinished: bool) -> None:
+        # If all text was shown, one token of context is enough. Otherwise, also keep the tokens
+        # that can be part of the unfinished character.
+        keep = 1 + _MAX_TOKENS_OF_A_CHARACTER if unfinished else 1
+        if len(self._window) > keep:
+            del self._window[:-keep]
+            self._num_shown = len(self._decode(self._window)) - unfinished
+
+    def _decode(self, token_ids: list[int]) -> str:
+        return self.decoder.decode(token_ids, skip_special_tokens=self.skip_special_tokens)
 
 
 @dataclass(slots=True)
@@ -79,14 +171,10 @@ class OutputProcessor:
         sums_logprobs = sequence.request.num_logprobs is not None
         acts_on_each_token = sums_logprobs or params.use_beam_search or bool(params.stop)
         self._outputs[sequence.seq_id] = _SequenceOutput(
-            detokenizer=IncrementalDetokenizer(
-                self.decoder, skip_special_tokens=params.skip_special_tokens
-            ),
-            stop_strings=(
-                StopStringChecker(params.stop, params.include_stop_str_in_output)
-                if params.stop
-                else None
-            ),
+            detokenizer=IncrementalDetokenizer(self.decoder, params.skip_special_tokens),
+            stop_strings=StopStringChecker(params.stop, params.include_stop_str_in_output)
+            if params.stop
+            else None,
             text_may_wait=params.output_kind is _FINAL_ONLY and not acts_on_each_token,
             logprobs=[] if params.logprobs is not None else None,
             prompt_logprobs=[None] * sequence.num_prompt_tokens if sequence.judges_prompt else None,

@@ -5,8 +5,8 @@
     AttentionRecorder  where the tokens of a step look
     TokenExplainer     why the sampler or a beam search chose a token
 
-A step asks four times: `before` and `after` the model runs, which tokens will be `explained`, and
-what to show of the tokens `drawn`. While nobody watches, each question costs one or two tests.
+A step asks `before` and `after` the model runs, which tokens will be `explained`, and what to show
+of the tokens `drawn`. While nobody watches, each question costs one test, of `active`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine.detokenizer import TokenDecoder
+from minivllm.engine.output_processor import TokenDecoder
 from minivllm.errors import InvalidRequestError, KernelTraceError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -42,6 +42,8 @@ class Watchers:
         self.tracer = KernelTracer(bus)
         self.attention = AttentionRecorder(bus)
         self.explainer = TokenExplainer(self.names, bus, explain_all)
+        self.active = explain_all
+        """Whether somebody watches. Set it after asking one of the three."""
 
     def before(self, plan: SchedulerOutput) -> Watch:
         """Return what the model shall record of the step."""
@@ -68,8 +70,9 @@ class Watchers:
 
     def forget_ended(self, requests: Mapping[str, Request]) -> None:
         """Emit the reason to those who wait for the trace of a sequence that has ended."""
-        if self.tracer.asked:
-            self.tracer.forget_ended(requests)
+        self.tracer.forget_ended(requests)
+        watched = self.tracer.asked or self.attention.active or self.explainer.active
+        self.active = bool(watched)
 
 
 class TokenNames:
@@ -276,7 +279,7 @@ class TokenExplainer:
         self._forget_ended()
 
     def preview(self, tokens: list[Drawn]) -> None:
-        """Emit what is known of a draw that is still to come; `tokens`: what it is going to give."""
+        """Emit what is known of a draw that is still to come. `tokens`: what it will give."""
         from minivllm.runtime.sampling.explanation import NUM_BEST  # late, because of torch
 
         for sequence, token in tokens:

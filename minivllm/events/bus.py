@@ -18,10 +18,11 @@ Listener = Callable[[Event], None]
 class EventBus:
     """The event stream of one engine."""
 
-    __slots__ = ("_clock", "_listeners", "active", "next_seq", "step")
+    __slots__ = ("_listeners", "active", "next_seq", "now", "step")
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.now = clock.now
+        """Returns the current time on the engine's clock, in seconds."""
         self._listeners: tuple[Listener, ...] = ()
         self.next_seq = 0
         """Number of the next event."""
@@ -29,10 +30,6 @@ class EventBus:
         """Check this before computing an event's fields."""
         self.step = 0
         """Number of the current or last step, set by the scheduler."""
-
-    def now(self) -> float:
-        """Return the current time on the engine's clock, in seconds."""
-        return self._clock.now()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every later event. Call the returned function to stop."""
@@ -48,7 +45,7 @@ class EventBus:
 
     def emit(self, kind: type[Event], *fields: object) -> float:
         """Create an event with its own `fields`, in declaration order; return its time `t`."""
-        event = kind(self.next_seq, self.step, self._clock.now(), *fields)
+        event = kind(self.next_seq, self.step, self.now(), *fields)
         self.next_seq += 1
         for listener in self._listeners:
             listener(event)

@@ -47,8 +47,7 @@ from minivllm.runtime.kv_cache import (
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model.custom_ops import DecoderOps, choose_kernels, make_ops
 from minivllm.runtime.model.decoder import Decoder
-from minivllm.runtime.sampling.prompt_logprobs import compute_prompt_logprobs
-from minivllm.runtime.sampling.sampler import Sampler
+from minivllm.runtime.sampling.sampler import Sampler, compute_prompt_logprobs
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
 

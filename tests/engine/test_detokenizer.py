@@ -9,8 +9,7 @@ from tokenizers import AddedToken, decoders, models
 from tokenizers import Tokenizer as Backend
 
 from minivllm.core.request import Request
-from minivllm.engine.detokenizer import IncrementalDetokenizer
-from minivllm.engine.output_processor import OutputProcessor
+from minivllm.engine.output_processor import IncrementalDetokenizer, OutputProcessor
 from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.text.tokenizer import Tokenizer
 from minivllm.sampling_params import SamplingParams

@@ -178,7 +178,8 @@ def test_time_between_two_phases_is_not_counted():
             """Moved by the test."""
 
     engine = WatchedEngine()
-    clock = engine.engine.core.clock = engine.engine.core.bus._clock = Clock()
+    clock = engine.engine.core.clock = Clock()
+    engine.engine.core.bus.now = clock.now
 
     def take(seconds: float, result: object) -> object:
         clock.time += seconds

@@ -13,8 +13,7 @@ from minivllm.kernels.cpu.packed_matrix import LANES, PackedMatrix
 from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend, CpuAttentionMetadata
 from minivllm.runtime.cpu.load import load_cpu_ops
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.model.decoder import Decoder, DecoderLayer
-from minivllm.runtime.model.layers import Linear
+from minivllm.runtime.model.decoder import Decoder, DecoderLayer, Linear
 from minivllm.runtime.model.linear_backend import Bf16CpuMatrix, CpuMatrix
 
 

@@ -1,7 +1,7 @@
 """`Sampler`: from one step's logits to one token per sequence, with optional log-probabilities.
 
 A row's token must depend only on its own logits and its sequence, never on its batch-mates. So the
-random numbers have no state (`rng`), and rounding must not change a draw. Another batch size or
+random numbers have no state, and rounding must not change a draw. Another batch size or
 block size changes the last bits of the logits. In *cumulative* probabilities these errors add up
 over the vocabulary (49,152 tokens in SmolLM2): about once in a few dozen draws, a lookup would land
 on the neighbouring token.
@@ -16,20 +16,22 @@ Source: vLLM `vllm/v1/sample/sampler.py`.
 """
 
 import logging
-from collections.abc import Collection, Iterator
+import struct
+from collections.abc import Callable, Collection, Iterator
+from hashlib import blake2b
 
 import torch
 
-from minivllm.core.request import Sequence
+from minivllm.core.request import Request, Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import RequestFailedError, SamplingError
-from minivllm.outputs import Logprob, SampledToken
+from minivllm.outputs import Logprob, PromptTokenLogprob, SampledToken
 from minivllm.runtime.sampling.explanation import Race, explain
 from minivllm.runtime.sampling.logits_processors import (
     apply_logits_processors,
     changes_best_token,
     to_weights,
 )
-from minivllm.runtime.sampling.rng import exponentials, key_for_next_token
 
 _log = logging.getLogger("minivllm.engine.engine")
 
@@ -40,6 +42,13 @@ top-p a third faster.
 
 _GPU_CHUNK = 2**24
 """Maximum number of logits per draw on a GPU, where few large draws are faster: 128 MiB a copy."""
+
+_ROWS_AT_ONCE = 64
+"""Rows of logits that are in memory at once: 12 MB for a vocabulary of 49,152."""
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX_1 = 0xBF58476D1CE4E5B9
+_MIX_2 = 0x94D049BB133111EB
 
 
 class Sampler:
@@ -241,3 +250,103 @@ def _best_token_ids(logits: torch.Tensor, count: int) -> list[int]:
     candidates = (logits >= boundary).nonzero().squeeze(-1)  # in the order of their ids
     order = logits[candidates].sort(descending=True, stable=True).indices
     return candidates[order][:count].tolist()
+
+
+def compute_prompt_logprobs(
+    plan: SchedulerOutput,
+    hidden: torch.Tensor,
+    compute_logits: Callable[[torch.Tensor], torch.Tensor],
+) -> list[PromptTokenLogprob]:
+    """Return the log-probabilities of prompt tokens, for sequences that request them.
+
+    The row of token p predicts token p + 1, so the chunk before predicts the first token of a
+    chunk. Generation uses only the last row of a prompt; here all rows go through the LM head.
+
+    hidden: [num_tokens, hidden_size], for the plan's tokens
+    compute_logits: [num_rows, hidden_size] -> [num_rows, vocab_size]
+    """
+    found: list[PromptTokenLogprob] = []
+    first_row = 0
+    for item in plan.scheduled:
+        sequence = item.sequence
+        if sequence.judges_prompt:
+            # Stop before the last prompt token's row: it predicts the first output token.
+            end = min(item.start + item.num_tokens, sequence.num_prompt_tokens - 1)
+            for start in range(item.start, end, _ROWS_AT_ONCE):
+                stop = min(start + _ROWS_AT_ONCE, end)
+                row = first_row + start - item.start
+                logits = compute_logits(hidden[row : row + stop - start])
+                found += [
+                    PromptTokenLogprob(
+                        sequence.seq_id,
+                        position + 1,
+                        token_logprobs(
+                            logits[position - start],
+                            sequence.token_ids[position + 1],
+                            sequence.request.params.prompt_logprobs,
+                        ),
+                    )
+                    for position in range(start, stop)
+                ]
+        first_row += item.num_tokens
+    return found
+
+
+# ---- random numbers: a hash of (seed, sequence index, position, token id) ----
+#
+# With a stateful generator, a request's text would depend on its batch-mates, and a preemption
+# would have to save the state. The position counts the sequence's tokens, not the draws, so a
+# preempted sequence continues with the same numbers.
+#
+# Source: SplitMix64 (Steele, Lea and Flood, 2014). The same idea elsewhere: JAX's keys, and vLLM's
+# `vllm/v1/worker/gpu/sample/gumbel.py`.
+
+
+def draw_key(seed: int, sequence_index: int, position: int) -> int:
+    """Return the key for `position`; key and arguments are signed 64-bit integers."""
+    # Use fixed widths: written as decimal digits, (1, 23) and (12, 3) would be the same bytes.
+    digest = blake2b(struct.pack("<qqq", seed, sequence_index, position), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def request_seed(request: Request, engine_seed: int) -> int:
+    """Return the request's seed; without one, 64 bits from the engine's seed and the request id."""
+    if request.params.seed is not None:
+        return request.params.seed
+    # An id can be any text that a caller sends, even half of a surrogate pair.
+    text = f"{engine_seed}/{request.request_id}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
+
+
+def key_for_next_token(sequence: Sequence, engine_seed: int) -> int:
+    """Return the key for the token that follows the sequence's last token."""
+    return draw_key(
+        request_seed(sequence.request, engine_seed), sequence.index, sequence.num_tokens
+    )
+
+
+def exponentials(keys: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
+    """Return exponentially distributed numbers with mean 1, all finite and above 0.
+
+    `keys: [num_rows]`, `token_ids: [num_tokens]`, both int64. Returns float64
+    `[num_rows, num_tokens]`: entry (i, j) depends on `keys[i]` and `token_ids[j]` only, and is the
+    same on every device except for rounding.
+    """
+    # This is output number `token_id + 1` of SplitMix64 with the state `key`. int64 multiplication
+    # wraps around, as SplitMix64 requires.
+    bits = keys.unsqueeze(-1) + (token_ids + 1) * _signed(_GOLDEN)
+    bits.bitwise_xor_(_shift_right(bits, 30)).mul_(_signed(_MIX_1))
+    bits.bitwise_xor_(_shift_right(bits, 27)).mul_(_signed(_MIX_2))
+    bits.bitwise_xor_(_shift_right(bits, 31))
+    # Take the middle of one of 2^52 intervals of (0, 1), so that the logarithm is finite and not 0.
+    uniform = _shift_right(bits, 12).double().add_(0.5).mul_(2.0**-52)
+    return uniform.log_().neg_()
+
+
+def _shift_right(bits: torch.Tensor, count: int) -> torch.Tensor:
+    """Shift right logically; `>>` on int64 is arithmetic and copies the sign."""
+    return (bits >> count).bitwise_and_((1 << (64 - count)) - 1)
+
+
+def _signed(bits: int) -> int:
+    return bits - (1 << 64) if bits >> 63 else bits

@@ -192,7 +192,7 @@ class Tokenizer:
         return _with_bytes(token) if "\ufffd" in piece else piece
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
-        """Whether the token never appears in a text (see `minivllm.engine.detokenizer`)."""
+        """Whether the token never appears in a text (see `minivllm.engine.output_processor`)."""
         if skip_special_tokens and token_id in self._special_ids:
             return True
         return self._backend.id_to_token(token_id) is None

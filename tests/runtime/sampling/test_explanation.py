@@ -18,8 +18,7 @@ from support.model.sampler_twin import (
 
 from minivllm.core.request import Sequence
 from minivllm.runtime.sampling.explanation import NUM_BEST, Explanation
-from minivllm.runtime.sampling.rng import key_for_next_token
-from minivllm.runtime.sampling.sampler import Sampler
+from minivllm.runtime.sampling.sampler import Sampler, key_for_next_token
 from minivllm.sampling_params import SamplingParams
 
 EOS = 2

@@ -11,8 +11,7 @@ from transformers.generation import logits_process
 from minivllm.core.request import Sequence
 from minivllm.runtime.sampling import logits_processors
 from minivllm.runtime.sampling.logits_processors import apply_logits_processors, to_weights
-from minivllm.runtime.sampling.rng import key_for_next_token
-from minivllm.runtime.sampling.sampler import Sampler
+from minivllm.runtime.sampling.sampler import Sampler, key_for_next_token
 from minivllm.sampling_params import SamplingParams
 
 VOCAB = 12

@@ -6,7 +6,12 @@ import pytest
 import torch
 from support.model.sampler_twin import make_sequence
 
-from minivllm.runtime.sampling.rng import draw_key, exponentials, key_for_next_token, request_seed
+from minivllm.runtime.sampling.sampler import (
+    draw_key,
+    exponentials,
+    key_for_next_token,
+    request_seed,
+)
 from minivllm.sampling_params import SamplingParams
 
 
