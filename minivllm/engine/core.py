@@ -35,11 +35,11 @@ from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import RequestOutput, SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult
-from minivllm.speculation.proposers import Proposer
 from minivllm.speculation.verify import Drawn, Verified, verify
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
+    from minivllm.speculation.proposers import Proposer
 
 
 class EngineCore:

@@ -31,11 +31,11 @@ from minivllm.events.bus import Listener
 from minivllm.events.state import EngineState
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
-from minivllm.speculation.proposers import Proposer
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
     from minivllm.runtime.text.tokenizer import Tokenizer
+    from minivllm.speculation.proposers import Proposer
 
 
 _HEADER_OPTIONS = (

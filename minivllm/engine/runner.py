@@ -91,10 +91,8 @@ class IsolatingRunner:
             _log.exception("the model failed on a step; running its sequences one by one")
             result = self._run_one_by_one(plan, watch)
             self._num_failed_in_a_row += len(result.failures.failed)
-            if (
-                self._num_failed_in_a_row > MAX_FAILED_IN_A_ROW
-                and not result.failures.ran.scheduled
-            ):
+            too_many = self._num_failed_in_a_row > MAX_FAILED_IN_A_ROW
+            if too_many and not result.failures.ran.scheduled:
                 raise error
         if result.failures.ran is None or result.failures.ran.scheduled:
             self._num_failed_in_a_row = 0

@@ -46,9 +46,8 @@ def first_missing(stops: Sequence, called: list[str]) -> str | None:
 
 def test_a_request_takes_the_drawn_path():
     llm = LLM(model="tiny-random", attention_backend="torch", num_gpu_blocks_override=64)
-    called = functions_called(
-        lambda: llm.generate("hello", SamplingParams(max_tokens=2), use_tqdm=False)
-    )
+    params = SamplingParams(max_tokens=2)
+    called = functions_called(lambda: llm.generate("hello", params, use_tqdm=False))
     assert first_missing(WAYS.REQUEST.stations, called) is None
     entered = {call.partition(":")[0].partition(".")[2].replace(".", "/") for call in called}
     page = WAYS.PAGE.read_text(encoding="utf-8")
