@@ -325,7 +325,7 @@ class LLMEngine:
         - `layer`, `head`: for `attention.tokens`, one layer and query head, from 0. None: the mean.
           For a layer or head that the model does not have, there is no event.
         """
-        self.core.watchers.attention.record(on, seq_id, layer, head)
+        self.core.watchers.attention = (seq_id, layer, head) if on else None
         self.core.watchers.active = True
 
     def trace_kernel(self, seq_id: str) -> None:

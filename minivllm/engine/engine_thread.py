@@ -52,7 +52,7 @@ class EngineThread:
         self.ended: Future[None] = Future()
         """Done when the thread has ended. If an error ended the thread, the future holds it."""
         self._engine = engine
-        self._before_step = before_step
+        self._before_step = before_step or (lambda engine: None)
         self._seconds_per_step = seconds_per_step
         self._now = MonotonicClock().now
         self._mailbox = Mailbox(lambda: engine.next_phase != "schedule")
@@ -72,7 +72,7 @@ class EngineThread:
 
     def stop(self) -> None:
         """Ask the thread to finish the current step, abort all unfinished requests and end."""
-        self._mailbox.post(Future(), self._stop)
+        self.call(lambda engine: setattr(self, "_stopping", True))
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the thread has ended. Raise the error that ended it, or `TimeoutError`."""
@@ -130,10 +130,10 @@ class EngineThread:
 
     def pause(self) -> Future[None]:
         """Stop running steps. The future is done when the engine has paused; commands still run."""
-        return self.call(lambda engine: self._set_paused(True))
+        return self.call(lambda engine: setattr(self, "_paused", True))
 
     def resume(self) -> Future[None]:
-        return self.call(lambda engine: self._set_paused(False))
+        return self.call(lambda engine: setattr(self, "_paused", False))
 
     def step(self) -> Future[list[RequestOutput]]:
         """Pause, and run one step or the rest of the current step. The future holds its outputs."""
@@ -166,7 +166,7 @@ class EngineThread:
     # ---- the engine's thread ----
 
     def run(self) -> None:
-        """Run the engine in the calling thread until `stop`. `start` calls it in a new thread."""
+        """Run the engine in the calling thread until `stop`."""
         error = None
         try:
             while not self._stopping:
@@ -189,8 +189,7 @@ class EngineThread:
             return None
         if self._engine.next_phase != "schedule":
             return 0.0
-        if self._before_step is not None:
-            self._before_step(self._engine)
+        self._before_step(self._engine)
         if not self._engine.has_unfinished_requests():
             return None
         return max(0.0, self._next_step_at - self._now())
@@ -199,7 +198,7 @@ class EngineThread:
         single, is_phase = self._singles[0] if self._singles else (None, False)
         if self._engine.next_phase == "schedule":
             self._next_step_at = self._now() + self._seconds_per_step
-            if single is not None and self._before_step is not None:
+            if single is not None:
                 self._before_step(self._engine)
         outputs = self._engine.step_phase() if is_phase else self._engine.step()
         if outputs is not None:
@@ -240,12 +239,6 @@ class EngineThread:
         if output is not None:
             self._deliver(output)
         return output
-
-    def _set_paused(self, paused: bool) -> None:
-        self._paused = paused
-
-    def _stop(self) -> None:
-        self._stopping = True
 
     def _close(self, error: BaseException | None) -> None:
         why = "The engine's thread was stopped." if error is None else f"The engine failed: {error}"

@@ -90,9 +90,8 @@ def _as_token_ids(given: object) -> list[int]:
             return [index(value) for value in token_ids]
     except TypeError:
         pass
-    raise InvalidRequestError(
-        f"prompt_token_ids must be a list of whole numbers; got {given!r:.200}."
-    )
+    text = f"prompt_token_ids must be a list of whole numbers; got {given!r:.200}."
+    raise InvalidRequestError(text)
 
 
 class Limits(NamedTuple):
@@ -123,12 +122,11 @@ class RequestValidator(NamedTuple):
         """
         if not isinstance(request_id, str) or not request_id:
             raise InvalidRequestError(
-                f"The request id must be a non-empty string; got {request_id!r}."
+                f"A request id must be a non-empty string; got {request_id!r}."
             )
         if request_id in unfinished:
             raise DuplicateRequestError(
-                f"Request id {request_id!r} is in use by an unfinished request: choose another id,"
-                " or wait until that request ends."
+                f"Request id {request_id!r} is in use by an unfinished request: choose another id."
             )
         if not isinstance(params, SamplingParams):
             raise InvalidSamplingParamsError(
@@ -144,11 +142,8 @@ class RequestValidator(NamedTuple):
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
-        limits = self.limits
-        if (
-            params.min_tokens
-            and len(limits.eos_token_ids.union(params.stop_token_ids)) >= limits.vocab_size
-        ):
+        ends = self.limits.eos_token_ids.union(params.stop_token_ids)
+        if params.min_tokens and len(ends) >= self.limits.vocab_size:
             raise InvalidSamplingParamsError(
                 "stop_token_ids excludes every token before min_tokens: list fewer ids or set"
                 " min_tokens to 0."
@@ -156,35 +151,28 @@ class RequestValidator(NamedTuple):
 
     def _check_priority(self, priority: int) -> None:
         if not isinstance(priority, int) or isinstance(priority, bool):
-            raise InvalidRequestError(
-                f"priority must be a whole number (lower runs first); got {priority!r}."
-            )
+            raise InvalidRequestError(f"priority must be a whole number; got {priority!r}.")
         if priority != 0 and self.config.scheduling_policy != "priority":
             raise InvalidRequestError(
-                f"priority is {priority} but the engine uses the policy fcfs: send 0 (priorities"
-                " need an engine with scheduling_policy='priority')."
+                f"priority is {priority}, but the engine's scheduling_policy is fcfs: send 0."
             )
 
     def _check_num_sequences(self, num_sequences: int, max_num_seqs: int) -> None:
         if num_sequences > max_num_seqs:
             raise InvalidSamplingParamsError(
-                f"The request asks for {num_sequences} sequences (n, best_of, beam_width) but the"
-                f" engine runs at most {max_num_seqs} at once: ask for fewer (the limit is the"
-                " engine's max_num_seqs)."
+                f"The request asks for {num_sequences} sequences (n, best_of, beam_width), but the"
+                f" engine's max_num_seqs is {max_num_seqs}: ask for fewer."
             )
         if num_sequences > 1 and self.config.kv_cache_allocator == "contiguous":
             raise InvalidSamplingParamsError(
-                f"The request asks for {num_sequences} sequences (n, best_of, beam_width), which"
-                " share blocks, but the contiguous allocator cannot share blocks: ask for one"
-                " sequence (several need an engine with kv_cache_allocator='paged')."
+                f"The request asks for {num_sequences} sequences (n, best_of, beam_width), but the"
+                " contiguous allocator cannot share blocks: ask for one."
             )
 
     def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:
         max_model_len = self.limits.max_model_len
         if not token_ids:
-            raise EmptyPromptError(
-                f"Request {request_id!r} has an empty prompt: send at least one token."
-            )
+            raise EmptyPromptError(f"Request {request_id!r} has an empty prompt: send a token.")
         if len(token_ids) >= max_model_len:
             raise PromptTooLongError(
                 f"Request {request_id!r} has {len(token_ids)} prompt tokens, but max_model_len is"
@@ -196,11 +184,8 @@ class RequestValidator(NamedTuple):
     def _check_ids(self, name: str, token_ids: Iterable[int]) -> None:
         vocab_size = self.limits.vocab_size
         for token_id in token_ids:
-            if (
-                not isinstance(token_id, int)
-                or isinstance(token_id, bool)
-                or not 0 <= token_id < vocab_size
-            ):
+            is_whole = isinstance(token_id, int) and not isinstance(token_id, bool)
+            if not is_whole or not 0 <= token_id < vocab_size:
                 raise TokenOutOfVocabularyError(
                     f"{name} contains {token_id!r}, which is not a token id of this model: use 0"
                     f" to {vocab_size - 1}."

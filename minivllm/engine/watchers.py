@@ -1,9 +1,9 @@
 """`Watchers`: what a step shows to those who asked, as events.
 
-    TokenNames         the text of each token id, once
-    KernelTracer       what an attention kernel reads for one sequence
-    AttentionRecorder  where the tokens of a step look
-    TokenExplainer     why the sampler or a beam search chose a token
+    TokenNames      the text of each token id, once
+    KernelTracer    what an attention kernel reads for one sequence
+    TokenExplainer  why the sampler or a beam search chose a token
+    attention       where the last tokens of a step look
 
 A step asks `before` and `after` the model runs, which tokens will be `explained`, and what to show
 of the tokens `drawn`. While nobody watches, each question costs one test, of `active`.
@@ -40,21 +40,39 @@ class Watchers:
         """explain_all: explain the tokens of every sequence (the option `explain_tokens`)"""
         self.names = TokenNames(decoder, bus)
         self.tracer = KernelTracer(bus)
-        self.attention = AttentionRecorder(bus)
         self.explainer = TokenExplainer(self.names, bus, explain_all)
         self.active = explain_all
-        """Whether somebody watches. Set it after asking one of the three."""
+        """Whether somebody watches. Set it after asking for something."""
+        self.attention: tuple[str | None, int | None, int | None] | None = None
+        """If asked for: the sequence, layer and head of `attention.tokens` (all tokens of all
+        sequences would be large events); `attention.mass` is for every sequence.
+        """
+        self._bus = bus
 
     def before(self, plan: SchedulerOutput) -> Watch:
         """Return what the model shall record of the step."""
-        if not (self.tracer.asked or self.attention.active):
+        if not self._bus.active:
             return WATCH_NOTHING
-        return Watch(self.tracer.decodes_to_watch(plan), *self.attention.watch(plan))
+        decodes = self.tracer.decodes_to_watch(plan)
+        if self.attention is None:
+            return Watch(decodes)
+        seq_id, layer, head = self.attention
+        names = [item.sequence.seq_id for item in plan.scheduled]
+        index = names.index(seq_id) if seq_id in names else 0
+        return Watch(decodes, True, TokenWatch(index, layer, head))
 
     def after(self, plan: SchedulerOutput, watch: Watch, result: StepResult) -> None:
         """Emit what the model has recorded. `plan`: the part of the step's plan that ran."""
         if watch.attention_mass:
-            self.attention.emit(plan, result)
+            for item, mass in zip(plan.scheduled, result.attention_mass, strict=True):
+                self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
+        if (found := result.token_attention) is not None:
+            index, layer, head = found.watch
+            weights = [round(weight, 6) for weight in found.weights]
+            shape = (layer, head, found.num_layers, found.num_heads)
+            self._bus.emit(
+                ev.TokenAttention, plan.scheduled[index].sequence.seq_id, weights, *shape
+            )
         # A plan that ran in pieces has no samples; the tracer asks again in the next step.
         for index, sample in zip(watch.decodes, result.decode_samples, strict=False):
             self.tracer.trace(plan.scheduled[index].sequence.seq_id, sample)
@@ -71,8 +89,8 @@ class Watchers:
     def forget_ended(self, requests: Mapping[str, Request]) -> None:
         """Emit the reason to those who wait for the trace of a sequence that has ended."""
         self.tracer.forget_ended(requests)
-        watched = self.tracer.asked or self.attention.active or self.explainer.active
-        self.active = bool(watched)
+        asked = self.tracer.asked or self.attention is not None or self.explainer.active
+        self.active = bool(asked)
 
 
 class TokenNames:
@@ -149,8 +167,6 @@ class KernelTracer:
 
     def decodes_to_watch(self, plan: SchedulerOutput) -> tuple[int, ...]:
         """Indices into `plan.scheduled` of the decodes to trace."""
-        if not self._bus.active:
-            return ()
         names = [item.sequence.seq_id * (item.kind == "decode") for item in plan.scheduled]
         return tuple(names.index(seq_id) for seq_id in self.asked if seq_id in names)
 
@@ -191,43 +207,6 @@ class KernelTracer:
         self.asked.remove(seq_id)
         if self._bus.active:
             self._bus.emit(ev.KernelTraced, seq_id, layer, num_tokens, programs, problem, recorded)
-
-
-class AttentionRecorder:
-    """Emits where the last tokens of a step look, while somebody asked for it.
-
-    For every scheduled sequence `attention.mass`, the share of each block. For one sequence also
-    `attention.tokens`, the share of each token: for all sequences, the events would be large.
-    """
-
-    def __init__(self, bus: EventBus) -> None:
-        self._bus = bus
-        self.record(False)
-
-    def record(
-        self, on: bool, seq_id: str | None = None, layer: int | None = None, head: int | None = None
-    ) -> None:
-        """See `LLMEngine.record_attention_mass`."""
-        self.active, self._seq_id, self._layer, self._head = on, seq_id, layer, head
-
-    def watch(self, plan: SchedulerOutput) -> tuple[bool, TokenWatch | None]:
-        """Whether to measure the blocks' shares, and of which sequence the tokens' shares."""
-        if not (self.active and self._bus.active):
-            return False, None
-        names = [item.sequence.seq_id for item in plan.scheduled]
-        index = names.index(self._seq_id) if self._seq_id in names else 0
-        return True, TokenWatch(index, self._layer, self._head)
-
-    def emit(self, plan: SchedulerOutput, result: StepResult) -> None:
-        """Emit what was measured in a step, or in a piece of it."""
-        for item, mass in zip(plan.scheduled, result.attention_mass, strict=True):
-            self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
-        if (found := result.token_attention) is not None:
-            index, layer, head = found.watch
-            weights = [round(weight, 6) for weight in found.weights]
-            shape = (layer, head, found.num_layers, found.num_heads)
-            seq_id = plan.scheduled[index].sequence.seq_id
-            self._bus.emit(ev.TokenAttention, seq_id, weights, *shape)
 
 
 class TokenExplainer:

@@ -32,7 +32,7 @@ class TestTheDoor:
     @pytest.mark.parametrize(
         "request_id, prompt, params, error, sentence",
         [
-            ("x", [], {}, errors.EmptyPromptError, "send at least one token"),
+            ("x", [], {}, errors.EmptyPromptError, "send a token"),
             ("x", [1] * 50, {}, errors.PromptTooLongError, TOO_LONG),
             ("x", [1, 100], {}, UNKNOWN_TOKEN, "prompt_token_ids contains 100.*use 0 to 99"),
             ("x", [1, -1], {}, UNKNOWN_TOKEN, "prompt_token_ids contains -1"),

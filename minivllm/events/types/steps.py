@@ -73,7 +73,7 @@ class AttentionMass(Event, tag="attention.mass"):
     seq_id: str
     mass: list[float]
     """A value for each block that was read, in the order of the block table; the sum is 1."""
-    rule: ClassVar[str] = "minivllm.engine.watchers:AttentionRecorder.emit"
+    rule: ClassVar[str] = "minivllm.engine.watchers:Watchers.after"
 
 
 class TokenAttention(Event, tag="attention.tokens"):
@@ -96,7 +96,7 @@ class TokenAttention(Event, tag="attention.tokens"):
     """Number of layers of the model."""
     num_heads: int = 0
     """Number of query heads of each layer."""
-    rule: ClassVar[str] = "minivllm.engine.watchers:AttentionRecorder.emit"
+    rule: ClassVar[str] = "minivllm.engine.watchers:Watchers.after"
 
 
 class TokensNamed(Event, tag="tokens.named"):
