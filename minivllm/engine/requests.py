@@ -154,14 +154,14 @@ class RequestValidator(NamedTuple):
             raise InvalidRequestError(f"priority must be a whole number; got {priority!r}.")
         if priority != 0 and self.config.scheduling_policy != "priority":
             raise InvalidRequestError(
-                f"priority is {priority}, but the engine's scheduling_policy is fcfs: send 0."
+                f"priority is {priority}: send 0, or use scheduling_policy='priority'."
             )
 
     def _check_num_sequences(self, num_sequences: int, max_num_seqs: int) -> None:
         if num_sequences > max_num_seqs:
             raise InvalidSamplingParamsError(
                 f"The request asks for {num_sequences} sequences (n, best_of, beam_width), but the"
-                f" engine's max_num_seqs is {max_num_seqs}: ask for fewer."
+                f" engine runs at most {max_num_seqs} at once: ask for fewer."
             )
         if num_sequences > 1 and self.config.kv_cache_allocator == "contiguous":
             raise InvalidSamplingParamsError(

@@ -86,11 +86,12 @@ def _scheduler(case: Case) -> Any:
     config = EngineConfig(
         scheduling_policy=case["policy"],
         batching=case.get("batching", "continuous"),
-        max_num_seqs=num_slots,
+        max_num_seqs=max(num_slots, 1),
         max_num_batched_tokens=case.get("budget", 100),
     )
     manager = KVCacheManager(BlockPool(num_blocks, bus), SIZE, False, bus)
     scheduler = Scheduler(config, manager, 100, bus)
+    scheduler.slots.limit = num_slots
     for number, (done, lacks, priority) in enumerate(case["running"]):
         tokens = list(range(done + lacks))
         request = Request(
