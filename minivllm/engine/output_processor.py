@@ -79,12 +79,15 @@ class IncrementalDetokenizer:
         """Return a copy for a sequence with the same tokens so far."""
         return replace(self, _window=list(self._window))
 
-    def append(self, *token_ids: int) -> str:
-        """Return the text that is certain after these tokens, with a single decoding.
+    def append(self, token_id: int) -> str:
+        """Return the text that is certain after this token: often one word, sometimes nothing."""
+        if self.decoder.is_silent(token_id, self.skip_special_tokens):
+            return ""  # a silent token must not be context either
+        self._window.append(token_id)
+        return self._show_after(token_id)
 
-        Calling it for each token would give the same text.
-        """
-        # A silent token must not be context either.
+    def extend(self, token_ids: Seq[int]) -> str:
+        """The same for several tokens, with a single decoding."""
         visible = [
             one for one in token_ids if not self.decoder.is_silent(one, self.skip_special_tokens)
         ]
@@ -255,8 +258,8 @@ class OutputProcessor:
         if output.num_decoded_tokens < num_tokens:
             start = sequence.num_prompt_tokens
             detokenizer = output.detokenizer.fork()
-            output.text += detokenizer.append(
-                *sequence.token_ids[start + output.num_decoded_tokens : start + num_tokens]
+            output.text += detokenizer.extend(
+                sequence.token_ids[start + output.num_decoded_tokens : start + num_tokens]
             )
             output.detokenizer, output.num_decoded_tokens = detokenizer, num_tokens
 

@@ -52,7 +52,10 @@ def test_joined_pieces_equal_the_text_of_all_tokens_decoded_at_once(tokenizers, 
     group = st.one_of(token.map(lambda one: [one]), st.lists(token, max_size=12))
     groups, last = data.draw(st.lists(group, max_size=40)), data.draw(st.lists(token, max_size=12))
     detokenizer = IncrementalDetokenizer(tokenizer, skip_special_tokens=skip)
-    pieces = [detokenizer.append(*group) for group in groups]
+    pieces = [
+        detokenizer.append(group[0]) if len(group) == 1 else detokenizer.extend(group)
+        for group in groups
+    ]
     pieces.append(detokenizer.finish(last))
     assert "".join(pieces) == tokenizer.decode([*chain(*groups), *last], skip)
 
