@@ -8,23 +8,30 @@ list), `config.json` (older models), and the tokenizer's own `eos_token`. After 
 the model would go on and write both sides of the conversation.
 """
 
+from __future__ import annotations
+
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tokenizers
 
 from minivllm.errors import InvalidRequestError, ModelIntegrityError
 from minivllm.runtime.checkpoint.checkpoint import read_json_object_if_there
-from minivllm.runtime.text.chat_template import (
-    ChatMessage,
-    ChatTemplate,
-    ToolDefinition,
-    uses_tools,
-)
 from minivllm.runtime.text.plain_text import ControlTokens
+
+if TYPE_CHECKING:
+    from minivllm.runtime.text.chat_template import ChatTemplate
+
+ChatMessage = Mapping[str, Any]
+"""A dictionary with the key `role`, and nearly always `content`."""
+ToolDefinition = Mapping[str, Any]
+"""A dictionary `{"type": "function", "function": {"name", "description", "parameters"}}`."""
+
+_TOOLS_IN_CODE = re.compile(r"\{[{%][^}]*\btools\b")
 
 _NAMED_TOKENS = (
     "bos_token",
@@ -75,7 +82,7 @@ class Tokenizer:
         self.vocab_size: int = min(backend.get_vocab_size(with_added_tokens=True), limit)
         """Number of tokens with a text. The embedding table can have more rows (padding)."""
 
-    def has_vocabulary_of(self, other: "Tokenizer") -> bool:
+    def has_vocabulary_of(self, other: Tokenizer) -> bool:
         """Whether each token id has the same text in both."""
         mine, theirs = (one._backend.get_vocab(with_added_tokens=True) for one in (self, other))
         return mine == theirs
@@ -85,7 +92,7 @@ class Tokenizer:
         return self._backend.to_str()
 
     @classmethod
-    def from_directory(cls, directory: Path) -> "Tokenizer":
+    def from_directory(cls, directory: Path) -> Tokenizer:
         """Read the tokenizer's files. Raises `ModelIntegrityError` if a file is damaged."""
         path = directory / "tokenizer.json"
         try:
@@ -175,7 +182,7 @@ class Tokenizer:
     @property
     def template_knows_tools(self) -> bool:
         """Whether the chat template writes tools into the prompt."""
-        return self._template_source is not None and uses_tools(self._template_source)
+        return bool(_TOOLS_IN_CODE.search(self._template_source or ""))
 
     def piece(self, token_id: int) -> str:
         """Return the text that one token adds inside a text, with its spaces.
@@ -215,6 +222,8 @@ class Tokenizer:
             raise InvalidRequestError(
                 "This model has no chat template: use `generate` with a plain prompt."
             )
+        from minivllm.runtime.text.chat_template import ChatTemplate  # late: it imports jinja2
+
         return ChatTemplate(self._template_source, self.named_tokens)
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[list[int]]:

@@ -1,7 +1,4 @@
-"""Chat templates render as in transformers; control tokens in a message stay text.
-
-They are rendered in this process, by the functions of the worker (tests/conftest.py).
-"""
+"""Chat templates render as in transformers; control tokens in a message stay text."""
 
 import pytest
 from hypothesis import example, given, settings
