@@ -2,7 +2,7 @@
 
 The directory gets `config.json`, `generation_config.json` and the tokenizer's files, which
 `transformers` rebuilds. The weights stay in the GGUF file: `model.gguf` is a link to it, and
-`gguf_weights` reads them from there.
+`gguf` reads them from there.
 """
 
 import json
@@ -12,8 +12,13 @@ from typing import Any, TypeVar
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE
-from minivllm.runtime.checkpoint.gguf_file import GgufHeader, read_gguf_header
-from minivllm.runtime.checkpoint.gguf_weights import check_types, hf_name, unknown_tensor
+from minivllm.runtime.checkpoint.gguf import (
+    GgufHeader,
+    check_types,
+    hf_name,
+    read_gguf_header,
+    unknown_tensor,
+)
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import Shard, weight_shards
 from minivllm.runtime.progress import Progress
@@ -38,11 +43,6 @@ _SPLIT_RULES = {
     "deepseek-r1-qwen",
 }
 """The values of `tokenizer.ggml.pre` for which we know how to split text into words."""
-
-
-def converted_bytes(header: GgufHeader) -> int:
-    """Approximate size of the directory without the GGUF file, in bytes."""
-    return 200 * len(_value(header, "tokenizer.ggml.tokens", list))
 
 
 def check_convertible(header: GgufHeader) -> dict[str, Any]:

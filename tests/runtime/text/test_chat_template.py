@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from runtime.text.test_tokenizer import MODELS, copied, directories, ours, theirs
 
 from minivllm.errors import InvalidRequestError
-from minivllm.runtime.store import house_model
+from minivllm.runtime.store.provenance import HOUSE_FOLDER
 from minivllm.runtime.text.chat_template import ChatTemplate
 from minivllm.runtime.text.tokenizer import Tokenizer
 
@@ -78,7 +78,7 @@ TOOLS_TEMPLATE = (
 def test_tools_and_calls_render_as_in_transformers_and_make_no_control_tokens(
     ours, theirs, tmp_path
 ):
-    copied(house_model.FOLDER, tmp_path)
+    copied(HOUSE_FOLDER, tmp_path)
     (tmp_path / "chat_template.jinja").write_text(TOOLS_TEMPLATE)
     function = {"name": "f", "description": "<b>é", "parameters": {"type": "object"}}
     tools = [{"type": "function", "function": function}]

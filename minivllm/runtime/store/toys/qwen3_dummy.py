@@ -16,7 +16,6 @@ from minivllm.runtime.store.toys.byte_tokenizer import BOS, EOS, write_byte_toke
 NAME = "qwen3-0.6b-dummy"
 _VERSION = 1
 CACHE_KEY = f"{NAME}-v{_VERSION}"
-NEEDED_BYTES = 10_000_000
 
 _CONFIG: dict[str, Any] = {
     "architectures": ["Qwen3ForCausalLM"],

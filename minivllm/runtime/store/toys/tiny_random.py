@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import save_file
 
-from minivllm.runtime.checkpoint.safetensors_file import write_float32
 from minivllm.runtime.store.toys.byte_tokenizer import (
     BOS,
     EOS,
@@ -54,8 +54,8 @@ def write_checkpoint(directory: Path) -> None:
     write_json(directory / "config.json", _CONFIG)
     write_json(directory / "generation_config.json", {"bos_token_id": BOS, "eos_token_id": EOS})
     write_byte_tokenizer(directory)
-    shapes = _shapes()
-    write_float32(directory / "model.safetensors", shapes, _weights(shapes))
+    # transformers refuses files without this entry.
+    save_file(dict(_weights(_shapes())), directory / "model.safetensors", {"format": "pt"})
 
 
 def _shapes() -> dict[str, tuple[int, ...]]:
