@@ -79,7 +79,9 @@ def test_the_library_and_the_automaton_allow_the_same_tokens(
         assert matcher.consume_token(token_id)
 
 
-@pytest.mark.parametrize("pattern", ["(a", "a)", "*a", "[]", "[é]", r"\d", "a{,3}", "\\"])
+@pytest.mark.parametrize(
+    "pattern", ["(a", "a)", "*a", "[]", "[^é]", "[a-é]", r"\d", "a$", "a*?", "\\"]
+)
 def test_the_automaton_refuses_a_pattern_that_it_cannot_read(pattern: str) -> None:
     with pytest.raises(ValueError, match="cannot read"):
         RegexAutomaton(pattern)
