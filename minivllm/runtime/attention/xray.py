@@ -8,15 +8,15 @@ Only the sequence's own blocks are copied, so the kernel sees them under new ids
 returned has the block ids of the engine's KV cache.
 """
 
-import io
 import os
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import torch
+from safetensors.torch import load, save
 
 from minivllm.errors import KernelTraceError
 from minivllm.runtime.step_result import DecodeSample
@@ -80,12 +80,12 @@ def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "minivllm.runtime.attention.xray"]
     # A worker that sees no device starts faster and takes no device memory.
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    packed = io.BytesIO()
-    torch.save(asdict(sample), packed)
+    numbers = torch.tensor([sample.layer, sample.num_tokens, *sample.block_ids])
+    tensors = {"query": sample.query, "keys": sample.keys, "values": sample.values}
     try:
         worker = subprocess.run(
             command,
-            input=packed.getvalue(),
+            input=save({"numbers": numbers, **tensors}),
             capture_output=True,
             env=environment,
             timeout=WORKER_TIMEOUT,
@@ -101,5 +101,7 @@ def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":  # the worker
-    fields = torch.load(io.BytesIO(sys.stdin.buffer.read()), weights_only=True)
-    sys.stdout.buffer.write(msgspec.json.encode(trace_here(DecodeSample(**fields))))
+    tensors = load(sys.stdin.buffer.read())
+    layer, num_tokens, *block_ids = tensors.pop("numbers").tolist()
+    traced = trace_here(DecodeSample(layer, num_tokens, block_ids, **tensors))
+    sys.stdout.buffer.write(msgspec.json.encode(traced))

@@ -183,22 +183,6 @@ def activation_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     return torch.float32 if on_cpu and dtype == torch.bfloat16 else dtype
 
 
-def slow_bfloat16(make_matrix: MakeMatrix) -> str | None:
-    """Return one sentence if bfloat16 products get no help from this processor; None if they do.
-
-    make_matrix: the result of `choose_linear_backend` for bfloat16 on a CPU
-    """
-    is_ours = isinstance(make_matrix, partial) and make_matrix.func is Bf16CpuMatrix
-    if not is_ours:
-        return "bfloat16 products are computed by torch, which also rounds results."
-    if load_cpu_ops().bf16_way != "float32":
-        return None
-    return (
-        "bfloat16 products are computed by our float32 kernel on rounded inputs: faster ones need"
-        " AMX and its permission, or an AMD processor with AVX512-BF16."
-    )
-
-
 def choose_linear_backend(
     name: LinearBackendName, dtype: torch.dtype, device: torch.device
 ) -> MakeMatrix:

@@ -149,31 +149,17 @@ class Tokenizer:
         Only the template makes control tokens. Inside a message or a tool, the text of a control
         token is ordinary text (see `plain_text`).
         """
-        hidden = self._control_tokens.hide([*messages, *tools])
-        given = hidden.messages
-        rendered = self._render(given[: len(messages)], given[len(messages) :])
-        pieces = list(hidden.pieces(rendered))
-        # The template itself writes the BOS token, if the model has one.
-        encoded = iter(
-            self._encode([piece for piece in pieces if hidden.original(piece) is None], False)
-        )
-        token_ids: list[int] = []
-        for piece in pieces:
-            written = hidden.original(piece)
-            token_ids += (
-                next(encoded) if written is None else self._control_tokens.plain_ids(written)
-            )
-        return token_ids
-
-    def render_chat_template(self, messages: Sequence[ChatMessage]) -> str:
-        """Return the text of `apply_chat_template`, before it is split into tokens."""
-        hidden = self._control_tokens.hide(messages)
-        return hidden.restore(self._render(hidden.messages))
-
-    def _render(self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition] = ()) -> str:
         if not messages:
             raise InvalidRequestError("The conversation is empty: send at least one message.")
-        return self._chat_template.render(messages, tools)
+        given, plain_ids = self._control_tokens.hide([*messages, *tools])
+        rendered = self._chat_template.render(given[: len(messages)], given[len(messages) :])
+        # Every second piece is a private character.
+        pieces = re.split(f"([{''.join(plain_ids)}])", rendered) if plain_ids else [rendered]
+        # The template itself writes the BOS token, if the model has one.
+        token_ids, *encoded = self._encode(pieces[::2], add_special_tokens=False)
+        for mark, ids in zip(pieces[1::2], encoded, strict=True):
+            token_ids += plain_ids[mark] + ids
+        return token_ids
 
     @property
     def has_chat_template(self) -> bool:
