@@ -16,13 +16,7 @@ from minivllm.runtime.checkpoint.weights import file_bytes, stream_weights
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, random_weights
 from minivllm.runtime.model.model_config import ModelConfig
-from minivllm.runtime.progress import (
-    OnRead,
-    Progress,
-    format_bytes,
-    print_progress,
-    uncounted,
-)
+from minivllm.runtime.progress import OnRead, Progress, format_bytes, print_progress, uncounted
 from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 from minivllm.runtime.store.model_store import resolve_model

@@ -37,7 +37,6 @@ from minivllm.runtime.input_batch import (
     CommonAttentionMetadata,
     InputBatch,
     ModelInput,
-    check_copies,
 )
 from minivllm.runtime.kv_cache import (
     default_cpu_cache_bytes,
@@ -98,9 +97,6 @@ class ModelRunner:
         """Run the plan's tokens through the model and record its attention as `watch` asks."""
         begin = self._now()
         inputs = self._batch.prepare(plan)
-        if self._config.check_invariants:
-            inputs.attention.check(self.num_blocks, self._config.block_size)
-            check_copies(plan.copies, self.num_blocks)
         if plan.copies:
             self._attention.copy_blocks(plan.copies)
         watcher = None

@@ -21,11 +21,7 @@ from minivllm.config import Quantization
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.progress import OnRead, uncounted
-from minivllm.runtime.quantization.stored_weight import (
-    CheckpointWeight,
-    StoredWeight,
-    rows_at_once,
-)
+from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, rows_at_once
 
 _BYTES_BETWEEN_TRIMS = 32 << 20
 _ITEM_SIZE = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}

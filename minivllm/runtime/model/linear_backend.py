@@ -75,11 +75,9 @@ class TorchMatrix:
         self._weight = _plain(weight)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         return nn.functional.linear(x, self._weight, bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """See `Matrix.rows`."""
         return nn.functional.embedding(indices, self._weight)
 
     @property
@@ -100,7 +98,6 @@ class OneDnnMatrix(TorchMatrix):
             self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, PACKED_FOR_ROWS)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
 
 
@@ -123,7 +120,6 @@ class CpuMatrix:
         self.packed = PackedMatrix([pack(part, memory) for part in parts], parts[0].in_features)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         output = self._ops.linear(x.contiguous(), self.packed)
         return output if bias is None else output.add_(bias)
 
@@ -144,7 +140,6 @@ class Bf16CpuMatrix(CpuMatrix):
     """The weight in bfloat16, for `CpuOps.linear_bf16`: inputs and results are float32."""
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         output = self._ops.linear_bf16(x.contiguous(), self.packed)
         return output if bias is None else output.add_(bias)
 
@@ -159,12 +154,10 @@ class RoundedMatrix:
         self._matrix = make_matrix(weight, is_table)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         output = self._matrix.multiply(x.bfloat16()).float()
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """See `Matrix.rows`."""
         return self._matrix.rows(indices).float()
 
     @property

@@ -10,7 +10,6 @@ The result is a complete checkpoint, or a `ModelError` that says what to do. For
 cannot run GGUF files as they are stored, `resolve_for_transformers` unpacks them to float32.
 """
 
-import difflib
 import hashlib
 import os
 import re
@@ -231,16 +230,11 @@ class ModelStore:
         except (HubUnreachableError, UnknownModelError) as error:
             raise self._unknown(name, str(error).rstrip(".")) from error
 
-    def _unknown(self, name: str, finding: str) -> UnknownModelError:
-        known = {known.lower(): known for known in (*ALIASES, *self._hub.cached_repos())}
-        close = [
-            known[match]
-            for match in difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-        ]
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    @staticmethod
+    def _unknown(name: str, finding: str) -> UnknownModelError:
         return UnknownModelError(
             f"No model {name!r:.200} ({finding}): use one of the aliases {', '.join(ALIASES)}, a"
-            f" checkpoint directory, a .gguf file or a Hugging Face id.{hint}"
+            f" checkpoint directory, a .gguf file or a Hugging Face id."
         )
 
 

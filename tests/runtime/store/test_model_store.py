@@ -201,12 +201,12 @@ def test_qwen3_dummy_has_the_published_shape_for_both_engines_and_no_weights():
 # ---- names that lead nowhere ----
 
 
-def test_a_name_that_leads_nowhere_is_answered_with_the_likely_one_or_sends_no_request(shop):
+def test_a_name_that_leads_nowhere_is_answered_with_the_aliases_or_sends_no_request(shop):
     for name in ("./nowhere", "~nobody-here/x", "nowhere.gguf", "", "a/b/c", "\0"):
         with pytest.raises(UnknownModelError, match="no such file or directory"):
             shop.store.resolve(name)
     assert shop.hub.asked == []
-    with pytest.raises(UnknownModelError, match="Did you mean smollm2") as caught:
+    with pytest.raises(UnknownModelError) as caught:
         shop.store.resolve("SmolLM2")
     assert "smollm2, tiny-random" in str(caught.value) and "does not answer" in str(caught.value)
 
