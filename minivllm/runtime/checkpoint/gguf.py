@@ -206,22 +206,7 @@ class _Reader:
 # ---- the weights ----
 
 
-def hf_name(header: GgufHeader, name: str) -> str:
-    """Return Hugging Face's name of a tensor. Raises `UnsupportedModelError` if it is unknown."""
-    match = _TENSOR_NAME.fullmatch(name)
-    if match is None or match["module"] not in GGUF_NAMES:
-        raise unknown_tensor(header, name)
-    layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
-    return f"{layer}{GGUF_NAMES[match['module']]}.{match['kind']}"
-
-
-def unknown_tensor(header: GgufHeader, name: str) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"{header.path} has the tensor {name!r:.100}, which no supported model has."
-    )
-
-
-def check_types(header: GgufHeader) -> None:
+def _check_types(header: GgufHeader) -> None:
     """Raise `UnsupportedModelError` if a tensor has a type that nothing here can read."""
     for type_ in {tensor.type for tensor in header.tensors.values()} - _PLAIN.keys():
         block = np.zeros((1, GGML_QUANT_SIZES[type_][1]), np.uint8)
@@ -236,10 +221,10 @@ def check_types(header: GgufHeader) -> None:
 
 def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
     """Return the weights in file order. Raises `UnsupportedModelError` if one cannot be read."""
-    check_types(header)
+    _check_types(header)
     return [
         WeightEntry(
-            hf_name(header, tensor.name),
+            _hf_name(header, tensor.name),
             tensor.shape,
             tensor.type.name,
             tensor.num_bytes,
@@ -249,6 +234,17 @@ def gguf_entries(header: GgufHeader) -> list[WeightEntry]:
         )
         for tensor in header.tensors.values()
     ]
+
+
+def _hf_name(header: GgufHeader, name: str) -> str:
+    """Return Hugging Face's name of a tensor. Raises `UnsupportedModelError` if it is unknown."""
+    match = _TENSOR_NAME.fullmatch(name)
+    if match is None or match["module"] not in GGUF_NAMES:
+        raise UnsupportedModelError(
+            f"{header.path} has the tensor {name!r:.100}, which no supported model has."
+        )
+    layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
+    return f"{layer}{GGUF_NAMES[match['module']]}.{match['kind']}"
 
 
 def _stored_format(tensor: GgufTensor) -> WeightFormat | None:

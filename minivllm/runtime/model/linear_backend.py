@@ -185,38 +185,24 @@ def choose_linear_backend(
     the caller named a backend and that backend cannot run.
     """
     rounds = activation_dtype(dtype, device) != dtype
-    our_matrix = Bf16CpuMatrix if rounds else CpuMatrix
-    ways: dict[str, tuple[Callable[[torch.dtype, torch.device], str | None], MakeMatrix]] = {
-        "cpu": (_why_no_cpu_kernels, partial(our_matrix, memory=LargePages())),
-        "onednn": (
-            _why_no_onednn,
-            partial(RoundedMatrix, OneDnnMatrix) if rounds else OneDnnMatrix,
-        ),
-        "torch": (
-            lambda dtype, device: None,
-            partial(RoundedMatrix, TorchMatrix) if rounds else TorchMatrix,
-        ),
-    }
-    for way, (why_not, make_matrix) in ways.items():
-        if name in (way, "auto"):
-            why = why_not(dtype, device)
-            if why is None:
-                return make_matrix
-            if name == way:
-                raise ConfigError(
-                    f"linear_backend {name} cannot run here: {why} Use linear_backend='auto'."
-                )
-    raise ConfigError(f"linear_backend must be one of auto, {', '.join(ways)}; got {name!r}.")
+    if name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype, device)) is None:
+        return partial(Bf16CpuMatrix if rounds else CpuMatrix, memory=LargePages())
+    make_matrix: MakeMatrix = TorchMatrix
+    if name in ("auto", "onednn") and (why_not := _why_no_onednn(dtype, device)) is None:
+        make_matrix = OneDnnMatrix
+    elif name not in ("auto", "torch"):
+        raise ConfigError(
+            f"linear_backend {name} cannot run here: {why_not} Use linear_backend='auto'."
+        )
+    return partial(RoundedMatrix, make_matrix) if rounds else make_matrix
 
 
 def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
     if device.type != "cpu":
         return f"the device is {device.type}."
     if dtype not in (torch.float32, torch.bfloat16):
-        return (
-            "the CPU kernels support float32 and bfloat16, and the model is"
-            f" {str(dtype).removeprefix('torch.')}."
-        )
+        found = str(dtype).removeprefix("torch.")
+        return f"the CPU kernels support float32 and bfloat16, and the model is {found}."
     try:
         is_fast = load_cpu_ops().linear_is_fast
     except CpuKernelsError as error:

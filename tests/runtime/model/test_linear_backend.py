@@ -74,7 +74,6 @@ def test_without_a_compiler_auto_takes_the_next_backend_and_says_so_in_one_sente
     [
         ("cpu", torch.float16, "cpu", "float32 and bfloat16, and the model is float16"),
         ("onednn", torch.float64, "cpu", "oneDNN cannot multiply float64"),
-        ("blas", torch.float32, "cpu", "one of auto, cpu, onednn, torch; got 'blas'"),
     ],
 )
 def test_an_unavailable_backend_is_refused_by_name(name, dtype, device, why):

@@ -100,9 +100,7 @@ def test_no_damage_to_safetensors_leads_to_anything_but_a_model_error(tmp_path_f
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"metadata": {"llama.block_count": 3}}, "lacks the tensor model.layers.2"),
         ({"metadata": {"llama.block_count": 4_000_000_000}}, "fewer tensors than layers"),
-        ({"metadata": {"llama.feed_forward_length": 97}}, "model.layers.0.mlp.* different shapes"),
         ({"metadata": {"tokenizer.ggml.model": 7}}, "value 7 for tokenizer.ggml.model"),
     ],
 )
