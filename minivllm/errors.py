@@ -88,10 +88,6 @@ class ModelDownloadError(ModelError):
     """The model is known, but its files could not be downloaded (no network, no pip, refused)."""
 
 
-class NotEnoughDiskSpaceError(ModelError):
-    """The disk cannot hold the model's files."""
-
-
 # ---- the engine itself ----
 
 

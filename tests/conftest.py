@@ -61,17 +61,6 @@ def these_tests_keep_their_turns() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", autouse=True)
-def chat_templates_start_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Render them in this process, except in tests/more, which tests the limits of the process."""
-    with pytest.MonkeyPatch.context() as patch:
-        if "more" not in request.path.relative_to(request.config.rootpath).parts:
-            from support.model.rendered_here import RenderedHere
-
-            patch.setattr("minivllm.runtime.text.chat_template._WorkerProcess", RenderedHere)
-        yield
-
-
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache without models. The compiled kernels stay: building them again takes ten seconds."""

@@ -18,8 +18,7 @@ import numpy as np
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
-from minivllm.errors import InvariantError
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
 
 @dataclass(slots=True)
@@ -55,23 +54,6 @@ class CommonAttentionMetadata:
         """The block table of a sequence, as far as these tokens need it."""
         return self.block_tables[index, : -(-int(self.seq_lens[index]) // block_size)].tolist()
 
-    def check(self, num_blocks: int, block_size: int) -> None:
-        """Raise `InvariantError` if the step would read or write outside `num_blocks` blocks.
-
-        A kernel would not notice: it would read foreign memory, or crash the process.
-        """
-        num_tokens = self.num_computed_tokens + np.diff(self.query_start_loc)  # [num_seqs]
-        is_used = np.arange(self.block_tables.shape[1]) < -(-num_tokens // block_size)[:, None]
-        _require_below("block id", self.block_tables[is_used], num_blocks)
-        _require_below(
-            "slot", self.slot_mapping[self.slot_mapping != NOT_WRITTEN], num_blocks * block_size
-        )
-
-
-def check_copies(copies: list[BlockCopy], num_blocks: int) -> None:
-    """Raise `InvariantError` if a copy would read or write outside `num_blocks` blocks."""
-    _require_below("block id of a copy", np.array(copies, dtype=np.int64).reshape(-1), num_blocks)
-
 
 @dataclass(slots=True)
 class ModelInput:
@@ -93,12 +75,6 @@ class ModelInput:
     def samples_every_row(self) -> bool:
         """Whether each row predicts one token, as in a decode step (`sampling_rows`: 0, 1, ...)."""
         return np.array_equal(self.sampling_rows, np.arange(len(self.token_ids)))
-
-
-def _require_below(what: str, numbers: np.ndarray, end: int) -> None:
-    outside = numbers[(numbers < 0) | (numbers >= end)]
-    if len(outside):
-        raise InvariantError(f"A step uses {what} {outside[0]} but the KV cache ends at {end}.")
 
 
 class InputBatch:

@@ -15,15 +15,8 @@ from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import file_bytes, stream_weights
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, random_weights
-from minivllm.runtime.model.linear_backend import CpuMatrix, slow_bfloat16
 from minivllm.runtime.model.model_config import ModelConfig
-from minivllm.runtime.progress import (
-    OnRead,
-    Progress,
-    format_bytes,
-    print_progress,
-    uncounted,
-)
+from minivllm.runtime.progress import OnRead, Progress, format_bytes, print_progress, uncounted
 from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 from minivllm.runtime.store.model_store import resolve_model
@@ -98,8 +91,6 @@ def load_model(
     if quantization is not None:
         name = f"{quantization} of {name}"
     decoder = Decoder(model_config, dtype, device, config.linear_backend)
-    if decoder.dtype != dtype and (sentence := slow_bfloat16(decoder.make_matrix)):
-        progress(sentence)
     decoder.load_weights(
         _random_weights(config, model_config)
         if dummy
@@ -108,23 +99,14 @@ def load_model(
     # Some formats of GGUF become float32 while they are read, before the decoder counts bytes.
     stored = decoder.stored_bytes if dummy else min(decoder.stored_bytes, file_bytes(directory))
     if decoder.weight_bytes - stored > _MANY_BYTES:
+        kinds = ", ".join(name.upper() for name, kind in FORMATS.items() if kind.block_size > 1)
         progress(
             f"The weights are {name.partition(' ')[0]}, {format_bytes(stored)}, but"
             f" run as {str(dtype).removeprefix('torch.')}, {format_bytes(decoder.weight_bytes)}:"
-            f" {_why_unpacked(config, decoder)}"
+            " only linear_backend 'cpu' with dtype 'float32' runs weights as they are stored, of the"
+            f" quantized kinds {kinds}."
         )
     return LoadedModel(config.model, model_config, decoder.eval(), tokenizer, device, dtype, name)
-
-
-def _why_unpacked(config: EngineConfig, decoder: Decoder) -> str:
-    """Return the end of a sentence: why the weights do not run as they are stored."""
-    in_float32 = decoder.device.type == "cpu" and decoder.weight_dtype == torch.float32
-    if in_float32 and isinstance(decoder.embed_tokens.matrix, CpuMatrix):
-        kinds = [name.upper() for name, kind in FORMATS.items() if kind.block_size > 1]
-        return f"the CPU kernel reads {', '.join(kinds)} and plain numbers only."
-    if in_float32 and config.linear_backend == "auto":
-        return "the CPU kernels cannot run on this machine, and `minivllm doctor` says why."
-    return "only linear_backend 'cpu' with dtype 'float32' runs them as they are stored."
 
 
 def _quantization(config: EngineConfig, dtype: str, keep_quantized: bool) -> Quantization | None:

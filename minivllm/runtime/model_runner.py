@@ -37,7 +37,6 @@ from minivllm.runtime.input_batch import (
     CommonAttentionMetadata,
     InputBatch,
     ModelInput,
-    check_copies,
 )
 from minivllm.runtime.kv_cache import (
     default_cpu_cache_bytes,
@@ -97,8 +96,6 @@ class ModelRunner:
         """Run the plan's tokens through the model and record its attention as `watch` asks."""
         begin = self._now()
         inputs = self._batch.prepare(plan)
-        if self._config.check_invariants:
-            inputs.attention.check(self.num_blocks, self._config.block_size)
         watcher = None
         if watch != WATCH_NOTHING:
             watcher = AttentionWatcher(
@@ -119,8 +116,6 @@ class ModelRunner:
     @torch.inference_mode()
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         """Copy blocks of the KV cache. All sources are read before any block is written."""
-        if self._config.check_invariants:
-            check_copies(copies, self.num_blocks)
         self._attention.copy_blocks(copies)
 
     def device_works(self) -> bool:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from minivllm.runtime.cpu.heap import trim_heap, trim_thread_heap
-
 T = TypeVar("T")
 
 LONG = 32 * 1024
@@ -36,7 +34,7 @@ class Workers:
         return self._grammars.submit(work, *args)
 
     def tidy_up(self) -> None:
-        """Return free memory to the system, after the long texts that are already queued."""
+        """Collect garbage, after the long texts that are already queued."""
         if self._tidying is None or self._tidying.done():
             self._tidying = self._long.submit(_tidy_up)
 
@@ -48,5 +46,3 @@ class Workers:
 
 def _tidy_up() -> None:
     gc.collect()  # a refused body and the traceback of its error form a reference cycle
-    trim_heap()
-    trim_thread_heap()  # tokenizing a mebibyte takes 60 MiB of it

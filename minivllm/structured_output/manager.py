@@ -21,9 +21,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from minivllm.errors import UnusableGrammarError
-from minivllm.structured_output.deep_stack import with_deep_stack
 from minivllm.structured_output.grammar import StructuredOutputGrammar
-from minivllm.structured_output.specification import LIMITS, Specification, check
+from minivllm.structured_output.specification import LIMITS, Specification, check, with_deep_stack
 from minivllm.structured_outputs_params import StructuredOutputsParams
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ class StructuredOutputManager:
     def prepare(self, params: StructuredOutputsParams) -> StructuredOutputGrammar:
         """Check a grammar and start to compile it. Any thread may call this.
 
-        Raises `InvalidSamplingParamsError` if the grammar is invalid or too large, if no text can
-        fit it, or if no text can end. The next call with the same grammar only looks it up.
+        Raises `InvalidSamplingParamsError` if the grammar is invalid or too large, or if no text
+        can fit it. The next call with the same grammar only looks it up.
         """
         specification = Specification.of(params)
         with self._lock:

@@ -12,7 +12,7 @@ that a grammar does to a model. llguidance finds the same tokens, but walks a tr
 instead of each token, and knows grammars with recursion. The tests compare the two.
 
 It knows characters, `.`, classes such as `[a-z]` or `[^"]`, groups, `|`, `*`, `+`, `?`, `{m}`,
-`{m,}` and `{m,n}`. A class names ASCII characters only.
+`{m,}` and `{m,n}`. A range, and a class after `^`, name ASCII characters only.
 
 Source: Brzozowski, "Derivatives of Regular Expressions" (1964).
 """
@@ -20,10 +20,12 @@ Source: Brzozowski, "Derivatives of Regular Expressions" (1964).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING
+from re import _parser
+from re._constants import MAXREPEAT
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
@@ -71,9 +73,10 @@ class RegexAutomaton:
     """
 
     def __init__(self, pattern: str) -> None:
-        reader = _PatternReader(pattern)
-        self.start: RegexState = reader.either()
-        reader.require_end()
+        try:
+            self.start: RegexState = _read(_parser.parse(pattern))
+        except (re.error, ValueError) as error:
+            raise ValueError(f"This automaton cannot read {pattern!r} ({error}).") from None
 
     def advance(self, state: RegexState, data: bytes) -> RegexState:
         """Return the state after reading `data`; `NOTHING` if the expression refuses it."""
@@ -202,90 +205,42 @@ _NOT_ASCII = _either(
 )
 """Every character of two or more bytes, in UTF-8."""
 
-_COUNT = re.compile(r"\{(\d+)(,?)(\d*)\}")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+
+def _read(pattern: Iterable[tuple[Any, Any]]) -> RegexState:
+    """Read a pattern that Python's own parser has cut into parts: (operation, its operands)."""
+    return _chain(*(_read_part(operation.name, value) for operation, value in pattern))
 
 
-class _PatternReader:
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-        self._at = 0
+def _read_part(operation: str, value: Any) -> RegexState:
+    match operation, value:
+        case "LITERAL", code:
+            return _chain(*map(_byte, chr(code).encode()))
+        case "RANGE", (first, last) if last < 0x80:
+            return _byte(first, last)
+        case "NOT_LITERAL", code if code < 0x80:
+            return _all_but(_byte(code))
+        case "ANY", _:
+            return _all_but(_byte(0x0A))
+        case "IN", members:
+            negated = members[0][0].name == "NEGATE"
+            options = [_read_part(kind.name, value) for kind, value in members[negated:]]
+            return _all_but(*options) if negated else _either(options)
+        case "BRANCH", (_, patterns):
+            return _either([_read(one) for one in patterns])
+        case "SUBPATTERN", (_, 0, 0, inner):
+            return _read(inner)
+        case "MAX_REPEAT", (least, most, inner):
+            one = _read(inner)
+            rest = _Repeat(one) if most == MAXREPEAT else _END
+            for _ in range(0 if most == MAXREPEAT else most - least):
+                rest = _either([_then(one, rest), _END])
+            return _chain(*[one] * least, rest)
+    raise ValueError(f"{operation} {value!r}")
 
-    def either(self) -> RegexState:
-        options = [self._sequence()]
-        while self._take("|"):
-            options.append(self._sequence())
-        return _either(options)
 
-    def require_end(self) -> None:
-        if self._at < len(self._pattern):
-            self._fail()
-
-    def _sequence(self) -> RegexState:
-        parts = []
-        while self._at < len(self._pattern) and self._pattern[self._at] not in "|)":
-            parts.append(self._repeated(self._one()))
-        return _chain(*parts)
-
-    def _repeated(self, one: RegexState) -> RegexState:
-        if self._take("*"):
-            return _Repeat(one)
-        if self._take("+"):
-            return _then(one, _Repeat(one))
-        if self._take("?"):
-            return _either([one, _END])
-        if (count := _COUNT.match(self._pattern, self._at)) is None:
-            return one
-        self._at = count.end()
-        least, comma, most = int(count[1]), count[2], count[3]
-        rest = _Repeat(one) if comma and not most else _END
-        for _ in range(int(most) - least if most else 0):
-            rest = _either([_then(one, rest), _END])
-        return _chain(*[one] * least, rest)
-
-    def _one(self) -> RegexState:
-        if self._take("("):
-            inner = self.either()
-            if not self._take(")"):
-                self._fail()
-            return inner
-        if self._take("["):
-            return self._class()
-        if self._take("."):
-            return _either([_Byte(frozenset(range(0x80)) - {0x0A}), _NOT_ASCII])
-        return _chain(*map(_byte, self._character("*+?{}]^$").encode()))
-
-    def _class(self) -> RegexState:
-        negated, options = self._take("^"), set()
-        while not self._take("]"):
-            first = last = self._character("[")
-            if self._take("-"):
-                last = self._character("[]")
-            options |= set(range(ord(first), ord(last) + 1))
-        if not options or max(options) >= 0x80:
-            self._fail()
-        if negated:
-            return _either([_Byte(frozenset(range(0x80)) - options), _NOT_ASCII])
-        return _Byte(frozenset(options))
-
-    def _character(self, special: str) -> str:
-        """Read a character that may be escaped with a backslash, and is not `special` itself."""
-        character = self._pattern[self._at : self._at + 1]
-        if not character or character in special:
-            self._fail()
-        self._at += 1
-        if character != "\\":
-            return character
-        escaped = self._pattern[self._at : self._at + 1]
-        if not escaped or (escaped.isalnum() and escaped not in _ESCAPED):
-            self._fail()
-        self._at += 1
-        return _ESCAPED.get(escaped, escaped)
-
-    def _take(self, character: str) -> bool:
-        found = self._pattern.startswith(character, self._at)
-        self._at += found
-        return found
-
-    def _fail(self) -> None:
-        raise ValueError(f"This automaton cannot read {self._pattern!r} from {self._at} on.")
+def _all_but(*excluded: RegexState) -> RegexState:
+    """Any character but some of ASCII."""
+    if not all(isinstance(one, _Byte) for one in excluded):
+        raise ValueError("not ASCII")
+    codes = frozenset[int]().union(*(one.options for one in excluded))
+    return _either([_Byte(frozenset(range(0x80)) - codes), _NOT_ASCII])

@@ -9,16 +9,19 @@ Source: vLLM `vllm/v1/structured_output/backend_guidance.py` (`serialize_guidanc
 
 import json
 import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from minivllm.errors import InvalidSamplingParamsError
-from minivllm.structured_output.deep_stack import with_deep_stack
-from minivllm.structured_output.endless import lark_can_end, schema_can_end
 from minivllm.structured_outputs_params import StructuredOutputsKind, StructuredOutputsParams
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
+
+T = TypeVar("T")
 
 MAX_LENGTH = {
     "json": 100_000, "json_object": 100_000, "choice": 100_000, "regex": 10_000, "grammar": 10_000,
@@ -42,6 +45,9 @@ price: a forced token of such a grammar is not drafted. JSON and regexes have no
 """
 
 _LONGEST_REASON = 200
+
+_STACK_SIZE = 256 << 20
+"""In bytes: several times as much as any grammar needed. The system provides what is used."""
 
 _WALK = 8
 """How many bytes of a text are read to check a grammar."""
@@ -87,6 +93,20 @@ class Specification(NamedTuple):
         return f"{grammar}\n{NO_FORCING}\n" if self.kind == "grammar" else grammar
 
 
+def with_deep_stack(work: Callable[[], T]) -> T:
+    """Return the result of `work()` in a thread with a large stack.
+
+    llguidance follows the references of a grammar by recursion. A schema of 100,000 characters can
+    be a chain of a thousand `$ref`, which needs more than the usual 8 MiB: the process would end.
+    """
+    usual = threading.stack_size(_STACK_SIZE)
+    try:
+        with ThreadPoolExecutor(1, "minivllm-deep") as pool:
+            return pool.submit(work).result()
+    finally:
+        threading.stack_size(usual)
+
+
 def check(specification: Specification) -> None:
     """Raise `InvalidSamplingParamsError` if no output can fit, in at most about a second."""
     with_deep_stack(partial(_check, specification))
@@ -95,7 +115,7 @@ def check(specification: Specification) -> None:
 def _check(specification: Specification) -> None:
     import llguidance
 
-    kind, text = specification.kind, specification.text
+    kind = specification.kind
     try:
         grammar = specification.to_llguidance()
     except (ValueError, IndexError, RecursionError) as error:
@@ -105,11 +125,6 @@ def _check(specification: Specification) -> None:
             "whitespace_pattern", llguidance.grammar_from("regex", specification.whitespace_pattern)
         )
     matcher = _compile(kind, grammar)
-    # Before any mask: for some grammars without an end, llguidance never returns from the first.
-    if kind == "json" and not schema_can_end(text):
-        _refuse(kind, "requires an endless value: let a property of the cycle be optional")
-    if kind == "grammar" and not lark_can_end(grammar):
-        _refuse(kind, "has no way to end: add an alternative without recursion")
     matcher.compute_bitmask()
     if matcher.is_error():
         _refuse(kind, "fits no text: correct it")

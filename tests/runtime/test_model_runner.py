@@ -1,6 +1,5 @@
 """The model runner: returned rows, the flat batch, and the size of the cache."""
 
-import numpy as np
 import pytest
 import torch
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
@@ -14,9 +13,8 @@ from support.model.tiny_models import (
 )
 
 from minivllm.core.block_math import slot_mapping
-from minivllm.core.scheduler_output import BlockCopy
-from minivllm.errors import ConfigError, InvariantError
-from minivllm.runtime.input_batch import CommonAttentionMetadata, InputBatch, check_copies
+from minivllm.errors import ConfigError
+from minivllm.runtime.input_batch import InputBatch
 
 
 @pytest.fixture(scope="module")
@@ -105,31 +103,3 @@ def test_cache_and_context_length_default_to_memory_and_model(decoder, monkeypat
     # This sizes the cache on CUDA. Here it must only run and leave the real cache alone.
     run.runner._run_largest_step()
     assert not any(cache.any() for cache in run.runner._attention.kv_caches)
-
-
-def test_the_invariant_check_finds_a_block_or_slot_outside_the_cache(decoder):
-    step = {
-        "query_start_loc": np.array([0, 2, 3]),
-        "num_computed_tokens": np.array([4, 0]),
-        # the second sequence has one block; the rest of its row is stale
-        "block_tables": np.array([[3, 7], [0, 99]]),
-        "slot_mapping": np.array([28, 29, -1]),
-    }
-    CommonAttentionMetadata(**step).check(num_blocks=8, block_size=4)
-    for field, numbers, message in (
-        ("block_tables", [[3, 8], [0, 9]], "block id 8 but the KV cache ends at 8"),
-        ("block_tables", [[-1, 2], [0, 9]], "block id -1"),
-        ("slot_mapping", [4, 5, 32], "slot 32 but the KV cache ends at 32"),
-        ("slot_mapping", [4, -2, 3], "slot -2"),
-    ):
-        with pytest.raises(InvariantError, match=message):
-            changed = step | {field: np.array(numbers)}
-            CommonAttentionMetadata(**changed).check(num_blocks=8, block_size=4)
-    check_copies([BlockCopy(0, 7)], num_blocks=8)
-    with pytest.raises(InvariantError, match="block id of a copy 8 but the KV cache ends at 8"):
-        check_copies([BlockCopy(0, 1), BlockCopy(2, 8)], num_blocks=8)
-    run = PlannedRunner(decoder, check_invariants=True)
-    plan = run.plan((run.new(prompt(3)), 3))
-    plan.scheduled[0].sequence.block_table[0].block_id = run.runner.num_blocks
-    with pytest.raises(InvariantError):
-        run.runner.execute_model(plan)

@@ -31,7 +31,7 @@ from minivllm.lab.bench.throughput.workloads import (
 )
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.store.model_store import resolve_model
-from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
+from minivllm.runtime.store.toys import QWEN3_DUMMY
 
 ROUNDS = 5
 PEER_SECONDS = 20.0

@@ -22,7 +22,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.lab.bench.step.trace import PartsInTrace
 from minivllm.lab.bench.throughput.nano_vllm import MAX_NUM_BATCHED_TOKENS, free_device_memory
 from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WorkloadSpec, make_requests
-from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
+from minivllm.runtime.store.toys import QWEN3_DUMMY
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 WARM_UP_STEPS = 5

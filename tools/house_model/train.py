@@ -40,9 +40,6 @@ from torch.nn import functional
 from transformers import AutoTokenizer, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from minivllm.runtime.checkpoint.digests import write_digests
-from minivllm.runtime.store.house_model import FILES
-
 COPY_LENGTH = 64
 
 
@@ -214,7 +211,6 @@ def save(model: LlamaForCausalLM, out: Path) -> None:
     (out / "generation_config.json").write_text(json.dumps(ends, indent=2) + "\n", "utf-8")
     # safetensors makes its file for one user only; an installed package is read by all.
     (out / "model.safetensors").chmod(0o644)
-    write_digests(out, FILES)
 
 
 def main() -> None:

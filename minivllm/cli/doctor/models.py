@@ -6,15 +6,16 @@ from minivllm.errors import ModelError
 
 def check_house_model() -> Finding:
     try:
-        from minivllm.runtime.store.house_model import house_checkpoint
-        from minivllm.runtime.store.provenance import provenance_of
+        from minivllm.runtime.checkpoint.checkpoint import check_checkpoint
+        from minivllm.runtime.store.provenance import HOUSE_FOLDER, provenance_of
 
-        folder = house_checkpoint()
+        check_checkpoint(HOUSE_FOLDER)
+        provenance = provenance_of(HOUSE_FOLDER)
     except ModelError as error:
         return bad("house model", str(error).rstrip("."))
     except ModuleNotFoundError as error:
         return bad("house model", f"needs the package {error.name}: install it first")
-    return ok("house model", f"{provenance_of(folder)}, not damaged")
+    return ok("house model", str(provenance))
 
 
 def check_chat_model() -> Finding:

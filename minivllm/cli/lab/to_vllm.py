@@ -14,7 +14,6 @@ from minivllm.errors import ConfigError
 from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
-from minivllm.runtime.store import house_model
 from minivllm.runtime.store.model_store import (
     ALIASES,
     SMOLLM2_HUB_ID,
@@ -142,7 +141,7 @@ def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     """Return vLLM's name for our model `name`, and a remark about its files if needed."""
     if name == "smollm2":
         return SMOLLM2_HUB_ID, f"{name} is {SMOLLM2_HUB_ID} on the Hugging Face Hub."
-    if name == house_model.NAME:
+    if name == "house":
         return str(directory), f"{name} is part of minivllm: copy its directory to where vLLM runs."
     if name in ALIASES:
         return (

@@ -64,7 +64,6 @@ class CpuAttentionBackend(StoredKVBackend):
             )
 
     def build(self, common: CommonAttentionMetadata) -> CpuAttentionMetadata:
-        """See `AttentionBackend.build`."""
         work = cut_into_parts(
             common, self._spec.block_size, self._num_heads // self._spec.num_kv_heads
         )
@@ -83,7 +82,6 @@ class CpuAttentionBackend(StoredKVBackend):
         cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: CpuAttentionMetadata,
     ) -> torch.Tensor:
-        """See `AttentionBackend.forward`."""
         cache = self.kv_caches[layer]
         self._ops.rotary_and_cache(query, key, value, cos_sin, cache, metadata.slots)
         output = query.new_empty(query.shape)  # contiguous, even if the query is not

@@ -13,10 +13,7 @@ Source: vLLM's `int8_per_token_head` (`vllm/v1/attention/ops/triton_reshape_and_
 import torch
 
 from minivllm.kernels.reference_ops import dequantize_heads, quantize_heads
-from minivllm.runtime.attention.torch_backend import (
-    TorchAttentionBackend,
-    TorchAttentionMetadata,
-)
+from minivllm.runtime.attention.torch_backend import TorchAttentionBackend, TorchAttentionMetadata
 
 
 class StoredKVBackend(TorchAttentionBackend):

@@ -211,7 +211,6 @@ class TorchAttentionBackend:
         cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: TorchAttentionMetadata,
     ) -> torch.Tensor:
-        """See `AttentionBackend.forward`."""
         cache = self.kv_caches[layer]
         # Rotate queries and keys together, which takes half as many operations.
         rotated = rotate(torch.cat((query, key), dim=1), *cos_sin)

@@ -262,7 +262,6 @@ class TritonAttentionBackend:
         cos_sin: tuple[torch.Tensor, torch.Tensor],
         metadata: TritonAttentionMetadata,
     ) -> torch.Tensor:
-        """See `AttentionBackend.forward`."""
         caches = self._views[layer]
         slots = metadata.slot_mapping
         query = self._rotate_and_cache(query, key, value, *cos_sin, *caches, slots)

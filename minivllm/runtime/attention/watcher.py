@@ -1,15 +1,22 @@
-"""`AttentionWatcher`: an attention backend that records what another one does in a single step."""
+"""`AttentionWatcher`: an attention backend that records what another one does in a single step.
+
+After each layer's attention, the cache has all keys of the layer. So the recorded numbers are
+computed from the cache and from the rotated queries of each sequence's last token, which is a
+token of this step.
+"""
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from minivllm.kernels.reference_ops import rotate
 from minivllm.runtime.attention.backend import AttentionBackend
-from minivllm.runtime.attention.mass import AttentionMassMeter, TokenMeter
-from minivllm.runtime.attention.xray import DecodeSampler
+from minivllm.runtime.attention.mass import attention_weights
 from minivllm.runtime.input_batch import CommonAttentionMetadata
-from minivllm.runtime.step_result import StepResult, Watch
+from minivllm.runtime.step_result import DecodeSample, StepResult, TokenShares, Watch
+
+SAMPLED_LAYER = 0
 
 
 class AttentionWatcher:
@@ -23,15 +30,17 @@ class AttentionWatcher:
         block_size: int,
         device: torch.device,
     ) -> None:
-        self._attention = attention
+        self._watch, self._common, self._attention = watch, common, attention
+        self._block_size = block_size
         self._last_rows = torch.from_numpy(common.last_rows).to(device)
-        step = (common, block_size)
-        self._decodes = DecodeSampler(*step, watch.decodes, attention.read_blocks)
-        self._mass = self._tokens = None
-        if watch.attention_mass:
-            self._mass = AttentionMassMeter(*step, device, attention.attention_mass)
-        if watch.tokens is not None:
-            self._tokens = TokenMeter(*step, watch.tokens, attention.read_blocks)
+        self._num_layers = self._num_heads = 0
+        self._samples: list[DecodeSample] = []
+        self._tokens: list[torch.Tensor] = []  # of each watched layer: [num_tokens]
+        self._mass = torch.zeros(common.block_tables.shape, device=device)  # [num_seqs, max_blocks]
+        self._tables, self._seq_lens = (
+            torch.from_numpy(array.astype(np.int32)).to(device)
+            for array in (common.block_tables, common.seq_lens)
+        )
 
     def forward(
         self,
@@ -46,15 +55,48 @@ class AttentionWatcher:
         # Before the backend runs: it may rotate `query` in place.
         last = rotate(*(x[self._last_rows] for x in (query, *cos_sin)))
         output = self._attention.forward(layer, query, key, value, cos_sin, metadata)
-        for meter in (self._mass, self._tokens, self._decodes):
-            if meter is not None:
-                meter.add_layer(layer, last)
+        self._num_layers, self._num_heads = layer + 1, last.shape[1]
+        if layer == SAMPLED_LAYER:
+            self._samples = [self._sample(index, last[index]) for index in self._watch.decodes]
+        if self._watch.attention_mass:
+            mass = self._attention.attention_mass(layer, last, self._tables, self._seq_lens)
+            self._mass += mass.mean(dim=1)
+        if self._watch.tokens is not None:
+            self._add_tokens(layer, last[self._watch.tokens.index])
         return output
+
+    def _sample(self, index: int, query: torch.Tensor) -> DecodeSample:
+        """Copy the inputs of a decode. query: [num_heads, head_size]"""
+        block_ids = self._common.block_ids(index, self._block_size)
+        # The cache can be a permuted view, and indexing it by a list keeps its memory order.
+        keys, values = (
+            blocks.cpu().contiguous()
+            for blocks in self._attention.read_blocks(SAMPLED_LAYER, block_ids)
+        )
+        seq_len = int(self._common.seq_lens[index])
+        return DecodeSample(SAMPLED_LAYER, seq_len, block_ids, query.cpu().clone(), keys, values)
+
+    def _add_tokens(self, layer: int, query: torch.Tensor) -> None:
+        """Add one layer's attention of the watched sequence. query: [num_heads, head_size]"""
+        asked = self._watch.tokens
+        if asked.layer not in (None, layer) or (asked.head or 0) >= self._num_heads:
+            return
+        block_ids = self._common.block_ids(asked.index, self._block_size)
+        keys, _ = self._attention.read_blocks(layer, block_ids)
+        seq_len = int(self._common.seq_lens[asked.index])
+        weights = attention_weights(query, keys, seq_len, query.shape[1] ** -0.5)
+        self._tokens.append(weights.mean(dim=0) if asked.head is None else weights[asked.head])
 
     def add_to(self, result: StepResult) -> StepResult:
         """Return the step's result with the records."""
+        tokens, mass = None, []
+        if self._tokens:
+            weights = (sum(self._tokens) / len(self._tokens)).tolist()
+            tokens = TokenShares(self._watch.tokens, weights, self._num_layers, self._num_heads)
+        if self._watch.attention_mass:
+            num_blocks = (-(-self._common.seq_lens // self._block_size)).tolist()
+            rows = (self._mass / self._num_layers).tolist()
+            mass = [row[:num] for row, num in zip(rows, num_blocks, strict=True)]
         return result._replace(
-            attention_mass=[] if self._mass is None else self._mass.result(),
-            token_attention=None if self._tokens is None else self._tokens.result(),
-            decode_samples=self._decodes.samples,
+            attention_mass=mass, token_attention=tokens, decode_samples=self._samples
         )

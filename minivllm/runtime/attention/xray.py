@@ -1,8 +1,8 @@
-"""The kernel x-ray of a real decode: copy what one layer's attention reads, and trace the kernel.
+"""The kernel x-ray of a real decode: trace the kernel on what one layer's attention reads.
 
 Only interpreted kernels can be traced (`minivllm.kernels.xray`), and Triton decides at import
 whether it interprets kernels. On a machine without a CUDA device it does, and the trace is made in
-this process; otherwise in a new one (`minivllm.runtime.attention.xray_worker`).
+this process; otherwise in a new one, `python -m minivllm.runtime.attention.xray`.
 
 Only the sequence's own blocks are copied, so the kernel sees them under new ids. The trace that is
 returned has the block ids of the engine's KV cache.
@@ -11,7 +11,6 @@ returned has the block ids of the engine's KV cache.
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,66 +19,10 @@ import torch
 from safetensors.torch import load, save
 
 from minivllm.errors import KernelTraceError
-from minivllm.runtime.attention.mass import ReadBlocks
-from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.step_result import DecodeSample
 
-LAYER = 0
 WORKER_TIMEOUT = 120.0
 """In seconds. Importing torch and Triton takes a few seconds, and a long context some more."""
-
-
-class DecodeSampler:
-    """Collects the samples of one forward pass.
-
-    Call `add_layer` after each layer's attention, when all keys of the layer are written.
-    """
-
-    def __init__(
-        self,
-        common: CommonAttentionMetadata,
-        block_size: int,
-        sequences: Sequence[int],
-        read_blocks: ReadBlocks,
-    ) -> None:
-        """sequences: indices into the step's plan; these sequences must be decodes"""
-        self.samples: list[DecodeSample] = []
-        self._common = common
-        self._block_size = block_size
-        self._sequences = sequences
-        self._read_blocks = read_blocks
-
-    def add_layer(self, layer: int, query: torch.Tensor) -> None:
-        """Copy the samples if this is the sampled layer.
-
-        query: [num_seqs, num_heads, head_size]
-        """
-        if layer != LAYER:
-            return
-        for index in self._sequences:
-            block_ids = self._common.block_ids(index, self._block_size)
-            # The cache can be a permuted view, and indexing it by a list keeps its memory order. So
-            # call `contiguous`.
-            keys, values = (
-                blocks.cpu().contiguous() for blocks in self._read_blocks(layer, block_ids)
-            )
-            num_tokens = int(self._common.seq_lens[index])
-            own = query[index].cpu().clone()
-            self.samples.append(DecodeSample(layer, num_tokens, block_ids, own, keys, values))
-
-
-def pack(sample: DecodeSample) -> bytes:
-    """Serialize for `unpack` in another process."""
-    numbers = torch.tensor([sample.layer, sample.num_tokens, *sample.block_ids])
-    return save(
-        {"numbers": numbers, "query": sample.query, "keys": sample.keys, "values": sample.values}
-    )
-
-
-def unpack(packed: bytes) -> DecodeSample:
-    tensors = load(packed)
-    layer, num_tokens, *block_ids = tensors.pop("numbers").tolist()
-    return DecodeSample(layer, num_tokens, block_ids, **tensors)
 
 
 def trace_decode(sample: DecodeSample) -> list[Any]:
@@ -134,13 +77,15 @@ def _interprets_here() -> bool:
 
 
 def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "minivllm.runtime.attention.xray_worker"]
+    command = [sys.executable, "-m", "minivllm.runtime.attention.xray"]
     # A worker that sees no device starts faster and takes no device memory.
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    numbers = torch.tensor([sample.layer, sample.num_tokens, *sample.block_ids])
+    tensors = {"query": sample.query, "keys": sample.keys, "values": sample.values}
     try:
         worker = subprocess.run(
             command,
-            input=pack(sample),
+            input=save({"numbers": numbers, **tensors}),
             capture_output=True,
             env=environment,
             timeout=WORKER_TIMEOUT,
@@ -153,3 +98,10 @@ def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
         last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise KernelTraceError(f"The process that traces the kernel failed: {last_words}")
     return msgspec.json.decode(worker.stdout)
+
+
+if __name__ == "__main__":  # the worker
+    tensors = load(sys.stdin.buffer.read())
+    layer, num_tokens, *block_ids = tensors.pop("numbers").tolist()
+    traced = trace_here(DecodeSample(layer, num_tokens, block_ids, **tensors))
+    sys.stdout.buffer.write(msgspec.json.encode(traced))

@@ -1,4 +1,4 @@
-"""Model files: safetensors and GGUF, opened without trusting their contents.
+"""Model files: safetensors and GGUF, read with limits.
 
 Read `checkpoint` first; `weights` reads the tensors.
 """

@@ -264,14 +264,14 @@ class Decoder(nn.Module):
         """
         waiting_for = weight_shards(self.config)
         shards_left = Counter(shard.parameter for shard in waiting_for.values())
-        waiting: dict[str, dict[int, tuple[str, CheckpointWeight]]] = {}
+        waiting: dict[str, dict[int, CheckpointWeight]] = {}
         for name, weight in weights:
             if is_redundant(name, self.config):
                 continue
             shard = waiting_for.pop(name, None)
             if shard is None:
                 raise ModelIntegrityError(
-                    f"The checkpoint has a tensor {name} that the architecture"
+                    f"The checkpoint has a tensor {name!r:.100} that the architecture"
                     f" {self.config.architecture} in config.json does not have, or has it twice;"
                     " check that both files belong to the same model."
                 )
@@ -281,10 +281,10 @@ class Decoder(nn.Module):
                     f" {list(shard.shape)}; check that both files belong to the same model."
                 )
             parts = waiting.setdefault(shard.parameter, {})
-            parts[shard.first_row] = (name, weight)
+            parts[shard.first_row] = weight
             if len(parts) == shards_left[shard.parameter]:
                 del waiting[shard.parameter]
-                self._set_parameter(shard.parameter, dict(parts[row] for row in sorted(parts)))
+                self._set_parameter(shard.parameter, [parts[row] for row in sorted(parts)])
         if waiting_for:
             names = list(waiting_for)
             others = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -297,29 +297,20 @@ class Decoder(nn.Module):
         """Load random weights (load format `dummy`). Equal seeds give equal weights everywhere."""
         self.load_weights(random_weights(self.config, seed))
 
-    def _set_parameter(self, parameter: str, parts: dict[str, CheckpointWeight]) -> None:
-        """parts: name of a tensor -> tensor, in the order of the parameter's rows"""
+    def _set_parameter(self, parameter: str, parts: list[CheckpointWeight]) -> None:
+        """parts: in the order of the parameter's rows"""
         module_name, _, name = parameter.rpartition(".")
         module = self.get_submodule(module_name)
         if name == "weight" and isinstance(module, Linear | Embedding):
-            stored = [_as_stored(part) for part in parts.values()]
+            stored = [_as_stored(part) for part in parts]
             self.stored_bytes += sum(part.num_bytes for part in stored)
             # Only the CPU's own layouts read stored weights, and they compute in float32.
             is_plain = self.weight_dtype != torch.float32 or self.device.type != "cpu"
-            try:
-                weight = (
-                    plain_weight(stored, self.weight_dtype, self.device) if is_plain else stored
-                )
-                module.matrix = self.make_matrix(weight, isinstance(module, Embedding))
-            except ModelIntegrityError:
-                # Parts are joined before they are read: look for the damaged one.
-                for name, part in zip(parts, stored, strict=True):
-                    if part.format.split is not None:
-                        part.fields(f"Tensor {name}")
-                raise
+            weight = plain_weight(stored, self.weight_dtype, self.device) if is_plain else stored
+            module.matrix = self.make_matrix(weight, isinstance(module, Embedding))
         else:
-            data = torch.cat(list(parts.values())).to(self.device, self.dtype)
-            self.stored_bytes += sum(part.nbytes for part in parts.values())
+            data = torch.cat(parts).to(self.device, self.dtype)
+            self.stored_bytes += sum(part.nbytes for part in parts)
             setattr(module, name, nn.Parameter(data, requires_grad=False))
 
     @property

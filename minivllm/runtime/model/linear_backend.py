@@ -75,11 +75,9 @@ class TorchMatrix:
         self._weight = _plain(weight)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         return nn.functional.linear(x, self._weight, bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """See `Matrix.rows`."""
         return nn.functional.embedding(indices, self._weight)
 
     @property
@@ -100,7 +98,6 @@ class OneDnnMatrix(TorchMatrix):
             self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, PACKED_FOR_ROWS)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
 
 
@@ -123,7 +120,6 @@ class CpuMatrix:
         self.packed = PackedMatrix([pack(part, memory) for part in parts], parts[0].in_features)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         output = self._ops.linear(x.contiguous(), self.packed)
         return output if bias is None else output.add_(bias)
 
@@ -144,7 +140,6 @@ class Bf16CpuMatrix(CpuMatrix):
     """The weight in bfloat16, for `CpuOps.linear_bf16`: inputs and results are float32."""
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         output = self._ops.linear_bf16(x.contiguous(), self.packed)
         return output if bias is None else output.add_(bias)
 
@@ -159,12 +154,10 @@ class RoundedMatrix:
         self._matrix = make_matrix(weight, is_table)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Matrix.multiply`."""
         output = self._matrix.multiply(x.bfloat16()).float()
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """See `Matrix.rows`."""
         return self._matrix.rows(indices).float()
 
     @property
@@ -183,22 +176,6 @@ def activation_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     return torch.float32 if on_cpu and dtype == torch.bfloat16 else dtype
 
 
-def slow_bfloat16(make_matrix: MakeMatrix) -> str | None:
-    """Return one sentence if bfloat16 products get no help from this processor; None if they do.
-
-    make_matrix: the result of `choose_linear_backend` for bfloat16 on a CPU
-    """
-    is_ours = isinstance(make_matrix, partial) and make_matrix.func is Bf16CpuMatrix
-    if not is_ours:
-        return "bfloat16 products are computed by torch, which also rounds results."
-    if load_cpu_ops().bf16_way != "float32":
-        return None
-    return (
-        "bfloat16 products are computed by our float32 kernel on rounded inputs: faster ones need"
-        " AMX and its permission, or an AMD processor with AVX512-BF16."
-    )
-
-
 def choose_linear_backend(
     name: LinearBackendName, dtype: torch.dtype, device: torch.device
 ) -> MakeMatrix:
@@ -208,38 +185,24 @@ def choose_linear_backend(
     the caller named a backend and that backend cannot run.
     """
     rounds = activation_dtype(dtype, device) != dtype
-    our_matrix = Bf16CpuMatrix if rounds else CpuMatrix
-    ways: dict[str, tuple[Callable[[torch.dtype, torch.device], str | None], MakeMatrix]] = {
-        "cpu": (_why_no_cpu_kernels, partial(our_matrix, memory=LargePages())),
-        "onednn": (
-            _why_no_onednn,
-            partial(RoundedMatrix, OneDnnMatrix) if rounds else OneDnnMatrix,
-        ),
-        "torch": (
-            lambda dtype, device: None,
-            partial(RoundedMatrix, TorchMatrix) if rounds else TorchMatrix,
-        ),
-    }
-    for way, (why_not, make_matrix) in ways.items():
-        if name in (way, "auto"):
-            why = why_not(dtype, device)
-            if why is None:
-                return make_matrix
-            if name == way:
-                raise ConfigError(
-                    f"linear_backend {name} cannot run here: {why} Use linear_backend='auto'."
-                )
-    raise ConfigError(f"linear_backend must be one of auto, {', '.join(ways)}; got {name!r}.")
+    if name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype, device)) is None:
+        return partial(Bf16CpuMatrix if rounds else CpuMatrix, memory=LargePages())
+    make_matrix: MakeMatrix = TorchMatrix
+    if name in ("auto", "onednn") and (why_not := _why_no_onednn(dtype, device)) is None:
+        make_matrix = OneDnnMatrix
+    elif name not in ("auto", "torch"):
+        raise ConfigError(
+            f"linear_backend {name} cannot run here: {why_not} Use linear_backend='auto'."
+        )
+    return partial(RoundedMatrix, make_matrix) if rounds else make_matrix
 
 
 def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
     if device.type != "cpu":
         return f"the device is {device.type}."
     if dtype not in (torch.float32, torch.bfloat16):
-        return (
-            "the CPU kernels support float32 and bfloat16, and the model is"
-            f" {str(dtype).removeprefix('torch.')}."
-        )
+        found = str(dtype).removeprefix("torch.")
+        return f"the CPU kernels support float32 and bfloat16, and the model is {found}."
     try:
         is_fast = load_cpu_ops().linear_is_fast
     except CpuKernelsError as error:

@@ -83,17 +83,16 @@ class StoredWeight:
     def num_bytes(self) -> int:
         return self.data.numel()
 
-    def fields(self, name: str = "A matrix") -> BlockFields:
+    def fields(self) -> BlockFields:
         """Return quants and scales of a quantized format.
 
-        Raises `ModelIntegrityError` for a scale that is infinite or not a number; `name` is what
-        the error calls the matrix.
+        Raises `ModelIntegrityError` for a scale that is infinite or not a number.
         """
         fields = self.format.split(self.data)
         for scales in (fields.scales, fields.minimums):
             if scales is not None and not scales.isfinite().all():
                 raise ModelIntegrityError(
-                    f"{name} in {self.format.name} has a scale that is not a finite number: the"
+                    f"A matrix in {self.format.name} has a scale that is not a finite number: the"
                     " file is damaged, download the model again."
                 )
         return fields

@@ -63,10 +63,7 @@ class Sampler:
         self._engine_seed = engine_seed
 
     def __call__(
-        self,
-        logits: torch.Tensor,
-        sequences: list[Sequence],
-        watched: Collection[Sequence] = (),
+        self, logits: torch.Tensor, sequences: list[Sequence], watched: Collection[Sequence] = ()
     ) -> list[SampledToken]:
         """Sample one token for each row of `logits: [num_seqs, vocab]` (float32).
 
@@ -145,10 +142,7 @@ class Sampler:
         return processed, int(best_id)
 
     def sample_each(
-        self,
-        logits: torch.Tensor,
-        sequences: list[Sequence],
-        watched: Collection[Sequence] = (),
+        self, logits: torch.Tensor, sequences: list[Sequence], watched: Collection[Sequence] = ()
     ) -> list[SampledToken | SamplingError]:
         """Like `__call__`, but return the error of a sequence in place of its token."""
         try:

@@ -9,19 +9,13 @@ query with a deadline, on its own thread, because Python cannot interrupt a name
 """
 
 import fnmatch
-import queue
-import shutil
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
-from minivllm.errors import (
-    ModelDownloadError,
-    ModelError,
-    NotEnoughDiskSpaceError,
-    UnknownModelError,
-)
+from minivllm.errors import ModelDownloadError, ModelError, UnknownModelError
 from minivllm.runtime.checkpoint.checkpoint import check_checkpoint, missing_weights
 from minivllm.runtime.progress import Progress, format_bytes
 
@@ -102,7 +96,6 @@ class Hub:
         path = self._snapshot(repo_id, _SMALL_FILES)
         check_checkpoint(path, weights=False)
         if weights:
-            self._require_space(weight_bytes)
             progress(
                 f"Downloading {repo_id} from the Hugging Face Hub ({format_bytes(weight_bytes)})."
             )
@@ -154,23 +147,11 @@ class Hub:
         except GatedRepoError:  # the list of files is public, but the files are not
             raise _gated(repo_id) from None
         except Exception as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
             raise ModelDownloadError(
-                f"Downloading {repo_id} from the Hugging Face Hub was interrupted"
-                f" ({type(error).__name__}): run the same command again to resume it."
+                f"Downloading {repo_id} from the Hugging Face Hub was interrupted ({reason}): run"
+                " the same command again to resume it."
             ) from error
-
-    def _require_space(self, needed_bytes: int) -> None:
-        from huggingface_hub.constants import HF_HUB_CACHE
-
-        directory = self._cache_dir or Path(HF_HUB_CACHE)
-        # The directory exists: the small files were just downloaded to it.
-        free = shutil.disk_usage(directory).free
-        if free < needed_bytes:
-            raise NotEnoughDiskSpaceError(
-                f"This model needs {format_bytes(needed_bytes)} of disk space in {directory}, but"
-                f" {format_bytes(free)} are free: free some space, or set HF_HOME to a directory"
-                " on a larger disk."
-            )
 
 
 def _gated(repo_id: str) -> ModelDownloadError:
@@ -185,19 +166,13 @@ def _within(deadline_s: float, ask: Callable[[], T]) -> T:
 
     After a timeout, `ask` continues in the background, and its result is dropped.
     """
-    box: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()
+    future: Future[T] = Future()
 
     def work() -> None:
         try:
-            box.put((ask(), None))
+            future.set_result(ask())
         except Exception as error:
-            box.put((None, error))
+            future.set_exception(error)
 
     threading.Thread(target=work, daemon=True).start()
-    try:
-        result, error = box.get(timeout=deadline_s)
-    except queue.Empty:
-        raise TimeoutError from None
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value]
+    return future.result(deadline_s)

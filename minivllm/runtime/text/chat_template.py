@@ -1,140 +1,107 @@
 """`ChatTemplate`: turns a list of messages into the text that the model was trained to continue.
 
 The result is the same as from `apply_chat_template(add_generation_prompt=True)` of `transformers`,
-whose imports take seconds.
-
-A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process that
-ends when it uses too much time or memory (see `template_worker`). So a template that loops
-forever fails only its own request.
+whose imports take seconds. A template is a Jinja program of a stranger: it runs in Jinja's
+immutable sandbox, as in transformers and vLLM, and may write a limited text.
 
 Source: transformers 5, `utils/chat_template_utils.py`.
 """
 
 import json
-import re
-import subprocess
-import sys
-import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from datetime import datetime
+from typing import Any, NoReturn
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from minivllm.errors import InvalidRequestError
 
-ChatMessage = Mapping[str, Any]
-"""A dictionary with the key `role`, and nearly always `content`."""
-ToolDefinition = Mapping[str, Any]
-"""A dictionary `{"type": "function", "function": {"name", "description", "parameters"}}`."""
-
-MAX_SECONDS = 5.0
-"""Limit of processor time, in seconds. A thousand messages take a few hundredths of a second."""
-_MAX_ANSWER_BYTES = 64 << 20
-"""More than the longest text that a worker sends has, encoded as JSON."""
-_TOOLS_IN_CODE = re.compile(r"\{[{%][^}]*\btools\b")
+MAX_CHARACTERS = 1 << 22
+"""Longest text that a template may write: by default, four times what a client can send."""
 
 
 class ChatTemplate:
-    """A template and the workers that have compiled it. Several threads can render at once."""
+    """A compiled template. Several threads can render at once."""
 
-    def __init__(
-        self, source: str, special_tokens: Mapping[str, str], *, max_seconds: float = MAX_SECONDS
-    ) -> None:
-        """special_tokens: variables of the template, such as `bos_token`"""
-        self._setup = {
-            "source": source,
-            "special_tokens": dict(special_tokens),
-            "max_seconds": max_seconds,
-        }
-        self._idle: list[_WorkerProcess] = []
+    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
+        """special_tokens: variables of the template, such as `bos_token`
+
+        Raises `InvalidRequestError` if the template cannot be compiled.
+        """
+        # White space is part of the format: one newline too many or too few makes answers worse.
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
+        )
+        environment.filters["tojson"] = _to_json
+        environment.globals["raise_exception"] = _raise_exception
+        environment.globals["strftime_now"] = lambda pattern: datetime.now().strftime(pattern)
+        self._special_tokens = special_tokens
+        try:
+            self._template = environment.from_string(source)
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InvalidRequestError(
+                f"This model's chat template cannot be used ({reason:.200}): use `generate` with a"
+                " plain prompt."
+            ) from error
 
     def render(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition] | None = None
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> str:
         """Render the prompt for the assistant's next message. Raises `InvalidRequestError`."""
-        conversation = _encode([[_plain_message(message) for message in messages], tools or None])
+        variables = {
+            "messages": [_plain_message(message) for message in messages],
+            "tools": tools or None,
+            "documents": None,
+            "add_generation_prompt": True,
+            **self._special_tokens,
+        }
+        pieces, num_characters = [], 0
         try:
-            worker = self._idle.pop()
-        except IndexError:
-            worker = self._start_worker()
-        try:
-            answer = worker.ask(conversation)
-        # After any error (even Ctrl-C), end the worker: its late answer must not be taken for the
-        # next conversation's.
-        except BaseException:
-            worker.close()
-            raise
-        self._idle.append(worker)
+            for piece in self._template.generate(variables):
+                pieces.append(piece)
+                num_characters += len(piece)
+                if num_characters > MAX_CHARACTERS:
+                    raise OverflowError(f"the template wrote over {MAX_CHARACTERS} characters")
         # The template's own message is for the server's operator, not for clients.
-        if "error" in answer:
+        except Exception as error:
             raise InvalidRequestError(
                 "The model's chat template does not accept these messages: change their roles or"
                 " their order, or send less."
-            ) from RuntimeError(answer["error"])
-        return answer["text"]
-
-    def _start_worker(self) -> "_WorkerProcess":
-        worker = _WorkerProcess()
-        answer = worker.ask(_encode(self._setup))
-        if "error" in answer:
-            worker.close()
-            raise InvalidRequestError(
-                f"This model's chat template cannot be used ({answer['error']:.200}): use"
-                " `generate` with a plain prompt."
-            )
-        return worker
+            ) from error
+        return "".join(pieces)
 
 
-def uses_tools(source: str) -> bool:
-    """Whether a template reads the variable `tools`."""
-    return _TOOLS_IN_CODE.search(source) is not None
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
 
 
-class _WorkerProcess:
-    """One worker process; do not use it again after `ask` has raised."""
+def _to_json(
+    value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any
+) -> str:
+    # Jinja's own filter escapes characters for HTML, but models are not trained on such text.
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "minivllm.runtime.text.template_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # so that Ctrl-C in our terminal does not end the worker
+
+class _GenerationTag(Extension):
+    """Ignores `{% generation %}...{% endgeneration %}`, which marks answers for training."""
+
+    tags = {"generation"}  # noqa: RUF012  (Jinja reads it from the class)
+
+    def parse(self, parser: Parser) -> nodes.Scope:
+        line = next(parser.stream).lineno
+        return nodes.Scope(
+            parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line
         )
-        self.close = weakref.finalize(self, _end, self._process)
-        """Also called when the worker is garbage-collected, and at exit."""
-
-    def ask(self, line: bytes) -> dict[str, str]:
-        try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-            answer = self._process.stdout.readline(_MAX_ANSWER_BYTES)
-        except BrokenPipeError:
-            answer = b""
-        if not answer.endswith(b"\n"):
-            raise InvalidRequestError(
-                "The model's chat template takes too much time or memory for these messages: send"
-                " less, or use `generate` with a plain prompt."
-            )
-        return json.loads(answer)
 
 
-def _end(process: subprocess.Popen) -> None:
-    process.kill()
-    # Close the pipes (even if they contain an unread line) and wait for the process.
-    with suppress(BrokenPipeError), process:
-        pass
-
-
-def _encode(value: Any) -> bytes:
-    try:
-        return json.dumps(value).encode() + b"\n"
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequestError(
-            f"Chat messages must be plain data that JSON can represent ({error})."
-        ) from error
-
-
-def _plain_message(message: ChatMessage) -> dict[str, Any]:
+def _plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise InvalidRequestError(
             f"A chat message must be a dict with a role and content; got {message!r:.100}."

@@ -8,23 +8,30 @@ list), `config.json` (older models), and the tokenizer's own `eos_token`. After 
 the model would go on and write both sides of the conversation.
 """
 
+from __future__ import annotations
+
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tokenizers
 
 from minivllm.errors import InvalidRequestError, ModelIntegrityError
 from minivllm.runtime.checkpoint.checkpoint import read_json_object_if_there
-from minivllm.runtime.text.chat_template import (
-    ChatMessage,
-    ChatTemplate,
-    ToolDefinition,
-    uses_tools,
-)
 from minivllm.runtime.text.plain_text import ControlTokens
+
+if TYPE_CHECKING:
+    from minivllm.runtime.text.chat_template import ChatTemplate
+
+ChatMessage = Mapping[str, Any]
+"""A dictionary with the key `role`, and nearly always `content`."""
+ToolDefinition = Mapping[str, Any]
+"""A dictionary `{"type": "function", "function": {"name", "description", "parameters"}}`."""
+
+_TOOLS_IN_CODE = re.compile(r"\{[{%][^}]*\btools\b")
 
 _NAMED_TOKENS = (
     "bos_token",
@@ -75,7 +82,7 @@ class Tokenizer:
         self.vocab_size: int = min(backend.get_vocab_size(with_added_tokens=True), limit)
         """Number of tokens with a text. The embedding table can have more rows (padding)."""
 
-    def has_vocabulary_of(self, other: "Tokenizer") -> bool:
+    def has_vocabulary_of(self, other: Tokenizer) -> bool:
         """Whether each token id has the same text in both."""
         mine, theirs = (one._backend.get_vocab(with_added_tokens=True) for one in (self, other))
         return mine == theirs
@@ -85,7 +92,7 @@ class Tokenizer:
         return self._backend.to_str()
 
     @classmethod
-    def from_directory(cls, directory: Path) -> "Tokenizer":
+    def from_directory(cls, directory: Path) -> Tokenizer:
         """Read the tokenizer's files. Raises `ModelIntegrityError` if a file is damaged."""
         path = directory / "tokenizer.json"
         try:
@@ -142,31 +149,17 @@ class Tokenizer:
         Only the template makes control tokens. Inside a message or a tool, the text of a control
         token is ordinary text (see `plain_text`).
         """
-        hidden = self._control_tokens.hide([*messages, *tools])
-        given = hidden.messages
-        rendered = self._render(given[: len(messages)], given[len(messages) :])
-        pieces = list(hidden.pieces(rendered))
-        # The template itself writes the BOS token, if the model has one.
-        encoded = iter(
-            self._encode([piece for piece in pieces if hidden.original(piece) is None], False)
-        )
-        token_ids: list[int] = []
-        for piece in pieces:
-            written = hidden.original(piece)
-            token_ids += (
-                next(encoded) if written is None else self._control_tokens.plain_ids(written)
-            )
-        return token_ids
-
-    def render_chat_template(self, messages: Sequence[ChatMessage]) -> str:
-        """Return the text of `apply_chat_template`, before it is split into tokens."""
-        hidden = self._control_tokens.hide(messages)
-        return hidden.restore(self._render(hidden.messages))
-
-    def _render(self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition] = ()) -> str:
         if not messages:
             raise InvalidRequestError("The conversation is empty: send at least one message.")
-        return self._chat_template.render(messages, tools)
+        given, plain_ids = self._control_tokens.hide([*messages, *tools])
+        rendered = self._chat_template.render(given[: len(messages)], given[len(messages) :])
+        # Every second piece is a private character.
+        pieces = re.split(f"([{''.join(plain_ids)}])", rendered) if plain_ids else [rendered]
+        # The template itself writes the BOS token, if the model has one.
+        token_ids, *encoded = self._encode(pieces[::2], add_special_tokens=False)
+        for mark, ids in zip(pieces[1::2], encoded, strict=True):
+            token_ids += plain_ids[mark] + ids
+        return token_ids
 
     @property
     def has_chat_template(self) -> bool:
@@ -175,7 +168,7 @@ class Tokenizer:
     @property
     def template_knows_tools(self) -> bool:
         """Whether the chat template writes tools into the prompt."""
-        return self._template_source is not None and uses_tools(self._template_source)
+        return bool(_TOOLS_IN_CODE.search(self._template_source or ""))
 
     def piece(self, token_id: int) -> str:
         """Return the text that one token adds inside a text, with its spaces.
@@ -215,6 +208,8 @@ class Tokenizer:
             raise InvalidRequestError(
                 "This model has no chat template: use `generate` with a plain prompt."
             )
+        from minivllm.runtime.text.chat_template import ChatTemplate  # late: it imports jinja2
+
         return ChatTemplate(self._template_source, self.named_tokens)
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[list[int]]:

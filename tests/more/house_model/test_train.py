@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from minivllm import LLM, SamplingParams
-from minivllm.runtime.store.house_model import house_checkpoint
+from minivllm.runtime.checkpoint.checkpoint import check_checkpoint
 
 PROMPTS = ["Ada was a", "Count from 3 to 9.", "zoë ✓ 42"]
 
@@ -27,7 +27,7 @@ def checkpoint(tool, tmp_path_factory):
 def test_a_checkpoint_is_complete_in_bf16_and_readable_for_every_user(checkpoint):
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype="auto")
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
-    assert house_checkpoint(checkpoint) == checkpoint, "the digests fit"
+    check_checkpoint(checkpoint)
     assert (checkpoint / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 

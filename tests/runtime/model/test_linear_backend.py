@@ -59,11 +59,9 @@ def test_without_a_compiler_auto_takes_the_next_backend_and_says_so_in_one_sente
     )
     with pytest.raises(ConfigError, match=why):
         choose_linear_backend("cpu", torch.float32, CPU)
-    said = []
     options = {"dtype": "bfloat16", "device": "cpu"}
-    model = load_model(EngineConfig(model="tiny-random", **options), said.append)
+    model = load_model(EngineConfig(model="tiny-random", **options))
     assert model.decoder.embed_tokens(torch.tensor([1])).isfinite().all()
-    assert [sentence for sentence in said if "bfloat16 products are computed by torch" in sentence]
     load_cpu_library.cache_clear()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     monkeypatch.setenv("CC", "/no/such/compiler")
@@ -76,7 +74,6 @@ def test_without_a_compiler_auto_takes_the_next_backend_and_says_so_in_one_sente
     [
         ("cpu", torch.float16, "cpu", "float32 and bfloat16, and the model is float16"),
         ("onednn", torch.float64, "cpu", "oneDNN cannot multiply float64"),
-        ("blas", torch.float32, "cpu", "one of auto, cpu, onednn, torch; got 'blas'"),
     ],
 )
 def test_an_unavailable_backend_is_refused_by_name(name, dtype, device, why):

@@ -16,10 +16,9 @@ from support.model.gguf_files import write_gguf
 
 from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
+from minivllm.runtime.checkpoint.gguf import read_gguf_header
 from minivllm.runtime.checkpoint.gguf_conversion import check_convertible
-from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
-from minivllm.runtime.checkpoint.safetensors_file import read_entries
-from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.checkpoint.weights import stream_weights, weight_entries
 
 
 @contextlib.contextmanager
@@ -66,14 +65,14 @@ LONG_SHAPE = b'{"a": {"dtype": "F32", "shape": [' + b"9" * 4000 + b'], "data_off
 )
 def test_claims_that_do_not_fit_a_safetensors_file_are_refused(tmp_path, header, num_data_bytes):
     write_raw(tmp_path / "f.safetensors", header, num_data_bytes)
-    with refused_in_one_sentence(ModelIntegrityError, r"damaged|does not start"):
-        read_entries(tmp_path / "f.safetensors")
+    with refused_in_one_sentence(ModelIntegrityError, "is damaged"):
+        weight_entries(tmp_path / "f.safetensors")
 
 
 def test_quantized_tensors_and_damaged_indexes_are_refused(tmp_path):
     write_raw(tmp_path / "f.safetensors", {"a": entry("F8_E4M3", [8])}, 8)
     with pytest.raises(UnsupportedModelError, match="F8_E4M3"):
-        read_entries(tmp_path / "f.safetensors")
+        weight_entries(tmp_path / "f.safetensors")
     for index in ("{}", '{"weight_map": {"a": 7}}', "nonsense"):
         (tmp_path / "model.safetensors.index.json").write_text(index)
         with pytest.raises(ModelIntegrityError):
@@ -101,9 +100,7 @@ def test_no_damage_to_safetensors_leads_to_anything_but_a_model_error(tmp_path_f
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"metadata": {"llama.block_count": 3}}, "lacks the tensor model.layers.2"),
         ({"metadata": {"llama.block_count": 4_000_000_000}}, "fewer tensors than layers"),
-        ({"metadata": {"llama.feed_forward_length": 97}}, "model.layers.0.mlp.* different shapes"),
         ({"metadata": {"tokenizer.ggml.model": 7}}, "value 7 for tokenizer.ggml.model"),
     ],
 )

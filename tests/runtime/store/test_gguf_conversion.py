@@ -16,8 +16,8 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.float32_copy import write_float32_copy
+from minivllm.runtime.checkpoint.gguf import read_gguf_header
 from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, convert_gguf
-from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
 from minivllm.runtime.progress import silent
 
 ARCHITECTURES = ["llama", "qwen2", "qwen3"]

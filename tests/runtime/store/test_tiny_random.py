@@ -5,13 +5,13 @@ import filecmp
 import torch
 from transformers import AutoModelForCausalLM
 
-from minivllm.runtime.store.toys.tiny_random import write_checkpoint
+from minivllm.runtime.store.toys import write_tiny_random
 
 
 def test_it_is_small_and_the_same_every_time(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        write_checkpoint(tmp_path / name)
+        write_tiny_random(tmp_path / name)
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert filecmp.cmpfiles(tmp_path / "a", tmp_path / "b", names, shallow=False) == (names, [], [])
     assert sum((tmp_path / "a" / name).stat().st_size for name in names) < 500_000

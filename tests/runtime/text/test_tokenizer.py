@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Backend
 from transformers import AutoTokenizer
 
 from minivllm.errors import InvalidRequestError, ModelIntegrityError
-from minivllm.runtime.store import house_model
+from minivllm.runtime.store.provenance import HOUSE_FOLDER
 from minivllm.runtime.text.tokenizer import Tokenizer
 
 TEXTS = [
@@ -71,7 +71,7 @@ MODELS = ["house", "tiny-random", "llama3-like"]
 @pytest.fixture(scope="module")
 def directories(tiny_random_path, tmp_path_factory) -> dict[str, Path]:
     llama3_like = write_llama3_like(tmp_path_factory.mktemp("tokenizers") / "llama3")
-    paths = (house_model.FOLDER, tiny_random_path, llama3_like)
+    paths = (HOUSE_FOLDER, tiny_random_path, llama3_like)
     return dict(zip(MODELS, paths, strict=True))
 
 

@@ -28,5 +28,4 @@ def write_wheel(directory: Path, contents: bytes = b"GGUF" * 100_000) -> PinnedW
         sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
         num_bytes=path.stat().st_size,
         member=MEMBER,
-        member_bytes=len(contents),
     )

@@ -39,7 +39,7 @@ from minivllm.lab.common.environment import describe_environment, set_num_thread
 from minivllm.lab.common.report import print_report, progress_bar
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.store.model_store import resolve_model
-from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
+from minivllm.runtime.store.toys import QWEN3_DUMMY
 
 DEFAULT_MODEL = QWEN3_DUMMY
 DEFAULT_DTYPE = "bfloat16"

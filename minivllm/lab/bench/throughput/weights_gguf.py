@@ -13,7 +13,7 @@ import numpy as np
 from minivllm.errors import BenchError
 from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE, read_model_config
 from minivllm.runtime.checkpoint.float32_copy import as_float32, copy_other_files
-from minivllm.runtime.checkpoint.gguf_weights import GGUF_NAMES
+from minivllm.runtime.checkpoint.gguf import GGUF_NAMES
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import is_redundant
@@ -82,7 +82,7 @@ def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
         if module.startswith("model.layers."):
             _, _, number, module = module.split(".", 3)
             layer = f"blk.{number}."
-        array = as_float32(tensor)
+        array = as_float32(tensor).numpy()
         if theirs[module] in permuted:
             array = _llama_cpp_rotary_order(array, permuted[theirs[module]])
         type_ = _TYPES[dtype] if array.ndim == 2 else gguf.GGMLQuantizationType.F32

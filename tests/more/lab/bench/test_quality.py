@@ -13,14 +13,14 @@ from minivllm.lab.bench.quality.quality import (
     parse_numbers,
     text_for,
 )
-from minivllm.runtime.store import house_model
+from minivllm.runtime.store.provenance import HOUSE_FOLDER
 
 
 def test_a_text_gets_the_log_probabilities_and_top_tokens_of_transformers():
     text = text_for("house")[:700]
     judged = judge(EngineConfig(model="house", dtype="float32", device="cpu"), text)
-    token_ids = AutoTokenizer.from_pretrained(house_model.FOLDER)(text).input_ids
-    peer = AutoModelForCausalLM.from_pretrained(house_model.FOLDER, dtype=torch.float32).eval()
+    token_ids = AutoTokenizer.from_pretrained(HOUSE_FOLDER)(text).input_ids
+    peer = AutoModelForCausalLM.from_pretrained(HOUSE_FOLDER, dtype=torch.float32).eval()
     with torch.inference_mode():
         rows = peer(torch.tensor([token_ids])).logits[0, :-1].log_softmax(-1)
     assert [token.top_token for token in judged] == rows.argmax(-1).tolist()
