@@ -127,7 +127,7 @@ def _add_server_options(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        from minivllm.server.assemble import assemble
+        from minivllm.server.app import assemble
         from minivllm.server.run import bind, run_server
     except ModuleNotFoundError as error:
         if (error.name or "minivllm").startswith("minivllm"):

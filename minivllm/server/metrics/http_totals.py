@@ -28,7 +28,8 @@ class HttpTotals:
     def count(self, scope: Scope, status: int) -> None:
         if scope["path"] in _NOT_COUNTED:
             return
-        route = scope.get("route")
-        handler = "none" if route is None else route.path
+        endpoint = scope.get("endpoint")
+        routes = scope["app"].routes if endpoint is not None else ()
+        handler = next((route.path for route in routes if route.endpoint is endpoint), "none")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._requests.labels(handler, f"{status // 100}xx", method).inc()

@@ -4,13 +4,14 @@ Models write the name first. Then the arguments can be passed on as they are wri
 character. If the keys have another order, the call is held back until it is complete.
 """
 
-import json
 import re
-from contextlib import suppress
+from typing import TypeVar
 
-from pydantic_core import from_json
+import msgspec
 
 from minivllm.server.parsers.base import ArgumentsPiece, CallPiece, Piece
+
+T = TypeVar("T")
 
 _NAME_FIRST = re.compile(
     r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)+")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)'
@@ -18,8 +19,7 @@ _NAME_FIRST = re.compile(
 _LONGEST_BEGINNING = 1024
 """The name is not searched for behind this, so that reading takes linear time."""
 
-_MOST_BRACKETS = 256
-"""Python's parser fails at about a thousand levels."""
+_LIKE_A_CALL = re.compile(r'\s*(\{\s*("|$)|$)')
 
 
 class CallReader:
@@ -57,15 +57,13 @@ class CallReader:
 
         has_calls: drop the beginning of another one, because a client shows content
         """
-        if has_calls:
-            with suppress(ValueError):  # else valid so far, or empty
-                from_json(f"[{self._held}", allow_partial=True)
-                return []
+        if has_calls and _LIKE_A_CALL.match(self._held):
+            return []
         return [] if self._passes_arguments else self._break()
 
     def _begin(self) -> list[Piece]:
         found = _NAME_FIRST.match(self._held, 0, _LONGEST_BEGINNING)
-        if found is None or not _is_text(name := _parsed(found[1])):
+        if found is None or not (name := _parsed(found[1], str)):
             return []
         self._held = self._held[found.end() :]
         self._passes_arguments = True
@@ -79,12 +77,12 @@ class CallReader:
         return [ArgumentsPiece(passed)]
 
     def _read_whole(self, text: str) -> list[Piece]:
-        call = _parsed(text) or {}
+        call = _parsed(text, dict) or {}
         name, arguments = call.get("name"), call.get("arguments", call.get("parameters"))
         if isinstance(arguments, dict):
-            arguments = json.dumps(arguments)
+            arguments = msgspec.json.encode(arguments).decode()
         # Otherwise a string: some models write the object as text.
-        if not name or not _is_text(name) or not _is_text(arguments):
+        if not name or not isinstance(name, str) or not isinstance(arguments, str):
             return self._break()
         return [CallPiece(name), ArgumentsPiece(arguments)]
 
@@ -123,16 +121,9 @@ class _ObjectEnd:
         return None
 
 
-def _parsed(text: str) -> dict | str | None:
-    """Return the value of a JSON text; None if it is damaged or nested too deeply."""
-    if text.count("{") + text.count("[") > _MOST_BRACKETS:
-        return None
+def _parsed(text: str, kind: type[T]) -> T | None:
+    """Return the value of a JSON text; None if it is damaged or of another type."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, RecursionError):
         return None
-
-
-def _is_text(value: object) -> bool:
-    """Whether a value is a string, without half of a surrogate pair, which JSON can contain."""
-    return isinstance(value, str) and value == value.encode("utf-8", "ignore").decode()

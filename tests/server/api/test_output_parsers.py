@@ -42,7 +42,7 @@ CALL = '{"name": "time", "arguments": {"zone": "a \\"}{ b", "deep": [{}]}}'
 ARGUMENTS = '{"zone": "a \\"}{ b", "deep": [{}]}'
 ONE = [("time", ARGUMENTS)]
 BOTH = ("", "", ONE * 2)
-DEEP = '{"arguments": {"a": ' + "[" * 300 + "]" * 300 + '}, "name": "f"}'
+DEEP = '{"arguments": {"a": ' + "[" * 3000 + "]" * 3000 + '}, "name": "f"}'
 
 
 def mark(text: str) -> str:
@@ -61,8 +61,6 @@ CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
     (hermes, mark("no") + mark(CALL), ("", mark("no"), [("time", ARGUMENTS)])),
     (hermes, mark('{"a": 1}'), ("", mark('{"a": 1}'), [])),
     (hermes, mark('{"name": "", "arguments": {}}'), ("", mark('{"name": "", "arguments": {}}'), [])),
-    (hermes, mark('{"arguments": {"a": "\\ud800é"}, "name": "f"}'),
-     ("", "", [("f", '{"a": "\\ud800\\u00e9"}')])),
     (hermes, '<tool_call>\n{"na', ("", '<tool_call>\n{"na', [])),
     (hermes, "a <tool_", ("", "a <tool_", [])),
     (hermes, '<tool_call>{"name": "f", "arguments": {"a', ("", "", [("f", '{"a')])),
