@@ -21,12 +21,11 @@ from minivllm.errors import FeedLostError
 from minivllm.events import types as ev
 from minivllm.server.errors import HANDLERS
 from minivllm.server.feeds import event_hub
-from minivllm.server.feeds.event_hub import EventHub, take_snapshot
+from minivllm.server.feeds.event_hub import EventHub
 from minivllm.server.feeds.kv_feed import BatchSink, KVEventFeed
 from minivllm.server.http.middleware import Access, RequestIds
 from minivllm.server.http.routes import Bodies
 from minivllm.server.metrics import router
-from minivllm.server.metrics.http_totals import HttpTotals
 from minivllm.server.metrics.router import EngineMetrics
 from minivllm.server.options import LOOPBACK_NAMES, ServerOptions
 from minivllm.server.routers import about, chat, completions, generate, tokens
@@ -64,7 +63,7 @@ def assemble(
         *router.routes(metrics),
     ]
     if options.events:
-        hub = EventHub(header, lambda: service.ask_engine(take_snapshot))
+        hub = EventHub(header, service.ask_engine)
         _listen(engine, "events", hub.apply, hub.close)
         service.on_over = hub.close
         routes += event_hub.routes(hub)
@@ -79,11 +78,10 @@ def assemble(
         finally:
             await service.close()
 
-    count = HttpTotals(metrics.registry).count
     app = Starlette(
         routes=[*routes, about.openapi(routes)],
         middleware=[
-            Middleware(RequestIds, timeout=options.request_timeout, on_end=count),
+            Middleware(RequestIds, timeout=options.request_timeout, on_end=metrics.count_request),
             Middleware(Access, hosts=_host_names(options), keys=options.api_key),
         ],
         exception_handlers=HANDLERS,

@@ -13,19 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from minivllm.errors import (
-    EngineDeadError,
-    FeedLostError,
-    InvalidRequestError,
-    MinivllmError,
-    OverloadedError,
-    PromptTooLongError,
-    RequestFailedError,
-    RequestTimeoutError,
-    RequestTooLargeError,
-    ShuttingDownError,
-    UnknownModelNameError,
-)
+from minivllm import errors as err
 
 _MAX_MESSAGE = 600
 _MAX_NAME = 80
@@ -58,24 +46,24 @@ def to_api_error(error: BaseException) -> ApiError:
     match error:
         case ApiError():
             return error
-        case UnknownModelNameError():
+        case err.UnknownModelNameError():
             return ApiError(404, text, "model_not_found", "model")
-        case PromptTooLongError() | RequestTooLargeError():
+        case err.PromptTooLongError() | err.RequestTooLargeError():
             return ApiError(400, text, "context_length_exceeded", "prompt")
-        case InvalidRequestError():
+        case err.InvalidRequestError():
             return ApiError(400, text, "invalid_value", _named_first(text))
-        case OverloadedError():
+        case err.OverloadedError():
             retry = {"Retry-After": str(error.retry_after)}
             return ApiError(429, text, "queue_full", None, "rate_limit_error", retry)
-        case RequestFailedError():
+        case err.RequestFailedError():
             return _server_error(500, text, "request_failed")
-        case RequestTimeoutError():
+        case err.RequestTimeoutError():
             return _server_error(504, text, "request_timeout")
-        case FeedLostError():
+        case err.FeedLostError():
             return _server_error(503, text, "feed_lost")
-        case ShuttingDownError():
+        case err.ShuttingDownError():
             return _server_error(503, text, "shutting_down", {"Retry-After": "5"})
-        case EngineDeadError():
+        case err.EngineDeadError():
             # The message may quote the failure, so it goes only to the log.
             text = "The engine has failed: restart the server; its log contains the reason."
             return _server_error(503, text, "engine_dead", {"x-should-retry": "false"})
@@ -138,5 +126,5 @@ async def _http_error(request: Request, error: HTTPException) -> JSONResponse:
     return ApiError(404, message, "not_found").response()
 
 
-HANDLERS = {ApiError: _answer, MinivllmError: _answer, HTTPException: _http_error}
+HANDLERS = {ApiError: _answer, err.MinivllmError: _answer, HTTPException: _http_error}
 """What Starlette calls for an error of a route; `middleware.RequestIds` handles all others."""

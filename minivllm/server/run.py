@@ -6,11 +6,8 @@ shutdown is 0.
 """
 
 import asyncio
-import contextlib
 import logging
-import signal
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
@@ -159,23 +156,9 @@ class Server(uvicorn.Server):
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def handle_exit(self, sig: int, frame: object) -> None:
         # uvicorn's own version raises the signal again at the end, so the exit status is a failure.
-        loop = asyncio.get_running_loop()
-        signals = (signal.SIGTERM, signal.SIGINT)
-        try:
-            for one in signals:
-                loop.add_signal_handler(one, self.begin_exit)
-        # We are not in the main thread, so there are no signals: our caller ends the server.
-        except (ValueError, RuntimeError):
-            yield
-            return
-        try:
-            yield
-        finally:
-            for one in signals:
-                loop.remove_signal_handler(one)
+        asyncio.get_running_loop().call_soon_threadsafe(self.begin_exit)
 
 
 def run_server(

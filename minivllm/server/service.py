@@ -24,21 +24,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from minivllm import errors as err
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.engine.requests import Prompt
-from minivllm.errors import (
-    EngineDeadError,
-    InvalidRequestError,
-    InvalidSamplingParamsError,
-    MinivllmError,
-    OverloadedError,
-    PromptTooLongError,
-    RequestTimeoutError,
-    ShuttingDownError,
-    UnknownModelNameError,
-    UnusableGrammarError,
-)
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
@@ -131,7 +120,7 @@ class EngineService:
         self.created = int(time.time())
         self.is_draining = False
         """Whether the server accepts no more requests."""
-        self.on_over: Callable[[MinivllmError], None] = lambda why: None
+        self.on_over: Callable[[err.MinivllmError], None] = lambda why: None
         """Called with the reason after the last request: closes streams that would never end."""
         self._num_blocks = engine.log_header().num_blocks
         self._max_waiting = options.max_waiting_requests
@@ -169,7 +158,7 @@ class EngineService:
     def give_up_all(self) -> None:
         for generation in list(self._generations):
             generation.end(
-                ShuttingDownError("The server shut down before the request was finished.")
+                err.ShuttingDownError("The server shut down before the request was finished.")
             )
 
     async def close(self) -> None:
@@ -188,7 +177,7 @@ class EngineService:
 
     def _end_if_drained(self) -> None:
         if self.is_draining and not self._generations:
-            self.on_over(ShuttingDownError("The server is shutting down."))
+            self.on_over(err.ShuttingDownError("The server is shutting down."))
 
     @property
     def is_dead(self) -> bool:
@@ -210,7 +199,7 @@ class EngineService:
     def check_model(self, name: str | None) -> None:
         """Raise `UnknownModelNameError` if a request names another model."""
         if name is not None and name != self.model_name:
-            raise UnknownModelNameError(
+            raise err.UnknownModelNameError(
                 f"The model {name!r:.80} is not available on this server: use {self.model_name!r}."
             )
 
@@ -228,14 +217,14 @@ class EngineService:
         limit = self.max_model_len
         longest = self.tokenizer.most_characters_per_token if len(text) > limit else None
         if longest and len(text) > limit * longest:  # do not even tokenize it
-            raise PromptTooLongError(
+            raise err.PromptTooLongError(
                 f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can"
                 " hold: shorten it."
             )
         token_ids = self.tokenizer.encode(text, add_special_tokens)
         if len(token_ids) >= limit:
             # The engine checks this too, but only after all prompts of a list are tokenized.
-            raise PromptTooLongError(
+            raise err.PromptTooLongError(
                 f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and must"
                 f" also hold one output token: shorten the prompt to {limit - 1} tokens."
             )
@@ -249,7 +238,7 @@ class EngineService:
         if grammar is not None:
             try:
                 await self.in_worker(LONG + 1, self._grammars.prepare, grammar.params)
-            except InvalidSamplingParamsError as error:
+            except err.InvalidSamplingParamsError as error:
                 raise grammar.with_clients_names(error) from None
 
     async def in_worker(self, size: int, work: Callable[..., T], *args: object) -> T:
@@ -284,7 +273,7 @@ class EngineService:
             await self.ask_engine(partial(_check_all, requests))
             self._refuse_if_closed(len(requests))
         generation = Generation((request.request_id for request in requests), self._on_end)
-        timeout = RequestTimeoutError(
+        timeout = err.RequestTimeoutError(
             "The request was not finished within the server's time limit: ask for fewer tokens."
         )
         self._generations[generation] = self._loop.call_at(deadline, generation.end, timeout)
@@ -306,16 +295,16 @@ class EngineService:
 
     def _refuse_if_closed(self, num_new: int) -> None:
         if self.is_draining:
-            raise ShuttingDownError("The server is shutting down and accepts no more requests.")
+            raise err.ShuttingDownError("The server is shutting down and accepts no more requests.")
         if self.is_dead:
-            raise EngineDeadError("The engine has failed: restart this server.")
+            raise err.EngineDeadError("The engine has failed: restart this server.")
         if num_new > self._max_waiting:
-            raise InvalidRequestError(
+            raise err.InvalidRequestError(
                 f"prompt has {num_new} prompts, but this server queues at most"
                 f" {self._max_waiting}: send fewer at a time."
             )
         if len(self._waiting) + num_new > self._max_waiting:
-            raise OverloadedError(
+            raise err.OverloadedError(
                 f"{len(self._waiting)} requests are waiting, and this server queues at most"
                 f" {self._max_waiting}: try again later.",
                 retry_after=_RETRY_AFTER,
@@ -338,7 +327,7 @@ class EngineService:
         self, generation: Generation, request: NewRequest, future: Future[RequestOutput]
     ) -> None:
         if (error := future.exception()) is not None:
-            if isinstance(error, UnusableGrammarError) and request.grammar is not None:
+            if isinstance(error, err.UnusableGrammarError) and request.grammar is not None:
                 error = request.grammar.with_clients_names(error)
             self._post(generation.end, error)
 
@@ -359,7 +348,7 @@ class EngineService:
     def _on_thread_end(self, ended: Future[None]) -> None:
         if (error := ended.exception()) is not None:
             _log.critical("the engine has died", exc_info=error)
-            self._post(self.on_over, EngineDeadError("The engine has failed."))
+            self._post(self.on_over, err.EngineDeadError("The engine has failed."))
 
 
 def _check_all(requests: list[NewRequest], engine: LLMEngine) -> None:

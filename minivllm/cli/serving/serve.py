@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         if (error.name or "minivllm").startswith("minivllm"):
             raise
         raise ConfigError(
-            f"serve needs the package {error.name}: pip install 'minivllm[serve]'."
+            f"serve needs the package {error.name.partition('.')[0]}: pip install 'minivllm[serve]'."
         ) from error
 
     options, config = _server_options(args), engine_config(args)

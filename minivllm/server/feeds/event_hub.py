@@ -15,7 +15,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import NamedTuple
+from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -30,6 +30,8 @@ from minivllm.events.state import EngineState
 from minivllm.server.feeds.event_ring import EventRing
 from minivllm.server.http.streams import Stream
 
+T = TypeVar("T")
+
 NUM_EVENTS = 1 << 15
 NUM_PROMPT_TOKENS = 1 << 20
 MAX_READERS = 32
@@ -37,36 +39,24 @@ SECONDS_BETWEEN_LOOKS = 0.05
 KEEP_ALIVE_SECONDS = 10.0
 
 
-class Snapshot(NamedTuple):
-    """The engine's state between two phases. The header has the number of the next event."""
-
-    header: ev.LogHeader
-    state: EngineState
-
-
-def take_snapshot(engine: LLMEngine) -> Snapshot:
-    """Take a consistent snapshot; run it in the engine's thread."""
-    return Snapshot(engine.log_header(), engine.inspect())
-
-
-class Opening(NamedTuple):
-    """The first data for a reader, and the number of the first event that follows."""
-
-    data: bytes
-    next_seq: int
+def _take_snapshot(engine: LLMEngine) -> tuple[ev.LogHeader, EngineState]:
+    """Return the engine's state, and a header with the number of the next event."""
+    return engine.log_header(), engine.inspect()
 
 
 class EventHub:
     """Call `engine.subscribe(hub.apply)` before the first request, so that no event is missing."""
 
-    def __init__(self, header: ev.LogHeader, inspect: Callable[[], Awaitable[Snapshot]]) -> None:
-        """inspect: calls `take_snapshot` in the engine's thread"""
+    def __init__(
+        self, header: ev.LogHeader, ask_engine: Callable[[Callable[[LLMEngine], T]], Awaitable[T]]
+    ) -> None:
+        """ask_engine: calls a function in the engine's thread, between two phases"""
         # Each run numbers its events afresh, so it needs an id of its own.
         self._header = msgspec.structs.replace(header, run=uuid.uuid4().hex)
         self._ring = EventRing(header.first_seq, NUM_EVENTS, NUM_PROMPT_TOKENS)
         self.apply: Callable[[ev.Event], None] = self._ring.put
         """The listener. Called in the engine's thread; about as fast as a list append."""
-        self._inspect = inspect
+        self._ask_engine = ask_engine
         self._end: int | None = None
         self._why_closed: MinivllmError | None = None
         self.num_readers = 0
@@ -87,10 +77,11 @@ class EventHub:
     def check_out(self) -> None:
         self.num_readers -= 1
 
-    async def open(self, last_event_id: int | None) -> Opening:
-        """Choose where a reader starts; `last_event_id` is the newest event that the reader has.
+    async def open(self, last_event_id: int | None) -> tuple[bytes, int]:
+        """Return the first data for a reader, and the number of the first event that follows.
 
-        Raises the error that the hub was closed with, or `EngineDeadError`.
+        last_event_id: the newest event that the reader has. Raises the error that the hub was
+        closed with, or `EngineDeadError`.
         """
         if self._why_closed is not None:
             raise self._why_closed
@@ -99,13 +90,13 @@ class EventHub:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
         if ring.has_time(header.first_seq):
             return _opening(header)
-        snapshot = await self._inspect()
-        return _opening(msgspec.structs.replace(snapshot.header, run=header.run), snapshot.state)
+        now, state = await self._ask_engine(_take_snapshot)
+        return _opening(msgspec.structs.replace(now, run=header.run), state)
 
-    async def read(self, opening: Opening) -> AsyncGenerator[bytes, None]:
-        """Stream to one reader until it leaves or the hub is closed."""
-        yield opening.data
-        seq, last_sent = opening.next_seq, time.monotonic()
+    async def read(self, data: bytes, seq: int) -> AsyncGenerator[bytes, None]:
+        """Stream what `open` returned and then events to one reader, until the hub is closed."""
+        yield data
+        last_sent = time.monotonic()
         while self._end is None or seq < self._end:
             piece = self._ring.take(seq)
             seq = piece.next_seq
@@ -122,11 +113,11 @@ class EventHub:
             await asyncio.sleep(0)
 
 
-def _opening(header: ev.LogHeader, state: EngineState | None = None) -> Opening:
+def _opening(header: ev.LogHeader, state: EngineState | None = None) -> tuple[bytes, int]:
     data = b"event: meta\ndata: %b\n" % encode_header(header)
     if state is not None:
         data += b"event: state\ndata: %b\n\n" % msgspec.json.encode(state)
-    return Opening(data, header.first_seq)
+    return data, header.first_seq
 
 
 def routes(hub: EventHub) -> list[Route]:
@@ -143,6 +134,6 @@ def routes(hub: EventHub) -> list[Route]:
         except BaseException:
             hub.check_out()
             raise
-        return Stream(hub.read(opening), "text/event-stream", on_end=hub.check_out)
+        return Stream(hub.read(*opening), "text/event-stream", on_end=hub.check_out)
 
     return [Route("/events", events)]

@@ -11,7 +11,13 @@ Source: vLLM `vllm/v1/metrics/loggers.py`.
 from collections.abc import Iterator
 from threading import Lock
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -22,11 +28,15 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Scope
 
 from minivllm.errors import MinivllmError
 from minivllm.events import types as ev
 from minivllm.server.metrics.engine_totals import APPLY, COUNTERS, SPEC_DECODE, EngineTotals
 from minivllm.server.metrics.histograms import HISTOGRAMS, cumulative
+
+_NOT_COUNTED = frozenset({"/metrics", "/health", "/version"})
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class EngineMetrics(Collector):
@@ -43,8 +53,28 @@ class EngineMetrics(Collector):
         self._lock = Lock()
         self._why_closed: MinivllmError | None = None
         self.registry = CollectorRegistry()
-        """Other collectors can register here too; `text` prints all of them."""
         self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+        self._requests = Counter(
+            "http_requests_total",
+            "HTTP requests by route, status class and method.",
+            ("handler", "status", "method"),
+            registry=self.registry,
+        )
+
+    def count_request(self, scope: Scope, status: int) -> None:
+        """Count an HTTP request that has ended, if it is not from a monitoring tool.
+
+        Labels come from short fixed lists, because every new value is kept for ever, and clients
+        can send any path and method.
+        """
+        if scope["path"] in _NOT_COUNTED:
+            return
+        endpoint = scope.get("endpoint")
+        routes = scope["app"].routes if endpoint is not None else ()
+        handler = next((route.path for route in routes if route.endpoint is endpoint), "none")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._requests.labels(handler, f"{status // 100}xx", method).inc()
 
     def apply(self, event: ev.Event) -> None:
         """Called in the engine's thread."""

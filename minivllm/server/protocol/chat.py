@@ -76,26 +76,16 @@ Messages = Annotated[list[ChatMessage], Meta(min_length=1)]
 def plain_messages(messages: list[ChatMessage], template_knows_tools: bool) -> list[dict[str, Any]]:
     """Convert a conversation for a chat template.
 
-    Raises `InvalidRequestError` if its calls and their results do not fit together.
+    Raises `InvalidRequestError` for a result without its call.
     """
     known: set[str] = set()
     for index, message in enumerate(messages):
-        if message.tool_calls and message.role != "assistant":
-            raise InvalidRequestError(
-                f"messages[{index}].tool_calls belongs to the role assistant: leave it out."
-            )
         known.update(call.id for call in message.tool_calls or ())
-        place = f"messages[{index}].tool_call_id"
-        if message.role == "tool" and message.tool_call_id is None:
-            raise InvalidRequestError(
-                f"{place} is missing: send the id of the call that the message answers."
-            )
-        if message.role != "tool" and message.tool_call_id is not None:
-            raise InvalidRequestError(f"{place} belongs to the role tool: leave it out.")
         if message.role == "tool" and message.tool_call_id not in known:
             raise InvalidRequestError(
-                f"{place} is {message.tool_call_id!r:.80}, but no message before has a call with"
-                " that id: send the assistant's message with its tool_calls first."
+                f"messages[{index}].tool_call_id is {message.tool_call_id!r:.80}, but no earlier"
+                " message has a call with that id: send the assistant's message with its tool_calls"
+                " first."
             )
     return [message.plain(template_knows_tools) for message in messages]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from msgspec import Meta, defstruct
 
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
-from minivllm.sampling_params import NumLogprobs, RequestOutputKind, SamplingParams
+from minivllm.sampling_params import NumLogprobs, SamplingParams
 from minivllm.server.protocol.structured_outputs import (
     GrammarFields,
     RequestedGrammar,
@@ -49,26 +49,16 @@ _TYPES = get_type_hints(SamplingParams, include_extras=True) | {
 
 
 class _Converts(GrammarFields):
-    def sampling_params(
-        self,
-        *,
-        max_tokens: int,
-        logprobs: int | None,
-        kind: RequestOutputKind,
-        prompt_logprobs: int | None = None,
-    ) -> SamplingParams:
-        """Convert to the engine's parameters; raise `InvalidSamplingParamsError` on conflicts."""
+    def sampling_params(self, **more: Any) -> SamplingParams:
+        """Convert to the engine's parameters; raise `InvalidSamplingParamsError` on conflicts.
+
+        more: the parameters that each endpoint has in its own way
+        """
         given = {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
         grammar = self.requested_grammar()
         try:
-            return SamplingParams(
-                **given,
-                max_tokens=max_tokens,
-                logprobs=logprobs,
-                prompt_logprobs=prompt_logprobs,
-                structured_outputs=None if grammar is None else grammar.params,
-                output_kind=kind,
-            )
+            form = None if grammar is None else grammar.params
+            return SamplingParams(**given, structured_outputs=form, **more)
         except InvalidSamplingParamsError as error:
             raise error if grammar is None else grammar.with_clients_names(error) from None
 
@@ -109,22 +99,19 @@ class RequestFields(SamplingFields):
     def __post_init__(self) -> None:
         if self.spaces_between_special_tokens is False:
             raise ValueError("spaces_between_special_tokens cannot be false: leave it out.")
+        if not self.stream and self.stream_options is not None:
+            raise ValueError(
+                "stream_options needs stream: set stream to true, or leave stream_options out."
+            )
+        if self.stream and self.prompt_logprobs is not None:
+            raise ValueError(
+                "prompt_logprobs cannot be streamed: set stream to false, or leave prompt_logprobs"
+                " out."
+            )
 
     def all_requested(self) -> list[RequestedGrammar]:
         given = self.response_format
         return [*(given.requested() if given is not None else ()), *super().all_requested()]
-
-    def check_stream(self) -> None:
-        """Raise `InvalidRequestError` for an option that does not fit `stream`."""
-        if not self.stream and self.stream_options is not None:
-            raise InvalidRequestError(
-                "stream_options needs stream: set stream to true, or leave stream_options out."
-            )
-        if self.stream and self.prompt_logprobs is not None:
-            raise InvalidRequestError(
-                "prompt_logprobs cannot be streamed: set stream to false, or leave prompt_logprobs"
-                " out."
-            )
 
 
 class CompletionRequest(RequestFields, kw_only=True):

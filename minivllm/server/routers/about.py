@@ -58,35 +58,20 @@ def routes(service: EngineService) -> list[Route]:
     ]
 
 
-ERROR = {
-    "type": "object",
-    "properties": {
-        "error": {
-            "type": "object",
-            "properties": {
-                "message": {"type": "string"},
-                "type": {"type": "string"},
-                "param": {"type": ["string", "null"]},
-                "code": {"type": "string"},
-            },
-        }
-    },
-}
-
-
 def openapi(routes: Sequence[Route]) -> Route:
-    """Return the route of the API's description: its requests, and the form of its errors."""
+    """Return the route of the API's description: all routes, and the forms of their requests."""
     types = [route.body_type for route in routes if isinstance(route, JsonRoute)]
     references, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
     schemas = dict(zip(types, references, strict=True))
-    error = {"description": "An error.", "content": {"application/json": {"schema": ERROR}}}
     paths: dict[str, Any] = {}
     for route in routes:
         operation: dict[str, Any] = {
             "summary": (route.endpoint.__doc__ or "").partition("\n")[0],
-            "responses": {"200": {"description": "The answer."}, "default": error},
+            "responses": {
+                "default": {"description": "The answer, or an error in OpenAI's format."}
+            },
         }
         method, path = "get", route.path_format
         if isinstance(route, JsonRoute):

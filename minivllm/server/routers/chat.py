@@ -72,9 +72,8 @@ async def _request(
         max_tokens=asked or service.most_output_tokens(len(token_ids), num_sequences),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
         prompt_logprobs=body.prompt_logprobs,
-        kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
+        output_kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
     )
-    body.check_stream()
     if body.tool_choice == "required":  # so that an error names the function
         for one in schemas_of_arguments(body.usable_tools):
             await service.prepare_grammar(one)

@@ -46,9 +46,8 @@ async def _requests(service: EngineService, body: CompletionRequest, name: str) 
         max_tokens=DEFAULT_MAX_TOKENS if body.max_tokens is None else max(body.max_tokens, 1),
         logprobs=body.logprobs,
         prompt_logprobs=judged,
-        kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
+        output_kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
     )
-    body.check_stream()
     grammar = body.requested_grammar()
     await service.prepare_grammar(grammar)
     special = body.add_special_tokens is not False

@@ -34,7 +34,9 @@ def routes(service: EngineService, bodies: Bodies, options: ServerOptions) -> li
         params = body.sampling_params(
             max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
             logprobs=body.logprobs,
-            kind=RequestOutputKind.CUMULATIVE if body.stream else RequestOutputKind.FINAL_ONLY,
+            output_kind=RequestOutputKind.CUMULATIVE
+            if body.stream
+            else RequestOutputKind.FINAL_ONLY,
         )
         grammar = body.requested_grammar()
         await service.prepare_grammar(grammar)
