@@ -1,69 +1,94 @@
-"""`create_app`: puts the service, the routes and the middleware together.
+"""`assemble`: build the server around an engine, for the command and for tests.
 
-In Starlette, the middleware that is added last runs first. FastAPI's documentation pages are off,
-because they load scripts from other sites; `/openapi.json` stays.
+    engine -> EngineService (requests in, outputs out)
+           -> EngineMetrics, and optionally EventHub and KVEventFeed (listeners of engine events)
+           -> the application: the routes of all these parts, behind the middleware
+
+Listeners assume an idle engine, so they subscribe before the engine's thread starts. In a server, a
+listener that raises does not stop the engine; only its feed is closed.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
+import logging
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
-from fastapi import APIRouter, FastAPI
-from starlette.types import Scope
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
-from minivllm import __version__
-from minivllm.server.errors import add_error_handlers
-from minivllm.server.http import middleware
-from minivllm.server.http.body_limit import BodyLimit
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import FeedLostError
+from minivllm.events import types as ev
+from minivllm.server.errors import HANDLERS
+from minivllm.server.feeds import event_hub
+from minivllm.server.feeds.event_hub import EventHub
+from minivllm.server.feeds.kv_feed import BatchSink, KVEventFeed
+from minivllm.server.http.middleware import Access, RequestIds
+from minivllm.server.http.routes import Bodies
+from minivllm.server.metrics import router
+from minivllm.server.metrics.router import EngineMetrics
 from minivllm.server.options import LOOPBACK_NAMES, ServerOptions
-from minivllm.server.routers import about, chat, completions, generate, tokenizer
+from minivllm.server.routers import about, chat, completions, generate, tokens
 from minivllm.server.service import EngineService
-from minivllm.server.serving import Serving
+
+_log = logging.getLogger("minivllm.server")
 
 
-def create_app(
-    service: EngineService,
-    options: ServerOptions,
-    routers: Iterable[APIRouter],
-    on_end: Callable[[Scope, int], None],
-) -> FastAPI:
-    """Create the application, which starts and closes `service`.
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    app: Starlette
+    service: EngineService
+    hub: EventHub | None
+    bodies: Bodies
 
-    routers: more routes to mount; on_end: called with the scope and status of each HTTP request
+
+def assemble(
+    engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | None = None
+) -> Assembled:
+    """Build a server around `engine`, which must not have had a request yet.
+
+    kv_sink: receives the KV events, if any
     """
+    service = EngineService(engine, options)
+    bodies = Bodies(options.max_body_bytes, options.body_timeout)
+    header = engine.log_header()
+    metrics, hub = EngineMetrics(header, service.model_name), None
+    _listen(engine, "metrics", metrics.apply, metrics.close)
+    routes = [
+        *about.routes(service),
+        *completions.routes(service, bodies),
+        *chat.routes(service, bodies, options),
+        *generate.routes(service, bodies, options),
+        *tokens.routes(service, bodies),
+        *router.routes(metrics),
+    ]
+    if options.events:
+        hub = EventHub(header, service.ask_engine)
+        _listen(engine, "events", hub.apply, hub.close)
+        service.on_over = hub.close
+        routes += event_hub.routes(hub)
+    if kv_sink is not None:
+        _listen(engine, "KV events", KVEventFeed(header, kv_sink).apply)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await service.start()
         try:
             yield
         finally:
             await service.close()
 
-    app = FastAPI(
-        title="minivllm",
-        version=__version__,
+    app = Starlette(
+        routes=[*routes, about.openapi(routes)],
+        middleware=[
+            Middleware(RequestIds, timeout=options.request_timeout, on_end=metrics.count_request),
+            Middleware(Access, hosts=_host_names(options), keys=options.api_key),
+        ],
+        exception_handlers=HANDLERS,
         lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
     )
-    serving = Serving(service, options)
-    ours = (part.router(serving) for part in (about, completions, chat, generate, tokenizer))
-    for router in (*ours, *routers):
-        app.include_router(router)
-    add_error_handlers(app)
-    app.add_middleware(
-        BodyLimit,
-        max_bytes=options.max_body_bytes,
-        timeout=options.body_timeout,
-        on_passed=service.tidy_up,
-    )
-    app.add_middleware(middleware.ApiKey, keys=options.api_key)
-    app.add_middleware(middleware.OriginCheck)
-    app.add_middleware(middleware.HostCheck, names=_host_names(options))
-    app.add_middleware(middleware.HeaderBounds)
-    app.add_middleware(middleware.RequestIds, timeout=options.request_timeout, on_end=on_end)
-    return app
+    app.router.redirect_slashes = False
+    return Assembled(app, service, hub, bodies)
 
 
 def _host_names(options: ServerOptions) -> list[str] | None:
@@ -71,6 +96,33 @@ def _host_names(options: ServerOptions) -> list[str] | None:
     not know the API key. So a server with a key accepts any name (None), unless `allowed_hosts` is
     given.
     """
-    if options.allowed_hosts:
+    if options.allowed_hosts or options.is_loopback:
         return [*LOOPBACK_NAMES, options.host, *options.allowed_hosts]
-    return [*LOOPBACK_NAMES, options.host] if options.is_loopback else None
+    return None
+
+
+def _listen(
+    engine: LLMEngine,
+    name: str,
+    listener: Callable[[ev.Event], None],
+    close: Callable[[FeedLostError], None] = lambda why: None,
+) -> None:
+    """Call `listener` with every event until it raises; then call `close` once."""
+
+    def guarded(event: ev.Event) -> None:
+        try:
+            listener(event)
+        except Exception:
+            unsubscribe()
+            _log.exception(
+                "a feed has failed and is closed; the engine continues",
+                extra={"fields": {"feed": name}},
+            )
+            close(
+                FeedLostError(
+                    f"The server's {name} have failed and are no longer updated; see the server's"
+                    " log."
+                )
+            )
+
+    unsubscribe = engine.subscribe(guarded)

@@ -6,25 +6,25 @@ shutdown is 0.
 """
 
 import asyncio
-import contextlib
 import logging
-import signal
 import socket
-from collections.abc import Iterator
-from functools import partial
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
-from minivllm.server.http.connections import BoundedConnection
 from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 
-_MAX_INCOMPLETE_EVENT = 64 * 1024
-"""Longest request head that h11 buffers, in bytes. `middleware.HeaderBounds` has a lower limit,
-because its error is clearer.
-"""
-_KEEP_ALIVE = 5
+HEAD_SECONDS = 10.0
+"""How long a client may take to send the head of a request."""
+MAX_CONNECTIONS = 1000
+"""A little less than the 1024 file descriptors that a process usually gets."""
+MAX_UNREAD_BYTES = 64 << 20
+"""Limit for what clients have not read, all together. The largest answers have a few mebibytes."""
+SECONDS_BETWEEN_LOOKS = 1.0
+_MAX_HEAD = 32 * 1024
+"""Longest request head, in bytes."""
 _GRACE = 1.0
 """Seconds after the drain in which the last errors can be sent, before connections are aborted."""
 _FORCE = 5.0
@@ -64,24 +64,26 @@ class Server(uvicorn.Server):
     thread), call `begin_exit`.
     """
 
-    def __init__(self, app: FastAPI, service: EngineService, options: ServerOptions) -> None:
+    def __init__(self, app: Starlette, service: EngineService, options: ServerOptions) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=partial(BoundedConnection, unread_seconds=options.request_timeout + _GRACE),
+                http="h11",
                 ws="none",
                 lifespan="on",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE,
-                h11_max_incomplete_event_size=_MAX_INCOMPLETE_EVENT,
+                limit_concurrency=MAX_CONNECTIONS,
+                h11_max_incomplete_event_size=_MAX_HEAD,
                 timeout_graceful_shutdown=int(options.drain_timeout + _GRACE + _FORCE),
             )
         )
         self._service = service
         self._options = options
+        self._stuck: dict[Any, tuple[object, float]] = {}
+        """For each connection whose client has to send or read: how far it is, and since when."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -93,6 +95,48 @@ class Server(uvicorn.Server):
                 "events": self._options.events,
             }
             _log.info("serving", extra={"fields": told})
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        watching = asyncio.create_task(self._watch_connections())
+        try:
+            await super().serve(sockets)
+        finally:
+            watching.cancel()
+
+    async def _watch_connections(self) -> None:
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            self._close_stuck()
+
+    def _close_stuck(self) -> None:
+        """Close connections whose client sends no whole head, or does not read, for too long.
+
+        uvicorn waits for such clients for ever, and they would use up all file descriptors. If
+        there is too much unread data in all, also close the connection with the most.
+        """
+        now, before, unread = asyncio.get_running_loop().time(), self._stuck, {}
+        self._stuck = {}
+        reading = self._options.request_timeout + _GRACE
+        if self.should_exit and not self._service.num_unfinished:
+            reading = _GRACE
+        for connection in list(self.server_state.connections):
+            num_bytes = connection.transport.get_write_buffer_size()
+            cycle = connection.cycle
+            if num_bytes:
+                unread[connection] = num_bytes
+                place, seconds = num_bytes, reading
+            elif cycle is None or cycle.response_complete:
+                place, seconds = cycle, HEAD_SECONDS
+            else:
+                continue  # the request is under way
+            known, since = before.get(connection, (place, now))
+            self._stuck[connection] = (place, since if known == place else now)
+            if now - self._stuck[connection][1] >= seconds:
+                connection.transport.abort()
+        while sum(unread.values()) > MAX_UNREAD_BYTES:
+            most = max(unread, key=unread.__getitem__)
+            most.transport.abort()
+            del unread[most]
 
     def begin_exit(self) -> None:
         """Drain. The second call ends running requests at once. Call this in the event loop."""
@@ -110,29 +154,15 @@ class Server(uvicorn.Server):
 
     def _abort_connections(self) -> None:
         for connection in list(self.server_state.connections):
-            connection.abort()
+            connection.transport.abort()
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def handle_exit(self, sig: int, frame: object) -> None:
         # uvicorn's own version raises the signal again at the end, so the exit status is a failure.
-        loop = asyncio.get_running_loop()
-        signals = (signal.SIGTERM, signal.SIGINT)
-        try:
-            for one in signals:
-                loop.add_signal_handler(one, self.begin_exit)
-        # We are not in the main thread, so there are no signals: our caller ends the server.
-        except (ValueError, RuntimeError):
-            yield
-            return
-        try:
-            yield
-        finally:
-            for one in signals:
-                loop.remove_signal_handler(one)
+        asyncio.get_running_loop().call_soon_threadsafe(self.begin_exit)
 
 
 def run_server(
-    app: FastAPI, service: EngineService, options: ServerOptions, bound: socket.socket
+    app: Starlette, service: EngineService, options: ServerOptions, bound: socket.socket
 ) -> None:
     server = Server(app, service, options)
     asyncio.run(server.serve(sockets=[bound]))

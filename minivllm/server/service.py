@@ -5,6 +5,7 @@
 
 The service limits how many requests wait. A request that ends early (client gone, timeout,
 shutdown) is aborted before the engine's next step. An engine that dies fails all open requests.
+Tokenizing, chat templates and the check of a grammar run in worker threads.
 
 Waking the event loop for each output would take longer than computing the output. So the engine's
 thread appends outputs to a deque, and wakes the event loop only if no wake-up is pending.
@@ -14,35 +15,31 @@ Source: vLLM `vllm/v1/engine/async_llm.py`.
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
+from minivllm import errors as err
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.engine.requests import Prompt
-from minivllm.errors import (
-    EngineDeadError,
-    InvalidRequestError,
-    MinivllmError,
-    OverloadedError,
-    RequestTimeoutError,
-    ShuttingDownError,
-    UnusableGrammarError,
-)
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
-from minivllm.server.generation import Generation
+from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.structured_outputs import RequestedGrammar
-from minivllm.server.workers import Workers
-from minivllm.structured_outputs_params import StructuredOutputsParams
 
 T = TypeVar("T")
 
+LONG = 32 * 1024
+"""Characters or tokens. Longer texts have workers of their own, so that short prompts do not wait
+for them: tokenizing a mebibyte takes a second.
+"""
 _RETRY_AFTER = 1
 """Seconds before a client should ask a full server again: about the time of a short answer."""
 
@@ -59,32 +56,85 @@ class NewRequest:
     """The client's name for the grammar in `params`."""
 
 
+class Generation:
+    """An async iterator over the engine's outputs for one HTTP request.
+
+    Each prompt of the HTTP request is a request in the engine. The generation ends when all of
+    these have finished, or early: one fails, the deadline passes, the server shuts down, or the
+    client leaves. Then none of them may keep running.
+    """
+
+    def __init__(self, request_ids: Iterable[str], on_end: Callable[["Generation"], None]) -> None:
+        """on_end: called once at the end; `unfinished` then contains the requests to abort"""
+        self.unfinished = set(request_ids)
+        self._outputs: deque[RequestOutput] = deque()
+        self._error: BaseException | None = None
+        self._ended = False
+        self._on_end = on_end
+        self._news = asyncio.Event()
+
+    def __aiter__(self) -> "Generation":
+        return self
+
+    async def __anext__(self) -> RequestOutput:
+        await self.wait_for_output()
+        if self._outputs:
+            return self._outputs.popleft()
+        raise StopAsyncIteration
+
+    async def wait_for_output(self) -> None:
+        """Wait for the next output or the end. Raise the error that ended the generation."""
+        while not self._outputs and not self._ended:
+            self._news.clear()
+            await self._news.wait()
+        if self._error is not None and not self._outputs:
+            raise self._error
+
+    def put(self, output: RequestOutput) -> None:
+        if self._ended:
+            return
+        self._outputs.append(output)
+        self._news.set()
+        if output.finished:
+            self.unfinished.discard(output.request_id)
+            if not self.unfinished:
+                self.end()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End now, for all requests; the first call counts. Without an error, the client left."""
+        if not self._ended:
+            self._error, self._ended = error, True
+            self._news.set()
+            self._on_end(self)
+
+
 class EngineService:
     """The engine for the endpoints. Call all methods except the constructor in one event loop."""
 
-    def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256) -> None:
+    def __init__(self, engine: LLMEngine, options: ServerOptions) -> None:
         self.tokenizer = engine.tokenizer
         self.max_model_len = engine.max_model_len
         self.config = engine.config
         self.weights = engine.weights
+        self.model_name = _served_name(options, engine.config.model)
+        self.created = int(time.time())
+        self.is_draining = False
+        """Whether the server accepts no more requests."""
+        self.on_over: Callable[[err.MinivllmError], None] = lambda why: None
+        """Called with the reason after the last request: closes streams that would never end."""
         self._num_blocks = engine.log_header().num_blocks
-        self._max_waiting = max_waiting_requests
+        self._max_waiting = options.max_waiting_requests
         self._grammars = engine.grammars
         self._thread = EngineThread(engine)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._generations: set[Generation] = set()
-        self._timers: dict[Generation, asyncio.TimerHandle] = {}
-        self.draining = asyncio.Event()
-        """Set when the server accepts no more requests."""
-        self._when_over: list[Callable[[MinivllmError], None]] = []
+        self._generations: dict[Generation, asyncio.TimerHandle] = {}
         # Both threads use the next two: single operations on sets and deques are thread-safe.
         self._waiting: set[str] = set()
         """Ids of the first sequences of all requests that have not been admitted yet."""
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
-        # `Tokenizer.encode` releases the GIL, so a long prompt in a worker does not delay other
-        # streams.
-        self._workers = Workers()
+        self._short = ThreadPoolExecutor(2, "minivllm-short-texts")
+        self._long = ThreadPoolExecutor(2, "minivllm-long-texts")
         engine.subscribe(self._on_event)
 
     # ---- life ----
@@ -99,21 +149,20 @@ class EngineService:
         """Accept no more requests. Requests still running after `timeout` seconds get an error."""
         if self.is_draining:
             return
-        self.draining.set()
+        self.is_draining = True
         self._end_if_drained()
-        _log.info(
-            "draining", extra={"fields": {"requests": len(self._generations), "timeout": timeout}}
-        )
+        fields = {"requests": len(self._generations), "timeout": timeout}
+        _log.info("draining", extra={"fields": fields})
         self._loop.call_later(timeout, self.give_up_all)
 
     def give_up_all(self) -> None:
         for generation in list(self._generations):
-            generation.fail(
-                ShuttingDownError("The server shut down before the request was finished.")
+            generation.end(
+                err.ShuttingDownError("The server shut down before the request was finished.")
             )
 
     async def close(self) -> None:
-        self.draining.set()
+        self.is_draining = True
         self.give_up_all()
         self._end_if_drained()
         self._thread.stop()
@@ -121,34 +170,19 @@ class EngineService:
             await asyncio.to_thread(self._thread.join, 60.0)
         # The engine failed earlier, and the failure was logged.
         except Exception as error:
-            _log.info(
-                "the engine's thread has ended", extra={"fields": {"error": type(error).__name__}}
-            )
-        self._workers.shutdown()
-
-    def when_over(self, end: Callable[[MinivllmError], None]) -> None:
-        """Call `end` in the event loop, with the reason, after the last request has been served.
-
-        `end` should close connections that would otherwise stay open for ever.
-        """
-        self._when_over.append(end)
+            fields = {"error": type(error).__name__}
+            _log.info("the engine's thread has ended", extra={"fields": fields})
+        for pool in (self._short, self._long):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _end_if_drained(self) -> None:
         if self.is_draining and not self._generations:
-            self._tell_over(ShuttingDownError("The server is shutting down."))
-
-    def _tell_over(self, why: MinivllmError) -> None:
-        while self._when_over:
-            self._when_over.pop()(why)
+            self.on_over(err.ShuttingDownError("The server is shutting down."))
 
     @property
     def is_dead(self) -> bool:
         """Whether the engine's thread has ended, for any reason."""
         return self._thread.ended.done()
-
-    @property
-    def is_draining(self) -> bool:
-        return self.draining.is_set()
 
     @property
     def num_waiting(self) -> int:
@@ -159,6 +193,71 @@ class EngineService:
     def num_unfinished(self) -> int:
         """Number of HTTP requests without a complete answer."""
         return len(self._generations)
+
+    # ---- before a request ----
+
+    def check_model(self, name: str | None) -> None:
+        """Raise `UnknownModelNameError` if a request names another model."""
+        if name is not None and name != self.model_name:
+            raise err.UnknownModelNameError(
+                f"The model {name!r:.80} is not available on this server: use {self.model_name!r}."
+            )
+
+    async def to_prompt(
+        self, prompt: str | list[int], cache_salt: str | None, add_special_tokens: bool = True
+    ) -> Prompt:
+        """Tokenize a prompt in a worker. Raises `PromptTooLongError`."""
+        salt = {} if cache_salt is None else {"cache_salt": cache_salt}
+        if not isinstance(prompt, str):
+            return {"prompt_token_ids": prompt, **salt}
+        token_ids = await self.in_worker(len(prompt), self._encode, prompt, add_special_tokens)
+        return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
+
+    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        limit = self.max_model_len
+        longest = self.tokenizer.most_characters_per_token if len(text) > limit else None
+        if longest and len(text) > limit * longest:  # do not even tokenize it
+            raise err.PromptTooLongError(
+                f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can"
+                " hold: shorten it."
+            )
+        token_ids = self.tokenizer.encode(text, add_special_tokens)
+        if len(token_ids) >= limit:
+            # The engine checks this too, but only after all prompts of a list are tokenized.
+            raise err.PromptTooLongError(
+                f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and must"
+                f" also hold one output token: shorten the prompt to {limit - 1} tokens."
+            )
+        return token_ids
+
+    async def prepare_grammar(self, grammar: RequestedGrammar | None) -> None:
+        """Check a grammar and begin to compile it; the engine's thread then only looks it up.
+
+        Raises `InvalidSamplingParamsError` with the name of the client's field.
+        """
+        if grammar is not None:
+            try:
+                await self.in_worker(LONG + 1, self._grammars.prepare, grammar.params)
+            except err.InvalidSamplingParamsError as error:
+                raise grammar.with_clients_names(error) from None
+
+    async def in_worker(self, size: int, work: Callable[..., T], *args: object) -> T:
+        """Run `work(*args)` in a worker thread. size: number of characters or tokens"""
+        pool = self._short if size <= LONG else self._long
+        return await asyncio.wrap_future(pool.submit(work, *args))
+
+    def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
+        """Return how many tokens each sequence can generate in context and memory, but at least 1.
+
+        This is the default for `max_tokens`, the inverse of `core.admission.refuse_if_too_large`.
+        """
+        in_context = self.max_model_len - num_prompt_tokens
+        block_size = self.config.block_size
+        if self.config.kv_cache_allocator == "contiguous":
+            return max(1, in_context)
+        num_shared = num_prompt_tokens // block_size
+        blocks_of_each = num_shared + (self._num_blocks - num_shared) // num_sequences
+        return max(1, min(in_context, blocks_of_each * block_size + 1 - num_prompt_tokens))
 
     # ---- requests ----
 
@@ -174,8 +273,10 @@ class EngineService:
             await self.ask_engine(partial(_check_all, requests))
             self._refuse_if_closed(len(requests))
         generation = Generation((request.request_id for request in requests), self._on_end)
-        self._generations.add(generation)
-        self._timers[generation] = self._loop.call_at(deadline, self._time_out, generation)
+        timeout = err.RequestTimeoutError(
+            "The request was not finished within the server's time limit: ask for fewer tokens."
+        )
+        self._generations[generation] = self._loop.call_at(deadline, generation.end, timeout)
         for request in requests:
             self._waiting.add(f"{request.request_id}.0")
             future = self._thread.add_request(
@@ -190,81 +291,31 @@ class EngineService:
 
     async def ask_engine(self, question: Callable[[LLMEngine], T]) -> T:
         """Call `question(engine)` between two of the engine's steps, and return its result."""
-        return await asyncio.wrap_future(self.call_engine(question))
-
-    def call_engine(self, question: Callable[[LLMEngine], T]) -> Future[T]:
-        """Like `ask_engine`, but any thread may call it, and it returns a future."""
-        return self._thread.call(question)
-
-    async def in_worker(
-        self, size: int, work: Callable[..., T], *args: object, renders_template: bool = False
-    ) -> T:
-        """Run `work(*args)` (tokenizing, chat templates) in a worker thread.
-
-        size: number of characters or tokens
-        """
-        return await asyncio.wrap_future(
-            self._workers.submit(size, work, *args, renders_template=renders_template)
-        )
-
-    async def prepare_grammar(self, params: StructuredOutputsParams) -> None:
-        """Check a grammar and begin to compile it, in a worker thread.
-
-        The engine's thread then only looks it up. Raises `InvalidSamplingParamsError`.
-        """
-        await asyncio.wrap_future(self._workers.submit_grammar(self._grammars.prepare, params))
-
-    def tidy_up(self) -> None:
-        """Return free memory to the system. Called after a flood of large requests."""
-        if not self.is_draining:
-            self._workers.tidy_up()
-
-    def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
-        """Return how many tokens each sequence can generate in context and memory, but at least 1.
-
-        This is the default for `max_tokens`, the inverse of `core.admission.refuse_if_too_large`.
-        """
-        in_context = self.max_model_len - num_prompt_tokens
-        block_size = self.config.block_size
-        if self.config.kv_cache_allocator == "contiguous":
-            return max(1, in_context)
-        num_shared = num_prompt_tokens // block_size
-        blocks_of_each = num_shared + (self._num_blocks - num_shared) // num_sequences
-        return max(1, min(in_context, blocks_of_each * block_size + 1 - num_prompt_tokens))
-
-    # ---- how a generation ends ----
+        return await asyncio.wrap_future(self._thread.call(question))
 
     def _refuse_if_closed(self, num_new: int) -> None:
-        if self.is_dead and not self.is_draining:
-            raise EngineDeadError("The engine has failed: restart this server.")
         if self.is_draining:
-            raise ShuttingDownError("The server is shutting down and accepts no more requests.")
+            raise err.ShuttingDownError("The server is shutting down and accepts no more requests.")
+        if self.is_dead:
+            raise err.EngineDeadError("The engine has failed: restart this server.")
         if num_new > self._max_waiting:
-            raise InvalidRequestError(
+            raise err.InvalidRequestError(
                 f"prompt has {num_new} prompts, but this server queues at most"
                 f" {self._max_waiting}: send fewer at a time."
             )
         if len(self._waiting) + num_new > self._max_waiting:
-            raise OverloadedError(
+            raise err.OverloadedError(
                 f"{len(self._waiting)} requests are waiting, and this server queues at most"
                 f" {self._max_waiting}: try again later.",
                 retry_after=_RETRY_AFTER,
             )
 
     def _on_end(self, generation: Generation) -> None:
-        self._generations.discard(generation)
-        self._timers.pop(generation).cancel()
+        self._generations.pop(generation).cancel()
         for request_id in generation.unfinished:
             self._waiting.discard(f"{request_id}.0")
             self._thread.abort_request(request_id)
         self._end_if_drained()
-
-    def _time_out(self, generation: Generation) -> None:
-        generation.fail(
-            RequestTimeoutError(
-                "The request was not finished within the server's time limit: ask for fewer tokens."
-            )
-        )
 
     # ---- from the engine's thread ----
 
@@ -276,9 +327,9 @@ class EngineService:
         self, generation: Generation, request: NewRequest, future: Future[RequestOutput]
     ) -> None:
         if (error := future.exception()) is not None:
-            if isinstance(error, UnusableGrammarError) and request.grammar is not None:
+            if isinstance(error, err.UnusableGrammarError) and request.grammar is not None:
                 error = request.grammar.with_clients_names(error)
-            self._post(generation.fail, error)
+            self._post(generation.end, error)
 
     def _post(self, function: Callable[[T], None], argument: T) -> None:
         """Call `function(argument)` in the event loop, in the order of the calls."""
@@ -297,9 +348,16 @@ class EngineService:
     def _on_thread_end(self, ended: Future[None]) -> None:
         if (error := ended.exception()) is not None:
             _log.critical("the engine has died", exc_info=error)
-            self._post(self._tell_over, EngineDeadError("The engine has failed."))
+            self._post(self.on_over, err.EngineDeadError("The engine has failed."))
 
 
 def _check_all(requests: list[NewRequest], engine: LLMEngine) -> None:
     for request in requests:
         engine.check_request(request.request_id, request.prompt, request.params, request.priority)
+
+
+def _served_name(options: ServerOptions, model: str) -> str:
+    """Return the model's name for clients. They must not learn where a local model is stored."""
+    if options.served_model_name is not None:
+        return options.served_model_name
+    return Path(model).name if Path(model).is_absolute() or model.startswith((".", "~")) else model

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
-from minivllm.server.assemble import assemble
+from minivllm.server.app import assemble
 from minivllm.server.options import ServerOptions
 from minivllm.server.run import Server, bind, url_of
 

@@ -14,7 +14,6 @@ from prometheus_client.metrics_core import Metric
 from minivllm.events.types import LogHeader
 from minivllm.lessons.site.markdown import with_region
 from minivllm.server.metrics.histograms import token_buckets
-from minivllm.server.metrics.http_totals import HttpTotals
 from minivllm.server.metrics.router import EngineMetrics
 
 _MAX_MODEL_LEN = 2048
@@ -53,7 +52,7 @@ def page() -> str:
 
 def tables_of_metrics() -> str:
     metrics = EngineMetrics(_HEADER)
-    HttpTotals(metrics.registry).count({"path": "/v1/completions", "method": "POST"}, 200)
+    metrics.count_request({"path": "/v1/completions", "method": "POST"}, 200)
     families = [one for one in metrics.registry.collect() if not one.name.startswith("process_")]
     text = f"""
 The source is {source_link("minivllm.server.metrics.router")}; \

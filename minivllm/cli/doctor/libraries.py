@@ -66,7 +66,7 @@ def check_triton() -> Finding:
 
 def check_extras() -> Finding:
     """Check the optional packages for exercises and for the server."""
-    extras = {"lessons": ("hypothesis",), "serve": ("fastapi", "uvicorn", "prometheus-client")}
+    extras = {"lessons": ("hypothesis",), "serve": ("starlette", "uvicorn", "prometheus-client")}
     lacking = [
         extra for extra, names in extras.items() if not all(_is_installed(name) for name in names)
     ]

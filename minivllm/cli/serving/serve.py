@@ -127,13 +127,13 @@ def _add_server_options(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        from minivllm.server.assemble import assemble
+        from minivllm.server.app import assemble
         from minivllm.server.run import bind, run_server
     except ModuleNotFoundError as error:
         if (error.name or "minivllm").startswith("minivllm"):
             raise
         raise ConfigError(
-            f"serve needs the package {error.name}: pip install 'minivllm[serve]'."
+            f"serve needs the package {error.name.partition('.')[0]}: pip install 'minivllm[serve]'."
         ) from error
 
     options, config = _server_options(args), engine_config(args)

@@ -14,84 +14,51 @@ engine's thread. The engine's thread reads the state and its event number togeth
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import Future
-from typing import Annotated, NamedTuple
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
-from fastapi import APIRouter, Header, Response
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidRequestError, MinivllmError, OverloadedError
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import encode_header
 from minivllm.events.state import EngineState
-from minivllm.server.errors import ERROR_RESPONSES
 from minivllm.server.feeds.event_ring import EventRing
-from minivllm.server.http import sse
-from minivllm.server.http.disconnect import StreamedResponse
+from minivllm.server.http.streams import Stream
+
+T = TypeVar("T")
 
 NUM_EVENTS = 1 << 15
 NUM_PROMPT_TOKENS = 1 << 20
 MAX_READERS = 32
 SECONDS_BETWEEN_LOOKS = 0.05
 KEEP_ALIVE_SECONDS = 10.0
-LAST_SECONDS = 1.0
-"""Seconds that readers have to read the remaining events after the hub is closed."""
-SNAPSHOT_SECONDS = 1.0
-"""Readers that arrive within this time share one snapshot, to spare the engine."""
 
 
-_RESPONSES = {**ERROR_RESPONSES, **sse.RESPONSES}
-
-
-class Snapshot(NamedTuple):
-    """The engine's state between two phases. The header has the number of the next event."""
-
-    header: ev.LogHeader
-    state: EngineState
-
-
-def take_snapshot(engine: LLMEngine) -> Snapshot:
-    """Take a consistent snapshot; run it in the engine's thread with `EngineThread.call`."""
-    return Snapshot(engine.log_header(), engine.inspect())
-
-
-class Opening(NamedTuple):
-    """The first data for a reader, and the number of the first event that follows."""
-
-    data: bytes
-    next_seq: int
+def _take_snapshot(engine: LLMEngine) -> tuple[ev.LogHeader, EngineState]:
+    """Return the engine's state, and a header with the number of the next event."""
+    return engine.log_header(), engine.inspect()
 
 
 class EventHub:
     """Call `engine.subscribe(hub.apply)` before the first request, so that no event is missing."""
 
     def __init__(
-        self,
-        header: ev.LogHeader,
-        inspect: Callable[[], Future[Snapshot]],
-        *,
-        num_events: int = NUM_EVENTS,
-        num_prompt_tokens: int = NUM_PROMPT_TOKENS,
-        max_readers: int = MAX_READERS,
+        self, header: ev.LogHeader, ask_engine: Callable[[Callable[[LLMEngine], T]], Awaitable[T]]
     ) -> None:
-        """
-        inspect: `lambda: engine_thread.call(take_snapshot)`
-        num_events, num_prompt_tokens: how much is kept for slow or reconnecting readers
-        """
+        """ask_engine: calls a function in the engine's thread, between two phases"""
         # Each run numbers its events afresh, so it needs an id of its own.
         self._header = msgspec.structs.replace(header, run=uuid.uuid4().hex)
-        self._ring = EventRing(header.first_seq, num_events, num_prompt_tokens)
+        self._ring = EventRing(header.first_seq, NUM_EVENTS, NUM_PROMPT_TOKENS)
         self.apply: Callable[[ev.Event], None] = self._ring.put
         """The listener. Called in the engine's thread; about as fast as a list append."""
-        self._inspect = inspect
-        self._snapshot: Snapshot | None = None
-        self._snapshot_time = 0.0
-        self._snapshot_lock = asyncio.Lock()
+        self._ask_engine = ask_engine
         self._end: int | None = None
         self._why_closed: MinivllmError | None = None
-        self.max_readers = max_readers
         self.num_readers = 0
 
     def close(self, why: MinivllmError) -> None:
@@ -99,27 +66,22 @@ class EventHub:
         self._why_closed = why
         self._end = self._ring.next_seq
 
-    async def wait_closed(self) -> None:
-        """Wait until the hub is closed and readers have had time to read the remaining events."""
-        while self._end is None:
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-        await asyncio.sleep(LAST_SECONDS)
-
     def check_in(self) -> None:
         """Count a new reader. Raises `OverloadedError` if there are too many."""
-        if self.num_readers >= self.max_readers:
+        if self.num_readers >= MAX_READERS:
             raise OverloadedError(
-                f"{self.max_readers} clients already read the events: try again later.", 5
+                f"{MAX_READERS} clients already read the events: try again later.", 5
             )
         self.num_readers += 1
 
     def check_out(self) -> None:
         self.num_readers -= 1
 
-    async def open(self, last_event_id: int | None) -> Opening:
-        """Choose where a reader starts; `last_event_id` is the newest event that the reader has.
+    async def open(self, last_event_id: int | None) -> tuple[bytes, int]:
+        """Return the first data for a reader, and the number of the first event that follows.
 
-        Raises the error that the hub was closed with, or `EngineDeadError`.
+        last_event_id: the newest event that the reader has. Raises the error that the hub was
+        closed with, or `EngineDeadError`.
         """
         if self._why_closed is not None:
             raise self._why_closed
@@ -128,18 +90,13 @@ class EventHub:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
         if ring.has_time(header.first_seq):
             return _opening(header)
-        async with self._snapshot_lock:
-            snapshot = self._snapshot
-            is_old = time.monotonic() - self._snapshot_time > SNAPSHOT_SECONDS
-            if snapshot is None or is_old or not ring.has_time(snapshot.header.first_seq):
-                snapshot = self._snapshot = await asyncio.wrap_future(self._inspect())
-                self._snapshot_time = time.monotonic()
-        return _opening(msgspec.structs.replace(snapshot.header, run=header.run), snapshot.state)
+        now, state = await self._ask_engine(_take_snapshot)
+        return _opening(msgspec.structs.replace(now, run=header.run), state)
 
-    async def read(self, opening: Opening) -> AsyncGenerator[bytes, None]:
-        """Stream to one reader until it leaves or the hub is closed."""
-        yield opening.data
-        seq, last_sent = opening.next_seq, time.monotonic()
+    async def read(self, data: bytes, seq: int) -> AsyncGenerator[bytes, None]:
+        """Stream what `open` returned and then events to one reader, until the hub is closed."""
+        yield data
+        last_sent = time.monotonic()
         while self._end is None or seq < self._end:
             piece = self._ring.take(seq)
             seq = piece.next_seq
@@ -156,33 +113,27 @@ class EventHub:
             await asyncio.sleep(0)
 
 
-def _opening(header: ev.LogHeader, state: EngineState | None = None) -> Opening:
+def _opening(header: ev.LogHeader, state: EngineState | None = None) -> tuple[bytes, int]:
     data = b"event: meta\ndata: %b\n" % encode_header(header)
     if state is not None:
         data += b"event: state\ndata: %b\n\n" % msgspec.json.encode(state)
-    return Opening(data, header.first_seq)
+    return data, header.first_seq
 
 
-def router(hub: EventHub) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.get("/events", response_class=Response, responses=_RESPONSES)
-    async def events(last_event_id: Annotated[str | None, Header()] = None) -> Response:
+def routes(hub: EventHub) -> list[Route]:
+    async def events(request: Request) -> Response:
         """Stream every event of the engine as it happens."""
-        if last_event_id is not None and not (
-            last_event_id.isdecimal() and len(last_event_id) < 19
-        ):
+        last = request.headers.get("last-event-id")
+        if last is not None and not (last.isdecimal() and len(last) < 19):
             raise InvalidRequestError(
                 "Last-Event-ID must be the number of an event that this stream sent."
             )
         hub.check_in()
         try:
-            opening = await hub.open(None if last_event_id is None else int(last_event_id))
+            opening = await hub.open(None if last is None else int(last))
         except BaseException:
             hub.check_out()
             raise
-        return StreamedResponse(
-            hub.read(opening), "text/event-stream", until=hub.wait_closed, on_end=hub.check_out
-        )
+        return Stream(hub.read(*opening), "text/event-stream", on_end=hub.check_out)
 
-    return routes
+    return [Route("/events", events)]

@@ -1,9 +1,8 @@
 """`EventRing`: the newest events, written by the engine's thread and read by others without a lock.
 
 The engine stores an event in its slot and then increases the number of the next event. Each event
-contains its own number, so a reader notices if the slot has been overwritten. The first reader of
-an event encodes it for all. The oldest prompts are dropped when all prompts together have too many
-tokens.
+contains its own number, so a reader notices if the slot has been overwritten. The oldest prompts
+are dropped when all prompts together have too many tokens.
 """
 
 from collections import deque
@@ -13,8 +12,6 @@ from minivllm.events.recording.lines import encode_event
 from minivllm.events.types import Event, Gap, RequestArrived
 
 BYTES_PER_PIECE = 1 << 18
-LONGEST_KEPT = 1024
-"""Longest encoded event, in bytes, that is kept for other readers."""
 
 
 class Piece(NamedTuple):
@@ -35,8 +32,6 @@ class EventRing:
         self._num_events = num_events
         self._prompts: deque[tuple[int, int]] = deque()
         self._room_for_tokens = num_tokens
-        # Only for the readers, which all run in one thread.
-        self._encoded: list[tuple[int, bytes]] = [(-1, b"")] * num_events
 
     def put(self, event: Event) -> None:
         """Store the next event. Called in the engine's thread."""
@@ -87,17 +82,8 @@ class EventRing:
 
     def _message_of(self, seq: int) -> bytes | None:
         """Encode event `seq`; None if it was overwritten (the next `take` then reports a gap)."""
-        slot = seq % self._num_events
-        encoded_seq, message = self._encoded[slot]
-        if encoded_seq == seq:
-            return message
-        event = self._slots[slot]
-        if event is None or event.seq != seq:
-            return None
-        message = _message(event)
-        if len(message) <= LONGEST_KEPT:
-            self._encoded[slot] = (seq, message)
-        return message
+        event = self._slots[seq % self._num_events]
+        return None if event is None or event.seq != seq else _message(event)
 
 
 def _message(event: Event) -> bytes:

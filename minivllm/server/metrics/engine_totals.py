@@ -16,49 +16,37 @@ from collections.abc import Callable
 
 from minivllm.events import types as ev
 from minivllm.events.ledger import RequestLedger, SequenceRecord
-from minivllm.server.metrics import histograms as hist
+from minivllm.server.metrics.histograms import new_histograms
 
-_SPEC_DECODE = (
-    "spec_decode_num_drafts",
-    "spec_decode_num_draft_tokens",
-    "spec_decode_num_accepted_tokens",
-)
+COUNTERS = {
+    "num_preemptions": "Preemptions of sequences.",
+    "prompt_tokens": "Prompt tokens of requests that got their first token, cached ones included.",
+    "prompt_tokens_cached": "Prompt tokens found in the prefix cache.",
+    "generation_tokens": "Sampled tokens.",
+    "prefix_cache_queries": "Tokens looked up in the prefix cache.",
+    "prefix_cache_hits": "Tokens found in the prefix cache.",
+}
+"""Name -> meaning."""
+SPEC_DECODE = {
+    "spec_decode_num_drafts": "How often drafts of a sequence were verified.",
+    "spec_decode_num_draft_tokens": "Drafted tokens.",
+    "spec_decode_num_accepted_tokens": "Drafted tokens that were accepted.",
+}
+"""The same for an engine with drafts."""
 
 
 class EngineTotals:
     def __init__(self, header: ev.LogHeader) -> None:
         self.num_blocks = header.num_blocks
         self.num_used_blocks = 0
-        names = "num_preemptions", "prompt_tokens", "prompt_tokens_cached", "generation_tokens"
-        cache = "prefix_cache_queries", "prefix_cache_hits"
         speculative = header.config.get("speculative_config")
-        drafts = _SPEC_DECODE if speculative else ()
-        self.counters = dict.fromkeys(names + cache + drafts, 0)
+        self.counters = dict.fromkeys(COUNTERS | (SPEC_DECODE if speculative else {}), 0)
         most = speculative["num_speculative_tokens"] if speculative else 0
         self.accepted_per_position = [0] * most
         """How often the first draft of a sequence was accepted, the second, and so on."""
         self.request_success = dict.fromkeys(("stop", "length", "abort", "error"), 0)
         """`finished_reason` -> number of sequences that ended for this reason."""
-        tokens = hist.token_buckets(header.max_model_len)
-        bounds = {
-            "request_prompt_tokens": tokens,
-            "request_generation_tokens": tokens,
-            "iteration_tokens_total": hist.ITERATION_TOKENS,
-            "request_max_num_generation_tokens": tokens,
-            "request_params_n": hist.PARAMS_N,
-            "request_params_max_tokens": tokens,
-            "time_to_first_token_seconds": hist.TIME_TO_FIRST_TOKEN,
-            "inter_token_latency_seconds": hist.INTER_TOKEN_LATENCY,
-            "request_time_per_output_token_seconds": hist.INTER_TOKEN_LATENCY,
-            "e2e_request_latency_seconds": hist.REQUEST_LATENCY,
-            "request_queue_time_seconds": hist.REQUEST_LATENCY,
-            "request_inference_time_seconds": hist.REQUEST_LATENCY,
-            "request_prefill_time_seconds": hist.REQUEST_LATENCY,
-            "request_decode_time_seconds": hist.REQUEST_LATENCY,
-            "request_num_preemptions": hist.NUM_PREEMPTIONS,
-            "request_prefill_kv_computed_tokens": tokens,
-        }
-        self.histograms = {name: hist.Histogram(bound) for name, bound in bounds.items()}
+        self.histograms = new_histograms(header.max_model_len)
         self._observe = {name: histogram.observe for name, histogram in self.histograms.items()}
         self._num_drafts: dict[str, int] = {}
         """Drafts of each sequence that are not verified yet."""
@@ -93,7 +81,7 @@ class EngineTotals:
 
     def _verified(self, event: ev.DraftVerified) -> None:
         added = 1, self._num_drafts.pop(event.seq_id), event.num_accepted
-        for name, number in zip(_SPEC_DECODE, added, strict=True):
+        for name, number in zip(SPEC_DECODE, added, strict=True):
             self.counters[name] += number
         for position in range(event.num_accepted):
             self.accepted_per_position[position] += 1

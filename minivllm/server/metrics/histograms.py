@@ -1,4 +1,4 @@
-"""Histograms that the engine's thread can fill cheaply, and vLLM's bucket boundaries.
+"""Histograms that the engine's thread can fill cheaply, with vLLM's names and bucket boundaries.
 
 `prometheus_client` searches the buckets one by one and takes a lock for each value; `Histogram`
 bisects, and leaves locking to the caller. As in Prometheus, a bucket includes values *equal* to its
@@ -11,21 +11,54 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
-REQUEST_LATENCY = (
+_LATENCY = (
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0,
     480.0, 960.0, 1920.0, 7680.0,
 )  # fmt: skip
-TIME_TO_FIRST_TOKEN = (
+_FIRST_TOKEN = (
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
     20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
 )  # fmt: skip
-INTER_TOKEN_LATENCY = (
+_BETWEEN_TOKENS = (
     0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0,
     40.0, 80.0,
 )  # fmt: skip
-ITERATION_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
-PARAMS_N = (1, 2, 5, 10, 20)
-NUM_PREEMPTIONS = (1, 2, 3, 4, 5, 10, 20)
+_STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+_TOKENS = ()
+"""Stands for `token_buckets`."""
+
+_BY_BUCKETS: dict[Sequence[float], dict[str, str]] = {
+    _TOKENS: {
+        "request_prompt_tokens": "Prompt tokens of a request.",
+        "request_generation_tokens": "Output tokens of a sequence.",
+        "request_max_num_generation_tokens": "Output tokens of a request's longest sequence.",
+        "request_params_max_tokens": "Parameter max_tokens of a request.",
+        "request_prefill_kv_computed_tokens": "Prompt tokens that were not in the prefix cache.",
+    },
+    _STEP_TOKENS: {"iteration_tokens_total": "Tokens computed in a step."},
+    (1, 2, 5, 10, 20): {"request_params_n": "Parameter n of a request."},
+    (1, 2, 3, 4, 5, 10, 20): {"request_num_preemptions": "Preemptions of one sequence."},
+    _FIRST_TOKEN: {
+        "time_to_first_token_seconds": "Time from a request's arrival to its first token.",
+    },
+    _BETWEEN_TOKENS: {
+        "inter_token_latency_seconds": "Time between two steps in which a sequence got tokens.",
+        "request_time_per_output_token_seconds": "Mean time between the tokens of a sequence.",
+    },
+    _LATENCY: {
+        "e2e_request_latency_seconds": "Time from a request's arrival to its end.",
+        "request_queue_time_seconds": "Time from a request's arrival to its first batch slot.",
+        "request_inference_time_seconds": "Time from the first batch slot to the last token.",
+        "request_prefill_time_seconds": "Time from the first batch slot to the first token.",
+        "request_decode_time_seconds": "Time from the first token to the last.",
+    },
+}
+HISTOGRAMS = {
+    name: (meaning, bounds)
+    for bounds, group in _BY_BUCKETS.items()
+    for name, meaning in group.items()
+}
+"""Name -> meaning and boundaries."""
 
 
 def token_buckets(max_model_len: int) -> tuple[int, ...]:
@@ -39,26 +72,24 @@ def token_buckets(max_model_len: int) -> tuple[int, ...]:
 
 
 class Histogram:
-    __slots__ = ("_counts", "_sum", "bounds")
+    __slots__ = ("bounds", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)  # the last bucket is for values above all bounds
-        self._sum = 0.0
+        self.counts = [0] * (len(bounds) + 1)  # the last bucket is for values above all bounds
+        self.sum = 0.0
 
     def observe(self, value: float) -> None:
-        self._counts[bisect_left(self.bounds, value)] += 1
-        self._sum += value
-
-    def snapshot(self) -> "HistogramSnapshot":
-        return HistogramSnapshot(self.bounds, self._counts.copy(), self._sum)
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
 
 
-class HistogramSnapshot:
-    def __init__(self, bounds: Sequence[float], counts: list[int], total: float) -> None:
-        self._bounds, self._counts, self.sum = bounds, counts, total
+def cumulative(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Return (boundary, number of values up to the boundary) per bucket, as in Prometheus."""
+    names = [*(str(float(bound)) for bound in bounds), "+Inf"]
+    return list(zip(names, accumulate(counts), strict=True))
 
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return (boundary, number of values up to the boundary) per bucket, as in Prometheus."""
-        names = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
-        return list(zip(names, accumulate(self._counts), strict=True))
+
+def new_histograms(max_model_len: int) -> dict[str, Histogram]:
+    tokens = token_buckets(max_model_len)
+    return {name: Histogram(bounds or tokens) for name, (_, bounds) in HISTOGRAMS.items()}

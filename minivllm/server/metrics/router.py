@@ -11,8 +11,13 @@ Source: vLLM `vllm/v1/metrics/loggers.py`.
 from collections.abc import Iterator
 from threading import Lock
 
-from fastapi import APIRouter, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -20,53 +25,18 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Scope
 
 from minivllm.errors import MinivllmError
 from minivllm.events import types as ev
-from minivllm.server.errors import ERROR_RESPONSES
-from minivllm.server.metrics.engine_totals import APPLY, EngineTotals
+from minivllm.server.metrics.engine_totals import APPLY, COUNTERS, SPEC_DECODE, EngineTotals
+from minivllm.server.metrics.histograms import HISTOGRAMS, cumulative
 
-ENGINE = "0"
-"""vLLM numbers its engines because it can have several."""
-
-_HELP = {
-    "num_requests_running": "Sequences in the batch.",
-    "num_requests_waiting": "Sequences in the waiting queue.",
-    "kv_cache_usage_perc": "Fraction of KV-cache blocks in use, from 0 to 1.",
-    "engine_sleep_state": "1 for awake, 0 for all other states: this engine never sleeps.",
-    "prefix_cache_queries": "Tokens looked up in the prefix cache.",
-    "prefix_cache_hits": "Tokens found in the prefix cache.",
-    "num_preemptions": "Preemptions of sequences.",
-    "prompt_tokens": "Prompt tokens of requests that got their first token, cached ones included.",
-    "prompt_tokens_cached": "Prompt tokens found in the prefix cache.",
-    "generation_tokens": "Sampled tokens.",
-    "spec_decode_num_drafts": "How often drafts of a sequence were verified.",
-    "spec_decode_num_draft_tokens": "Drafted tokens.",
-    "spec_decode_num_accepted_tokens": "Drafted tokens that were accepted.",
-    "spec_decode_num_accepted_tokens_per_pos": (
-        "How often the draft at this position was accepted, from 0."
-    ),
-    "request_success": "Finished sequences, by reason.",
-    "iteration_tokens_total": "Tokens computed in a step.",
-    "request_prompt_tokens": "Prompt tokens of a request.",
-    "request_generation_tokens": "Output tokens of a sequence.",
-    "request_max_num_generation_tokens": "Output tokens of a request's longest sequence.",
-    "request_params_n": "Parameter n of a request.",
-    "request_params_max_tokens": "Parameter max_tokens of a request.",
-    "time_to_first_token_seconds": "Time from a request's arrival to its first token.",
-    "inter_token_latency_seconds": "Time between two steps in which a sequence got tokens.",
-    "request_time_per_output_token_seconds": "Mean time between the tokens of a sequence.",
-    "e2e_request_latency_seconds": "Time from a request's arrival to its end.",
-    "request_queue_time_seconds": "Time from a request's arrival to its first batch slot.",
-    "request_inference_time_seconds": "Time from the first batch slot to the last token.",
-    "request_prefill_time_seconds": "Time from the first batch slot to the first token.",
-    "request_decode_time_seconds": "Time from the first token to the last.",
-    "request_num_preemptions": "Preemptions of one sequence.",
-    "request_prefill_kv_computed_tokens": "Prompt tokens that were not in the prefix cache.",
-}
-
-
-_RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/plain": {}}}}
+_NOT_COUNTED = frozenset({"/metrics", "/health", "/version"})
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class EngineMetrics(Collector):
@@ -76,17 +46,35 @@ class EngineMetrics(Collector):
 
     def __init__(self, header: ev.LogHeader, model_name: str | None = None) -> None:
         """model_name: value of the label `model_name`; default: the model's name in `header`"""
-        self._labels = {
-            "model_name": header.model if model_name is None else model_name,
-            "engine": ENGINE,
-        }
+        # vLLM numbers its engines because it can have several.
+        self._labels = {"model_name": model_name or header.model, "engine": "0"}
         self._header = header
         self._totals = EngineTotals(header)
         self._lock = Lock()
         self._why_closed: MinivllmError | None = None
         self.registry = CollectorRegistry()
-        """Other collectors can register here too; `text` prints all of them."""
         self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+        self._requests = Counter(
+            "http_requests_total",
+            "HTTP requests by route, status class and method.",
+            ("handler", "status", "method"),
+            registry=self.registry,
+        )
+
+    def count_request(self, scope: Scope, status: int) -> None:
+        """Count an HTTP request that has ended, if it is not from a monitoring tool.
+
+        Labels come from short fixed lists, because every new value is kept for ever, and clients
+        can send any path and method.
+        """
+        if scope["path"] in _NOT_COUNTED:
+            return
+        endpoint = scope.get("endpoint")
+        routes = scope["app"].routes if endpoint is not None else ()
+        handler = next((route.path for route in routes if route.endpoint is endpoint), "none")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._requests.labels(handler, f"{status // 100}xx", method).inc()
 
     def apply(self, event: ev.Event) -> None:
         """Called in the engine's thread."""
@@ -112,76 +100,77 @@ class EngineMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            totals = self._totals
-            gauges = {
-                "num_requests_running": totals.ledger.num_running,
-                "num_requests_waiting": len(totals.ledger.sequences) - totals.ledger.num_running,
-                "kv_cache_usage_perc": totals.num_used_blocks / totals.num_blocks,
-            }
+            totals, ledger = self._totals, self._totals.ledger
+            running, unfinished = ledger.num_running, len(ledger.sequences)
+            usage = totals.num_used_blocks / totals.num_blocks
             counters, ended = dict(totals.counters), dict(totals.request_success)
             accepted = list(totals.accepted_per_position)
-            histograms = {
-                name: histogram.snapshot() for name, histogram in totals.histograms.items()
-            }
-        names, values = list(self._labels), list(self._labels.values())
-        for name, value in gauges.items():
-            yield _with(GaugeMetricFamily(f"vllm:{name}", _HELP[name], labels=names), values, value)
-        for name, value in counters.items():
-            yield _with(
-                CounterMetricFamily(f"vllm:{name}", _HELP[name], labels=names), values, value
-            )
-        success = CounterMetricFamily(
-            "vllm:request_success", _HELP["request_success"], labels=[*names, "finished_reason"]
+            histograms = [
+                (name, one.bounds, list(one.counts), one.sum)
+                for name, one in totals.histograms.items()
+            ]
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        yield self._family(gauge, "num_requests_running", "Sequences in the batch.", running)
+        waiting = unfinished - running
+        yield self._family(
+            gauge, "num_requests_waiting", "Sequences in the waiting queue.", waiting
         )
-        for reason, value in ended.items():
-            success.add_metric([*values, reason], value)
-        yield success
+        meaning = "Fraction of KV-cache blocks in use, from 0 to 1."
+        yield self._family(gauge, "kv_cache_usage_perc", meaning, usage)
+        for name, value in counters.items():
+            yield self._family(counter, name, (COUNTERS | SPEC_DECODE)[name], value)
+        reasons = {("finished_reason", reason): number for reason, number in ended.items()}
+        yield self._family(counter, "request_success", "Finished sequences, by reason.", reasons)
         if accepted:
             name = "spec_decode_num_accepted_tokens_per_pos"
-            family = CounterMetricFamily(f"vllm:{name}", _HELP[name], labels=[*names, "position"])
-            for position, value in enumerate(accepted):
-                family.add_metric([*values, str(position)], value)
-            yield family
-        for name, snapshot in histograms.items():
-            family = HistogramMetricFamily(f"vllm:{name}", _HELP[name], labels=names)
-            family.add_metric(values, snapshot.buckets(), snapshot.sum)
+            meaning = "How often the draft at this position was accepted, from 0."
+            positions = {("position", str(i)): number for i, number in enumerate(accepted)}
+            yield self._family(counter, name, meaning, positions)
+        for name, bounds, counts, total in histograms:
+            family = self._family(HistogramMetricFamily, name, HISTOGRAMS[name][0], {})
+            family.add_metric(list(self._labels.values()), cumulative(bounds, counts), total)
             yield family
         # vLLM's server can put its engine to sleep; ours is always awake.
-        sleep = GaugeMetricFamily(
-            "vllm:engine_sleep_state", _HELP["engine_sleep_state"], labels=[*names, "sleep_state"]
-        )
-        for state in ("awake", "weights_offloaded", "discard_all"):
-            sleep.add_metric([*values, state], state == "awake")
-        yield sleep
+        states = ("awake", "weights_offloaded", "discard_all")
+        meaning = "1 for awake, 0 for all other states: this engine never sleeps."
+        asleep = {("sleep_state", state): state == "awake" for state in states}
+        yield self._family(gauge, "engine_sleep_state", meaning, asleep)
         yield self._cache_config()
+
+    def _family(
+        self,
+        kind: type[Metric],
+        name: str,
+        meaning: str,
+        values: float | dict[tuple[str, str], float],
+    ) -> Metric:
+        """values: the one value, or the values by a further label and its value"""
+        by_label = values if isinstance(values, dict) else {(): values}
+        further = [label[0] for label in by_label if label][:1]
+        family = kind(f"vllm:{name}", meaning, labels=[*self._labels, *further])
+        for label, value in by_label.items():
+            family.add_metric([*self._labels.values(), *label[1:]], value)
+        return family
 
     def _cache_config(self) -> Metric:
         """The options of the KV cache, as labels of a gauge that is always 1."""
         header = self._header
         options = {
-            "engine": ENGINE,
+            "engine": self._labels["engine"],
             "block_size": header.block_size,
             "num_gpu_blocks": header.num_blocks,
             "enable_prefix_caching": header.enable_prefix_caching,
             "cache_dtype": header.kv_cache_dtype or header.config.get("dtype", "auto"),
         }
-        family = GaugeMetricFamily(
-            "vllm:cache_config_info", "Options of the KV cache.", labels=list(options)
-        )
-        return _with(family, [str(value) for value in options.values()], 1)
+        meaning = "Options of the KV cache."
+        family = GaugeMetricFamily("vllm:cache_config_info", meaning, labels=list(options))
+        family.add_metric([str(value) for value in options.values()], 1)
+        return family
 
 
-def _with(family: Metric, labels: list[str], value: float) -> Metric:
-    family.add_metric(labels, value)
-    return family
-
-
-def router(metrics: EngineMetrics) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.get("/metrics", response_class=Response, responses=_RESPONSES)
-    def scrape() -> Response:
+def routes(metrics: EngineMetrics) -> list[Route]:
+    def scrape(request: Request) -> Response:
         """Counters, gauges and histograms of the engine, for Prometheus."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    return routes
+    return [Route("/metrics", scrape)]

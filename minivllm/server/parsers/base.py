@@ -9,7 +9,12 @@ However the text is cut, the pieces join to the same message. So a stream and a 
 is parsed in one piece, are the same message.
 """
 
-from typing import NamedTuple, Protocol
+import re
+from typing import Annotated, NamedTuple, Protocol
+
+import msgspec
+
+_LIKE_A_CALL = re.compile(r'\s*(\{\s*("|$)|$)')
 
 
 class TextPiece(NamedTuple):
@@ -31,7 +36,7 @@ class CallPiece(NamedTuple):
 
 
 class ArgumentsPiece(NamedTuple):
-    """Some characters of the last call's arguments."""
+    """The last call's arguments, or some characters of them."""
 
     text: str
 
@@ -47,6 +52,38 @@ class OutputParser(Protocol):
 
     def finish(self) -> list[Piece]:
         """Return what was held back, at the end of the text."""
+
+
+class _Call(msgspec.Struct):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    arguments: msgspec.Raw = msgspec.Raw()
+    parameters: msgspec.Raw = msgspec.Raw()
+
+
+def read_call(text: str) -> list[Piece]:
+    """Read `{"name": ..., "arguments": {...}}`, and keep the arguments as the model wrote them.
+
+    Returns an empty list for a text that is not a call. Some models call the arguments parameters,
+    and some write the object as a string.
+    """
+    try:
+        call = msgspec.json.decode(text, type=_Call)
+        arguments = bytes(call.arguments or call.parameters).decode()
+        if arguments.startswith('"'):
+            arguments = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, RecursionError):
+        return []
+    if not arguments.startswith("{"):
+        return []
+    return [CallPiece(call.name), ArgumentsPiece(arguments)]
+
+
+def begins_like_a_call(text: str) -> bool:
+    """Whether a text that has ended may be the beginning of a call, or is only white space.
+
+    After a call, such a beginning is dropped, because a client shows content.
+    """
+    return _LIKE_A_CALL.match(text) is not None
 
 
 class PlainTextParser:

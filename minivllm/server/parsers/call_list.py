@@ -9,45 +9,54 @@ named function: the whole text is its arguments.
 Source: vLLM `vllm/entrypoints/openai/tool_parsers/llama_tool_parser.py`.
 """
 
-from minivllm.server.parsers.base import ArgumentsPiece, CallPiece, Piece, TextPiece
-from minivllm.server.parsers.call_reader import CallReader
+import json
+
+from minivllm.server.parsers.base import (
+    ArgumentsPiece,
+    CallPiece,
+    Piece,
+    TextPiece,
+    begins_like_a_call,
+    read_call,
+)
 
 LLAMA_SEPARATORS = "; \t\n"
 OUR_SEPARATORS = "[,]"
+_DECODER = json.JSONDecoder()
 
 
 class CallListParser:
     def __init__(self, separators: str) -> None:
         self._separators = separators
-        self._skipped = ""
-        self._call: CallReader | None = None
+        self._held = ""
         # Our form has nothing but calls, so its rest is never content.
         self._has_calls, self._is_text = separators == OUR_SEPARATORS, False
 
     def feed(self, text: str) -> list[Piece]:
         pieces: list[Piece] = []
-        while text and not self._is_text:
-            if self._call is None:
-                stripped = text.lstrip(self._separators)
-                self._skipped += text[: len(text) - len(stripped)]
-                text = stripped
-                if not text:
-                    break
-                self._call = CallReader()
-            pieces += self._call.feed(text)
-            text = self._call.rest
-            if self._call.is_complete:
-                self._call, self._skipped, self._has_calls = None, "", True
-            elif self._call.is_broken:
-                self._call, self._is_text = None, True
-                text, self._skipped = self._skipped + text, ""
-        return [*pieces, TextPiece(text)] if self._is_text else pieces
+        self._held += text
+        while not self._is_text and (rest := self._held.lstrip(self._separators)):
+            self._is_text = rest[0] != "{"
+            try:
+                _, end = _DECODER.raw_decode(rest)
+            except (ValueError, RecursionError):
+                break  # the object is not complete yet
+            call = read_call(rest[:end])
+            if not call:
+                self._is_text = True
+                break
+            pieces += call
+            self._held, self._has_calls = rest[end:], True
+        return pieces + self._take_text() if self._is_text else pieces
 
     def finish(self) -> list[Piece]:
-        if self._call is None:
-            return [] if self._has_calls else [TextPiece(self._skipped)]
-        pieces = self._call.finish(self._has_calls)
-        return [TextPiece(self._skipped + self._call.rest)] if self._call.is_broken else pieces
+        if self._has_calls and begins_like_a_call(self._held.lstrip(self._separators)):
+            return []
+        return self._take_text()
+
+    def _take_text(self) -> list[Piece]:
+        text, self._held = self._held, ""
+        return [TextPiece(text)]
 
 
 class NamedCallParser:

@@ -26,15 +26,6 @@ ToolParserName = Literal["hermes", "llama3_json"]
 ReasoningParserName = Literal["deepseek_r1", "qwen3"]
 
 
-def tool_parser(name: ToolParserName) -> OutputParser:
-    """Return a parser for the form in which models of one family call tools."""
-    match name:
-        case "hermes":
-            return HermesParser()
-        case "llama3_json":
-            return CallListParser(LLAMA_SEPARATORS)
-
-
 def forced_parser(function: str | None) -> OutputParser:
     """Return the parser for calls in our form. function: the one that must be called, if named."""
     return CallListParser(OUR_SEPARATORS) if function is None else NamedCallParser(function)
@@ -44,7 +35,9 @@ def free_parser(
     tool_name: ToolParserName | None, reasoning_name: ReasoningParserName | None
 ) -> OutputParser:
     """Return the parser for text without a grammar."""
-    parser = PlainTextParser() if tool_name is None else tool_parser(tool_name)
+    parser: OutputParser = PlainTextParser()
+    if tool_name is not None:
+        parser = HermesParser() if tool_name == "hermes" else CallListParser(LLAMA_SEPARATORS)
     if reasoning_name is None:
         return parser
     return ReasoningParser(parser, begins_with_reasoning=reasoning_name == "deepseek_r1")

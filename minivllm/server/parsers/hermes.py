@@ -5,8 +5,13 @@ The form of Hermes 2 Pro and Qwen. Text before, between and after the calls is c
 Source: vLLM `vllm/entrypoints/openai/tool_parsers/hermes_tool_parser.py`.
 """
 
-from minivllm.server.parsers.base import Piece, TextPiece, length_without_mark
-from minivllm.server.parsers.call_reader import CallReader
+from minivllm.server.parsers.base import (
+    Piece,
+    TextPiece,
+    begins_like_a_call,
+    length_without_mark,
+    read_call,
+)
 
 BEGIN, END = "<tool_call>", "</tool_call>"
 
@@ -14,8 +19,8 @@ BEGIN, END = "<tool_call>", "</tool_call>"
 class HermesParser:
     def __init__(self) -> None:
         self._held = ""
-        self._call: CallReader | None = None
-        """Between the two marks; None outside."""
+        self._is_in_call = False
+        """Whether the first mark has been read, but not the second."""
         self._has_calls = False
         self._skips_space = True
         """At the start and after a call, white space is part of the form."""
@@ -23,53 +28,32 @@ class HermesParser:
     def feed(self, text: str) -> list[Piece]:
         self._held += text
         pieces: list[Piece] = []
-        while self._held and self._go_on(pieces):
-            pass
+        is_over = False
+        while not is_over:
+            inside, mark, after = self._held.partition(END if self._is_in_call else BEGIN)
+            is_over = not mark
+            if not self._is_in_call:
+                sure = len(inside) if mark else length_without_mark(inside, BEGIN)
+                pieces += self._text(inside[:sure])
+                self._held = after if mark else inside[sure:]
+            elif mark:
+                call = read_call(inside)
+                pieces += call or [TextPiece(BEGIN + inside + END)]
+                self._skips_space = bool(call)
+                self._has_calls |= self._skips_space
+                self._held = after
+            self._is_in_call ^= bool(mark)
         return pieces
 
     def finish(self) -> list[Piece]:
-        if self._call is None:
+        if not self._is_in_call:
             return [] if self._has_calls else [TextPiece(self._held)]
-        if self._call.is_complete:
-            return []
-        pieces = self._call.finish(self._has_calls)
-        return [TextPiece(BEGIN + self._call.rest)] if self._call.is_broken else pieces
+        if (call := read_call(self._held)) or (self._has_calls and begins_like_a_call(self._held)):
+            return call
+        return [TextPiece(BEGIN + self._held)]
 
-    def _go_on(self, pieces: list[Piece]) -> bool:
-        """Read up to the next change. Return False if there is none in the text so far."""
-        if self._call is None:
-            return self._read_text(pieces)
-        if self._call.is_complete:
-            return self._look_for_end()
-        return self._read_call(pieces)
-
-    def _read_text(self, pieces: list[Piece]) -> bool:
-        text, mark, after = self._held.partition(BEGIN)
-        if mark:
-            self._held, self._call = after, CallReader()
-        else:
-            sure = length_without_mark(text, BEGIN)
-            text, self._held = text[:sure], text[sure:]
+    def _text(self, text: str) -> list[Piece]:
         if self._skips_space:
             text = text.lstrip()
             self._skips_space = not text
-        pieces.append(TextPiece(text))
-        return bool(mark)
-
-    def _read_call(self, pieces: list[Piece]) -> bool:
-        pieces += self._call.feed(self._held)
-        self._held = self._call.rest
-        if self._call.is_complete:
-            self._has_calls = self._skips_space = True
-        elif self._call.is_broken:
-            pieces.append(TextPiece(BEGIN))
-            self._call = None
-        return bool(self._held)
-
-    def _look_for_end(self) -> bool:
-        _, mark, after = self._held.partition(END)
-        if mark:
-            self._held, self._call = after, None
-        else:
-            self._held = self._held[length_without_mark(self._held, END) :]
-        return bool(mark)
+        return [TextPiece(text)]

@@ -3,6 +3,7 @@
 import math
 import secrets
 from collections.abc import Iterator
+from typing import Any
 
 from minivllm.server.parsers.base import (
     ArgumentsPiece,
@@ -12,8 +13,6 @@ from minivllm.server.parsers.base import (
     ReasoningPiece,
     TextPiece,
 )
-from minivllm.server.protocol.chat import AssistantMessage, ChatDelta
-from minivllm.server.protocol.tools import CalledFunction, ToolCall
 
 
 class MessageParser:
@@ -23,28 +22,29 @@ class MessageParser:
         self._most_calls = math.inf if parallel else 1
         self._num_calls = 0
 
-    def message(self, text: str) -> AssistantMessage:
+    def message(self, text: str) -> dict[str, Any]:
         """Convert a whole text."""
-        message = AssistantMessage(content="")
-        calls: list[ToolCall] = []
+        content, reasoning, calls = "", "", []
         for piece in self._pieces(text, is_last=True):
             match piece:
                 case TextPiece(text):
-                    message.content += text
+                    content += text
                 case ReasoningPiece(text):
-                    message.reasoning_content = (message.reasoning_content or "") + text
+                    reasoning += text
                 case CallPiece(name):
-                    function = CalledFunction(name=name, arguments="")
-                    calls.append(ToolCall(id=_new_call_id(), function=function))
+                    calls.append(_new_call(name))
                 case ArgumentsPiece(text):
-                    calls[-1].function.arguments += text
-        if calls:
-            message.content, message.tool_calls = message.content or None, calls
-        return message
+                    calls[-1]["function"]["arguments"] += text
+        return {
+            "role": "assistant",
+            "content": (content or None) if calls else content,
+            "reasoning_content": reasoning or None,
+            "tool_calls": calls or None,
+        }
 
-    def deltas(self, text: str, *, is_last: bool) -> list[ChatDelta]:
+    def deltas(self, text: str, *, is_last: bool) -> list[dict[str, Any]]:
         """Convert the next part of the text."""
-        deltas: list[ChatDelta] = []
+        deltas: list[dict[str, Any]] = []
         for piece in self._pieces(text, is_last):
             index = self._num_calls - 1  # the generator has counted this piece
             match piece:
@@ -53,9 +53,7 @@ class MessageParser:
                 case ReasoningPiece(text):
                     deltas.append({"reasoning_content": text})
                 case CallPiece(name):
-                    call = {"index": index, "id": _new_call_id(), "type": "function"}
-                    call["function"] = {"name": name, "arguments": ""}
-                    deltas.append({"tool_calls": [call]})
+                    deltas.append({"tool_calls": [{"index": index} | _new_call(name)]})
                 case ArgumentsPiece(text):
                     call = {"index": index, "function": {"arguments": text}}
                     deltas.append({"tool_calls": [call]})
@@ -73,5 +71,6 @@ class MessageParser:
                 yield piece
 
 
-def _new_call_id() -> str:
-    return f"call_{secrets.token_hex(12)}"
+def _new_call(name: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": ""}
+    return {"id": f"call_{secrets.token_hex(12)}", "type": "function", "function": function}

@@ -1,1 +1,1 @@
-"""The HTTP API's data models: valid requests, and the answers."""
+"""The HTTP API's data: valid requests, and parts of the answers."""

@@ -6,36 +6,26 @@ a request is refused, like every parameter that has no field here.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
-from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+from msgspec import Meta
 
 from minivllm.errors import InvalidRequestError
-from minivllm.server.protocol.base import (
-    MAX_LOGPROBS,
-    MAX_TOKENS,
-    PromptLogprobs,
+from minivllm.sampling_params import NumLogprobs
+from minivllm.server.protocol.requests import (
+    Empty,
+    MaxTokens,
+    ModelName,
     RequestFields,
-    Strict,
-    Usage,
 )
-from minivllm.server.protocol.neutral import Null, NullOrEmpty, neutral
-from minivllm.server.protocol.structured_outputs import RequestedGrammar
+from minivllm.server.protocol.structured_outputs import RequestedGrammar, Strict
 from minivllm.server.protocol.tools import (
-    MAX_CALLS_SENT,
-    MAX_TOOLS,
     CallId,
     FunctionTool,
     NamedToolChoice,
     SentToolCall,
-    ToolCall,
     ToolChoice,
     calls_as_text,
-    check_tools,
     forced_grammar,
-    schemas_of_arguments,
 )
-
-MAX_MESSAGES = 1024
 
 
 class TextPart(Strict):
@@ -49,28 +39,26 @@ class ChatMessage(Strict):
     """A message of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | Annotated[list[TextPart], Field(max_length=MAX_MESSAGES)] | None = None
-    name: str | None = Field(None, max_length=256)
-    # When OpenAI's client sends an earlier answer back, it includes all fields of an answer.
-    refusal: Null = None
-    annotations: NullOrEmpty = None
-    audio: Null = None
-    function_call: Null = None
+    content: str | list[TextPart] | None = None
+    name: Annotated[str, Meta(max_length=256)] | None = None
     reasoning_content: str | None = None
-    tool_calls: Annotated[list[SentToolCall], Field(max_length=MAX_CALLS_SENT)] | None = None
+    tool_calls: list[SentToolCall] | None = None
     tool_call_id: CallId | None = None
     """In a message with the role `tool`: which call it answers."""
+    # When OpenAI's client sends an earlier answer back, it includes all fields of an answer.
+    refusal: None = None
+    annotations: Empty | None = None
+    audio: None = None
+    function_call: None = None
 
     def plain(self, template_knows_tools: bool) -> dict[str, Any]:
         """Convert to the dictionary that a chat template takes.
 
         A template that does not know tools would leave calls out, so they become text.
         """
-        text = (
-            self.content
-            if isinstance(self.content, str)
-            else "".join(part.text for part in self.content or ())
-        )
+        text = self.content or ""
+        if isinstance(text, list):
+            text = "".join(part.text for part in text)
         message: dict[str, Any] = {"role": self.role, "content": text}
         for name in ("name", "reasoning_content", "tool_call_id"):
             if (value := getattr(self, name)) is not None:
@@ -82,50 +70,54 @@ class ChatMessage(Strict):
         return message
 
 
+Messages = Annotated[list[ChatMessage], Meta(min_length=1)]
+
+
 def plain_messages(messages: list[ChatMessage], template_knows_tools: bool) -> list[dict[str, Any]]:
     """Convert a conversation for a chat template.
 
-    Raises `InvalidRequestError` if its calls and their results do not fit together.
+    Raises `InvalidRequestError` for a result without its call.
     """
     known: set[str] = set()
     for index, message in enumerate(messages):
-        if message.tool_calls and message.role != "assistant":
-            raise InvalidRequestError(
-                f"messages[{index}].tool_calls belongs to the role assistant: leave it out."
-            )
         known.update(call.id for call in message.tool_calls or ())
-        place = f"messages[{index}].tool_call_id"
-        if message.role == "tool" and message.tool_call_id is None:
-            raise InvalidRequestError(
-                f"{place} is missing: send the id of the call that the message answers."
-            )
-        if message.role != "tool" and message.tool_call_id is not None:
-            raise InvalidRequestError(f"{place} belongs to the role tool: leave it out.")
         if message.role == "tool" and message.tool_call_id not in known:
             raise InvalidRequestError(
-                f"{place} is {message.tool_call_id!r:.80}, but no message before has a call with"
-                " that id: send the assistant's message with its tool_calls first."
+                f"messages[{index}].tool_call_id is {message.tool_call_id!r:.80}, but no earlier"
+                " message has a call with that id: send the assistant's message with its tool_calls"
+                " first."
             )
     return [message.plain(template_knows_tools) for message in messages]
 
 
-class ChatCompletionRequest(RequestFields):
+def num_characters(messages: list[dict[str, Any]]) -> int:
+    """Return the approximate length of a prompt of messages and tools, in characters."""
+    return sum(len(str(value)) for message in messages for value in message.values())
+
+
+class ChatCompletionRequest(RequestFields, kw_only=True):
     """Generate the assistant's next message, `n` times."""
 
-    messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
-    max_completion_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
+    messages: Messages
+    max_tokens: MaxTokens | None = None
+    max_completion_tokens: MaxTokens | None = None
     """OpenAI's newer name for `max_tokens`."""
     logprobs: bool | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
-    tools: Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS)] | None = None
+    top_logprobs: NumLogprobs | None = None
+    tools: Annotated[list[FunctionTool], Meta(max_length=128)] | None = None
     tool_choice: ToolChoice | None = None
     """Without it, "auto" if there are tools."""
     parallel_tool_calls: bool | None = None
     """False: at most one call in an answer."""
-    functions: NullOrEmpty = None
-    function_call: neutral("none") = None
-    add_special_tokens: neutral(False) = None
-    """The chat template already writes the special tokens."""
+    functions: Empty | None = None
+    function_call: Literal["none"] | None = None
+    add_special_tokens: bool | None = None
+    """The chat template already writes the special tokens, so only false is possible."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.add_special_tokens:
+            raise ValueError("add_special_tokens cannot be true for a chat: leave it out.")
 
     @property
     def usable_tools(self) -> list[FunctionTool]:
@@ -138,121 +130,19 @@ class ChatCompletionRequest(RequestFields):
         choice = self.tool_choice
         return choice.function.name if isinstance(choice, NamedToolChoice) else None
 
-    def check_tools(self) -> None:
-        """Raise `InvalidRequestError` if tools and `tool_choice` do not fit together."""
-        check_tools(self.tools or [], self.tool_choice)
-
     def all_requested(self) -> list[RequestedGrammar]:
         forced = forced_grammar(
             self.usable_tools, self.tool_choice, parallel=self.parallel_tool_calls is not False
         )
         return [*super().all_requested(), *([] if forced is None else [forced])]
 
-    def tool_grammars(self) -> list[RequestedGrammar]:
-        """Return a grammar for each function's arguments, if the model must call one of them."""
-        return schemas_of_arguments(self.usable_tools) if self.tool_choice == "required" else []
 
+class TokenizeRequest(Strict):
+    """A text or a conversation to tokenize; exactly one of the two must be set."""
 
-class TopLogprob(BaseModel):
-    """An alternative token at a position."""
-
-    token: str
-    logprob: float
-    bytes: list[int] | None
-    """None if the token is only part of a character, because its text does not give its bytes."""
-
-
-class TokenLogprob(TopLogprob):
-    """The token that was generated at a position."""
-
-    top_logprobs: list[TopLogprob]
-
-
-class ChatLogprobs(BaseModel):
-    """Log-probabilities, one item per token of the answer."""
-
-    content: list[TokenLogprob]
-
-
-class AssistantMessage(BaseModel):
-    """The assistant's message in an answer."""
-
-    role: Literal["assistant"] = "assistant"
-    content: str | None
-    reasoning_content: str | None = None
-    tool_calls: list[ToolCall] | None = None
-
-
-class ChatChoice(BaseModel):
-    """One of the `n` answers."""
-
-    index: int
-    message: AssistantMessage
-    logprobs: ChatLogprobs | None = None
-    finish_reason: Literal["stop", "length", "tool_calls"]
-    stop_reason: int | str | None = None
-    token_ids: list[int] | None = None
-    """Set with `return_token_ids`."""
-
-
-class ChatCompletionResponse(BaseModel):
-    """The response body, with all `n` answers."""
-
-    id: str
-    object: Literal["chat.completion"] = "chat.completion"
-    created: int
-    model: str
-    choices: list[ChatChoice]
-    usage: Usage
-    prompt_logprobs: PromptLogprobs | None = None
-    prompt_token_ids: list[int] | None = None
-    """Set with `return_token_ids`."""
-
-
-class FunctionDelta(TypedDict, total=False):
-    """The name of a called function, or some characters of its arguments."""
-
-    name: str
-    arguments: str
-
-
-class ToolCallDelta(TypedDict, total=False):
-    """The begin of a tool call, or more of its arguments."""
-
-    index: int
-    id: str
-    type: Literal["function"]
-    function: FunctionDelta
-
-
-class ChatDelta(TypedDict, total=False):
-    """New data of a message."""
-
-    role: Literal["assistant"]
-    content: str
-    reasoning_content: str
-    tool_calls: list[ToolCallDelta]
-
-
-class ChunkChoice(BaseModel):
-    """New data of one answer: its role, some text, or its end."""
-
-    index: int
-    delta: ChatDelta
-    logprobs: ChatLogprobs | None = None
-    finish_reason: Literal["stop", "length", "tool_calls"] | None = None
-    stop_reason: int | str | None = None
-    token_ids: list[int] | None = None
-
-
-class ChatCompletionChunk(BaseModel):
-    """One event of a streamed answer."""
-
-    id: str
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    usage: Usage | None = None
-    prompt_token_ids: list[int] | None = None
-    """Set with `return_token_ids`, in the first chunk."""
+    model: ModelName | None = None
+    prompt: str | None = None
+    messages: Messages | None = None
+    add_special_tokens: bool | None = None
+    """Add the model's special tokens to a text; default: yes. (A chat template writes its own.)"""
+    return_token_strs: bool | None = None

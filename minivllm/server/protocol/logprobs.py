@@ -6,11 +6,9 @@ lost.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from minivllm.outputs import Logprob
-from minivllm.server.protocol.base import PromptLogprob, PromptLogprobs
-from minivllm.server.protocol.chat import ChatLogprobs, TokenLogprob, TopLogprob
-from minivllm.server.protocol.completions import CompletionLogprobs
 
 _LEAST = -9999.0
 """OpenAI's value for "practically impossible"; JSON has no minus infinity."""
@@ -21,47 +19,48 @@ Position = dict[int, Logprob]
 
 def completion_logprobs(
     positions: Iterable[tuple[str, int, Position | None]], offset: int
-) -> CompletionLogprobs:
+) -> dict[str, list[Any]]:
     """Convert to OpenAI's four parallel lists.
 
-    positions: each token's text, its id, and the log-probabilities at its position
+    positions: each token's text, its id, and the log-probabilities at its position; None for the
+        first token of a prompt, because no token predicts it
     offset: index in the answer's text at which the first token starts
     """
-    found = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
+    tokens, values, top, offsets = [], [], [], []
     for token, token_id, position in positions:
-        found.tokens.append(token)
-        found.text_offset.append(offset)
+        tokens.append(token)
+        offsets.append(offset)
         offset += len(token)
-        found.token_logprobs.append(None if position is None else _value(position[token_id]))
-        found.top_logprobs.append(None if position is None else _by_text(position))
-    return found
+        values.append(None if position is None else _value(position[token_id]))
+        top.append(None if position is None else _by_text(position))
+    return {
+        "tokens": tokens, "token_logprobs": values, "top_logprobs": top, "text_offset": offsets,
+    }  # fmt: skip
 
 
 def chat_logprobs(
     token_ids: Sequence[int], positions: Sequence[Position], num_top: int
-) -> ChatLogprobs:
+) -> dict[str, list[Any]]:
     """Return one object for each of `token_ids`, with its `num_top` likeliest alternatives."""
     content = []
     for token_id, position in zip(token_ids, positions, strict=True):
         best = sorted(position.values(), key=lambda entry: entry.rank)[:num_top]
-        top = [TopLogprob(**_named(entry)) for entry in best]
-        content.append(TokenLogprob(**_named(position[token_id]), top_logprobs=top))
-    return ChatLogprobs(content=content)
+        content.append({**_named(position[token_id]), "top_logprobs": list(map(_named, best))})
+    return {"content": content}
 
 
-def prompt_logprobs(positions: Sequence[Position | None]) -> PromptLogprobs:
-    """Return one item per prompt token; None for the first token, because no token predicts it."""
+def prompt_logprobs(positions: Sequence[Position | None]) -> list[dict[int, Any] | None]:
+    """Return vLLM's objects for each prompt token; None for the first."""
     return [
-        (
-            None
-            if position is None
-            else {
-                token_id: PromptLogprob(
-                    logprob=_value(entry), rank=entry.rank, decoded_token=entry.decoded_token
-                )
-                for token_id, entry in position.items()
+        position
+        and {
+            token_id: {
+                "logprob": _value(entry),
+                "rank": entry.rank,
+                "decoded_token": entry.decoded_token,
             }
-        )
+            for token_id, entry in position.items()
+        }
         for position in positions
     ]
 
@@ -73,8 +72,9 @@ def _by_text(position: Position) -> dict[str, float]:
     return texts
 
 
-def _named(entry: Logprob) -> dict:
+def _named(entry: Logprob) -> dict[str, Any]:
     token = entry.decoded_token
+    # If the token is only part of a character, its text does not give its bytes.
     known = None if "\N{REPLACEMENT CHARACTER}" in token else list(token.encode())
     return {"token": token, "logprob": _value(entry), "bytes": known}
 

@@ -10,14 +10,23 @@ errors call it `structured_outputs`; `RequestedGrammar` restores the client's na
 
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, StringConstraints
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError, MinivllmError
-from minivllm.server.protocol.strict import Strict
 from minivllm.structured_outputs_params import ONE_SPACE, StructuredOutputsParams
 
 JsonSchema = str | dict[str, Any]
-Choices = Annotated[list[str], Field(min_length=1)]
+Choices = Annotated[list[str], Meta(min_length=1)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+class Strict(Struct, forbid_unknown_fields=True):
+    """The base of all requests: an object with only these fields, and exactly their types.
+
+    Unknown parameters are refused, because an answer that ignores a parameter is wrong. `"5"` is
+    not a number, and `true` is not 1. Clients send null for "not set", so optional fields accept it.
+    """
 
 
 class RequestedGrammar(NamedTuple):
@@ -36,7 +45,7 @@ class RequestedGrammar(NamedTuple):
 class StructuredOutputs(Strict):
     """A form of the output in vLLM's format: exactly one of the first five fields."""
 
-    json_: JsonSchema | None = Field(None, alias="json")
+    json: JsonSchema | None = None
     regex: str | None = None
     choice: Choices | None = None
     grammar: str | None = None
@@ -44,23 +53,14 @@ class StructuredOutputs(Strict):
     disable_any_whitespace: bool | None = None
     whitespace_pattern: str | None = None
 
-    def requested(self) -> RequestedGrammar:
-        """Raises `InvalidSamplingParamsError` if none or several of the five are set."""
-        given = {name.rstrip("_"): value for name, value in self if value is not None}
-        params = StructuredOutputsParams(**given)
-        place = f"structured_outputs.{params.kind}"
-        return RequestedGrammar("structured_outputs", place, params)
-
 
 class ResponseSchema(Strict):
-    """A JSON schema in OpenAI's format."""
+    """A JSON schema in OpenAI's format. The output always fits it, even if `strict` is false."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    """OpenAI's clients must send it; it has no effect here, like `description`."""
+    name: Name
+    schema: dict[str, Any]
     description: str | None = None
-    schema_: dict[str, Any] = Field(alias="schema")
     strict: bool | None = None
-    """The output always fits the schema, as in vLLM, even if this is false."""
 
 
 class ResponseFormat(Strict):
@@ -76,15 +76,11 @@ class ResponseFormat(Strict):
                 "response_format: the type json_schema and the field json_schema belong together:"
                 " send both or neither."
             )
-        if self.type == "text":
-            return []
-        if self.type == "json_object":
-            params = StructuredOutputsParams(json_object=True, whitespace_pattern=ONE_SPACE)
-            return [RequestedGrammar("response_format", "response_format", params)]
-        schema = self.json_schema.schema_
-        params = StructuredOutputsParams(json=schema, whitespace_pattern=ONE_SPACE)
-        place = "response_format.json_schema.schema"
-        return [RequestedGrammar("response_format", place, params)]
+        form, place = {"json_object": True}, "response_format"
+        if self.json_schema is not None:
+            form, place = {"json": self.json_schema.schema}, "response_format.json_schema.schema"
+        params = StructuredOutputsParams(**form, whitespace_pattern=ONE_SPACE)
+        return [] if self.type == "text" else [RequestedGrammar("response_format", place, params)]
 
 
 class GrammarFields(Strict):
@@ -110,10 +106,14 @@ class GrammarFields(Strict):
         return found[0] if found else None
 
     def all_requested(self) -> list[RequestedGrammar]:
-        found = [
-            RequestedGrammar(field, field, StructuredOutputsParams(**{kind: value}))
-            for kind in ("json", "regex", "choice", "grammar")
-            if (value := getattr(self, field := f"guided_{kind}")) is not None
-        ]
-        given = self.structured_outputs
-        return found if given is None else [given.requested(), *found]
+        found = []
+        if self.structured_outputs is not None:
+            fields = asdict(self.structured_outputs).items()
+            params = StructuredOutputsParams(**{k: v for k, v in fields if v is not None})
+            place = f"structured_outputs.{params.kind}"
+            found.append(RequestedGrammar("structured_outputs", place, params))
+        for kind in ("json", "regex", "choice", "grammar"):
+            if (value := getattr(self, field := f"guided_{kind}")) is not None:
+                params = StructuredOutputsParams(**{kind: value})
+                found.append(RequestedGrammar(field, field, params))
+        return found

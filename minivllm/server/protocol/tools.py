@@ -13,48 +13,31 @@ such as `#/$defs/City` become `#/$defs/weather/$defs/City`.
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, StringConstraints
+import msgspec
+from msgspec import Meta
 
 from minivllm.errors import InvalidRequestError
-from minivllm.server.errors import ApiError
-from minivllm.server.http.json_body import parse_json
-from minivllm.server.protocol.strict import Strict
-from minivllm.server.protocol.structured_outputs import RequestedGrammar
+from minivllm.server.protocol.structured_outputs import Name, RequestedGrammar, Strict
 from minivllm.structured_output.specification import MAX_LENGTH
 from minivllm.structured_outputs_params import StructuredOutputsParams
 
-MAX_TOOLS = 128
-MAX_CALLS_SENT = 1024
 MAX_CALLS = 16
 """Most calls in one answer with "required"; a weak model would go on until `max_tokens`."""
 
-FunctionName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+CallId = Annotated[str, Meta(min_length=1, max_length=256)]
 
-_NO_PARAMETERS = {"type": "object", "properties": {}}
 _COMBINED = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
 """Keywords by which a schema gets more properties than its own."""
-
 _WITH_NAMES = {"properties", "patternProperties", "$defs", "definitions"}
 """Keywords whose value has a schema for each of some names."""
 _WITH_VALUES = {"enum", "const", "default", "examples"}
 """Keywords whose value is no schema."""
 
 
-def _require_object(arguments: str) -> str:
-    try:
-        value = parse_json(arguments.encode())
-    except (ApiError, ValueError):
-        value = None
-    if not isinstance(value, dict):
-        raise ValueError("arguments must be a JSON object as text: send what the model wrote.")
-    return arguments
-
-
-class FunctionDefinition(Strict):
+class FunctionDefinition(Strict, omit_defaults=True):
     """A function that the model may call."""
 
-    name: FunctionName
+    name: Name
     description: str | None = None
     parameters: dict[str, Any] | None = None
     """A JSON schema of an object; None: the function has no parameters."""
@@ -66,7 +49,7 @@ class FunctionDefinition(Strict):
 
         JSON schema allows other properties by default, but no function has further arguments.
         """
-        schema = self.parameters or _NO_PARAMETERS
+        schema = self.parameters or {"type": "object", "properties": {}}
         if "properties" in schema and not schema.keys() & _COMBINED:
             return {"additionalProperties": False} | schema
         return schema
@@ -80,13 +63,15 @@ class FunctionTool(Strict):
 
     def plain(self) -> dict[str, Any]:
         """Convert to the dictionary that a chat template takes."""
-        return self.model_dump(exclude_none=True, exclude={"function": {"strict"}})
+        tool = msgspec.to_builtins(self)
+        tool["function"].pop("strict", None)
+        return tool
 
 
 class NamedFunction(Strict):
     """The name of one of the request's functions."""
 
-    name: FunctionName
+    name: Name
 
 
 class NamedToolChoice(Strict):
@@ -99,35 +84,28 @@ class NamedToolChoice(Strict):
 ToolChoice = NamedToolChoice | Literal["none", "auto", "required"]
 
 
-class CalledFunction(BaseModel):
-    """A function's name and arguments."""
-
-    name: str
-    arguments: str
-    """A JSON object as text."""
-
-
-class ToolCall(BaseModel):
-    """A call in an answer."""
-
-    id: str
-    type: Literal["function"] = "function"
-    function: CalledFunction
-
-
 class SentFunction(Strict):
     """A called function in a message that a client sends back."""
 
-    name: FunctionName
-    arguments: Annotated[str, AfterValidator(_require_object)]
+    name: Name
+    arguments: str
+    """A JSON object as text."""
+
+    def __post_init__(self) -> None:
+        try:
+            msgspec.json.decode(self.arguments, type=dict)
+        except (msgspec.MsgspecError, RecursionError):
+            raise ValueError(
+                "arguments must be a JSON object as text: send what the model wrote."
+            ) from None
 
 
 class SentToolCall(Strict):
     """A call in a message that a client sends back."""
 
     id: CallId
-    type: Literal["function"] = "function"
     function: SentFunction
+    type: Literal["function"] = "function"
 
     def plain(self) -> dict[str, Any]:
         """Convert for a chat template, which expects the arguments as an object."""
@@ -174,9 +152,7 @@ def schemas_of_arguments(tools: list[FunctionTool]) -> list[RequestedGrammar]:
         RequestedGrammar(
             "tools",
             f"tools[{index}].function.parameters",
-            StructuredOutputsParams(
-                json=tool.function.schema_of_arguments(), disable_any_whitespace=True
-            ),
+            _form(tool.function.schema_of_arguments()),
         )
         for index, tool in enumerate(tools)
     ]
@@ -190,12 +166,8 @@ def forced_grammar(
     parallel: allow several calls
     """
     if isinstance(choice, NamedToolChoice):
-        grammars = zip(tools, schemas_of_arguments(tools), strict=True)
-        return next(
-            grammar._replace(field="tool_choice")
-            for tool, grammar in grammars
-            if tool.function.name == choice.function.name
-        )
+        index = [tool.function.name for tool in tools].index(choice.function.name)
+        return schemas_of_arguments(tools)[index]._replace(field="tool_choice")
     if choice != "required":
         return None
     calls, schemas = [], {}
@@ -218,8 +190,11 @@ def forced_grammar(
         raise InvalidRequestError(
             f"tools have {len(text):,} characters as one schema: send at most {limit:,}."
         )
-    params = StructuredOutputsParams(json=text, disable_any_whitespace=True)
-    return RequestedGrammar("tool_choice", "tools", params)
+    return RequestedGrammar("tool_choice", "tools", _form(text))
+
+
+def _form(schema: str | dict[str, Any]) -> StructuredOutputsParams:
+    return StructuredOutputsParams(json=schema, disable_any_whitespace=True)
 
 
 def _moved(schema: Any, root: str) -> Any:

@@ -1,1 +1,1 @@
-"""The endpoints, one module each."""
+"""The routes of the HTTP API. `answers` has what those that generate share."""

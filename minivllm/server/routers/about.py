@@ -1,50 +1,95 @@
-"""`GET /v1/models`, `/health`, `/version`: what is served, and whether it works.
+"""`GET /v1/models`, `/health`, `/version`, `/openapi.json`: what is served, and whether it works.
 
 A server with a dead engine still answers HTTP. `/health` must then return 503; otherwise a load
 balancer would keep sending requests.
 """
 
-from fastapi import APIRouter, Response
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from minivllm import __version__
 from minivllm.errors import EngineDeadError, ShuttingDownError
-from minivllm.server.errors import ERROR_RESPONSES
-from minivllm.server.protocol.other import ModelCard, ModelList, VersionResponse
-from minivllm.server.serving import Serving
+from minivllm.server.http.routes import JsonRoute
+from minivllm.server.service import EngineService
 
 
-def router(serving: Serving) -> APIRouter:
-    routes = APIRouter(responses=ERROR_RESPONSES)
+def routes(service: EngineService) -> list[Route]:
+    card = {
+        "id": service.model_name,
+        "object": "model",
+        "created": service.created,
+        "owned_by": "minivllm",
+        "root": service.config.model,
+        "weights": service.weights,  # which weights that name stands for; vLLM has no such field
+        "max_model_len": service.max_model_len,
+    }
 
-    def card() -> ModelCard:
-        return ModelCard(
-            id=serving.model_name,
-            created=serving.created,
-            root=serving.service.config.model,
-            weights=serving.service.weights,
-            max_model_len=serving.service.max_model_len,
-        )
+    async def list_models(request: Request) -> Response:
+        """The served model."""
+        return JSONResponse({"object": "list", "data": [card]})
 
-    @routes.get("/v1/models")
-    async def list_models() -> ModelList:
-        return ModelList(data=[card()])
+    async def get_model(request: Request) -> Response:
+        """The served model, by its name."""
+        service.check_model(request.path_params["model"])
+        return JSONResponse(card)
 
-    # A model's name can contain slashes.
-    @routes.get("/v1/models/{model:path}")
-    async def get_model(model: str) -> ModelCard:
-        serving.check_model(model)
-        return card()
-
-    @routes.get("/health", response_class=Response)
-    async def health() -> Response:
-        if serving.service.is_draining:
+    async def health(request: Request) -> Response:
+        """Whether the server takes requests."""
+        if service.is_draining:
             raise ShuttingDownError("The server is shutting down.")
-        if serving.service.is_dead:
+        if service.is_dead:
             raise EngineDeadError("The engine has failed.")
         return Response()
 
-    @routes.get("/version")
-    async def version() -> VersionResponse:
-        return VersionResponse(version=__version__)
+    async def version(request: Request) -> Response:
+        """The version of minivllm."""
+        return JSONResponse({"version": __version__})
 
-    return routes
+    return [
+        Route("/v1/models", list_models),
+        Route("/v1/models/{model:path}", get_model),  # a model's name can contain slashes
+        Route("/health", health),
+        Route("/version", version),
+    ]
+
+
+def openapi(routes: Sequence[Route]) -> Route:
+    """Return the route of the API's description: all routes, and the forms of their requests."""
+    types = [route.body_type for route in routes if isinstance(route, JsonRoute)]
+    references, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
+    schemas = dict(zip(types, references, strict=True))
+    paths: dict[str, Any] = {}
+    for route in routes:
+        operation: dict[str, Any] = {
+            "summary": (route.endpoint.__doc__ or "").partition("\n")[0],
+            "responses": {
+                "default": {"description": "The answer, or an error in OpenAI's format."}
+            },
+        }
+        method, path = "get", route.path_format
+        if isinstance(route, JsonRoute):
+            content = {"application/json": {"schema": schemas[route.body_type]}}
+            method, operation["requestBody"] = "post", {"required": True, "content": content}
+        operation["parameters"] = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in route.param_convertors
+        ]
+        paths[path] = {method: operation}
+    description = {
+        "openapi": "3.1.0",
+        "info": {"title": "minivllm", "version": __version__},
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+
+    async def describe(request: Request) -> Response:
+        return JSONResponse(description)
+
+    return Route("/openapi.json", describe)

@@ -5,225 +5,171 @@ the event loop, so that a long conversation does not delay other streams. If `ma
 set, it is the largest number that context and memory allow; the engine would refuse more.
 """
 
-import time
-from collections.abc import AsyncGenerator
+from collections.abc import Iterator
+from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
 from minivllm.sampling_params import RequestOutputKind
-from minivllm.server.errors import ERROR_RESPONSES
-from minivllm.server.generation import Generation
-from minivllm.server.http import sse
-from minivllm.server.http.json_body import JsonRoute
+from minivllm.server.http.routes import Bodies, JsonRoute
+from minivllm.server.options import ServerOptions
 from minivllm.server.parsers.choose import forced_parser, free_parser
 from minivllm.server.parsers.message import MessageParser
-from minivllm.server.protocol.chat import (
-    ChatChoice,
-    ChatCompletionChunk,
-    ChatCompletionRequest,
-    ChatCompletionResponse,
-    ChatDelta,
-    ChatLogprobs,
-    ChunkChoice,
-    plain_messages,
-)
+from minivllm.server.protocol.chat import ChatCompletionRequest, num_characters, plain_messages
 from minivllm.server.protocol.logprobs import chat_logprobs, prompt_logprobs
-from minivllm.server.service import NewRequest
-from minivllm.server.serving import Serving, check_stream, choose_answer_id, new_id, num_characters
-from minivllm.server.usage import StreamCount, TokenCount
+from minivllm.server.protocol.tools import check_tools, schemas_of_arguments
+from minivllm.server.routers.answers import Answer, new_id, respond
+from minivllm.server.service import EngineService, NewRequest
 
 
-def router(serving: Serving) -> APIRouter:
-    routes = APIRouter(route_class=JsonRoute, responses=ERROR_RESPONSES)
-
-    @routes.post(
-        "/v1/chat/completions", response_model=ChatCompletionResponse, responses=sse.RESPONSES
-    )
+def routes(service: EngineService, bodies: Bodies, options: ServerOptions) -> list[JsonRoute]:
     async def create_chat_completion(body: ChatCompletionRequest, request: Request) -> Response:
-        serving.check_model(body.model)
-        requests = [await _request(serving, body)]
-        answer_id = choose_answer_id(requests[0].request_id, "chatcmpl", body)
-        answer = _Answer(serving, body, answer_id, requests[0].prompt["prompt_token_ids"])
-        return await serving.respond(request, requests, answer, stream=bool(body.stream))
+        """Generate the assistant's next message, `n` times."""
+        service.check_model(body.model)
+        new = await _request(service, body, options)
+        answer = _ChatAnswer(service, body, request, new, options)
+        return await respond(service, request, [new], answer, body.stream)
 
-    return routes
+    return [
+        JsonRoute("/v1/chat/completions", create_chat_completion, ChatCompletionRequest, bodies)
+    ]
 
 
-async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
+async def _request(
+    service: EngineService, body: ChatCompletionRequest, options: ServerOptions
+) -> NewRequest:
     if body.top_logprobs and not body.logprobs:
         raise InvalidRequestError(
             "top_logprobs needs logprobs: set logprobs to true, or leave top_logprobs out."
         )
-    if (
-        None not in (body.max_tokens, body.max_completion_tokens)
-        and body.max_tokens != body.max_completion_tokens
-    ):
+    asked = body.max_completion_tokens or body.max_tokens
+    if asked != (body.max_tokens or asked):
         raise InvalidRequestError(
             "max_tokens and max_completion_tokens are two names for the same limit: set only one"
             " of them."
         )
-    body.check_tools()
-    token_ids = await _prompt(serving, body)
-    service = serving.service
-    asked = body.max_completion_tokens or body.max_tokens
-    params = body.sampling_params(
-        # At least min_tokens: if that is too large, the engine's error then names min_tokens.
-        max_tokens=asked
-        or max(
-            service.most_output_tokens(len(token_ids), body.num_sequences), body.min_tokens or 1
-        ),
-        logprobs=(body.top_logprobs or 0) if body.logprobs else None,
-        prompt_logprobs=body.prompt_logprobs,
-        kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
-    )
-    check_stream(body)
-    for grammar in body.tool_grammars():
-        await serving.prepare_requested(grammar)
-    await serving.prepare_grammar(body)
-    prompt = await serving.to_prompt(token_ids, body.cache_salt)
-    return NewRequest(
-        new_id("chatcmpl"), prompt, params, body.priority or 0, body.requested_grammar()
-    )
-
-
-async def _prompt(serving: Serving, body: ChatCompletionRequest) -> list[int]:
-    tokenizer = serving.service.tokenizer
+    check_tools(body.tools or [], body.tool_choice)
+    grammar = body.requested_grammar()
     if body.usable_tools and body.tool_choice in (None, "auto"):
-        _check_auto(serving, body)
-    knows_tools = tokenizer.template_knows_tools
+        _check_auto(service, options)
+        if grammar is not None:
+            raise InvalidRequestError(
+                f"{grammar.field} sets the form of the whole output, which then cannot call a tool:"
+                ' leave it out, or set tool_choice to "none".'
+            )
+    knows_tools = service.tokenizer.template_knows_tools
     messages = plain_messages(body.messages, knows_tools)
     tools = [tool.plain() for tool in body.usable_tools] if knows_tools else []
-    return await serving.service.in_worker(
-        num_characters([*messages, *tools]),
-        tokenizer.apply_chat_template,
-        messages,
-        tools,
-        renders_template=True,
+    size = num_characters([*messages, *tools])
+    token_ids = await service.in_worker(
+        size, service.tokenizer.apply_chat_template, messages, tools
     )
+    num_sequences = body.best_of or body.n or 1
+    params = body.sampling_params(
+        max_tokens=asked or service.most_output_tokens(len(token_ids), num_sequences),
+        logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+        prompt_logprobs=body.prompt_logprobs,
+        output_kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
+    )
+    if body.tool_choice == "required":  # so that an error names the function
+        for one in schemas_of_arguments(body.usable_tools):
+            await service.prepare_grammar(one)
+    await service.prepare_grammar(grammar)
+    prompt = await service.to_prompt(token_ids, body.cache_salt)
+    return NewRequest(new_id("chatcmpl"), prompt, params, body.priority or 0, grammar)
 
 
-def _check_auto(serving: Serving, body: ChatCompletionRequest) -> None:
+def _check_auto(service: EngineService, options: ServerOptions) -> None:
     """Raise `InvalidRequestError` if the model cannot choose a tool itself."""
-    if not serving.service.tokenizer.template_knows_tools:
+    if not service.tokenizer.template_knows_tools:
         raise InvalidRequestError(
             'tool_choice cannot be "auto", because this model\'s chat template does not know'
             ' tools: set it to "required" or to a function.'
         )
-    if not serving.options.enable_auto_tool_choice:
+    if not options.enable_auto_tool_choice:
         raise InvalidRequestError(
             'tool_choice "auto" needs a server with --enable-auto-tool-choice and'
             ' --tool-call-parser: start it so, or set tool_choice to "required" or to a function.'
         )
-    if (grammar := body.requested_grammar()) is not None:
-        raise InvalidRequestError(
-            f"{grammar.field} sets the form of the whole output, which then cannot call a tool:"
-            ' leave it out, or set tool_choice to "none".'
-        )
 
 
-class _Answer:
+class _ChatAnswer(Answer):
+    object_name = "chat.completion"
+    chunk_name = "chat.completion.chunk"
+
     def __init__(
         self,
-        serving: Serving,
+        service: EngineService,
         body: ChatCompletionRequest,
-        answer_id: str,
-        prompt_token_ids: list[int],
+        request: Request,
+        new: NewRequest,
+        options: ServerOptions,
     ) -> None:
-        self._serving = serving
-        self._prompt_token_ids = prompt_token_ids if body.return_token_ids else None
+        super().__init__(service, body, request, new.request_id)
+        self._prompt_token_ids = new.prompt["prompt_token_ids"] if body.return_token_ids else None
         self._body = body
-        self._id = answer_id
-        self._created = int(time.time())
+        self._parsers = [self._new_parser(body, new, options) for _ in range(body.n or 1)]
 
-    def _new_parser(self) -> MessageParser:
-        body, options = self._body, self._serving.options
+    @staticmethod
+    def _new_parser(
+        body: ChatCompletionRequest, new: NewRequest, options: ServerOptions
+    ) -> MessageParser:
         if body.forced_function is not None or body.tool_choice == "required":
             parser = forced_parser(body.forced_function)
-        elif body.requested_grammar() is not None:
+        elif new.grammar is not None:
             parser = free_parser(None, None)
         else:
             tool_name = options.tool_call_parser if body.usable_tools else None
             parser = free_parser(tool_name, options.reasoning_parser)
         return MessageParser(parser, parallel=body.parallel_tool_calls is not False)
 
-    def whole(self, outputs: list[RequestOutput]) -> ChatCompletionResponse:
+    def whole(self, outputs: list[RequestOutput]) -> dict[str, Any]:
         judged = outputs[0].prompt_logprobs
-        completions = [completion for output in outputs for completion in output.outputs]
-        return ChatCompletionResponse(
-            id=self._id,
-            created=self._created,
-            model=self._serving.model_name,
-            choices=[self._choice(completion) for completion in completions],
-            usage=TokenCount.of(outputs).to_usage(),
-            prompt_logprobs=None if judged is None else prompt_logprobs(judged),
-            prompt_token_ids=self._prompt_token_ids,
-        )
+        return super().whole(outputs) | {
+            "prompt_logprobs": None if judged is None else prompt_logprobs(judged),
+            "prompt_token_ids": self._prompt_token_ids,
+        }
 
-    def _choice(self, completion: CompletionOutput) -> ChatChoice:
-        parser = self._new_parser()
-        return ChatChoice(
-            index=completion.index,
-            message=parser.message(completion.text),
-            logprobs=self._logprobs(completion),
-            finish_reason=parser.finish_reason(completion.finish_reason),
-            stop_reason=completion.stop_reason,
-            token_ids=completion.token_ids if self._body.return_token_ids else None,
-        )
+    def choice(self, output: RequestOutput, completion: CompletionOutput) -> dict[str, Any]:
+        message = self._parsers[completion.index].message(completion.text)
+        return {"message": message} | self._facts(completion)
 
-    async def events(self, generation: Generation, request: Request) -> AsyncGenerator[bytes, None]:
-        streamed = StreamCount(self._body.stream_options)
-        parsers = [self._new_parser() for _ in range(self._body.n or 1)]
+    def begin(self) -> Iterator[dict[str, Any]]:
+        for index in range(self._body.n or 1):
+            yield self._delta(index, {"role": "assistant", "content": ""})
 
-        def chunk(*choices: ChunkChoice) -> bytes:
-            piece = ChatCompletionChunk(
-                id=self._id,
-                created=self._created,
-                model=self._serving.model_name,
-                choices=list(choices),
-            )
-            piece.usage = streamed.usage_so_far if choices else streamed.count.to_usage()
-            if choices and choices[0].index == 0 and "role" in choices[0].delta:
-                piece.prompt_token_ids = self._prompt_token_ids
-            return sse.encode_event(piece, streamed.include_usage)
-
-        try:
-            for index in range(self._body.n or 1):
-                yield chunk(ChunkChoice(index=index, delta={"role": "assistant", "content": ""}))
-            async for output in generation:
-                streamed.add(output)
-                for completion in output.outputs:
-                    for choice in self._chunk_choices(completion, parsers[completion.index]):
-                        yield chunk(choice)
-            if streamed.include_usage:
-                yield chunk()
-        finally:
-            streamed.count.note_in(request)
-
-    def _chunk_choices(
-        self, completion: CompletionOutput, parser: MessageParser
-    ) -> list[ChunkChoice]:
+    def deltas(
+        self, output: RequestOutput, completion: CompletionOutput
+    ) -> Iterator[dict[str, Any]]:
         """Return one choice for each delta; the last has the tokens, and why the answer ended."""
-        ended = completion.finish_reason
-        deltas = parser.deltas(completion.text, is_last=ended is not None)
-        logprobs = self._logprobs(completion)
-        token_ids = completion.token_ids if self._body.return_token_ids else None
+        ended = completion.finish_reason is not None
+        deltas = self._parsers[completion.index].deltas(completion.text, is_last=ended)
+        for delta in deltas[:-1]:
+            yield self._delta(completion.index, delta)
+        facts = self._facts(completion)
         # If a token's text is held back, there may be nothing to send yet.
-        if not (deltas or ended or logprobs or token_ids):
-            return []
-        choices = [
-            ChunkChoice(index=completion.index, delta=delta) for delta in deltas or [ChatDelta()]
-        ]
-        last = choices[-1]
-        last.logprobs, last.token_ids = logprobs, token_ids
-        last.finish_reason = parser.finish_reason(ended)
-        last.stop_reason = completion.stop_reason
-        return choices
+        if deltas or ended or facts["logprobs"] or facts["token_ids"]:
+            yield {"delta": deltas[-1] if deltas else {}} | facts
 
-    def _logprobs(self, completion: CompletionOutput) -> ChatLogprobs | None:
-        if completion.logprobs is None:
-            return None
-        return chat_logprobs(
-            completion.token_ids, completion.logprobs, self._body.top_logprobs or 0
-        )
+    @staticmethod
+    def _delta(index: int, delta: dict[str, Any]) -> dict[str, Any]:
+        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
+
+    def _facts(self, completion: CompletionOutput) -> dict[str, Any]:
+        """The fields of a choice besides its text, which must be parsed before."""
+        logprobs = None
+        if completion.logprobs is not None:
+            logprobs = chat_logprobs(
+                completion.token_ids, completion.logprobs, self._body.top_logprobs or 0
+            )
+        reason = self._parsers[completion.index].finish_reason(completion.finish_reason)
+        return {
+            "index": completion.index,
+            "logprobs": logprobs,
+            "finish_reason": reason,
+            "stop_reason": completion.stop_reason,
+            "token_ids": completion.token_ids if self._body.return_token_ids else None,
+        }

@@ -8,77 +8,58 @@ zero byte. Later versions of vLLM write a newline instead of the zero byte; to s
 texts so far, so earlier text can change.
 """
 
-import json
-import logging
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind
-from minivllm.server.errors import ERROR_RESPONSES, to_api_error
-from minivllm.server.generation import Generation
-from minivllm.server.http.json_body import AnyTypeRoute
-from minivllm.server.protocol.other import GenerateRequest, GenerateResponse
-from minivllm.server.service import NewRequest
-from minivllm.server.serving import Serving, new_id
-from minivllm.server.usage import TokenCount
+from minivllm.server.http.routes import Bodies, JsonRoute
+from minivllm.server.http.streams import failure
+from minivllm.server.options import ServerOptions
+from minivllm.server.protocol.requests import GenerateRequest
+from minivllm.server.routers.answers import TokenCount, finished, new_id, stream
+from minivllm.server.service import EngineService, Generation, NewRequest
 
 DEFAULT_MAX_TOKENS = 16
 NDJSON = "application/x-ndjson"
-STREAMS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}, NDJSON: {}}}}
-
-_log = logging.getLogger("minivllm.server")
 
 
-def router(serving: Serving) -> APIRouter:
-    routes = APIRouter(route_class=AnyTypeRoute, responses=ERROR_RESPONSES)
-
-    @routes.post("/generate", response_model=GenerateResponse, responses=STREAMS)
+def routes(service: EngineService, bodies: Bodies, options: ServerOptions) -> list[JsonRoute]:
     async def generate(body: GenerateRequest, request: Request) -> Response:
+        """Complete a prompt `n` times, in the format of vLLM's first servers."""
         params = body.sampling_params(
             max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
             logprobs=body.logprobs,
-            kind=RequestOutputKind.CUMULATIVE if body.stream else RequestOutputKind.FINAL_ONLY,
+            output_kind=RequestOutputKind.CUMULATIVE
+            if body.stream
+            else RequestOutputKind.FINAL_ONLY,
         )
-        await serving.prepare_grammar(body)
-        prompt = await serving.to_prompt(body.prompt, None)
         grammar = body.requested_grammar()
+        await service.prepare_grammar(grammar)
+        prompt = await service.to_prompt(body.prompt, None)
         requests = [NewRequest(new_id("gen"), prompt, params, grammar=grammar)]
+
+        def text(output: RequestOutput) -> dict[str, Any]:
+            TokenCount(request).add(output)
+            return {"text": [output.prompt + completion.text for completion in output.outputs]}
+
+        async def pieces(generation: Generation) -> AsyncGenerator[bytes, None]:
+            try:
+                async for output in generation:
+                    yield msgspec.json.encode(text(output)) + delimiter
+            except Exception as error:
+                yield msgspec.json.encode(failure(error)) + delimiter
+
         if body.stream:
-            lines = (
-                serving.options.generate_delimiter == "newline"
-                or NDJSON in request.headers.get("accept", "")
-            )
-            media_type, delimiter = (
-                (NDJSON, b"\n") if lines else ("text/plain; charset=utf-8", b"\0")
-            )
-            return await serving.stream(
-                request,
-                requests,
-                lambda generation: _pieces(generation, delimiter, request),
-                media_type,
-            )
-        outputs = await serving.answer(request, requests)
-        return Response(_text(outputs[0]), media_type="application/json")
+            accepted = request.headers.get("accept", "")
+            lines = options.generate_delimiter == "newline" or NDJSON in accepted
+            media_type, delimiter = (NDJSON, b"\n") if lines else ("text/plain", b"\0")
+            return await stream(service, request, requests, pieces, media_type)
+        (output,) = await finished(service, request, requests)
+        return Response(msgspec.json.encode(text(output)), media_type="application/json")
 
-    return routes
-
-
-def _text(output: RequestOutput) -> bytes:
-    return json.dumps(
-        {"text": [output.prompt + completion.text for completion in output.outputs]}
-    ).encode()
-
-
-async def _pieces(
-    generation: Generation, delimiter: bytes, request: Request
-) -> AsyncGenerator[bytes, None]:
-    try:
-        async for output in generation:
-            TokenCount.of([output]).note_in(request)
-            yield _text(output) + delimiter
-    except Exception as error:
-        _log.warning("a stream ended with an error", exc_info=error)
-        yield json.dumps(to_api_error(error).body()).encode() + delimiter
+    return [JsonRoute("/generate", generate, GenerateRequest, bodies)]

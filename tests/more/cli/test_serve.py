@@ -83,12 +83,12 @@ def test_an_address_in_use_is_reported_before_the_model_is_loaded(capsys):
 
 def test_without_its_extra_serve_says_what_to_install():
     code = (
-        "import sys; sys.modules['fastapi'] = None\nfrom minivllm.cli import"
+        "import sys; sys.modules['starlette'] = None\nfrom minivllm.cli import"
         " main\nsys.exit(main(['serve', 'tiny-random']))"
     )
     command = [sys.executable, "-c", code]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=SOON)
-    said = "minivllm: serve needs the package fastapi: pip install 'minivllm[serve]'.\n"
+    said = "minivllm: serve needs the package starlette: pip install 'minivllm[serve]'.\n"
     assert (ended.returncode, ended.stderr) == (2, said)
 
 

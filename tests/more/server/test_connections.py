@@ -11,11 +11,16 @@ import pytest
 from support.patience import FOREVER, SOON
 from support.server.live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
 
-from minivllm.server.http import connections
+from minivllm.server import run
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
 BIG = {"tokens": [60] * 50_000}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "SECONDS_BETWEEN_LOOKS", 0.05)
 
 
 def connect(live: LiveServer) -> socket.socket:
@@ -25,22 +30,23 @@ def connect(live: LiveServer) -> socket.socket:
 
 @pytest.mark.parametrize("sent", [b"", HEAD], ids=["nothing", "half a head"])
 def test_a_client_that_sends_no_request_in_time_is_cut_off(sent, monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(run, "HEAD_SECONDS", 0.2)
     with serving() as live, connect(live) as client:
         client.sendall(sent)
         assert client.recv(100) == b""
         wait_for(lambda: not live.server.server_state.connections)
 
 
-def test_connections_beyond_the_limit_are_closed_and_the_others_are_served(monkeypatch):
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+def test_a_request_at_the_limit_of_connections_is_refused_until_one_is_closed(monkeypatch):
+    monkeypatch.setattr(run, "MAX_CONNECTIONS", 5)
     with serving() as live, ExitStack() as stack:
         clients = [stack.enter_context(connect(live)) for _ in range(5)]
         wait_for(lambda: len(live.server.server_state.connections) == 5)
-        with connect(live) as one_more:
-            assert one_more.recv(100) == b""
         clients[0].sendall(HEAD + b"\r\n")
-        assert b" 200 " in clients[0].recv(1000)
+        assert b" 503 " in clients[0].recv(1000)
+        wait_for(lambda: len(live.server.server_state.connections) == 4)
+        clients[1].sendall(HEAD + b"\r\n")
+        assert b" 200 " in clients[1].recv(1000)
 
 
 def test_a_client_that_does_not_read_its_answer_is_cut_off_at_the_time_limit():
@@ -49,8 +55,19 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_at_the_time_limit():
         for _ in range(3):
             stack.enter_context(deaf_client(live, "/detokenize", BIG))
         connections = live.server.server_state.connections
-        wait_for(lambda: [one.flow.write_paused for one in connections] == [True] * 3)
+        wait_for(lambda: sum(one.transport.get_write_buffer_size() > 0 for one in connections) == 3)
         wait_for(lambda: not connections)
+
+
+def test_unread_bytes_beyond_a_total_close_the_connection_with_the_most(monkeypatch):
+    monkeypatch.setattr(run, "MAX_UNREAD_BYTES", 100_000)
+    with serving(fake_engine(max_model_len=60_000), send_buffer=4096) as live, ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(deaf_client(live, "/detokenize", BIG))
+        connections = live.server.server_state.connections
+        wait_for(lambda: sum(one.cycle is not None for one in connections) == 2)
+        wait_for(lambda: len(connections) == 1)
+        assert live.post("/detokenize", {"tokens": [60]}).status_code == 200
 
 
 def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(caplog):

@@ -15,6 +15,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EventLogError
 from minivllm.events import types as ev
 from minivllm.runtime.loader import load_model
+from minivllm.server import run
 from minivllm.server.feeds import event_hub
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
@@ -28,7 +29,7 @@ PROMPTS = ["The capital of France is", "The largest planet is", "To be or not to
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "FIRST_DELAY", 0.02)
     monkeypatch.setattr(event_hub, "SECONDS_BETWEEN_LOOKS", 0.005)
-    monkeypatch.setattr(event_hub, "LAST_SECONDS", 0.1)
+    monkeypatch.setattr(run, "SECONDS_BETWEEN_LOOKS", 0.05)
 
 
 def test_three_generate_requests_at_once_share_forward_passes():

@@ -27,28 +27,28 @@ def schema(schema: object, **more: object) -> dict:
 BEAMS = {"use_beam_search": True, "n": 2}
 BAD = [
     # (fields besides a good prompt, the named parameter, a part of the sentence)
-    ({"prompt": ""}, "prompt", "empty"),
+    ({"prompt": ""}, "prompt", "length >= 1"),
     ({"prompt": ["a", 1]}, "prompt", "mixes"),
-    ({"prompt": [[1], [10**50]]}, "prompt", "token id"),
+    ({"prompt": [[1], [-1]]}, "prompt[1][0]", ">= 0"),
     ({"prompt": [[1], [100]]}, "prompt", "token id"),
     ({"prompt": ["x"] * 65}, "prompt", "64"),
     ({"prompt": "x" * 300}, "prompt", "200"),
     ({"max_tokens": 5, "min_tokens": 6}, "min_tokens", "max_tokens"),
     ({"max_tokens": 0}, "max_tokens", "echo"),
-    ({"max_tokens": "5"}, "max_tokens", "integer"),
+    ({"max_tokens": "5"}, "max_tokens", "expected `int | null`, got `str`"),
     ({"n": 9}, None, "max_num_seqs"),
-    ({"n": "x" * 500}, "n", "xxx..."),
+    ({"n": True}, "n", "got `bool`"),
     ({"n": 3, "best_of": 2}, "best_of", "best_of"),
     ({"logit_bias": {"100": 1}}, "logit_bias", "token id"),
-    ({"stop": [""] * 2}, "stop[0]", "at least 1"),
+    ({"stop": [""] * 2}, "stop[0]", "length >= 1"),
     ({"priority": 1}, "priority", "priority"),
     ({**BEAMS, "temperature": 0.5}, "use_beam_search", "temperature"),
-    ({"stream_options": {"include_usage": True}}, None, "stream"),
+    ({"stream_options": {"include_usage": True}}, "stream_options", "stream"),
     ({"stream": True, "stream_options": {"foo": 1}}, "stream_options.foo", "foo"),
     ({"model": "gpt-4"}, "model", "gpt-4"),
     ({"\x1b[31m": 1}, "\x1b[31m", "Unknown"),
     # ---- forms of the output: the sentences use the names of the client's fields ----
-    ({"response_format": {"type": "json"}}, "response_format.type", "'json_object'"),
+    ({"response_format": {"type": "json"}}, "response_format.type", "'json'"),
     ({"response_format": schema({"type": "objekt"})}, "response_format",
      "response_format.json_schema.schema is not valid (Invalid type: objekt): correct it."),
     ({"response_format": schema({"description": "x" * 10**6})}, "response_format", "100,000"),
@@ -67,12 +67,10 @@ BAD = [
 ]  # fmt: skip
 
 
-def check_refusal(
-    live: LiveServer, path: str, content: bytes, kind: str = "application/json"
-) -> dict:
+def check_refusal(live: LiveServer, path: str, content: bytes) -> dict:
     before = len(live.events)
     with live.http() as http:
-        answer = http.post(path, content=content, headers={"Content-Type": kind})
+        answer = http.post(path, content=content)
     assert 400 <= answer.status_code < 500, answer.text
     assert answer.json().keys() == {"error"}
     error = answer.json()["error"]
@@ -118,11 +116,14 @@ def test_a_grammar_is_checked_beside_the_engine_and_the_event_loop(live, monkeyp
     live.wait_until_idle()
 
 
+NO_JSON = [
+    b"", b"{", b'{"prompt": NaN}', b'{"prompt": "x", "temperature": -Infinity}', b"\xff\xfe",
+    b'{"prompt": "x"} {"prompt": "y"}', b'{"prompt": "x", "guided_json": ' + b'{"a":' * 100_000,
+    b'{"prompt": "' + b'\\"' * 100_000,
+]  # fmt: skip
 BODIES = [
-    b"", b"{", b"[]", b"5", b'{"prompt": NaN}', b'{"prompt": "x", "temperature": -Infinity}',
-    b'{"prompt": "x", "temperature": 1e999}', b"\xff\xfe", b'{"prompt": "x"} {"prompt": "y"}',
-    b'{"prompt": "x", "seed": ' + b"9" * 5000 + b"}", b"[" * 100_000,
-    b'{"a":' * 50 + b"1" + b"}" * 50, b'{"prompt": "' + b'\\"' * 100_000,
+    *NO_JSON, b"[]", b"5", b'{"prompt": "x", "temperature": 1e999}', b"[" * 100_000,
+    b'{"prompt": "x", "seed": ' + b"9" * 5000 + b"}",
     json.dumps({str(i): i for i in range(2000)}).encode(),
 ]  # fmt: skip
 
@@ -134,14 +135,6 @@ def test_a_body_that_is_not_valid_json_is_refused_on_every_route(live, path):
     for body in BODIES:
         error = check_refusal(live, path, body)
         assert error["status"] == 400
-        assert error["code"] == "invalid_json" or not (b"NaN" in body or b"Infinity" in body)
-
-
-@pytest.mark.parametrize("kind", ["text/plain", ""])
-def test_only_the_old_generate_takes_json_under_another_name(live, kind):
-    body = json.dumps({"prompt": "x", "max_tokens": 2}).encode()
-    assert check_refusal(live, "/v1/completions", body, kind)["status"] == 415
-    with live.http() as http:
-        answer = http.post("/generate", content=body, headers={"Content-Type": kind})
-    assert answer.status_code == 200
-    live.wait_until_idle()
+        # Another route does not know the prompt, and says so first.
+        if body in NO_JSON and path in ("/v1/completions", "/generate"):
+            assert error["code"] == "invalid_json"

@@ -99,11 +99,11 @@ FUNCTION = {"type": "function", "function": {"name": "f"}}
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0].type"),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "assistant", "content": "x", "refusal": "no"}]}, "messages[0].refusal"),
-        ({"top_logprobs": 3}, None),
+        ({"top_logprobs": 3}, "top_logprobs"),
         ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
         ({"extra_body": {"chat_template": "{{ 1 }}"}}, "chat_template"),
         ({"tools": [FUNCTION]}, "tool_choice"),
-        ({"extra_body": {"min_tokens": 100_000}}, "prompt"),
+        ({"extra_body": {"min_tokens": 100_000}}, "min_tokens"),
         ({"extra_body": {"add_special_tokens": True}}, "add_special_tokens"),
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import jsonschema_rs
 import openai
 import pytest
+from msgspec import convert
 from openai.types.chat import ChatCompletionMessage
 from support.engine.engine_fakes import EOS
 from support.server.in_process import in_process
@@ -143,7 +144,7 @@ ARGUMENTS = '{"city": "Oslo"}'
         (CALL * 2, {"parallel_tool_calls": False}, ("", "", [["weather", ARGUMENTS]]),
          "tool_calls"),
         (CALL, {"tool_choice": "none"}, (CALL, "", []), "stop"),
-        (CALL, {"max_tokens": 51}, ("", "", [["weather", '{"city"']]), "length"),
+        (CALL, {"max_tokens": 51}, (CALL[:51], "", []), "length"),
     ],
     ids=["text", "call", "reasoning", "one call", "none", "cut off"],
 )  # fmt: skip
@@ -189,7 +190,7 @@ def with_call(**call: object) -> list[dict]:
 RESULT = {"role": "tool", "content": "7"}
 BAD = [
     ({"tools": with_function()}, "tools[0].function.name", "missing"),
-    ({"tools": with_function(name="a b")}, "tools[0].function.name", "match"),
+    ({"tools": with_function(name="a b")}, "tools[0].function.name", "regex"),
     ({"tools": [*TOOLS, TOOLS[1]]}, "tools[2].function.name", "'now'"),
     ({"tools": with_function(name="f", parameters={"type": "array"})},
      "tools[0].function.parameters", "object"),
@@ -197,21 +198,20 @@ BAD = [
     ({"tools": with_function(name="f", returns={})}, "tools[0].function.returns", "Unknown"),
     ({"tools": [with_function(name=f"f{i}")[0] for i in range(129)]}, "tools", "128"),
     ({"tools": []}, "tool_choice", "needs tools"),
-    ({"tool_choice": "sometimes"}, "tool_choice", "required"),
+    ({"tool_choice": "sometimes"}, "tool_choice", "'sometimes'"),
     ({"tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice", "weather"),
     ({"tool_choice": "auto"}, "tool_choice", "template"),
     ({"response_format": {"type": "json_object"}}, "response_format", "tool_choice"),
     ({"min_tokens": 3}, "min_tokens", "tool_choice"),
-    ({"functions": [{"name": "f"}]}, "functions", "not supported"),
-    ({"messages": [*ASK, RESULT]}, "messages[1].tool_call_id", "missing"),
+    ({"functions": [{"name": "f"}]}, "functions", "length <= 0"),
+    ({"messages": [*ASK, RESULT]}, "messages[1].tool_call_id", "None"),
     ({"messages": [*with_call(), RESULT | {"tool_call_id": "b"}]},
      "messages[2].tool_call_id", "'b'"),
     ({"messages": [RESULT | {"tool_call_id": "a"}, *with_call()]},
-     "messages[0].tool_call_id", "before"),
+     "messages[0].tool_call_id", "earlier"),
     *(({"messages": with_call(function={"name": "f", "arguments": value})},
        "messages[1].tool_calls[0].function.arguments", "object")
       for value in ("[]", "{", '{"a":NaN}', '{"a":' * 990 + "1" + "}" * 990)),
-    ({"messages": [with_call()[1] | {"role": "user"}]}, "messages[0].tool_calls", "assistant"),
 ]  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def test_each_function_keeps_its_own_definitions():
             "type": "object", "required": ["enum"], "$defs": {"X": {"const": value}},
             "properties": {"enum": {"$ref": "#/$defs/X"}, "next": {"$ref": "#"}},
         }  # fmt: skip
-        return FunctionTool.model_validate(with_function(name=name, parameters=parameters)[0])
+        return convert(with_function(name=name, parameters=parameters)[0], FunctionTool)
 
     tools = [tool("a", {"$ref": "#"}), tool("b", 2)]
     schema = json.loads(forced_grammar(tools, "required", parallel=True).params.json)
@@ -252,7 +252,7 @@ def test_each_function_keeps_its_own_definitions():
 
 
 def test_the_form_has_one_call_unless_they_may_be_parallel_and_then_sixteen():
-    tools = [FunctionTool.model_validate(TOOLS[1])]
+    tools = [convert(TOOLS[1], FunctionTool)]
     for parallel, most in ((False, 1), (True, 16)):
         schema = json.loads(forced_grammar(tools, "required", parallel=parallel).params.json)
         calls = [{"name": "now", "parameters": {}}] * (most + 1)
@@ -264,7 +264,7 @@ def test_arguments_that_are_declared_elsewhere_in_the_schema_are_allowed():
     days = {"properties": {"days": {"type": "integer"}}}
     for more in ({"allOf": [days]}, {"$ref": "#/$defs/Days", "$defs": {"Days": days}}):
         parameters = {"type": "object", "properties": {"city": {}}, **more}
-        tool = FunctionTool.model_validate(with_function(name="f", parameters=parameters)[0])
+        tool = convert(with_function(name="f", parameters=parameters)[0], FunctionTool)
         schema = tool.function.schema_of_arguments()
         assert jsonschema_rs.is_valid(schema, {"city": "Oslo", "days": 3})
         assert not jsonschema_rs.is_valid(schema, {"city": "Oslo", "days": "many"})

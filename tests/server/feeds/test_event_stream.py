@@ -7,19 +7,15 @@ import pytest
 from support.server.in_process import Exchange, in_process
 from support.server.live_server import LiveServer, fake_engine, wait_for
 
-from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import decode_line
-from minivllm.server import assemble
 from minivllm.server.feeds import event_hub
-from minivllm.server.feeds.event_hub import EventHub, Snapshot, take_snapshot
 from minivllm.tui.sources.sse import SseParser
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch) -> None:
     monkeypatch.setattr(event_hub, "SECONDS_BETWEEN_LOOKS", 0.002)
-    monkeypatch.setattr(event_hub, "LAST_SECONDS", 0.05)
 
 
 class Reader:
@@ -45,8 +41,8 @@ class Reader:
 @contextmanager
 def served(num_events: int = 1 << 15) -> Iterator[LiveServer]:
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("num_events", num_events), ("max_readers", 2)):
-            patch.setitem(EventHub.__init__.__kwdefaults__, name, value)
+        patch.setattr(event_hub, "NUM_EVENTS", num_events)
+        patch.setattr(event_hub, "MAX_READERS", 2)
         with in_process(events=True) as live:
             yield live
 
@@ -99,27 +95,6 @@ def test_only_so_many_readers_are_served_and_a_wrong_number_is_refused():
         for number in ("-1", "9" * 4000, "x"):
             assert Reader(live, number).response.status_code == 400
         assert Reader(live).response.status_code == 200
-
-
-def test_readers_that_come_together_share_a_snapshot_until_its_events_are_gone(monkeypatch):
-    taken = []
-
-    def snapshot(engine: LLMEngine) -> Snapshot:
-        taken.append(take_snapshot(engine))
-        return taken[-1]
-
-    monkeypatch.setattr(assemble, "take_snapshot", snapshot)
-    with served(num_events=64) as live:
-        for number in (1, 2):
-            work(live, max_tokens=60)
-            readers = [Reader(live), Reader(live)]
-            work(live, max_tokens=3)
-            for reader in readers:
-                reader.read_to(live.events[-1].seq)
-                reader.exchange.leave()
-            wait_for(lambda: live.hub.num_readers == 0)
-            assert len(taken) == number
-            assert readers[0].events == readers[1].events
 
 
 def test_a_dead_engine_ends_the_stream_and_new_readers_get_the_reason():

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import httpx2
-from fastapi import FastAPI
 from openai import OpenAI
+from starlette.applications import Starlette
 
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.runtime.step_result import Watch
-from minivllm.server.assemble import assemble
+from minivllm.server.app import assemble
 from minivllm.server.feeds.event_hub import EventHub
 from minivllm.server.feeds.kv_feed import BatchSink
+from minivllm.server.http.routes import Bodies
 from minivllm.server.options import ServerOptions
 from minivllm.server.run import Server, bind, url_of
 from minivllm.server.service import EngineService
@@ -74,6 +75,7 @@ class LiveServer:
     loop: asyncio.AbstractEventLoop
     hub: EventHub | None
     api_key: str | None
+    bodies: Bodies
     server: Server | None = None  # on a port
     transport: httpx2.BaseTransport | None = None  # in process
     events: list[ev.Event] = field(default_factory=list)
@@ -81,10 +83,12 @@ class LiveServer:
     @classmethod
     def around(
         cls, engine: LLMEngine, options: ServerOptions, url: str, kv_sink: BatchSink | None = None
-    ) -> tuple["LiveServer", FastAPI]:
+    ) -> tuple["LiveServer", Starlette]:
         parts = assemble(engine, options, kv_sink)
         key = options.api_key[0] if options.api_key else None
-        live = cls(url, engine, parts.service, asyncio.new_event_loop(), parts.hub, key)
+        live = cls(
+            url, engine, parts.service, asyncio.new_event_loop(), parts.hub, key, parts.bodies
+        )
         engine.subscribe(live.events.append)
         return live, parts.app
 

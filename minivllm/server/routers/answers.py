@@ -1,0 +1,179 @@
+"""What all endpoints that generate share: ids, token counts, streams and whole answers.
+
+A stream sends nothing before its first token, so that an earlier failure can still set the HTTP
+status. A client can disconnect while its request is being submitted. Only a response watches the
+connection, so until there is one, `stream` and `finished` end the generation themselves.
+"""
+
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from minivllm.outputs import CompletionOutput, RequestOutput
+from minivllm.server.http.streams import MEDIA_TYPE, Stream, encode_event, until_done
+from minivllm.server.logs import REQUEST_ID
+from minivllm.server.protocol.requests import RequestFields, StreamOptions
+from minivllm.server.service import EngineService, Generation, NewRequest
+
+
+def new_id(prefix: str) -> str:
+    """Make an id for an answer and its requests in the engine.
+
+    The id contains the HTTP request's id, for comparing logs and events. Clients may use an
+    X-Request-Id twice, but requests with the same id would draw the same samples, so random digits
+    follow.
+    """
+    return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
+
+
+class TokenCount:
+    """Counts an answer's tokens, for its `usage` field and for the log."""
+
+    def __init__(self, request: Request) -> None:
+        self._log = request.scope["state"]["log"]
+        self._prompts: dict[str, RequestOutput] = {}
+        self._num_output = 0
+
+    def add(self, output: RequestOutput) -> None:
+        self._prompts[output.request_id] = output
+        self._num_output += sum(len(completion.token_ids) for completion in output.outputs)
+        self._log |= {
+            "prompt_tokens": sum(len(one.prompt_token_ids) for one in self._prompts.values()),
+            "completion_tokens": self._num_output,
+            "cached_tokens": sum(one.num_cached_tokens for one in self._prompts.values()),
+        }
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        prompt, output = self._log.get("prompt_tokens", 0), self._num_output
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": output,
+            "total_tokens": prompt + output,
+            "prompt_tokens_details": {"cached_tokens": self._log.get("cached_tokens", 0)},
+        }
+
+
+class Answer:
+    """Turns the engine's outputs into the answer of one of OpenAI's endpoints.
+
+    A subclass makes the choices; see OpenAI's reference for their fields.
+    """
+
+    object_name: str
+    chunk_name: str
+
+    def __init__(
+        self, service: EngineService, body: RequestFields, request: Request, name: str
+    ) -> None:
+        """name: a `new_id`; a client's `request_id` takes its place, but not in the engine, because
+        clients may repeat theirs
+        """
+        prefix = name.partition("-")[0]
+        self._head = {
+            "id": name if body.request_id is None else f"{prefix}-{body.request_id}",
+            "created": int(time.time()),
+            "model": service.model_name,
+        }
+        self._count = TokenCount(request)
+        self._options = body.stream_options or StreamOptions()
+
+    def choice(self, output: RequestOutput, completion: CompletionOutput) -> dict[str, Any]:
+        """One of the `n` texts of a prompt, whole."""
+        raise NotImplementedError
+
+    def begin(self) -> Iterable[dict[str, Any]]:
+        """The choices that a stream begins with."""
+        return ()
+
+    def deltas(
+        self, output: RequestOutput, completion: CompletionOutput
+    ) -> Iterable[dict[str, Any]]:
+        """Choices with what is new in a text; none if its newest text is held back."""
+        raise NotImplementedError
+
+    def shown(self, output: RequestOutput) -> RequestOutput:
+        """The part of an output that the client asked for."""
+        return output
+
+    def whole(self, outputs: list[RequestOutput]) -> dict[str, Any]:
+        choices = []
+        for output in map(self.shown, outputs):
+            self._count.add(output)
+            choices += [self.choice(output, completion) for completion in output.outputs]
+        return {
+            **self._head,
+            "object": self.object_name,
+            "choices": choices,
+            "usage": self._count.usage,
+        }
+
+    async def events(self, generation: Generation) -> AsyncGenerator[bytes, None]:
+        for choice in self.begin():
+            yield self._chunk([choice])
+        async for whole in generation:
+            output = self.shown(whole)
+            self._count.add(output)
+            for completion in output.outputs:
+                for choice in self.deltas(output, completion):
+                    yield self._chunk([choice])
+        if self._options.include_usage:
+            yield self._chunk([])
+
+    def _chunk(self, choices: list[dict[str, Any]]) -> bytes:
+        """Encode a chunk; without choices, it is the last one, for the usage."""
+        chunk = {**self._head, "object": self.chunk_name, "choices": choices}
+        if self._options.include_usage:
+            told = not choices or self._options.continuous_usage_stats
+            chunk["usage"] = self._count.usage if told else None
+        return encode_event(chunk)
+
+
+async def respond(
+    service: EngineService,
+    request: Request,
+    requests: list[NewRequest],
+    answer: Answer,
+    is_streamed: bool | None,
+) -> Response:
+    if is_streamed:
+        pieces = lambda generation: until_done(answer.events(generation))  # noqa: E731
+        return await stream(service, request, requests, pieces, MEDIA_TYPE)
+    outputs = await finished(service, request, requests)
+    # Writing many log-probabilities takes long, and would block other clients in the event loop.
+    text = await service.in_worker(0, lambda: msgspec.json.encode(answer.whole(outputs)))
+    return Response(text, media_type="application/json")
+
+
+async def stream(
+    service: EngineService,
+    request: Request,
+    requests: list[NewRequest],
+    pieces: Callable[[Generation], AsyncGenerator[bytes, None]],
+    media_type: str,
+) -> Response:
+    """Stream what `pieces` makes of the outputs. Raise if the request fails early."""
+    generation = await service.submit(requests, request.state.deadline)
+    try:
+        await generation.wait_for_output()
+    except BaseException:
+        generation.end()
+        raise
+    return Stream(pieces(generation), media_type, on_end=generation.end)
+
+
+async def finished(
+    service: EngineService, request: Request, requests: list[NewRequest]
+) -> list[RequestOutput]:
+    """Return the last output of each request."""
+    generation = await service.submit(requests, request.state.deadline)
+    try:
+        last = {output.request_id: output async for output in generation if output.finished}
+    finally:
+        generation.end()
+    return [last[one.request_id] for one in requests]
