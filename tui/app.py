@@ -17,7 +17,6 @@ from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.filter import ANSIToTruecolor, LineFilter
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
@@ -83,7 +82,6 @@ class DashboardApp(App[str]):
         other: EventSource[DashboardModel] | None = None,
         state: State = "live",
         ascii: bool = False,
-        colours: str | None = "truecolor",
         keymap: dict[str, str] | None = None,
         first_step: int = 0,
         has_next: bool = False,
@@ -99,7 +97,6 @@ class DashboardApp(App[str]):
         """watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
         state: "live" begins at the newest event, "playing" and "paused" at the first
-        colours: of the terminal, by Rich's name; pictures have all of them
         keymap: the user's keys by command id; they replace the keys in `commands`
         first_step: a recording opens at the end of this step, once the step has been read
         has_next: more recordings follow; `run` returns "next" when the user asks for the next one
@@ -112,7 +109,10 @@ class DashboardApp(App[str]):
         start: builds the engine after the first frame; until then, `source` has no events
         """
         super().__init__()
-        self._register_themes(colours, ascii)
+        # Before mounting, because the style sheet uses variables that the themes define.
+        for theme in themes_for(ascii=ascii):
+            self.register_theme(theme)
+        self.theme = DARK.name
         self.set_keymap(keymap or {})
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second, recorder, lesson)
@@ -135,18 +135,6 @@ class DashboardApp(App[str]):
         self._first_step, self._has_next = first_step, has_next
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
-
-    def _register_themes(self, colours: str | None, ascii: bool) -> None:
-        """Before mounting, because the style sheet uses variables that the themes define."""
-        # Without colours, Textual turns ours into greys; those of 16 colours would be too dark.
-        for theme in themes_for(None if self.no_color else colours, ascii=ascii):
-            self.register_theme(theme)
-        self.theme = DARK.name
-
-    def get_line_filters(self) -> list[LineFilter]:
-        # Our colours are exact. In 16 of them, this filter would mix those that are dim.
-        filters = super().get_line_filters()
-        return [one for one in filters if not isinstance(one, ANSIToTruecolor)]
 
     def get_key_display(self, binding: Binding) -> str:
         # As printed on keys and in the docs; the sign has no substitute in ASCII.

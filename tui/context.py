@@ -18,7 +18,7 @@ from minivllm.tui.time.transport import Transport
 
 
 class Figure(NamedTuple):
-    """A number to be shown large, and what it counts."""
+    """A number in bold, and what it counts."""
 
     number: str
     label: str

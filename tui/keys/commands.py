@@ -68,8 +68,6 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Mark", "Mark this moment.", "Time"),
     Command("time.previous_mark", "apostrophe", lambda app: app.time_keys.previous_mark(),
             "To mark", "Go back to the previous mark.", "Time", "'"),
-    Command("time.diff", "D", lambda app: app.windows.diff(),
-            "Diff", "Show the changes between two marks, or since the last mark.", "Time"),
     Command("screen.overview", "1", lambda app: app.look_keys.screen("overview"),
             "Overview", "The whole engine at a glance.", "Screens"),
     Command("screen.blocks", "2", lambda app: app.look_keys.screen("blocks"),

@@ -3,13 +3,11 @@
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
-from rich.text import Text
 from textual.command import CommandPalette
 
 from minivllm.errors import EventLogError
 from minivllm.text import clean, fit, short_name
 from minivllm.tui.answers.code import rule_of, source_of
-from minivllm.tui.answers.diff import difference
 from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
 from minivllm.tui.draw.portable import Ascii, to_ascii
@@ -51,14 +49,6 @@ class Windows:
             return
         found = source_of(rule)
         self._show_text(found.title, found.syntax(dark=self._app.current_theme.dark), found.row)
-
-    def diff(self) -> None:
-        two = self._context.transport.two_marks()
-        if two is None:
-            self._app.tell("Set a mark first (m), go to another moment, and press D again.")
-            return
-        title = f"From step {two[0].fold.step:,} to step {two[1].fold.step:,}"
-        self._show_text(title, Text("\n".join(difference(*two))))
 
     def _show_text(self, title: str, body: RenderableType, row: int = 0) -> None:
         if self._context.ascii:

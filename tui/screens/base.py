@@ -73,7 +73,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     def _restyle(self, theme: Theme) -> None:
         """Apply a theme, even while another screen is in front."""
-        palette = Palette.of(theme)
+        palette = Palette(theme.dark)
         for panel in self.panels():
             panel.restyle(palette)
 

@@ -167,8 +167,7 @@ class DashboardModel:
             ((ev.DraftProposed,), partial(_touch_drafted, self.fold, self.ages)),
             (TOLD_KINDS, self.remembered.tell),
             (self.steps.APPLY, self.steps),
-            (self.ledger.APPLY.keys() - {ev.TokenSampled}, self.ledger.apply),
-            ((ev.TokenSampled,), partial(_note_token, self.pace, self.ledger, self.steps)),
+            (self.ledger.APPLY, self.ledger.apply),
             (self.lookups.APPLY, self.lookups),
         ):
             for kind in kinds:
@@ -297,24 +296,6 @@ def _keep_tokens(fold: Fold, ages: BlockAges, event: ev.BlockHashed) -> None:
 def _note_used_blocks(fold: Fold, steps: PastSteps, event: ev.StepEnd) -> None:
     if steps.current is not None:
         steps.current.num_used_blocks = len(fold.blocks) - len(fold.free_queue)
-
-
-def _note_token(
-    pace: Pace, ledger: RequestLedger, steps: PastSteps, event: ev.TokenSampled
-) -> None:
-    record = ledger.sequences.get(event.seq_id)
-    if record is not None:
-        is_first = record.last_token is None
-        before = (
-            (record.arrived_step, record.arrived)
-            if is_first
-            else (record.last_token_step, record.last_token)
-        )
-        ledger.sampled(event)
-        # After accepted drafts, further tokens of a step come at once.
-        is_same_step = before[0] == event.step and not is_first
-        wait = 0.0 if is_same_step else pace.since(before, (event.step, event.t))
-        steps.note_token(wait, is_first)
 
 
 class _Head(msgspec.Struct):

@@ -185,16 +185,6 @@ class Transport:
         self._pause_at(mark.position)
         return mark
 
-    def two_marks(self) -> tuple[DashboardModel, DashboardModel] | None:
-        """The models at the last two marks, earlier first. A single mark pairs with this moment."""
-        positions = [mark.position for mark in self.marks[-2:]]
-        if len(positions) == 1:
-            positions.append(self.position)
-        if len(positions) < 2:
-            return None
-        first, second = sorted(positions)
-        return self.recording.view_at_event(first), self.recording.view_at_event(second)
-
     # ---- internals ----
 
     def _step_here(self) -> int:

@@ -112,7 +112,7 @@ class BlockMap(Panel):
         grid = lay_out(len(model.fold.blocks), width, map_height)
         cells = block_cells(model, fades=self.context is None or not self.context.still)
         lines = _draw(group_cells(cells, grid.blocks_per_cell), grid)[:map_height]
-        chosen = None if self.context is None else self.context.selection.block_id
+        chosen = self.selection.block_id
         if chosen is not None and chosen < len(model.fold.blocks):
             x, y = grid.origin(chosen // grid.blocks_per_cell)
             if y < len(lines):
@@ -140,16 +140,12 @@ class BlockMap(Panel):
 
     def targets(self) -> list[Target]:
         """Every block can be selected, even if a cell stands for several blocks."""
-        return (
-            []
-            if self._model is None
-            else [block(block_id) for block_id in range(len(self._model.fold.blocks))]
-        )
+        return [block(block_id) for block_id in range(len(self._model.fold.blocks))]
 
     def target_at(self, x: int, y: int) -> Target | None:
         """The block at a position. If its cell stands for several blocks, the first of them."""
         width, height = self.content_size
-        if self._model is None or y >= height - 1:
+        if y >= height - 1:
             return None
         num_blocks = len(self._model.fold.blocks)
         grid = lay_out(num_blocks, width, height - 1)

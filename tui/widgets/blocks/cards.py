@@ -58,7 +58,7 @@ class BlockCards(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         index = self._index.of(model)
-        ranks = _ranks(model, None if self.context is None else self.context.selection.block_id)
+        ranks = _ranks(model, self.selection.block_id)
         if not ranks:
             words = _unknown(model) or "no block holds text yet"
             return [Row(width).put(words, "faint").line()]
@@ -91,7 +91,7 @@ class BlockCards(Panel):
 
     def targets(self) -> list[Target]:
         """Every block with text, even off the screen: the selected block always has a card."""
-        return [] if self._model is None else list(map(block, sorted(_ranks(self._model, None))))
+        return list(map(block, sorted(_ranks(self._model, None))))
 
 
 def card(

@@ -52,7 +52,7 @@ class Inspector(Panel):
         self._index = index or PrefixIndex()
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        block_id = None if self.context is None else self.context.selection.block_id
+        block_id = self.selection.block_id
         if block_id is None:
             return [Row(width).put(row, "faint").line() for row in wrap(_HINT, width)][:height]
         if block_id >= len(model.fold.blocks):

@@ -97,20 +97,17 @@ class Mass(Panel):
         return drawn[:height]
 
     def target_at(self, x: int, y: int) -> Target | None:
-        seq_id = None if self._model is None else self._whose(self._model)
-        if seq_id is None or not self._is_bar(y):
+        seq_id = self._whose(self._model)
+        if seq_id is None or not (0 <= y < len(self._lines) and "┤" in text_of(self._lines[y])):
             return None
         wide = max(self.content_size.width - _AXIS, 1)
         bars = bars_of(self._model, seq_id, wide)
         number = (x - _AXIS) // _pitch(bars, wide)
         return _target(bars[number]) if x >= _AXIS and number < len(bars) else None
 
-    def _is_bar(self, y: int) -> bool:
-        return 0 <= y < len(self._lines) and "┤" in text_of(self._lines[y])
-
     def targets(self) -> list[Target]:
         """The first block of every bar, including bars without a label."""
-        seq_id = None if self._model is None else self._whose(self._model)
+        seq_id = self._whose(self._model)
         if seq_id is None:
             return []
         wide = max(self.content_size.width - _AXIS, 1)
@@ -118,7 +115,7 @@ class Mass(Panel):
 
     def _whose(self, model: DashboardModel) -> str | None:
         """The selected sequence, or else the first running one; its mass must be known."""
-        own = None if self.context is None else self.context.selection.seq_id
+        own = self.selection.seq_id
         known = (seq_id for seq_id in (own, *model.fold.running) if _is_known(model, seq_id))
         return next(known, None)
 

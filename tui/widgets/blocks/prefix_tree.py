@@ -98,18 +98,16 @@ class PrefixTree(Panel):
 
     def targets(self) -> list[Target]:
         """One block for each node, even off the screen: the selected block or the node's first."""
-        if self._model is None:
-            return []
         index, chosen = self._index.of(self._model), self._chosen(self._model)
         order = _in_order(index, _found_there(self._model, self._lookup(self._model)))
         return [block(chosen if chosen in node else node.first) for node in index.nodes(order)]
 
     def _chosen(self, model: DashboardModel) -> int | None:
-        block_id = None if self.context is None else self.context.selection.block_id
+        block_id = self.selection.block_id
         return block_id if block_id is not None and block_id < len(model.fold.blocks) else None
 
     def _lookup(self, model: DashboardModel) -> Lookup | None:
-        own = None if self.context is None else model.lookups.of(self.context.selection.seq_id)
+        own = model.lookups.of(self.selection.seq_id)
         return own or (model.lookups.recent[-1] if model.lookups.recent else None)
 
 

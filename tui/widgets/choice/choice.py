@@ -7,18 +7,18 @@ phase stepping, the candidates are shown without a winner.
 from minivllm.events import types as ev
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_tokens import cut_words, how_to_explain, why_token
-from minivllm.tui.draw.drafts import FORCED_SIGN, FORCED_STYLE, REJECTED
+from minivllm.tui.draw.drafts import FORCED_STYLE, REJECTED
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Selection, Target, sequence
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.event_search import index_of
 from minivllm.tui.widgets.choice.candidates import candidate_lines
-from minivllm.tui.widgets.choice.sentence import filmstrip, sentence
+from minivllm.tui.widgets.choice.sentence import sentence
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.grammar_words import refused_word
 
-_ROWS_FOR_HEAD, _ROWS_FOR_REASON, _ROWS_FOR_WORDS = 8, 10, 5
+_ROWS_FOR_HEAD, _ROWS_FOR_REASON = 8, 10
 _STEPS_TO_READ = 8
 """For so long, the overview shows the last token of a sequence that has ended."""
 
@@ -80,22 +80,15 @@ class Choice(Panel):
         room = height - len(top)
         ascii = self.context is not None and self.context.ascii
         lines = top + candidate_lines(model, event, width, room, ascii=ascii)
-        if height - len(lines) >= _ROWS_FOR_WORDS:
-            heading = "how likely each word was for the model"
-            if seq_id in model.explanations.grammars:
-                heading += f"; {FORCED_SIGN} the grammar forced it"
-            lines += [(), Row(width).put(heading, "muted").line()]
-            room = height - len(lines)
-            lines += filmstrip(model, seq_id, event.position, width, room, ascii=ascii)
         return lines[:height]
 
     def _sequence(self, model: DashboardModel) -> str | None:
-        return chosen_sequence(model, None if self.context is None else self.context.selection)
+        return chosen_sequence(model, self.selection)
 
     def _event(self, model: DashboardModel, seq_id: str) -> ev.TokenExplained | None:
         """The explanation of the selected word, or of the newest one."""
         newest = model.explanations.of(seq_id)
-        position = None if self.context is None else self.context.selection.position
+        position = self.selection.position
         if position is None or (newest is not None and newest.position == position):
             return newest
         judged = model.explanations.judged.get(seq_id, ())
@@ -110,9 +103,9 @@ class Choice(Panel):
         return self._read[2] or newest
 
 
-def chosen_sequence(model: DashboardModel, selection: Selection | None) -> str | None:
+def chosen_sequence(model: DashboardModel, selection: Selection) -> str | None:
     """The selected sequence, or else the first running one that is explained, or the last one."""
-    if selection is not None and selection.seq_id is not None:
+    if selection.seq_id is not None:
         return selection.seq_id
     explanations = model.explanations
     for seq_id in model.fold.running:

@@ -7,19 +7,13 @@ from rich.cells import cell_len
 from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row, Span, text_of
+from minivllm.tui.draw.lines import Line, Row, Span, line, text_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
-from minivllm.tui.widgets.compare.figures import (
-    large_figures,
-    speed_figure,
-    waiting,
-    waste_figure,
-    wasted,
-)
+from minivllm.tui.widgets.compare.figures import speed, waiting, wasted
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.steps.budget import budget_bar
@@ -36,8 +30,8 @@ _NO_SECOND = (
 )
 
 
-_ROOM_FOR_WORDS, _ROOM_FOR_LARGE = 12, 14
-"""Rows of a side from which it has sentences, and large figures."""
+_ROOM_FOR_WORDS = 12
+"""Rows of a side from which it has sentences."""
 _MOST_FACTS = 3
 
 
@@ -108,18 +102,14 @@ class Side(Panel):
         width: int,
         height: int,
     ) -> list[Line]:
-        """The numbers of this moment, large if there is room and something to compare with."""
+        """The numbers of this moment, in sentences if there is room and something to compare."""
         status = self._status(model, own, usage)
         if own is None or other is None or height < _ROOM_FOR_WORDS:
             return flow(status, width)[:3]
         is_over = own.at_end and not model.fold.running
         waste = wasted(usage, model.header, width, is_over=is_over)
-        words = [waste, *waiting(model, width)]
-        if height < _ROOM_FOR_LARGE:
-            return [*flow(status, width)[:1], *words]
-        figures = [waste_figure(usage, is_over=is_over), speed_figure(model, seconds_at(own))]
-        large = large_figures(figures, width, ascii=self.context.ascii)
-        return [*large, *words, *flow(status, width)[:1]]
+        rate = line(width, *speed(model, seconds_at(own)))
+        return [rate, waste, *waiting(model, width), *flow(status, width)[:1]]
 
     def _status(
         self, model: DashboardModel, own: Transport | None, usage: KVUsage | None

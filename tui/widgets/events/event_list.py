@@ -18,7 +18,6 @@ from minivllm.tui.draw.selection import event as event_target
 from minivllm.tui.state.decisions import sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.state.pace import Pace
-from minivllm.tui.time.event_owners import EventOwners
 from minivllm.tui.time.event_search import EventCache, EventFilter, EventSearch
 from minivllm.tui.time.transport import State
 from minivllm.tui.widgets.frame.panel import Panel
@@ -40,7 +39,6 @@ class EventList(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._cache = EventCache()
-        self._owners = EventOwners()
         self._search: EventSearch | None = None
         self._rows: list[int] = []
         """Indexes of the events that were drawn last."""
@@ -71,19 +69,18 @@ class EventList(Panel):
             head[0] = _search_note(
                 self.context.event_filter, self._search, len(transport.recording), width
             )
-        self._owners.learn(transport.recording, found)
         last = max((index for index, _ in found if index < transport.position), default=None)
         now = None if last is None or last != transport.position - 1 else last
         rows = []
         for index, event in found:
-            letter = model.letter(self._owners.owner(index, event))
+            letter = model.letter(getattr(event, "seq_id", None))
             rows.append(
                 columns.row(
                     model, event, letter, here=index == now, to_come=index >= transport.position
                 )
             )
         searching = self.context.event_filter and self._search is not None and not self._search.done
-        if searching or not self._owners.has_all:
+        if searching:
             self.show_soon()
         return [*head, *rows]
 

@@ -160,7 +160,7 @@ class KeyBar(Footer):
             others = [one for one in others if one not in _OF_WORDS]
         yield from map(WantedKey, (one for one in others if context.control or "engine" not in one))
         if context.transport.marks:
-            yield from map(WantedKey, ("time.previous_mark", "time.diff"))
+            yield WantedKey("time.previous_mark")
         yield from map(WantedKey, _LAST)
 
     def _of_race(self) -> Iterator[WantedKey]:

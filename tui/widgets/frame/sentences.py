@@ -6,12 +6,12 @@ from textual.geometry import Size
 
 from minivllm.text import clean
 from minivllm.tui.context import RunSummary
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, width_of
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.frame.figures import figure_lines
 from minivllm.tui.widgets.frame.panel import Panel
 
-_ROWS_FOR_LARGE_FIGURES = 30
+_STYLES = ("good*", "accent*", "warn*")
+"""Of the figures at the end of a run."""
 
 
 class WatchSentence(Panel, can_focus=False):
@@ -56,20 +56,23 @@ class Summary(Panel, can_focus=False):
             self.refresh(layout=True)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        return self._rows(width, self.app.size.height)[:height]
+        return self._rows(width)[:height]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return max(len(self._rows(width, viewport.height)), 1)
+        return len(self._rows(width))
 
-    def _rows(self, width: int, rows_of_terminal: int) -> list[Line]:
-        large = rows_of_terminal >= _ROWS_FOR_LARGE_FIGURES and not self.plain
-        figures = figure_lines(self._summary.figures, width - 2, large=large)
+    def _rows(self, width: int) -> list[Line]:
+        """The figures that fit into one row, then the sentences."""
+        figures = Row(width).put(" ")
+        for (number, label), style in zip(self._summary.figures, _STYLES, strict=False):
+            if width_of(f"{number} {label}") <= figures.room:
+                figures.put(clean(number), style).put(f" {clean(label)}   ", "muted")
         sentences = [
-            ((row, "text"),)
+            ((f" {row}", "text"),)
             for sentence in self._summary.lines
             for row in _wrap(clean(sentence), width - 2)
         ]
-        return [((" ", "text"), *line) for line in (*figures, *sentences)]
+        return [figures.line(), *sentences] if self._summary.figures else sentences or [()]
 
 
 def _wrap(sentence: str, width: int) -> list[str]:

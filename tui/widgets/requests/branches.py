@@ -65,14 +65,11 @@ class BranchTree(Panel):
     KEYS = ("engine.tokens",)
 
     def title(self, model: DashboardModel, width: int) -> str:
-        tree = shown_tree(model, self._chosen())
+        tree = shown_tree(model, self.selection.seq_id)
         return "Branches" if tree is None else "Beams" if tree.is_search else "Samples"
 
-    def _chosen(self) -> str | None:
-        return None if self.context is None else self.context.selection.seq_id
-
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        tree = shown_tree(model, self._chosen())
+        tree = shown_tree(model, self.selection.seq_id)
         if tree is None:
             hint = "This request has one answer: nothing branches."
             return [Row(width).put(hint, "faint").line()]

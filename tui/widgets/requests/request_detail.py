@@ -44,7 +44,7 @@ class RequestDetail(Panel):
     KEYS = ("engine.tokens", "engine.abort")
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        chosen = None if self.context is None else self.context.selection.seq_id
+        chosen = self.selection.seq_id
         record = shown_record(model, chosen)
         if record is None:
             words = (

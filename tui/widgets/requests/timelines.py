@@ -74,15 +74,8 @@ class Timelines(Panel):
     )
     KEYS = ("engine.tokens", "engine.abort")
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.axis: Axis | None = None
-        """The axis of the last picture, for charts under the bars; None without a bar."""
-
     def targets(self) -> list[Target]:
         """All remembered sequences, even in hidden rows: the rows scroll with the cursor."""
-        if self._model is None:
-            return []
         return [to_sequence(record.seq_id) for record in in_order(self._model)]
 
     def target_at(self, x: int, y: int) -> Target | None:
@@ -97,9 +90,8 @@ class Timelines(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = in_order(model)
         if not records:
-            self.axis = None
             return [Row(width).put("no request yet", "faint").line()]
-        chosen = None if self.context is None else self.context.selection.seq_id
+        chosen = self.selection.seq_id
         head = height >= 3
         start, shown = _window(model, records, chosen, height - head)
         names = [_name(model, record) for record in shown]
@@ -120,7 +112,7 @@ class Timelines(Panel):
         steps = last - first + 1
         wide = next((size for size in (8, 4, 2) if is_high and steps * size <= bar_width), 1)
         axis = Axis.over(first, last, bar_width // wide)
-        axis = self.axis = axis._replace(wide=wide, indent=width - bar_width)
+        axis = axis._replace(wide=wide, indent=width - bar_width)
         part = (
             f"{start + 1:,}-{start + len(shown):,} of {len(records):,} ↑↓"
             if len(shown) < len(records)

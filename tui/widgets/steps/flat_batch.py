@@ -63,8 +63,7 @@ class FlatBatch(Panel):
 
     def targets(self) -> list[Target]:
         """The sequences, each once; only the mouse selects the blocks of slots."""
-        scheduled = [] if self._model is None else self._model.fold.scheduled
-        return [to_sequence(item.seq_id) for item in scheduled]
+        return [to_sequence(item.seq_id) for item in self._model.fold.scheduled]
 
     def title(self, model: DashboardModel, width: int) -> str:
         total = sum(item.num_tokens for item in model.fold.scheduled)
@@ -77,7 +76,7 @@ class FlatBatch(Panel):
             return [Row(width).put("no token in this step", "faint").line()]
         num_columns = max((width + _GAP) // (_ITEM + _GAP), 1)
         num_rows = max(height - 1, 1)
-        chosen = None if self.context is None else self.context.selection.seq_id
+        chosen = self.selection.seq_id
         first = 0
         if total > num_columns * num_rows:
             num_rows = max(num_rows - 1, 1)  # the last row counts the others

@@ -27,7 +27,7 @@ class StepDetail(Panel):
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        chosen = None if self.context is None else self.context.selection.step
+        chosen = self.selection.step
         record = chosen_record(model, chosen)
         if record is None:
             words = (

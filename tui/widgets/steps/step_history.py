@@ -45,17 +45,13 @@ class StepHistory(Panel):
 
     def targets(self) -> list[Target]:
         """All remembered steps, even in hidden rows: the rows scroll with the cursor."""
-        return (
-            []
-            if self._model is None
-            else [to_step(record.step) for record in self._model.steps.records]
-        )
+        return [to_step(record.step) for record in self._model.steps.records]
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = model.steps.records
         if not records:
             return [Row(width).put("no step has ended yet", "faint").line()]
-        chosen = None if self.context is None else self.context.selection.step
+        chosen = self.selection.step
         overview = height >= 8
         head = height >= 4
         room = max(height - overview - head, 1)
