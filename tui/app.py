@@ -25,14 +25,12 @@ from minivllm.tui.context import Context, Figure, RunSummary
 from minivllm.tui.control import EngineControl, Entry
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.theme import DARK, LIGHT, themes_for
-from minivllm.tui.keys.commands import COMMANDS, bindings, run_command
+from minivllm.tui.keys.commands import COMMANDS, as_bindings, run_command
 from minivllm.tui.keys.engine_keys import EngineKeys
-from minivllm.tui.keys.look_keys import LookKeys
-from minivllm.tui.keys.palette import CommandList
+from minivllm.tui.keys.look_keys import CommandList, LookKeys
 from minivllm.tui.keys.race_keys import RaceKeys
 from minivllm.tui.keys.signals import leave_on_signals
 from minivllm.tui.keys.time_keys import TimeKeys
-from minivllm.tui.keys.windows import Windows
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.sources.source import EventSource
@@ -71,7 +69,7 @@ class DashboardApp(App[str]):
     COMMANDS: ClassVar = {CommandList}
     # Disable Textual's own ctrl+p: it would work even in windows, and after a user remaps the key.
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = bindings()
+    BINDINGS: ClassVar[list[BindingType]] = as_bindings(COMMANDS)
 
     def __init__(
         self,
@@ -120,11 +118,10 @@ class DashboardApp(App[str]):
         self.context.start = start
         self.context.still = self.no_color or self.animation_level == "none"
 
-        self.time_keys = TimeKeys(self.context, self.tell, self.draw)
+        self.time_keys = TimeKeys(self)
         self.look_keys = LookKeys(self)
         self.race_keys = RaceKeys(self)
-        self.windows = Windows(self)
-        self.engine_keys = EngineKeys(self.context, self.tell, self.time_keys, self.push_screen)
+        self.engine_keys = EngineKeys(self)
         self._notices = Notices(self.context, self.tell)
 
         self._first_screen = screen

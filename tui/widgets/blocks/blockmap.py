@@ -100,12 +100,10 @@ class BlockMap(Panel):
         if not header.block_bytes:  # an old recording
             return title
         stored = f" in {header.kv_cache_dtype}" if header.kv_cache_dtype else ""
-        with_bytes = f"{title}, {format_memory(blocks * header.block_bytes)}"
-        with_weights = f"{with_bytes}; weights {format_memory(header.weight_bytes)}"
-        with_dtype = f"{with_bytes}{stored}; weights {format_memory(header.weight_bytes)}"
-        return next(
-            (one for one in (with_dtype, with_weights, with_bytes) if len(one) + 4 <= width), title
-        )
+        memory = f"{title}, {format_memory(blocks * header.block_bytes)}"
+        weights = f"; weights {format_memory(header.weight_bytes)}"
+        texts = (memory + stored + weights, memory + weights, memory)
+        return next((text for text in texts if len(text) + 4 <= width), title)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
@@ -156,16 +154,9 @@ class BlockMap(Panel):
 
 # (numbered, glyphs, gap) from the widest to the densest.
 _SIZES = (
-    *((True, glyphs, 3) for glyphs in (16, 14, 12, 10, 8)),
-    (True, 6, 3),
-    (True, 5, 3),
-    (True, 4, 3),
-    (True, 3, 3),
-    (True, 2, 3),
+    *((True, glyphs, 3) for glyphs in (16, 14, 12, 10, 8, 6, 5, 4, 3, 2)),
     (True, 2, 2),
-    (True, 1, 3),
-    (True, 1, 2),
-    (True, 1, 1),
+    *((True, 1, gap) for gap in (3, 2, 1)),
     (False, 1, 1),
     (False, 1, 0),
 )
@@ -293,64 +284,42 @@ def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
 
 _BRIGHT = FILL[5:]
 
-_OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
-_CACHED, _FREE, _TOUCHED = (
-    ((f"{CACHED}a", "hue0-"),),
-    ((EMPTY * 2, "faint"),),
-    (("█", "hue0"), ("a", "hue0!")),
+_LEGEND = (
+    ((("█a", "hue0"),), "owned by a", "a's"),
+    ((("▃b", "hue1"),), "part full", ""),
+    ((("█2", "shared*"),), "shared by 2", "2 share"),
+    (((f"{CACHED}a", "hue0-"),), "free, cached", "cached"),
+    (((EMPTY * 2, "faint"),), "empty", "empty"),
+    ((("█", "hue0"), ("a", "hue0!")), "touched this step", "touched"),
 )
-_HIT, _COPY, _EVICTED = (("●", "good"),), (("→ ←", "accent"),), (("×", "bad"),)
-_SIGNS = (_HIT, "hit"), (_COPY, "copied"), (_EVICTED, "evicted")
+_OF_GROUPS = (
+    ((("█a", "hue0"),), "used by a", "a's"),
+    ((("▃+", "text"),), "by several", "several"),
+    (((f"{CACHED}{EMPTY}", "cached"),), "free, cached", ""),
+    (((EMPTY * 2, "faint"),), "empty", ""),
+)
+"""(example, words, short words; a short legend leaves out an entry without them)"""
+_HIT = (("●", "good"),)
+_SIGNS = (_HIT, "hit"), ((("→ ←", "accent"),), "copied"), ((("×", "bad"),), "evicted")
 _DRAFT_SIGNS = (((DRAFT, DRAFT_STYLE),), "drafts"), (((UNDONE, "bad"),), "undone")
-_ALL, _MIXED = (("█a", "hue0"),), (("▃+", "text"),)
-_CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
 
 
 def _legend(blocks_per_cell: int, width: int, signs: tuple) -> Line:
+    legend = _LEGEND if blocks_per_cell == 1 else _OF_GROUPS
+    long = [(sign, words) for sign, words, _ in legend]
+    short = [(sign, words) for sign, _, words in legend if words]
     if blocks_per_cell > 1:
-        each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),)
+        each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),), ""
         return first_that_fits(
-            width,
-            _explain(
-                (each, ""),
-                (_ALL, "used by a"),
-                (_MIXED, "by several"),
-                (_CACHED_GROUP, "free, cached"),
-                (_FREE, "empty"),
-            ),
-            _explain((each, ""), (_ALL, "a's"), (_MIXED, "several"), gap=" "),
-            each,
+            width, _explain(each, *long), _explain(each, *short, gap=" "), each[0]
         )
-    all_cells = (
-        (_OWNED, "owned by a"),
-        (_PART, "part full"),
-        (_SHARED, "shared by 2"),
-        (_CACHED, "free, cached"),
-        (_FREE, "empty"),
-        (_TOUCHED, "touched this step"),
-    )
     return first_that_fits(
         width,
-        _explain(*all_cells, *signs),
-        _explain(
-            (_OWNED, "a's"),
-            (_SHARED, "2 share"),
-            (_CACHED, "cached"),
-            (_FREE, "empty"),
-            (_TOUCHED, "touched"),
-            *signs,
-        ),
-        _explain(*all_cells),
-        _explain(
-            (_OWNED, "a's"),
-            (_SHARED, "2 share"),
-            (_CACHED, "free, cached"),
-            (_FREE, "empty"),
-            (_TOUCHED, "touched"),
-        ),
-        _explain(
-            (_OWNED, "a's"), (_SHARED, "2 share"), (_CACHED, "cached"), (_FREE, "empty"), gap=" "
-        ),
+        _explain(*long, *signs),
+        _explain(*short, *signs),
+        _explain(*long),
+        _explain(*short),
+        _explain(*short[:4], gap=" "),
     )
 
 

@@ -5,7 +5,6 @@ shown. `chips` makes the facts about the block's words.
 """
 
 from itertools import takewhile
-from typing import NamedTuple
 
 from rich.cells import cell_len
 
@@ -26,12 +25,6 @@ _HINT = (
 _HASH_SHOWN = 12
 _LABEL_WIDTH = 8
 _MOST_RELATIVES = 24
-
-
-class Use(NamedTuple):
-    num_tokens: int
-    start: int | None
-    """Position of the block's first token in its sequence; None if unknown."""
 
 
 class Inspector(Panel):
@@ -70,44 +63,33 @@ def facts_of(
     model: DashboardModel, index: PrefixIndex, block_id: int, context: Context
 ) -> list[Fact]:
     state, owners = model.fold.blocks[block_id], model.owners(block_id)
-    use = _use(model, index, block_id, owners)
+    size, (num_tokens, start) = model.header.block_size, _use(model, index, block_id, owners)
+    tokens = Item(f"none of {size}", "muted")
+    if num_tokens:
+        where = f", positions {start}-{start + num_tokens - 1}" if start is not None else ""
+        tokens = Item(f"{num_tokens} of {size}{where}")
     facts = [
         Fact("block", [Item(str(block_id), "text*"), _condition(model, block_id)]),
         _owners(model, block_id, owners),
+        Fact("tokens", [tokens]),
+        # Early, because the first facts that need several rows get them.
+        *chips(model, index, block_id, owners, context),
     ]
-    if use.num_tokens:
-        where = (
-            f", positions {use.start}-{use.start + use.num_tokens - 1}"
-            if use.start is not None
-            else ""
-        )
-        facts.append(
-            Fact("tokens", [Item(f"{use.num_tokens} of {model.header.block_size}{where}")])
-        )
-    else:
-        facts.append(Fact("tokens", [Item(f"none of {model.header.block_size}", "muted")]))
-    # Early, because the first facts that need several rows get them.
-    facts += chips(model, index, block_id, owners, context)
     if block_id in model.fold.free_queue:
         facts.append(_end(model, block_id))
     if state.hash is None:
-        facts.append(
-            Fact("hash", [Item("none: only full blocks have one" if owners else "none", "muted")])
-        )
+        words = "none: only full blocks have one" if owners else "none"
+        facts.append(Fact("hash", [Item(words, "muted")]))
     else:
         facts += _chain(index, block_id, state.hash, state.parent)
     facts.append(_age(model, block_id))
     masses = [
-        Item(
-            f"{model.letter(seq_id) or '?'} {model.mass[seq_id][entry]:.1%}",
-            model.hue(model.letter(seq_id)),
-        )
+        Item(f"{letter or '?'} {model.mass[seq_id][entry]:.1%}", model.hue(letter))
         for seq_id, entry in owners
         if entry < len(model.mass.get(seq_id, ()))
+        for letter in [model.letter(seq_id)]
     ]
-    if masses:
-        facts.append(Fact("mass", masses))
-    return facts
+    return [*facts, Fact("mass", masses)] if masses else facts
 
 
 def _condition(model: DashboardModel, block_id: int) -> Item:
@@ -116,9 +98,8 @@ def _condition(model: DashboardModel, block_id: int) -> Item:
         return Item(f"in use, shared by {state.ref_cnt}", "shared*")
     if state.ref_cnt == 1:
         return Item("in use, 1 owner", "good")
-    return (
-        Item("free, still cached", "cached") if state.hash is not None else Item("empty", "faint")
-    )
+    is_cached = state.hash is not None
+    return Item("free, still cached", "cached") if is_cached else Item("empty", "faint")
 
 
 def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]]) -> Fact:
@@ -126,13 +107,8 @@ def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]])
         items = [_sequence(model, seq_id, f" entry {entry}") for seq_id, entry in owners]
         return Fact("owners" if len(owners) > 1 else "owner", items)
     last = model.ages.last_owner(block_id)
-    return Fact(
-        "owner",
-        [
-            Item("none", "muted"),
-            *([] if last is None else [_sequence(model, last, " had it last")]),
-        ],
-    )
+    before = [] if last is None else [_sequence(model, last, " had it last")]
+    return Fact("owner", [Item("none", "muted"), *before])
 
 
 def _sequence(model: DashboardModel, seq_id: str, words: str) -> Item:
@@ -142,20 +118,18 @@ def _sequence(model: DashboardModel, seq_id: str, words: str) -> Item:
 
 def _use(
     model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[tuple[str, int]]
-) -> Use:
-    size = model.header.block_size
+) -> tuple[int, int | None]:
+    """The number of tokens, and the position of the first one in its sequence, if it is known."""
+    size, sequences = model.header.block_size, model.fold.sequences
     if owners:
         # The owner with the most written tokens: other owners have written the same tokens.
-        entry = owners[0][1]
-        most = max(
-            model.fold.sequences[seq_id].num_computed_tokens - entry * size
-            for seq_id, entry in owners
-        )
-        return Use(min(max(most, 0), size), entry * size)
+        start = owners[0][1] * size
+        most = max(sequences[seq_id].num_computed_tokens - entry * size for seq_id, entry in owners)
+        return min(max(most, 0), size), start
     if model.fold.blocks[block_id].hash is None:
-        return Use(0, None)
+        return 0, None
     entry = index.entry(block_id)
-    return Use(size, None if entry is None else entry * size)
+    return size, None if entry is None else entry * size
 
 
 def _end(model: DashboardModel, block_id: int) -> Fact:
@@ -170,13 +144,10 @@ def _end(model: DashboardModel, block_id: int) -> Fact:
 def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> list[Fact]:
     if parent is None:
         before = [Item("begins a prompt", "muted")]
-    elif parent in index.carriers:
-        before = [
-            Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"),
-            *_blocks(index.carriers[parent]),
-        ]
     else:
-        before = [Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"), Item("evicted", "warn")]
+        before = [Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted")]
+        known = parent in index.carriers
+        before += _blocks(index.carriers[parent]) if known else [Item("evicted", "warn")]
     facts = [Fact("hash", [Item(clean(name)[:_HASH_SHOWN], "accent"), *before])]
     children = sorted(
         child for after in index.children.get(name, ()) for child in index.carriers[after]
@@ -185,15 +156,8 @@ def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> 
         facts.append(Fact("next", _blocks(children)))
     copies = [other for other in index.carriers[name] if other != block_id]
     if copies:
-        facts.append(
-            Fact(
-                "same",
-                [
-                    *_blocks(copies),
-                    Item("hold the same" if len(copies) > 1 else "holds the same", "muted"),
-                ],
-            )
-        )
+        words = "hold the same" if len(copies) > 1 else "holds the same"
+        facts.append(Fact("same", [*_blocks(copies), Item(words, "muted")]))
     return facts
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from minivllm.events.types import TokenAttention
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, Row, first_that_fits, text_of
+from minivllm.tui.draw.lines import Line, Row, first_that_fits, line, text_of
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.decisions import layer_and_head
 from minivllm.tui.state.model import DashboardModel
@@ -56,12 +56,8 @@ class Mass(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         seq_id = self._whose(model)
         if seq_id is None:
-            hint = (
-                "none running"
-                if not model.fold.running
-                else "not recorded: M starts it at the next step"
-            )
-            return [Row(width).put(hint, "faint").line()]
+            hint = "not recorded: M starts it at the next step"
+            return [line(width, (hint if model.fold.running else "none running", "faint"))]
         event = _of_words(model, seq_id)
         wide = max(width - _AXIS, 1)
         bars = bars_of(model, seq_id, wide)
@@ -85,11 +81,8 @@ class Mass(Panel):
             rows = min(max(height // 3, 2), _MOST_ROWS_BESIDE_WORDS)
         elif height >= _LEAST_FOR_WORDS:
             rows -= 1
-        drawn = [
-            *top,
-            *_draw(bars, peak.mass, model.hue(letter), wide, rows),
-            *[_labels(bars, wide)] * labelled,
-        ]
+        drawn = [*top, *_draw(bars, peak.mass, model.hue(letter), wide, rows)]
+        drawn += [_labels(bars, wide)] * labelled
         if has_words:
             drawn += word_lines(model, self.context, event, width, height - len(drawn))
         elif height >= _LEAST_FOR_WORDS:
@@ -121,12 +114,8 @@ class Mass(Panel):
 
 
 def _is_known(model: DashboardModel, seq_id: str | None) -> bool:
-    mass = model.mass.get(seq_id)
-    return (
-        bool(mass)
-        and seq_id in model.fold.sequences
-        and len(mass) <= len(model.fold.sequences[seq_id].block_table)
-    )
+    mass, sequence = model.mass.get(seq_id), model.fold.sequences.get(seq_id)
+    return bool(mass) and sequence is not None and len(mass) <= len(sequence.block_table)
 
 
 def _of_words(model: DashboardModel, seq_id: str) -> TokenAttention | None:
