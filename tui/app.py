@@ -65,11 +65,11 @@ DURING_START = frozenset(
 
 class DashboardApp(App[str]):
     CSS_PATH = "dashboard.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = as_bindings(COMMANDS)
     TITLE = "minivllm"
     COMMANDS: ClassVar = {CommandList}
     # Disable Textual's own ctrl+p: it would work even in windows, and after a user remaps the key.
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = as_bindings(COMMANDS)
 
     def __init__(
         self,

@@ -19,7 +19,6 @@ from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.header import Header
-from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
@@ -187,7 +186,6 @@ def test_unused_tokens_are_not_mentioned_during_planning(shared_prefix) -> None:
         planned = {item.seq_id for item in model.fold.scheduled}
         if model.steps.current is not None and not planned >= set(model.fold.running):
             said.append(rows(Budget(), model)[2])
-            assert any("no tokens yet" in row for row in rows(BatchOrder(), model, height=20))
     assert len(set(said)) > 10 and all(
         re.fullmatch(r"step \d+ is in progress", one) for one in said
     )
@@ -229,9 +227,6 @@ def test_more_slots_or_waiting_requests_than_rows_are_counted_on_the_last_row(st
     assert missing_from(shown[-1], 8, *names) == []
     run = stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(30)])
     assert missing_from(rows(Waiting(), folded(run.run(2)), 60, 4)[-1], 23) == []
-    order = rows(BatchOrder(), folded(run), 60, 6)
-    assert [row.split()[1:4] for row in order[:2]] == [[f"r{i}", "decode", "+1"] for i in (0, 1)]
-    assert "+ 26 more" in order[-1]
     assert len(rows(Waiting(), folded(run.run()), 60, 4)) == 1
     model = folded(stage([ask("r0", "a", "b")], num_blocks=500).run(1))
     shown = " ".join(rows(FreeQueue(), model, 50, 3)).split()

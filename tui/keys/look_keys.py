@@ -100,13 +100,6 @@ class LookKeys:
         else:
             await self.screen(_SCREEN_OF[target.kind])
 
-    def ids(self) -> None:
-        """Switch the block inspector between words and ids."""
-        self._context.shows_ids = not self._context.shows_ids
-        shown = "ids" if self._context.shows_ids else "words"
-        self._app.tell(f"The block inspector shows tokens as {shown}.")
-        self._app.draw()
-
     def confidence(self) -> None:
         """Colour the words in the slots by the model's probability of them, or stop it."""
         app, context = self._app, self._context

@@ -65,17 +65,3 @@ class TimeKeys:
         if transport.speed == before:
             self._app.tell(f"{before:g}× is the {'slowest' if by < 0 else 'fastest'} speed.")
         self._app.draw()
-
-    def mark(self) -> None:
-        mark = self._transport.mark()
-        self._app.tell(f"Mark {mark.name} is at step {mark.step:,}.")
-        self._app.draw()
-
-    def previous_mark(self) -> None:
-        before = self._transport.position
-        mark = self._transport.to_previous_mark()
-        if mark is None:
-            self._app.tell("There is no mark yet: press m to set one.")
-        elif mark.position == before:
-            self._app.tell(f"This is mark {mark.name}, the only mark.")
-        self._app.draw()

@@ -131,8 +131,8 @@ def num_shared(one: Sequence[int], others: Iterable[Sequence[int]]) -> int:
 
 
 def words(model: DashboardModel, token_ids: Sequence[int], context: Context) -> list[str]:
-    """Each token with its spaces marked; its id if it has no word, or if the user wants ids."""
-    pieces = {} if context.shows_ids else model.fold.token_pieces
+    """Each token with its spaces marked; its id if it has no word."""
+    pieces = model.fold.token_pieces
     return [
         visible(pieces.get(token_id, ""), context.ascii) or str(token_id) for token_id in token_ids
     ]

@@ -8,7 +8,7 @@ keeps changing. So a move away from live must restore another model from a keyfr
 change the newest model.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from minivllm.events import types as ev
 from minivllm.tui.sources.source import EventSource
@@ -23,12 +23,6 @@ _NEAR = 500
 State = Literal["live", "playing", "paused"]
 
 
-class Mark(NamedTuple):
-    name: str
-    position: int
-    step: int
-
-
 class Transport:
     def __init__(self, source: EventSource[DashboardModel], state: State = "live") -> None:
         """state: "live" begins at the newest event, "playing" and "paused" at the first"""
@@ -36,7 +30,6 @@ class Transport:
         self.recording = source.recording
         self.state: State = state
         self.speed = 1.0
-        self.marks: list[Mark] = []
         self.position = 0
         self.view = self.recording.view_at_event(0)
         self._due = 0.0
@@ -163,27 +156,6 @@ class Transport:
         if index is not None:
             self._pause_at(index + 1)
         return index is not None
-
-    # ---- marks ----
-
-    def mark(self) -> Mark:
-        """Return the mark at this position; if there is none, set one."""
-        if (
-            here := next((mark for mark in self.marks if mark.position == self.position), None)
-        ) is not None:
-            return here
-        mark = Mark(f"m{len(self.marks) + 1}", self.position, self.view.fold.step)
-        self.marks.append(mark)
-        return mark
-
-    def to_previous_mark(self) -> Mark | None:
-        """Go to the nearest earlier mark, or else to the last mark; return None without marks."""
-        if not self.marks:
-            return None
-        before = [mark for mark in self.marks if mark.position < self.position]
-        mark = max(before or self.marks, key=lambda one: one.position)
-        self._pause_at(mark.position)
-        return mark
 
     # ---- internals ----
 

@@ -85,7 +85,7 @@ def _text(
     rows, firsts = [Row(width)], [0]
     marked = words(model, token_ids, context)
     for at, token_id in enumerate(token_ids):
-        piece = "" if context.shows_ids else clean(model.fold.token_pieces.get(token_id, ""))
+        piece = clean(model.fold.token_pieces.get(token_id, ""))
         # A word that draws nothing, such as a special token without text, is shown by its marks.
         word = piece if piece.strip() else f" {marked[at]}"
         if cell_len(word) > _LONGEST_WORD:

@@ -133,7 +133,7 @@ class BlockMap(Panel):
             return []
         happened = signs(model, fades=not self.context.still)
         holders = [seq_id for seq_id, _ in model.owners(block_id)]
-        lines = card(model, block_id, holders, (width, num_rows), happened, self.context)
+        lines = card(model, block_id, holders, (width, num_rows), happened)
         return [*[()] * (room - len(lines)), *lines]
 
     def targets(self) -> list[Target]:

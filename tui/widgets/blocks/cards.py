@@ -16,7 +16,6 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.text import clean, plural
-from minivllm.tui.context import Context
 from minivllm.tui.draw.drafts import bracketed, draft_style
 from minivllm.tui.draw.lines import Line, Row, Span, joined
 from minivllm.tui.draw.selection import Target, block, sequence
@@ -76,7 +75,6 @@ class BlockCards(Panel):
                     index.holders.get(block_id, ()),
                     (grid.width, grid.rows_of_text),
                     happened,
-                    self.context,
                 )
                 for block_id in shown[start : start + grid.per_row]
             ]
@@ -100,7 +98,6 @@ def card(
     holders: Iterable[str],
     size: tuple[int, int],
     happened: dict[int, Span],
-    context: Context | None,
 ) -> list[Line]:
     """A block's card.
 
@@ -131,16 +128,13 @@ def card(
         sign, style = happened[block_id]
         head.put(f" {sign}", style)
     head.put("", width=head.room)
-    shows_ids = context is not None and context.shows_ids
-    body = _body(_words(model, block_id, held, bool(owners), shows_ids), width - len(stripes), rows)
+    body = _body(_words(model, block_id, held, bool(owners)), width - len(stripes), rows)
     return [(*stripes, *line) for line in (head.line(), *body)]
 
 
-def _words(
-    model: DashboardModel, block_id: int, held: Contents, owned: bool, shows_ids: bool
-) -> Iterator[Span]:
+def _words(model: DashboardModel, block_id: int, held: Contents, owned: bool) -> Iterator[Span]:
     """The block's tokens and empty slots, as spans that select it."""
-    pieces = {} if shows_ids else model.fold.token_pieces
+    pieces = model.fold.token_pieces
     target = block(block_id)
     if not owned and not held.token_ids:
         yield from ((f"{word} ", "faint=", target) for word in UNKNOWN_WORDS.split())

@@ -67,7 +67,7 @@ def chips(
         facts.append(Fact("then", []))
     for number, beside in enumerate(branches.values()):
         facts[-1].items.extend([*[Item("or", "muted")] * (number > 0), *beside])
-    if not model.fold.token_pieces and not context.shows_ids:
+    if not model.fold.token_pieces:
         facts.insert(0, _sentence(_NO_WORDS))
     return facts
 

@@ -32,13 +32,12 @@ class Inspector(Panel):
     HELP_TEXT = (
         "Everything about the selected block: its owners and its entry in their block"
         " tables, its tokens, and, if it is free, how many allocations it will survive. Tokens"
-        " are words, with · for a space and ↵ for a line break; i shows their ids. A reversed"
+        " are words, with · for a space and ↵ for a line break. A reversed"
         " word was written by this step, and ╴ is a slot without a token. Beyond the edges │"
         " are words of the blocks before and after: select one to go there. A hash covers a"
         " block's content and all blocks before it, so the panel also lists the block's"
         " parent, the blocks that follow it and the blocks with the same content."
     )
-    KEYS = ("look.ids",)
 
     def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)

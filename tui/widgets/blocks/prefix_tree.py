@@ -68,8 +68,7 @@ class PrefixTree(Panel):
         if above:
             lines.append(Row(width).put(f"+ {plural(above, 'chain')} above", "faint").line())
         marked, is_root = set(hits), [False] * len(lines)
-        shows_ids = self.context is not None and self.context.shows_ids
-        words = PrefixWords(model, index, shows_ids=shows_ids)
+        words = PrefixWords(model, index)
         spare = height - len(lines) - len(nodes) - 1  # one row for the entry that was missed
         is_roomy = spare >= len(nodes)
         for number, node in enumerate(nodes):

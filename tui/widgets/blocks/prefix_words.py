@@ -24,11 +24,9 @@ _MARKERS = compile_pattern(r"(?=<\|)")
 
 
 class PrefixWords:
-    """shows_ids: draw token ids, as for a recording without words"""
-
-    def __init__(self, model: DashboardModel, index: PrefixIndex, *, shows_ids: bool) -> None:
+    def __init__(self, model: DashboardModel, index: PrefixIndex) -> None:
         self._model, self._index = model, index
-        self._pieces = {} if shows_ids else model.fold.token_pieces
+        self._pieces = model.fold.token_pieces
 
     def put(self, row: Row, node: Node) -> None:
         """Append words to a row that already names the node's blocks."""

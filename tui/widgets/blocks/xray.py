@@ -226,9 +226,9 @@ def _softmax(program: TracedProgram, current: int, width: int) -> list[Line]:
     after = program.tiles[current]
     before = program.tiles[current - 1] if current else None
     group = len(after.running_max)
-    heading = f"after tile {current + 1}: largest score, sum of e"
-    long, short = (((f"{heading}{end}", "muted"),) for end in ("^(score - largest)", "xp"))
-    lines = [first_that_fits(width, long, short)]
+    heading = f"after tile {current + 1}: largest score, sum of"
+    choices = (((f"{heading} {term}", "muted"),) for term in ("e^(score - largest)", "exp"))
+    lines = [first_that_fits(width, *choices)]
     pairs = zip(after.running_max, after.running_sum, strict=False)
     for head, (largest, total) in enumerate(pairs):
         was = ("", "")

@@ -72,16 +72,13 @@ def _narrow_rows(
     races, most = draws and event.token_id is not None, _most(shown, draws)
     word_width, model_width = min(max(width // 4, 8), 18), 8 if width >= _MEDIUM else 0
     bar_width = max(width - 2 - word_width - model_width - 1 - _CAUSE - (8 if races else 0), 3)
-    heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
+    heading = _heading(width, word_width)
     heading.put("model  ".rjust(model_width), "muted", model_width)
     heading.put("probability" if bar_width > 10 else "prob.", "muted", bar_width + 1)
     heading.put("final".rjust(_PERCENT) if draws else "", "muted", _CAUSE)
-    heading.put("arrives" if races else "", "muted")
-    lines = [heading.line()]
+    lines = [heading.put("arrives" if races else "", "muted").line()]
     for one in shown:
-        look = _look(event, one)
-        row = Row(width).put(look.mark, look.style, 2)
-        row.put(_word(model, one, ascii), look.word, word_width - 1).put(" ")
+        row, look = _named(model, event, one, width, word_width, ascii)
         row.put(f"{_percent(one.probability)} ".rjust(model_width), look.style, model_width)
         is_cut = one.cut_by is not None
         share = one.final_probability if draws and not is_cut else one.tempered_probability
@@ -112,19 +109,16 @@ def _wide_rows(
     room = width - 2 - word_width - logit_width - len(stages) * (_PERCENT + 2)
     room -= _LANE + 8 if draws else 0
     bar_width = max(min(room // len(stages), _LONGEST_BAR), 4)
-    heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
-    heading.put("logit", "muted", logit_width)
+    heading = _heading(width, word_width).put("logit", "muted", logit_width)
     for name in stages:
         heading.put(f"  {name}", "muted", bar_width + _PERCENT + 2)
     if draws:
         title = "race: shortest wins" if event.token_id is not None else "race: next"
-        heading.put("random".rjust(7), "muted").put(" ").put(title, "muted")
+        heading.put(f"{'random':>7} {title}", "muted")
     lines = [heading.line()]
     limit, most = _race_limit(shown), _most(shown, draws)
     for one in shown:
-        look = _look(event, one)
-        row = Row(width).put(look.mark, look.style, 2)
-        row.put(_word(model, one, ascii), look.word, word_width - 1).put(" ")
+        row, look = _named(model, event, one, width, word_width, ascii)
         row.put(_logit(one), look.style, logit_width)
         shares = (one.probability, one.tempered_probability, one.final_probability)
         for number, share in enumerate(shares[: len(stages)]):
@@ -140,6 +134,25 @@ def _wide_rows(
             _put_lane(row, one.arrival, limit, look.style)
         lines.append(row.line())
     return lines
+
+
+def _heading(width: int, word_width: int) -> Row:
+    return Row(width).put("", "muted", 2).put("token", "muted", word_width)
+
+
+def _named(
+    model: DashboardModel,
+    event: ev.TokenExplained,
+    one: ev.TokenCandidate,
+    width: int,
+    word_width: int,
+    ascii: bool,
+) -> tuple[Row, _Look]:
+    """A row that begins with the candidate's mark and word, and its look."""
+    look = _look(event, one)
+    word = visible(model.fold.token_pieces.get(one.token_id, ""), ascii) or f"token {one.token_id}"
+    row = Row(width).put(look.mark, look.style, 2)
+    return row.put(word, look.word, word_width - 1).put(" "), look
 
 
 def _put_lane(row: Row, arrival: float, limit: float, style: str) -> None:
@@ -170,10 +183,6 @@ def _look(event: ev.TokenExplained, one: ev.TokenCandidate) -> _Look:
     if one.cut_by is not None:
         return _Look("faint", "faint~", "×")
     return _Look("text", "text", "")
-
-
-def _word(model: DashboardModel, one: ev.TokenCandidate, ascii: bool) -> str:
-    return visible(model.fold.token_pieces.get(one.token_id, ""), ascii) or f"token {one.token_id}"
 
 
 def _cause(event: ev.TokenExplained, one: ev.TokenCandidate) -> str:

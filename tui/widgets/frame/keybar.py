@@ -159,8 +159,6 @@ class KeyBar(Footer):
         if not context.transport.view.explanations.judged:
             others = [one for one in others if one not in _OF_WORDS]
         yield from map(WantedKey, (one for one in others if context.control or "engine" not in one))
-        if context.transport.marks:
-            yield WantedKey("time.previous_mark")
         yield from map(WantedKey, _LAST)
 
     def _of_race(self) -> Iterator[WantedKey]:
