@@ -202,8 +202,11 @@ def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run, no_f
     async def look(pilot) -> None:
         app.context.selection.choose(sequence(SEQUENCE))
         await show_screen(pilot, "choice")
-        word = app.model.fold.token_pieces[found.token_id].strip()
-        await click(pilot, "choice", f" {word}")
+        wanted = token(SEQUENCE, found.position)
+        rows = panel(app, "choice")._lines
+        row = next(one for one in rows if any(wanted in span[2:] for span in one))
+        begin = next(at for at, span in enumerate(row) if wanted in span[2:])
+        await click(pilot, "choice", text_of(row[begin:]).lstrip())
         assert app.context.selection.last == token(SEQUENCE, found.position)
         await show_screen(pilot, "overview")
         assert f"token {found.position}," in str(panel(app, "overview-choice").border_title)
