@@ -57,18 +57,13 @@ def _drafts(record: StepRecord) -> str:
 
 
 def _preempted_in(record: StepRecord) -> str:
-    if not record.preempted:
-        return ""
-    victim = record.preempted[0]
-    more = (
-        f" and {plural(len(record.preempted) - 1, 'more sequence')}"
-        if len(record.preempted) > 1
-        else ""
-    )
-    return (
-        f" and preempted {short_name(victim.seq_id)}{more} because {short_name(victim.victim_of)} "
-        f"{cause_of_preemption(victim.need, victim.free)}"
-    )
+    victims = [
+        f"preempted {short_name(one.seq_id)} because"
+        f" {'it' if one.victim_of == one.seq_id else short_name(one.victim_of)}"
+        f" {cause_of_preemption(one.need, one.free)}"
+        for one in record.preempted
+    ]
+    return f" and {', and '.join(victims)}" if victims else ""
 
 
 def _why_left_over(model: DashboardModel, record: StepRecord) -> str:

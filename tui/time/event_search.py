@@ -6,7 +6,7 @@ what was found. Otherwise a live view would restart the search in every frame.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from minivllm.events import types as ev
@@ -20,8 +20,6 @@ _CHUNK = 1000
 _NEAR = 4 * EVENTS_PER_LOOK
 """If the position is more than this many events outside the searched range, search anew."""
 _MOST_FOUND = 4096
-_CACHED = 1024
-_MARGIN = 100
 
 
 class Events(Protocol):
@@ -116,44 +114,21 @@ class EventSearch:
 
     def _look_back(self, recording: Events) -> int:
         first = max(self.start - _CHUNK, 0)
-        looked = self.start - first
         self.found[:0] = self._wanted_in(recording, first, self.start)
-        self.start = first
+        looked, self.start = self.start - first, first
         return looked
 
     def _look_on(self, recording: Events) -> int:
         after = min(self.stop + _CHUNK, len(recording))
-        looked = after - self.stop
         self.found += self._wanted_in(recording, self.stop, after)
-        self.stop = after
+        looked, self.stop = after - self.stop, after
         return looked
 
     def _wanted_in(self, recording: Events, start: int, stop: int) -> list[int]:
-        accepts = self.wanted.accepts
-        new = {
-            index: event
-            for index, event in enumerate(recording.events(start, stop), start)
-            if accepts(event)
-        }
+        events = enumerate(recording.events(start, stop), start)
+        new = {index: event for index, event in events if self.wanted.accepts(event)}
         self.events |= new
         return list(new)
-
-
-class EventCache:
-    """The events around the rows drawn last, so that scrolling by a row reads no file."""
-
-    def __init__(self) -> None:
-        self._events: dict[int, ev.Event] = {}
-
-    def read(self, recording: Events, indexes: Sequence[int]) -> list[ev.Event]:
-        missing = [index for index in indexes if index not in self._events]
-        if missing:
-            if len(self._events) > _CACHED:
-                self._events.clear()
-                missing = indexes
-            start, stop = max(missing[0] - _MARGIN, 0), missing[-1] + _MARGIN
-            self._events.update(enumerate(recording.events(start, stop), start))
-        return [self._events[index] for index in indexes]
 
 
 def index_of(recording: Events, seq: int) -> int | None:
