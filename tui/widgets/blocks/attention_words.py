@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from minivllm.events import types as ev
 from minivllm.text import clean, fit
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import block
 from minivllm.tui.state.block_words import words
 from minivllm.tui.state.explanations import piece_of
@@ -41,7 +41,7 @@ def word_lines(
         hidden = sum(event.weights[: shown[0][0]])
         if room > 1:
             note = f"… {hidden:.1%} on the {shown[0][0]:,} tokens before"
-            top.append(Row(width).put(note, "muted").line())
+            top.append(line(width, (note, "muted")))
     return top + [line for _, line in shown]
 
 

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from minivllm.text import clean, plural
 from minivllm.tui.draw.drafts import bracketed, draft_style
-from minivllm.tui.draw.lines import Line, Row, Span, joined
+from minivllm.tui.draw.lines import Line, Row, Span, joined, line
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.block_words import UNKNOWN_WORDS, Contents, contents
 from minivllm.tui.state.chains import PrefixIndex
@@ -60,7 +60,7 @@ class BlockCards(Panel):
         ranks = _ranks(model, self.selection.block_id)
         if not ranks:
             words = _unknown(model) or "no block holds text yet"
-            return [Row(width).put(words, "faint").line()]
+            return [line(width, (words, "faint"))]
         grid = _lay_out(width, height, len(ranks), model.header.block_size)
         if len(ranks) > grid.capacity:
             grid = _lay_out(width, height - 1, len(ranks), model.header.block_size)
@@ -82,9 +82,9 @@ class BlockCards(Panel):
                 lines.append(tuple(span for part in parts for span in (*part, (" ", "text"))))
         if len(shown) < len(ranks):
             more = f"+ {plural(len(ranks) - len(shown), 'more block')} with text"
-            lines.append(Row(width).put(more, "faint").line())
+            lines.append(line(width, (more, "faint")))
         elif len(lines) < height:
-            lines.append(Row(width).put(_unknown(model), "faint").line())
+            lines.append(line(width, (_unknown(model), "faint")))
         return lines[:height]
 
     def targets(self) -> list[Target]:

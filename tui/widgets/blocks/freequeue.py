@@ -6,7 +6,7 @@ allocated. So the order of the queue is the eviction policy.
 
 from itertools import islice
 
-from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.lines import Line, Row, Span, line
 from minivllm.tui.draw.selection import block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cells import CACHED
@@ -27,7 +27,7 @@ class FreeQueue(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         queue = model.fold.free_queue
         if not queue:
-            return [Row(width).put("no block is free", "warn").line()]
+            return [line(width, ("no block is free", "warn"))]
         rows = [Row(width).put("next ", "muted")]
         # Read only the blocks that may fit: a pool can have a hundred thousand free ones.
         for shown, block_id in enumerate(islice(queue, width * height)):

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import block, sequence
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.chains import PrefixIndex
@@ -46,9 +46,9 @@ class Inspector(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         block_id = self.selection.block_id
         if block_id is None:
-            return [Row(width).put(row, "faint").line() for row in wrap(_HINT, width)][:height]
+            return [line(width, (row, "faint")) for row in wrap(_HINT, width)][:height]
         if block_id >= len(model.fold.blocks):
-            return [Row(width).put(f"There is no block {block_id} in this run.", "warn").line()]
+            return [line(width, (f"There is no block {block_id} in this run.", "warn"))]
         facts = facts_of(model, self._index.of(model), block_id, self.context)
         lines: list[Line] = []
         for number, fact in enumerate(facts):

@@ -73,7 +73,7 @@ class Mass(Panel):
         newest = ((f", newest {bars[-1].mass:.1%}", "muted"),)
         top = [first_that_fits(width, who + newest + several, who + several)]
         if event is not None and height > 5:
-            top.append(Row(width).put(layer_and_head(event), "accent").line())
+            top.append(line(width, (layer_and_head(event), "accent")))
         labelled = height > 3
         rows = height - len(top) - labelled
         has_words = event is not None and self.context is not None and height >= _LEAST_FOR_WORDS
@@ -129,7 +129,7 @@ def _no_words(model: DashboardModel, width: int) -> Line:
         hint = "The shares of the words were not recorded."
     else:
         hint = f"The shares of words were recorded for {short_name(model.attention.seq_id)} only."
-    return Row(width).put(hint, "faint").line()
+    return line(width, (hint, "faint"))
 
 
 def shares_of(model: DashboardModel, seq_id: str) -> list[float]:

@@ -17,7 +17,7 @@ If all pieces fit and rows are left, the words get rows of their own, with each 
 from itertools import islice
 
 from minivllm.text import id_ranges, plural, short_name
-from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.block_histories import Lookup
 from minivllm.tui.state.chains import Node, PrefixIndex
@@ -51,9 +51,9 @@ class PrefixTree(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if not model.header.enable_prefix_caching:
             return [
-                Row(width)
-                .put("Prefix caching is off: no prompt can reuse another's blocks.", "muted")
-                .line()
+                line(
+                    width, ("Prefix caching is off: no prompt can reuse another's blocks.", "muted")
+                )
             ]
         index, chosen = self._index.of(model), self._chosen(model)
         lookup = self._lookup(model)
@@ -62,11 +62,11 @@ class PrefixTree(Panel):
         if not index.roots:
             return [
                 *lines,
-                Row(width).put("nothing is cached: no block is full yet", "faint").line(),
+                line(width, ("nothing is cached: no block is full yet", "faint")),
             ][:height]
         nodes, above = _page(index, _in_order(index, hits), chosen, height)
         if above:
-            lines.append(Row(width).put(f"+ {plural(above, 'chain')} above", "faint").line())
+            lines.append(line(width, (f"+ {plural(above, 'chain')} above", "faint")))
         marked, is_root = set(hits), [False] * len(lines)
         words = PrefixWords(model, index)
         spare = height - len(lines) - len(nodes) - 1  # one row for the entry that was missed
@@ -92,7 +92,7 @@ class PrefixTree(Panel):
         if height > 2 and (below > 0 or len(lines) > height):
             below += is_root[height - 1 : height] == [True]
             what = f"+ {plural(below, 'more chain')}" if below else "+ more of this chain"
-            lines[height - 1 :] = [Row(width).put(what, "faint").line()]
+            lines[height - 1 :] = [line(width, (what, "faint"))]
         return lines[:height]
 
     def targets(self) -> list[Target]:
@@ -154,7 +154,7 @@ def _page(
 
 def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
     if lookup is None:
-        return Row(width).put("no prompt has been looked up yet", "faint").line()
+        return line(width, ("no prompt has been looked up yet", "faint"))
     letter = model.letter(lookup.seq_id)
     who: tuple[Span, ...] = (
         (f"{letter} " if letter else "", f"{model.hue(letter)}*"),

@@ -104,11 +104,9 @@ class XRay(Panel):
         trace = model.trace
         if trace is None:
             hint = "No kernel was traced: select a running sequence and press X."
-            return [Row(width).put(hint, "faint").line()]
+            return [line(width, (hint, "faint"))]
         if trace.problem or not trace.programs:
-            return [
-                Row(width).put(clean(trace.problem or "The kernel ran no program."), "warn").line()
-            ]
+            return [line(width, (clean(trace.problem or "The kernel ran no program."), "warn"))]
         at = moment(trace, self.counter)
         playing, size = trace.programs[at.program], model.header.block_size
         softmax = _softmax(playing, at.tile, width)

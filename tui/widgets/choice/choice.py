@@ -8,7 +8,7 @@ from minivllm.events import types as ev
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_tokens import cut_words, how_to_explain, why_token
 from minivllm.tui.draw.drafts import FORCED_STYLE, REJECTED
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Selection, Target, sequence
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.model import DashboardModel
@@ -62,7 +62,7 @@ class Choice(Panel):
         event = None if seq_id is None else self._event(model, seq_id)
         if event is None:
             hint = how_to_explain(self.context, model, seq_id)
-            return [Row(width).put(row, "muted").line() for row in wrap(hint, width)][:height]
+            return [line(width, (row, "muted")) for row in wrap(hint, width)][:height]
         has_head = height >= _ROWS_FOR_HEAD
         letter = model.letter(seq_id)
         head = Row(width).put(f"{letter or '-'} ", f"{model.hue(letter)}*")
@@ -76,7 +76,7 @@ class Choice(Panel):
             top = [(*head.line(), *(words[0] if words else ()))]
         if height >= _ROWS_FOR_REASON:
             reason = wrap(why_token(model, event) + ".", width)[: height // 5]
-            top += [Row(width).put(row, "text").line() for row in reason]
+            top += [line(width, (row, "text")) for row in reason]
         room = height - len(top)
         ascii = self.context is not None and self.context.ascii
         lines = top + candidate_lines(model, event, width, room, ascii=ascii)

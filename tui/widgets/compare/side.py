@@ -135,7 +135,7 @@ class Side(Panel):
 
 def _no_second(width: int) -> list[Line]:
     return [
-        Row(width).put(row, style).line()
+        line(width, (row, style))
         for text, style in _NO_SECOND
         for row in textwrap.wrap(
             text, max(width, 8), subsequent_indent="    ", break_on_hyphens=False

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from minivllm.events import types as ev
 from minivllm.text import clean, visible
 from minivllm.tui.answers.code import meaning_of
-from minivllm.tui.draw.lines import Line, Row, flow
+from minivllm.tui.draw.lines import Line, Row, flow, line
 from minivllm.tui.draw.selection import Target, block, sequence, step
 from minivllm.tui.state.decisions import sampling_words, sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
@@ -33,7 +33,7 @@ class EventDetail(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         event = None if self.context is None else event_in_question(self.context)
         if event is None:
-            return [Row(width).put("There is no event yet.", "muted").line()][:height]
+            return [line(width, ("There is no event yet.", "muted"))][:height]
         top = [
             Row(width)
             .put(event.__struct_config__.tag, "accent*")
@@ -41,12 +41,9 @@ class EventDetail(Panel):
             .line()
         ]
         top += [
-            Row(width).put(text, style_of(event)).line()
-            for text in _wrap(sentence_of(event), width)[:3]
+            line(width, (text, style_of(event))) for text in _wrap(sentence_of(event), width)[:3]
         ]
-        meaning = [
-            Row(width).put(text, "text").line() for text in _wrap(meaning_of(type(event)), width)
-        ]
+        meaning = [line(width, (text, "text")) for text in _wrap(meaning_of(type(event)), width)]
         where, _, function = event.rule.partition(":")
         parts = [(part, "faint") for part in _PARTS.findall(where)]  # a row may end after each
         names = ("emitted by ", "faint"), (function, "muted"), (" in ", "faint"), *parts

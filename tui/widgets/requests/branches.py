@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.text import clean, fit, plural, short_name, tail
-from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.draw.wrap import wrap_tail
 from minivllm.tui.state.branches import Tree
@@ -68,7 +68,7 @@ class BranchTree(Panel):
         tree = shown_tree(model, self.selection.seq_id)
         if tree is None:
             hint = "This request has one answer: nothing branches."
-            return [Row(width).put(hint, "faint").line()]
+            return [line(width, (hint, "faint"))]
         top = [_head(tree, width), *_found(tree, width)][: max(height - 3, 1)]
         return (top + Drawing(model, tree, width).lines(height - len(top)))[:height]
 

@@ -1,7 +1,7 @@
 """Finished: the newest finished sequences with their texts, newest first."""
 
 from minivllm.text import LONGEST_TEXT, clean, plural, short_name
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
@@ -28,7 +28,7 @@ class Finished(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         history = model.fold.history
         if not history:
-            return [Row(width).put("none yet", "faint").line()]
+            return [line(width, ("none yet", "faint"))]
         newest = [history[-1 - back] for back in range(min(height, len(history)))]
         name_width = min(max(len(short_name(done.seq_id)) for done in newest), 14)
         lines = []

@@ -52,7 +52,7 @@ class RequestDetail(Panel):
                 if chosen is None
                 else f"{short_name(chosen)} is not known at this moment"
             )
-            return [Row(width).put(words, "faint").line()]
+            return [line(width, (words, "faint"))]
         if width < _TWO_COLUMNS:
             # The texts are the main content, so they get at least half of the rows.
             facts = _facts(model, record, width, max(height - max(height // 2, 3), 1))

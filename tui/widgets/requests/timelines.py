@@ -18,7 +18,7 @@ from rich.cells import cell_len
 
 from minivllm.events.ledger import SequencePhase, SequenceRecord
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, Row, Span, targets_of
+from minivllm.tui.draw.lines import Line, Row, Span, line, targets_of
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
@@ -90,7 +90,7 @@ class Timelines(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = in_order(model)
         if not records:
-            return [Row(width).put("no request yet", "faint").line()]
+            return [line(width, ("no request yet", "faint"))]
         chosen = self.selection.seq_id
         head = height >= 3
         start, shown = _window(model, records, chosen, height - head)

@@ -6,7 +6,7 @@ from itertools import accumulate, groupby
 from minivllm.events.state import ScheduledState
 from minivllm.text import plural, short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row, text_of, width_of
+from minivllm.tui.draw.lines import Line, Row, line, text_of, width_of
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
@@ -45,9 +45,9 @@ class Budget(Panel):
             f"{unused:,}", "text*"
         )
         lines = budget_bar(model, width, _bar_rows(budget, width, height))
-        if any("+" in text_of(line) for line in lines):
+        if any("+" in text_of(row) for row in lines):
             sums.put("  + ", "text*").put("several", "muted")
-        lines += [sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
+        lines += [sums.line(), line(width, (_why_unused(model, unused), "muted"))]
         if height > len(lines):
             lines.append(_history(model, width))
         lines += _shares(model, width, height - len(lines))

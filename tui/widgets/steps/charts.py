@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from minivllm.text import format_memory
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.histories import StepRecord
@@ -73,7 +73,7 @@ class StepCharts(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = model.steps.records
         if not records:
-            return [Row(width).put("no step has ended yet", "faint").line()]
+            return [line(width, ("no step has ended yet", "faint"))]
         chosen, charts = self.selection.step, charts_of(model)
         at = next((i for i, one in enumerate(records) if one.step == chosen), None)
         shown, wide = _shown(records, width)

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from minivllm.text import fit, plural, short_name, visible
 from minivllm.tui.draw.drafts import bracketed, draft_style
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import block as to_block
 from minivllm.tui.draw.selection import sequence as to_sequence
@@ -73,7 +73,7 @@ class FlatBatch(Panel):
         fold = model.fold
         total = sum(item.num_tokens for item in fold.scheduled)
         if not total:
-            return [Row(width).put("no token in this step", "faint").line()]
+            return [line(width, ("no token in this step", "faint"))]
         num_columns = max((width + _GAP) // (_ITEM + _GAP), 1)
         num_rows = max(height - 1, 1)
         chosen = self.selection.seq_id
@@ -94,7 +94,7 @@ class FlatBatch(Panel):
                 row.put(f" = block {block_id:,} × {model.header.block_size} + {place}", "muted")
             lines.append(row.line())
         if hidden := total - len(shown):
-            lines.append(Row(width).put(f"+ {plural(hidden, 'more token')}", "muted").line())
+            lines.append(line(width, (f"+ {plural(hidden, 'more token')}", "muted")))
         return lines[:height]
 
 
@@ -140,7 +140,7 @@ def _first_row(model: DashboardModel, chosen: str | None, last: int) -> int:
 
 def _head(width: int, num_columns: int) -> Line:
     head = f"{_HEAD}{'word':<{_WORD}}{'slot':>{_SLOT}}"
-    return Row(width).put((" " * _GAP).join([head] * num_columns), "muted").line()
+    return line(width, ((" " * _GAP).join([head] * num_columns), "muted"))
 
 
 def _put(row: Row, model: DashboardModel, token: InputToken) -> None:

@@ -6,7 +6,7 @@ is selected: that step stays visible.
 
 from minivllm.text import short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
@@ -50,7 +50,7 @@ class StepHistory(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = model.steps.records
         if not records:
-            return [Row(width).put("no step has ended yet", "faint").line()]
+            return [line(width, ("no step has ended yet", "faint"))]
         chosen = self.selection.step
         overview = height >= 8
         head = height >= 4
