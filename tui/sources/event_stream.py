@@ -10,6 +10,7 @@ import http.client
 import socket
 from collections import deque
 from threading import Event, Thread
+from typing import NamedTuple
 from urllib.parse import SplitResult
 
 from minivllm.errors import EventLogError
@@ -18,7 +19,40 @@ from minivllm.events.recording.stitching import AnotherRunError, Stitcher
 from minivllm.events.types import LogHeader
 from minivllm.tui.sources.api_key import VARIABLE, authorization
 from minivllm.tui.sources.source import SourceStatus
-from minivllm.tui.sources.sse import SseMessage, SseParser
+
+MAX_MESSAGE_BYTES = 1 << 26
+"""Size limit of a message. No state or event is this large, so the sender is not our server."""
+
+
+class SseMessage(NamedTuple):
+    event: str
+    """`message` if the server gives no name."""
+    data: bytes
+
+
+class SseParser:
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[SseMessage]:
+        """The messages that `data` completes. Raises `EventLogError` if a message is too long."""
+        *blocks, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
+        if len(self._rest) > MAX_MESSAGE_BYTES:
+            raise EventLogError("it sends a message that does not end")
+        return [message for block in blocks if (message := _parse(block)) is not None]
+
+
+def _parse(block: bytes) -> SseMessage | None:
+    event, data = "message", []
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"event":
+            event = value.decode(errors="replace")
+        elif name == b"data":
+            data.append(value)
+    return SseMessage(event, b" ".join(data)) if data else None
+
 
 CONNECT_SECONDS = 5.0
 FIRST_DELAY = 0.5

@@ -13,7 +13,7 @@ from minivllm.events.recording.lines import decode_line
 from minivllm.server import assemble
 from minivllm.server.feeds import event_hub
 from minivllm.server.feeds.event_hub import EventHub, Snapshot, take_snapshot
-from minivllm.tui.sources.sse import SseParser
+from minivllm.tui.sources.event_stream import SseParser
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,7 @@ from rich.cells import cell_len
 
 from minivllm.events.state import SequenceState
 from minivllm.text import clean, tail
-from minivllm.tui.draw.confidence import confidence_style, put_word
-from minivllm.tui.draw.drafts import REJECTED
+from minivllm.tui.draw.drafts import REJECTED, confidence_style, put_word
 from minivllm.tui.draw.lines import Row
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel

@@ -13,7 +13,7 @@ from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.requests.grammar_words import put_grammar
+from minivllm.tui.widgets.requests.draft_words import put_grammar
 from minivllm.tui.widgets.requests.slot_words import put_prompt, put_text
 
 _FOR_REFUSED = 100

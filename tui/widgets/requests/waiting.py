@@ -5,9 +5,8 @@ from rich.cells import cell_len
 from minivllm.text import fit, short_name
 from minivllm.tui.draw.lines import Line, flow, line, text_of
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.decisions import deferral, phrase
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.state.phrases import phrase
 from minivllm.tui.widgets.frame.panel import Panel
 
 
