@@ -120,8 +120,8 @@ def test_the_last_step_says_who_was_preempted_for_whom(memory_pressure) -> None:
     model = folded(memory_pressure.run(19))
     (victim,) = model.steps.records[-1].preempted
     names = short_name(victim.seq_id), short_name(victim.victim_of)
-    shown = "\n".join(rows(StepDetail(), model))
-    assert shown.startswith("step 19 ") and " preempted for ".join(names) in shown
+    shown = " ".join(" ".join(rows(StepDetail(), model)).split())
+    assert shown.startswith("Step 19 ") and f"preempted {' because '.join(names)}" in shown
 
 
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 30), st.integers(0, 300))

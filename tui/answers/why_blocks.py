@@ -3,7 +3,6 @@
 A free block can still have its content: a lookup finds it until the block is allocated again.
 """
 
-from minivllm.events.ledger import SequenceRecord
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_sequences import list_names
 from minivllm.tui.state.model import DashboardModel
@@ -65,46 +64,39 @@ def _taken(model: DashboardModel, seq_id: str, block_id: int) -> str:
 def _shared(model: DashboardModel, block_id: int) -> str:
     owners = [seq_id for seq_id, _ in model.owners(block_id)]
     count = model.fold.blocks[block_id].ref_cnt
-    took, found, forked = {}, {}, {}
+    ways: dict[str, dict[str, int]] = {
+        "took it": {},
+        "found it in the prefix cache": {},
+        "forked": {},
+    }
     for seq_id in owners:
-        record = model.ledger.sequences.get(seq_id)
-        if (step := _hit_in(model, seq_id, block_id)) is not None:
-            found[seq_id] = step
-        elif (step := _took_in(model, seq_id, record, block_id)) is not None:
-            took[seq_id] = step
-        elif _still_forked(record):
-            forked[seq_id] = record.phases[0].step
+        if (way := _way_to(model, seq_id, block_id)) is not None:
+            ways[way[0]][seq_id] = way[1]
     reasons = []
-    if took:
-        reasons.append(f"{list_names(took)} took it {_in_steps(took)}")
-    if found:
-        reasons.append(f"{list_names(found)} found it in the prefix cache {_in_steps(found)}")
-    if forked:
-        reasons.append(
-            f"{list_names(forked)} {'was' if len(forked) == 1 else 'were'} forked"
-            f" {_in_steps(forked)}"
-        )
+    for way, steps in ways.items():
+        were = f"{'was' if len(steps) == 1 else 'were'} " if way == "forked" else ""
+        if steps:
+            reasons.append(f"{list_names(steps)} {were}{way} {_in_steps(steps)}")
     because = ", and ".join(reasons) or "how they got it is no longer in memory"
     return (
         f"Block {block_id} is shared by {list_names(owners)} (reference count {count:,}):"
-        f" {because}; "
-        f"{_what_sharing_costs(model, block_id)}."
+        f" {because}; {_what_sharing_costs(model, block_id)}."
     )
 
 
-def _took_in(
-    model: DashboardModel, seq_id: str, record: SequenceRecord | None, block_id: int
-) -> int | None:
-    """The step in which this sequence took the block from the free queue, if it still holds it."""
-    age = model.ages.blocks[block_id]
-    if age is None or age.born is None or age.taken_by != seq_id or record is None:
+def _way_to(model: DashboardModel, seq_id: str, block_id: int) -> tuple[str, int] | None:
+    """How and in which step this sequence got the block; None if that has been forgotten."""
+    if (step := _hit_in(model, seq_id, block_id)) is not None:
+        return "found it in the prefix cache", step
+    age, record = model.ages.blocks[block_id], model.ledger.sequences.get(seq_id)
+    if record is None:
         return None
-    return age.born if record.preemption is None or record.preemption.step < age.born else None
-
-
-def _still_forked(record: SequenceRecord | None) -> bool:
-    """Whether the sequence was forked and never preempted: a preemption frees shared blocks too."""
-    return record is not None and record.is_fork and record.preemption is None
+    born = None if age is None or age.taken_by != seq_id else age.born
+    # A preemption frees all blocks, those that were taken before it and those of a fork.
+    preempted = record.preemption
+    if born is not None and (preempted is None or preempted.step < born):
+        return "took it", born
+    return ("forked", record.phases[0].step) if record.is_fork and preempted is None else None
 
 
 def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:
@@ -135,29 +127,32 @@ def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
 
 
 def _cached(model: DashboardModel, block_id: int) -> str:
-    place = list(model.fold.free_queue).index(block_id) + 1
     return (
         f"Block {block_id} is free but still cached: {_left(model, block_id)}its content is"
-        " unchanged, so a prompt with the same beginning can reuse it; it is the"
-        f" {_ordinal(place)} of {len(model.fold.free_queue):,} in the free queue, and"
-        " allocating it evicts that content."
+        f" unchanged, so a prompt with the same beginning can reuse it; {_place(model, block_id)},"
+        " and allocating it evicts that content."
     )
 
 
 def _empty(model: DashboardModel, block_id: int) -> str:
-    place = list(model.fold.free_queue).index(block_id) + 1
-    where = f"it is the {_ordinal(place)} of {len(model.fold.free_queue):,} in the free queue"
+    where = _place(model, block_id)
     if model.ages.blocks[block_id] is None:
         return (
             f"Block {block_id} is empty: no sequence has held it in this recording so far; {where}."
         )
-    why = "its content had no hash"
-    if not model.header.enable_prefix_caching:
-        why = "prefix caching is off"
+    caches = model.header.enable_prefix_caching
+    why = "its content had no hash" if caches else "prefix caching is off"
     return (
         f"Block {block_id} is empty: {_left(model, block_id)}{why}, so no lookup can find"
         f" it; {where}."
     )
+
+
+def _place(model: DashboardModel, block_id: int) -> str:
+    number = list(model.fold.free_queue).index(block_id) + 1
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    ending = "th" if number % 100 in (11, 12, 13) else ending
+    return f"it is the {number:,}{ending} of {len(model.fold.free_queue):,} in the free queue"
 
 
 def _left(model: DashboardModel, block_id: int) -> str:
@@ -165,12 +160,3 @@ def _left(model: DashboardModel, block_id: int) -> str:
     if age is None or age.last_owner is None:
         return ""
     return f"{short_name(age.last_owner)} held it last, until step {age.touched:,}, and "
-
-
-def _ordinal(number: int) -> str:
-    ending = (
-        {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-        if number % 100 not in (11, 12, 13)
-        else "th"
-    )
-    return f"{number:,}{ending}"

@@ -8,6 +8,7 @@ A line is a tuple of such spans. Style names are not colours: a line works in ev
 paints what a click does as the `meta` of a Rich style, where Textual looks for it.
 """
 
+from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 from re import compile as compile_pattern
@@ -97,6 +98,38 @@ def flow(a_line: Line, width: int, indent: int) -> list[Line]:
 
 
 _WORDS = compile_pattern(" *[^ ]+| +$")
+
+
+def packed(
+    items: Iterable[Line],
+    width: int,
+    height: int,
+    *,
+    head: Line = (),
+    gap: str = " ",
+    total: int | None = None,
+) -> list[Line]:
+    """Whole items in at most `height` rows; the last row ends with how many do not fit.
+
+    head: begins the first row; further rows are indented by its width
+    total: the number of all items, if `items` are only those that may fit
+    """
+    items = list(items)
+    total = len(items) if total is None else total
+    rows, beside = [Row(width).add(*head)], ""
+    for number, item in enumerate(items):
+        is_last, left = len(rows) >= height, total - number
+        # In the last row, leave room for the number of hidden items, if any will be hidden.
+        more = f"{gap}+ {left - 1:,} more" if is_last and left > 1 else ""
+        if beside and width_of(beside + text_of(item) + more) > rows[-1].room:
+            if is_last:
+                rows[-1].put(f"{beside}+ {left:,} more", "muted")
+                break
+            rows.append(Row(width).put("", width=width_of(text_of(head))))
+            beside = ""
+        rows[-1].put(beside).add(*item)
+        beside = gap
+    return [row.line() for row in rows]
 
 
 def joined(a_line: Line) -> Line:

@@ -7,12 +7,10 @@ shown. `chips` makes the facts about the block's words.
 from itertools import takewhile
 from typing import NamedTuple
 
-from rich.cells import cell_len
-
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.context import Context
 from minivllm.tui.draw.drafts import bracketed, draft_style
-from minivllm.tui.draw.lines import Line, Row, line
+from minivllm.tui.draw.lines import Line, line, packed
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.block_words import (
@@ -273,19 +271,10 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
 
 def _flow(fact: Fact, width: int, most: int) -> list[Line]:
     """A fact in at most `most` rows, with the number of items that do not fit."""
-    rows = [Row(width).put(fact.label, "muted", _LABEL_WIDTH)]
-    gap = ""
-    for number, item in enumerate(fact.items):
-        left = len(fact.items) - number
-        is_last_row = len(rows) == most
-        # In the last row, leave room for the number of hidden items, if any will be hidden.
-        more = f"{gap}+ {left - 1:,} more" if is_last_row and left > 1 else ""
-        if gap and cell_len(gap + item.text + more) > rows[-1].room:
-            if is_last_row:
-                rows[-1].put(f"{gap}+ {left:,} more", "muted")
-                break
-            rows.append(Row(width).put("", width=_LABEL_WIDTH))
-            gap = ""
-        rows[-1].put(gap).put(item.text, item.style, target=item.target)
-        gap = "  " if item.target is not None else " "
-    return [row.line() for row in rows]
+    head = ((f"{fact.label:<{_LABEL_WIDTH}}", "muted"),)
+    items = (
+        # An item that can be selected has more room behind it.
+        ((one.text, one.style),) if one.target is None else (one, (" ", "text"))
+        for one in fact.items
+    )
+    return packed(items, width, most, head=head)

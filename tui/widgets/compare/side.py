@@ -2,12 +2,10 @@
 
 import textwrap
 
-from rich.cells import cell_len
-
 from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
 from minivllm.text import clean, short_name
-from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, text_of
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, packed
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
@@ -34,6 +32,7 @@ _NO_SECOND = (
 _ROOM_FOR_WORDS = 12
 """Rows of a side from which it has sentences."""
 _MOST_FACTS = 3
+_GAP = "   "
 
 
 class Side(Panel):
@@ -65,9 +64,8 @@ class Side(Panel):
         if self._is_second and own is None:
             return _no_second(width)[:height]
         self._map.context = self.context
-        facts = flow(
-            _policy(model.header, None if other is None else other.recording.header), width
-        )
+        header = None if other is None else other.recording.header
+        facts = packed(_policy(model.header, header), width, 9, gap=_GAP)
         usage = None if own is None else self._usage.usage_at(own)
         lines = self._state(model, own, other, usage, width, height)
         # Leave some rows for the map: drop options from the end, where the sides are equal.
@@ -106,11 +104,11 @@ class Side(Panel):
         """The numbers of this moment, in sentences if there is room and something to compare."""
         status = self._status(model, own, usage)
         if own is None or other is None or height < _ROOM_FOR_WORDS:
-            return flow(status, width)[:3]
+            return packed(status, width, 9, gap=_GAP)[:3]
         is_over = own.at_end and not model.fold.running
         waste = wasted(usage, model.header, width, is_over=is_over)
         rate = line(width, *speed(model, seconds_at(own)))
-        return [rate, waste, *waiting(model, width), *flow(status, width)[:1]]
+        return [rate, waste, *waiting(model, width), *packed(status, width, 9, gap=_GAP)[:1]]
 
     def _status(
         self, model: DashboardModel, own: Transport | None, usage: KVUsage | None
@@ -143,18 +141,6 @@ def _no_second(width: int) -> list[Line]:
         )
         or [""]
     ]
-
-
-def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
-    rows: list[Row] = []
-    for item in items:
-        wide = cell_len(text_of(item))
-        if not rows or wide + len(gap) > rows[-1].room:
-            rows.append(Row(width))
-        else:
-            rows[-1].put(gap)
-        rows[-1].add(*item)
-    return [row.line() for row in rows]
 
 
 def policy_of(header: LogHeader) -> dict[str, str]:

@@ -4,12 +4,10 @@ import textwrap
 from itertools import islice
 from re import compile as compile_pattern
 
-from rich.cells import cell_len
-
 from minivllm.events import types as ev
 from minivllm.text import clean, visible
 from minivllm.tui.answers.code import meaning_of
-from minivllm.tui.draw.lines import Line, Row, flow, line
+from minivllm.tui.draw.lines import Line, Row, flow, line, packed
 from minivllm.tui.draw.selection import Target, block, sequence, step
 from minivllm.tui.state.decisions import sampling_words, sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
@@ -65,9 +63,8 @@ def _fields(event: ev.Event, width: int) -> list[Line]:
     for name in names:
         texts = _wrap(_text_of(getattr(event, name)), width - label_width)
         target = _target(name, getattr(event, name))
-        lines.append(
-            Row(width).put(name, "muted", label_width).put(texts[0], "text", target=target).line()
-        )
+        row = Row(width).put(name, "muted", label_width).put(texts[0], "text", target=target)
+        lines.append(row.line())
         lines += [
             Row(width).put("", width=label_width).put(text, "text").line() for text in texts[1:3]
         ]
@@ -75,15 +72,12 @@ def _fields(event: ev.Event, width: int) -> list[Line]:
 
 
 def _flowing_fields(event: ev.Event, width: int) -> list[Line]:
-    rows = [Row(width)]
-    for name in _names(event):
-        text = _text_of(getattr(event, name))
-        if cell_len(name) + cell_len(text) + 1 > rows[-1].room and rows[-1].room < width:
-            rows.append(Row(width))
-        rows[-1].put(f"{name} ", "muted").put(
-            text, "text", target=_target(name, getattr(event, name))
-        ).put("   ")
-    return [row.line() for row in rows]
+    values = ((name, getattr(event, name)) for name in _names(event))
+    items = (
+        Row(width).put(f"{name} ", "muted").put(_text_of(value), target=_target(name, value)).line()
+        for name, value in values
+    )
+    return packed(items, width, len(_names(event)), gap="   ")
 
 
 def _names(event: ev.Event) -> list[str]:

@@ -96,10 +96,8 @@ class Timelines(Panel):
         start, shown = _window(model, records, chosen, height - head)
         names = [_name(model, record) for record in shown]
         name_width = min(max(map(cell_len, names)), 16 if width >= 100 else 9)
-        rows = [
-            _facts(model, record, name, name_width, width)
-            for record, name in zip(shown, names, strict=True)
-        ]
+        pairs = zip(shown, names, strict=True)
+        rows = [_facts(model, record, name, name_width, width) for record, name in pairs]
         bar_width = max(min(row.room for row in rows), 0)
         first = min(record.phases[0].step for record in shown)
         # If a visible sequence is still live, the axis ends at the current step.
@@ -108,16 +106,12 @@ class Timelines(Panel):
             for record in shown
         )
         is_high = head + 2 * len(records) <= height
-        is_apart = head + 3 * len(records) - 1 <= height
         steps = last - first + 1
         wide = next((size for size in (8, 4, 2) if is_high and steps * size <= bar_width), 1)
         axis = Axis.over(first, last, bar_width // wide)
         axis = axis._replace(wide=wide, indent=width - bar_width)
-        part = (
-            f"{start + 1:,}-{start + len(shown):,} of {len(records):,} ↑↓"
-            if len(shown) < len(records)
-            else ""
-        )
+        part = f"{start + 1:,}-{start + len(shown):,} of {len(records):,} ↑↓"
+        part = part if len(shown) < len(records) else ""
         lines = [_head(model, axis, last, part, width)] if head else []
         for record, row in zip(shown, rows, strict=True):
             bar = _bar(model, record, axis)
@@ -125,7 +119,6 @@ class Timelines(Panel):
             if is_high:
                 under = [(text.replace(SIGNS["preempted"], " "), style) for text, style in bar]
                 lines.append(((" " * axis.indent, "text"), *under))
-            lines += [()] * is_apart
         return lines[:height]
 
 
@@ -170,21 +163,15 @@ def _name(model: DashboardModel, record: SequenceRecord) -> str:
     depth, parent = 0, record.parent
     while parent is not None:
         depth, parent = depth + 1, model.ledger.sequences[parent].parent
-    return (
-        f"{' ' * (min(depth, _DEEPEST) - 1)}└{short_name(record.seq_id)}"
-        if depth
-        else short_name(record.seq_id)
-    )
+    indent = f"{' ' * (min(depth, _DEEPEST) - 1)}└" if depth else ""
+    return indent + short_name(record.seq_id)
 
 
 def state_of(record: SequenceRecord) -> tuple[str, str]:
     if record.end is not None:
         return REASONS.get(record.end.reason, ("ended", "muted"))
-    phase = record.phase
-    return (
-        phase,
-        {"queued": "warn", "prefill": "accent", "decode": "good", "preempted": "bad"}[phase],
-    )
+    styles = {"queued": "warn", "prefill": "accent", "decode": "good", "preempted": "bad"}
+    return record.phase, styles[record.phase]
 
 
 def _facts(

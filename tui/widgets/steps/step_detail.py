@@ -6,7 +6,7 @@ For old steps only sums are known; the panel says so.
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why import why_step
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row, line
+from minivllm.tui.draw.lines import Line, Row, line, packed
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.histories import SHARES_KEPT, StepRecord
@@ -49,14 +49,10 @@ class StepDetail(Panel):
 
 def _times(record: StepRecord, width: int) -> list[Line]:
     """The step's total time, then its parts, longest first, in as many rows as they need."""
-    total = f"{sum(record.seconds) * 1000:,.1f} ms"
-    rows = [Row(width).put(total, "text*")]
-    for seconds, name in sorted(zip(record.seconds, _PHASES, strict=True), reverse=True):
-        number = f"{seconds * 1000:,.1f}"
-        if len(name) + len(number) + 3 > rows[-1].room:
-            rows.append(Row(width).put("", width=len(total)))
-        rows[-1].put(f"  {name} ", "muted").put(number, "text")
-    return [row.line() for row in rows]
+    parts = sorted(zip(record.seconds, _PHASES, strict=True), reverse=True)
+    items = (((f"{name} ", "muted"), (f"{part * 1000:,.1f}", "text")) for part, name in parts)
+    total = f"{sum(record.seconds) * 1000:,.1f} ms  "
+    return packed(items, width, len(parts), head=((total, "text*"),), gap="  ")
 
 
 def _shares(model: DashboardModel, record: StepRecord, width: int, height: int) -> list[Line]:

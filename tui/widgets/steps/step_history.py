@@ -36,13 +36,6 @@ class StepHistory(Panel):
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
     NEWEST_LAST = True
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._rows: dict[int, tuple[StepRecord, bytes, Line]] = {}
-        """Step -> its record, the record's shares (old records lose them), and its row."""
-        self._rows_for: tuple[object, ...] = ()
-        """What all rows depend on, beside their records."""
-
     def targets(self) -> list[Target]:
         """All remembered steps, even in hidden rows: the rows scroll with the cursor."""
         return [to_step(record.step) for record in self._model.steps.records]
@@ -59,25 +52,7 @@ class StepHistory(Panel):
         columns = _Columns(records, shown, width)
         lines = [_overview(records, shown, width)] if overview else []
         lines += [columns.head()] if head else []
-        return [*lines, *self._known_rows(model, columns, shown)][:height]
-
-    def _known_rows(
-        self, model: DashboardModel, columns: "_Columns", shown: list[StepRecord]
-    ) -> list[Line]:
-        """The rows, most of them from the frame before: only letters change in an old row."""
-        letters = model.letters
-        made_for = vars(columns), letters.given, letters.hues, letters.live
-        if self._rows_for != made_for:
-            self._rows_for = tuple(one.copy() for one in made_for)
-            self._rows = {}
-        kept = {}
-        for record in shown:
-            known = self._rows.get(record.step)
-            if known is None or known[0] is not record or known[1] != record.packed_shares:
-                known = record, record.packed_shares, columns.row(model, record)
-            kept[record.step] = known
-        self._rows = kept
-        return [row for *_, row in kept.values()]
+        return [*lines, *(columns.row(model, record) for record in shown)][:height]
 
 
 def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[StepRecord]:
@@ -114,18 +89,14 @@ class _Columns:
         times = len(_TIMES) * _TIME_WIDTH + 1 if self._timed else 0
         left = max(width - fixed - times, 0)
         # The reason is the longest column and may be cut. The bar needs no more cells than tokens.
-        self._reason = (
-            max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH)) if left >= 36 else 0
-        )
+        reason = max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH))
+        self._reason = reason if left >= 36 else 0
         most = max(record.budget for record in shown)
         self._bar = min(left - self._reason, max(most, 16))
 
     def head(self) -> Line:
-        row = (
-            Row(self._width)
-            .put(f"{'step':>{self._step}} ", "muted")
-            .put("token budget", "muted", self._bar)
-        )
+        row = Row(self._width).put(f"{'step':>{self._step}} ", "muted")
+        row.put("token budget", "muted", self._bar)
         for name, size in self._numbers:
             row.put(f"{name:>{size}}", "muted")
         row.put("  ")
@@ -150,10 +121,8 @@ class _Columns:
         }
         for name, size in self._numbers:
             value, style = values[name]
-            known = value != "0"
-            row.put(
-                f"{value if known else '·':>{size}}", style if known else "faint", target=target
-            )
+            value, style = (value, style) if value != "0" else ("·", "faint")
+            row.put(f"{value:>{size}}", style, target=target)
         row.put("  ")
         for seconds in record.seconds if self._timed else ():
             row.put(f"{seconds * 1000:>{_TIME_WIDTH - 1}.1f} ", "muted")
