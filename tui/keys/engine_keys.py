@@ -65,9 +65,7 @@ class EngineKeys:
             seq_id = self._context.selection.seq_id
             sequence = self._context.transport.view.fold.sequences.get(seq_id or "")
             if sequence is None:
-                self._app.tell(
-                    "Select a running or waiting request first (tab to a panel, then ↑ and ↓)."
-                )
+                self._app.tell("Select a running or waiting request first (tab, then ↑ and ↓).")
             else:
                 control.abort(sequence.request_id)
 
@@ -144,14 +142,13 @@ class EngineKeys:
                 )
 
     def tokens(self) -> None:
-        if self._context.control is None:
-            view = self._context.transport.view
-            self._app.tell(how_to_explain(self._context, view, self._context.selection.seq_id))
-        elif control := self._control():
-            seq_id = self._context.selection.seq_id
-            if seq_id not in self._context.transport.view.fold.sequences:
-                self._app.tell("Select a running or waiting sequence first (tab, then ↑ and ↓).")
-                return
+        control, view = self._context.control, self._context.transport.view
+        seq_id = self._context.selection.seq_id
+        if control is None:
+            self._app.tell(how_to_explain(self._context, view, seq_id))
+        elif seq_id not in view.fold.sequences:
+            self._app.tell("Select a running or waiting sequence first (tab, then ↑ and ↓).")
+        else:
             on = self._explained[seq_id] = not self._explained.get(seq_id, False)
             control.explain_tokens(seq_id, on)
             name = short_name(seq_id)

@@ -6,10 +6,10 @@ what was found. Otherwise a live view would restart the search in every frame.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from minivllm.events import types as ev
+from minivllm.events.recording.recording import Recording
 from minivllm.text import short_name
 from minivllm.tui.context import Context
 
@@ -20,14 +20,6 @@ _CHUNK = 1000
 _NEAR = 4 * EVENTS_PER_LOOK
 """If the position is more than this many events outside the searched range, search anew."""
 _MOST_FOUND = 4096
-
-
-class Events(Protocol):
-    header: ev.LogHeader
-
-    def __len__(self) -> int: ...
-
-    def events(self, start: int, stop: int) -> Iterator[ev.Event]: ...
 
 
 class EventFilter(NamedTuple):
@@ -85,7 +77,7 @@ class EventSearch:
         """Whether enough events are found, or the whole recording is searched."""
 
     def look(
-        self, recording: Events, position: int, enough: int, budget: int = EVENTS_PER_LOOK
+        self, recording: Recording, position: int, enough: int, budget: int = EVENTS_PER_LOOK
     ) -> None:
         """Search on, for one budget, until there are `enough` events on each side of `position`.
 
@@ -112,26 +104,26 @@ class EventSearch:
     def num_before(self, position: int) -> int:
         return bisect_left(self.found, position)
 
-    def _look_back(self, recording: Events) -> int:
+    def _look_back(self, recording: Recording) -> int:
         first = max(self.start - _CHUNK, 0)
         self.found[:0] = self._wanted_in(recording, first, self.start)
         looked, self.start = self.start - first, first
         return looked
 
-    def _look_on(self, recording: Events) -> int:
+    def _look_on(self, recording: Recording) -> int:
         after = min(self.stop + _CHUNK, len(recording))
         self.found += self._wanted_in(recording, self.stop, after)
         looked, self.stop = after - self.stop, after
         return looked
 
-    def _wanted_in(self, recording: Events, start: int, stop: int) -> list[int]:
+    def _wanted_in(self, recording: Recording, start: int, stop: int) -> list[int]:
         events = enumerate(recording.events(start, stop), start)
         new = {index: event for index, event in events if self.wanted.accepts(event)}
         self.events |= new
         return list(new)
 
 
-def index_of(recording: Events, seq: int) -> int | None:
+def index_of(recording: Recording, seq: int) -> int | None:
     """The index of event number `seq`; None if the event is missing (a gap, or an unknown kind).
 
     A recording can begin in the middle of a run, and lines of unknown kinds are skipped, so the

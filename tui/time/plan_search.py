@@ -9,8 +9,8 @@ from collections import deque
 from typing import NamedTuple
 
 from minivllm.events import types as ev
+from minivllm.events.recording.recording import Recording
 from minivllm.tui.state.histories import Share
-from minivllm.tui.time.event_search import Events
 
 _CHUNK = 1000
 
@@ -33,7 +33,7 @@ class Parting(NamedTuple):
 
 
 class _Side:
-    def __init__(self, recording: Events) -> None:
+    def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.plans: deque[StepPlan] = deque()
         self._index = 0
@@ -65,7 +65,7 @@ class _Side:
 
 
 class PlanSearch:
-    def __init__(self, a: Events, b: Events) -> None:
+    def __init__(self, a: Recording, b: Recording) -> None:
         self._a, self._b = _Side(a), _Side(b)
         self.parting: Parting | None = None
         self.same_up_to = -1

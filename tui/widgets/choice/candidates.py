@@ -11,7 +11,7 @@ A narrow panel has one bar and the arrival time. A token that was cut is struck 
 from typing import NamedTuple
 
 from minivllm.events import types as ev
-from minivllm.text import short_name, visible
+from minivllm.text import visible
 from minivllm.tui.answers.why_tokens import cut_words
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.state.model import DashboardModel
@@ -37,11 +37,12 @@ class _Look(NamedTuple):
 def candidate_lines(
     model: DashboardModel, event: ev.TokenExplained, width: int, height: int, *, ascii: bool = False
 ) -> list[Line]:
-    """At most `height` rows with a heading; the winner and the second of the race are shown."""
-    if height <= 0:
+    """At most `height` rows with a heading; the winner and the second of the race are shown.
+
+    A beam search has none: the Requests screen draws its beams as a tree.
+    """
+    if height <= 0 or event.beams:
         return []
-    if event.beams:
-        return [_beams_heading(width), *_beams(model, event, width)][:height]
     shown = _shown(event, max(height - 1, 1))
     make = _wide_rows if width >= _WIDE else _narrow_rows
     return make(model, event, shown, width, ascii)[-height:]
@@ -210,29 +211,3 @@ def _bar(share: float, width: int, is_cut: bool = False) -> str:
     if is_cut:
         return "░" * max(halves // 2, 1)
     return "█" * (halves // 2) + "▌" * (halves % 2) or "│"
-
-
-# ---- beam search ----
-
-
-def _beams_heading(width: int) -> Line:
-    return _beam_row("", "token", ["logprob", "score", "", "beam"], "muted", width)
-
-
-def _beams(model: DashboardModel, event: ev.TokenExplained, width: int) -> list[Line]:
-    lines = []
-    for one in event.beams:
-        fate = {"continues": "goes on"}.get(one.fate, one.fate)
-        values = [f"{one.logprob:.2f}", f"{one.score:.2f}", fate, short_name(one.seq_id)]
-        style = {"continues": "good*", "ends": "accent"}.get(one.fate, "muted")
-        mark = "▶" if one.fate == "continues" else ""
-        piece = visible(model.fold.token_pieces.get(one.token_id, "")) or f"token {one.token_id}"
-        lines.append(_beam_row(mark, piece, values, style, width))
-    return lines
-
-
-def _beam_row(mark: str, token: str, values: list[str], style: str, width: int) -> Line:
-    row = Row(width).put(mark, style, 2).put(token, style, 14 if width < 60 else 18)
-    for value in values:
-        row.put(value.rjust(8), style, max(8, len(value) + 1))
-    return row.line()

@@ -112,23 +112,22 @@ class Side(Panel):
 
     def _status(
         self, model: DashboardModel, own: Transport | None, usage: KVUsage | None
-    ) -> list[list[Span]]:
+    ) -> list[Line]:
         fold, counters = model.fold, model.fold.counters
         ended = own is not None and own.at_end and own.source.status.state in ("recording", "ended")
-        facts = [
-            [("step ", "muted"), (f"{fold.step:,}", "text*"), (" ■ END" if ended else "", "warn")],
-            [
-                (f"{len(fold.running)}", "text*"),
-                (" run ", "muted"),
-                (f"{len(fold.waiting)}", "text*"),
-                (" wait", "muted"),
-            ],
-            [(f"{counters.generation_tokens:,}", "text*"), (" tokens", "muted")],
-            [(f"{counters.finished_requests:,}", "text*"), (" finished", "muted")],
-            [(f"{counters.num_preemptions:,}", "text*"), (" preempted", "muted")],
+        run, wait = (f"{len(names)}" for names in (fold.running, fold.waiting))
+        numbers = (
+            (f"{counters.generation_tokens:,}", " tokens"),
+            (f"{counters.finished_requests:,}", " finished"),
+            (f"{counters.num_preemptions:,}", " preempted"),
+        )
+        facts: list[Line] = [
+            (("step ", "muted"), (f"{fold.step:,}", "text*"), (" ■ END" if ended else "", "warn")),
+            ((run, "text*"), (" run ", "muted"), (wait, "text*"), (" wait", "muted")),
+            *(((number, "text*"), (words, "muted")) for number, words in numbers),
         ]
         if usage is not None:
-            facts.append([("waste ", "muted"), (f"{usage.waste:.0%}", "text*")])
+            facts.append((("waste ", "muted"), (f"{usage.waste:.0%}", "text*")))
         return facts
 
 
