@@ -13,9 +13,8 @@ from textual.widget import Widget
 from minivllm.tui.context import Context
 from minivllm.tui.draw.theme import Palette
 from minivllm.tui.widgets.frame.header import Header
-from minivllm.tui.widgets.frame.keybar import KeyBar
+from minivllm.tui.widgets.frame.keybar import ROWS_FOR_TABS, KeyBar, ScreenTabs
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.frame.tabs import ROWS_FOR_TABS, ScreenTabs
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
 

@@ -11,8 +11,7 @@ from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, fo
 from support.tui.shown import missing_from
 
 from minivllm.events import types as ev
-from minivllm.tui.answers.why import why
-from minivllm.tui.answers.why_blocks import why_block
+from minivllm.tui.answers.why import why, why_block
 from minivllm.tui.answers.why_sequences import list_names
 from minivllm.tui.draw.selection import Selection, Target, block, event, sequence, step
 from minivllm.tui.state.explanations import piece_of

@@ -10,9 +10,8 @@ from typing import NamedTuple
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.context import Context
 from minivllm.tui.draw.drafts import bracketed, draft_style
-from minivllm.tui.draw.lines import Line, line, packed
+from minivllm.tui.draw.lines import Line, line, packed, wrap
 from minivllm.tui.draw.selection import Target, block, sequence
-from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.block_words import (
     UNKNOWN_WORDS,
     Contents,

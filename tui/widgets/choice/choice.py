@@ -12,9 +12,8 @@ from minivllm.events import types as ev
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.answers.why_tokens import cut_words, how_to_explain, why_token
 from minivllm.tui.draw.drafts import FORCED_STYLE, REJECTED, confidence_style, put_word
-from minivllm.tui.draw.lines import Line, Row, line
+from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.draw.selection import Selection, Target, sequence, token
-from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.explanations import TOKENS_KEPT
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.event_search import index_of

@@ -4,8 +4,7 @@ from textual.binding import Binding
 from textual.geometry import Size
 
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row, first_that_fits, line
-from minivllm.tui.draw.wrap import wrap
+from minivllm.tui.draw.lines import Line, Row, first_that_fits, line, wrap
 from minivllm.tui.race import RaceRuns
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at

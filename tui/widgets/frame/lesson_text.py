@@ -9,8 +9,7 @@ from re import compile as pattern
 from rich.cells import cell_len
 
 from minivllm.text import clean, fit
-from minivllm.tui.draw.lines import Line, Row, line
-from minivllm.tui.draw.wrap import wrap
+from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.lesson import LessonControl, Page
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel

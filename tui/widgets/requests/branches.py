@@ -16,9 +16,8 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.text import clean, fit, plural, short_name, tail
-from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, wrap_tail
 from minivllm.tui.draw.selection import sequence
-from minivllm.tui.draw.wrap import wrap_tail
 from minivllm.tui.state.branches import Tree
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel

@@ -12,8 +12,7 @@ from rich.cells import cell_len
 from minivllm.events.ledger import PhaseStart, SequenceEnd, SequencePhase, SequenceRecord
 from minivllm.events.state import FinishedSequence
 from minivllm.text import clean, id_ranges, plural, short_name
-from minivllm.tui.draw.lines import Line, Row, Span, flow, joined, line, text_of
-from minivllm.tui.draw.wrap import wrap, wrap_tail
+from minivllm.tui.draw.lines import Line, Row, Span, flow, joined, line, text_of, wrap, wrap_tail
 from minivllm.tui.state.decisions import sampling_words
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel

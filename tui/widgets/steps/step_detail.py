@@ -6,9 +6,8 @@ For old steps only sums are known; the panel says so.
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why import why_step
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row, line, packed
+from minivllm.tui.draw.lines import Line, Row, line, packed, wrap
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.histories import SHARES_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
