@@ -174,7 +174,7 @@ def test_the_budget_names_all_sequences_of_the_step_or_says_how_many_more(shared
         shown = "\n".join(rows(Budget(), model, width, height))
         shares = shown.partition("last steps")[2].partition("\n")[2]
         named = {name for name in names if re.search(rf"\b{name}\b", shares)}
-        more = f"+{len(names - named)} more"
+        more = f"+ {len(names - named)} more"
         assert (more in shares) == (named != names and bool(shares)) and "…" not in shares
     assert named == names and len(names) == 4
 

@@ -121,7 +121,8 @@ def packed(
         is_last, left = len(rows) >= height, total - number
         # In the last row, leave room for the number of hidden items, if any will be hidden.
         more = f"{gap}+ {left - 1:,} more" if is_last and left > 1 else ""
-        if beside and width_of(beside + text_of(item) + more) > rows[-1].room:
+        fits = width_of(beside + text_of(item) + more) <= rows[-1].room
+        if not fits and (beside or more):
             if is_last:
                 rows[-1].put(f"{beside}+ {left:,} more", "muted")
                 break

@@ -43,25 +43,18 @@ class EventFilter(NamedTuple):
         kind, word = type(event), self.word
         if word in kind.__struct_config__.tag:
             return True
-        names, blocks = _NAMED_BY[kind]
-        for name in names:
-            whose = getattr(event, name)
+        # In other kinds, `parent` is the hash of a block.
+        names = _SEQUENCES + ("parent",) * (kind is ev.RequestForked)
+        for whose in (getattr(event, name) for name in names if name in kind.__struct_fields__):
             if word in whose.casefold() or ("~" in word and word in short_name(whose)):
                 return True
         number = word.removeprefix("b")
-        return number.isdecimal() and any(str(getattr(event, name)) == number for name in blocks)
+        blocks = (getattr(event, name, None) for name in _BLOCKS) if number.isdecimal() else ()
+        return number in map(str, blocks)
 
 
-def _named_by(kind: type[ev.Event]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields of a kind that name sequences, and the fields that name blocks."""
-    fields = kind.__struct_fields__
-    names = [name for name in ("seq_id", "request_id", "victim_of") if name in fields]
-    if kind is ev.RequestForked:
-        names.append("parent")  # in other kinds, `parent` is the hash of a block
-    return tuple(names), tuple(name for name in ("block_id", "src", "dst") if name in fields)
-
-
-_NAMED_BY = {kind: _named_by(kind) for kind in ev.EVENT_KINDS}
+_SEQUENCES, _BLOCKS = ("seq_id", "request_id", "victim_of"), ("block_id", "src", "dst")
+"""The fields that name sequences, and those that name blocks."""
 
 
 class EventSearch:

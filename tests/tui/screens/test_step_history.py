@@ -60,7 +60,7 @@ def test_a_row_shows_hits_evictions_preemptions_and_the_reason_for_unused_budget
 ) -> None:
     model, seen = folded(memory_pressure.run(60)), set()
     for record, row in zip(
-        model.steps.records, rows(StepHistory(), model, 118, 62)[2:], strict=True
+        model.steps.records, rows(StepHistory(), model, 118, 62)[1:], strict=True
     ):
         of_step = [event for event in memory_pressure.events if event.step == record.step]
         kinds = (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)

@@ -227,15 +227,14 @@ def wasted(usage: KVUsage | None, header: LogHeader, width: int, *, is_over: boo
     blocks = f"{empty:,.1f} of {taken:,.0f} blocks"
     style = "bad*" if usage.waste >= _MUCH else "warn*" if usage.waste >= _SOME else "good*"
     amount = (f"{blocks} ({size}{usage.waste:.0%})", style)
-    short = ("wasted at end: " if is_over else "wasted: ", "muted")
-    label = ("wasted at its last step: " if is_over else "wasted: ", "muted")
-    words = " were allocated, but held no token" if is_over else " are allocated, but hold no token"
+    label = (f"wasted{' at its last step' if is_over else ''}: ", "muted")
+    verbs = ("were", "held") if is_over else ("are", "hold")
     return first_that_fits(
         width,
-        (label, amount, (words, "muted")),
-        (label, amount, (" held no token" if is_over else " hold no token", "muted")),
+        (label, amount, (f" {verbs[0]} allocated, but {verbs[1]} no token", "muted")),
+        (label, amount, (f" {verbs[1]} no token", "muted")),
         (label, amount),
-        (short, (f"{blocks}, {usage.waste:.0%}", style)),
+        (("wasted: ", "muted"), (f"{blocks}, {usage.waste:.0%}", style)),
     )
 
 

@@ -1,7 +1,6 @@
 """Step history: one row per step, with its use of the budget and why part of it was left over.
 
-The small bars at the top show all remembered steps. The rows follow the newest step, unless a step
-is selected: that step stays visible.
+The rows follow the newest step, unless a step is selected: that step stays visible.
 """
 
 from minivllm.text import short_name
@@ -13,7 +12,7 @@ from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.histories import StepRecord
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.steps.bars import bar_spans, spark
+from minivllm.tui.widgets.steps.bars import bar_spans
 
 _NUMBERS = (("dec", 4), ("pref", 6), ("drafts", 7), ("hit", 4), ("evi", 4), ("↺", 3))
 """(heading, width) of each column of numbers. A run without drafts has no column for them."""
@@ -45,13 +44,11 @@ class StepHistory(Panel):
         if not records:
             return [line(width, ("no step has ended yet", "faint"))]
         chosen = self.selection.step
-        overview = height >= 8
         head = height >= 4
-        room = max(height - overview - head, 1)
+        room = max(height - head, 1)
         shown = _window(records, chosen, room)
         columns = _Columns(records, shown, width)
-        lines = [_overview(records, shown, width)] if overview else []
-        lines += [columns.head()] if head else []
+        lines = [columns.head()] if head else []
         return [*lines, *(columns.row(model, record) for record in shown)][:height]
 
 
@@ -62,16 +59,6 @@ def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[St
         at = sum(record.step < chosen for record in records)
         end = max(at + room // 2 + 1, room)
     return records[max(end - room, 0) : end]
-
-
-def _overview(records: list[StepRecord], shown: list[StepRecord], width: int) -> Line:
-    """All steps as small bars. Steps that also have a row below are bold."""
-    first, last = shown[0].step, shown[-1].step
-    row = Row(width)
-    for record in records[-width:] if width > 0 else ():
-        style = "accent*" if first <= record.step <= last else "faint"
-        row.put(spark(record), style, target=to_step(record.step))
-    return row.line()
 
 
 class _Columns:
