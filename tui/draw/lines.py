@@ -118,16 +118,16 @@ def packed(
     total = len(items) if total is None else total
     rows, beside = [Row(width).add(*head)], ""
     for number, item in enumerate(items):
-        is_last, left = len(rows) >= height, total - number
-        # In the last row, leave room for the number of hidden items, if any will be hidden.
-        more = f"{gap}+ {left - 1:,} more" if is_last and left > 1 else ""
-        fits = width_of(beside + text_of(item) + more) <= rows[-1].room
-        if not fits and (beside or more):
-            if is_last:
-                rows[-1].put(f"{beside}+ {left:,} more", "muted")
-                break
+        left, cells = total - number, width_of(text_of(item))
+        if beside and cells + len(gap) > rows[-1].room and len(rows) < height:
             rows.append(Row(width).put("", width=width_of(text_of(head))))
             beside = ""
+        if len(rows) >= height and (beside or left > 1):
+            # In the last row, leave room for the number of hidden items, if any will be hidden.
+            more = f"{gap}+ {left - 1:,} more" if left > 1 else ""
+            if cells + len(beside + more) > rows[-1].room:
+                rows[-1].put(f"{beside}+ {left:,} more", "muted")
+                break
         rows[-1].put(beside).add(*item)
         beside = gap
     return [row.line() for row in rows]
