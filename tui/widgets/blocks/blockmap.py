@@ -77,15 +77,14 @@ class Grid(NamedTuple):
 class BlockMap(Panel):
     HELP_TITLE = "KV cache"
     HELP_TEXT = (
-        "Every block of the KV cache. A cell shows how full the block is, then the letter"
-        " of its owner, or a digit where several sequences share it; a sequence copies a"
-        " shared block before it writes into it. ░ is free but cached (a prompt with the"
-        " same beginning can reuse it), ·· is empty. A reversed cell: the last step wrote"
-        " tokens into the block, or took, found, copied, freed or evicted it. A sign before"
-        " the cell says more, and fades in the next two steps: ● found by a lookup, → copied"
-        " to ←, × evicted; for one step, ? drafts and ~ slots of wrong drafts. Where cells have"
-        " no numbers, the letter has the sign's colour."
-        " If there is room, the words of the selected block are drawn under the map."
+        "Every block of the KV cache. A cell shows how full the block is, then the letter of its"
+        " owner, or a digit where several sequences share it; a sequence copies a shared block"
+        " before it writes into it. ░ is free but cached (a prompt with the same beginning can"
+        " reuse it), ·· is empty. A reversed cell: the last step wrote tokens into the block, or"
+        " took, found, copied, freed or evicted it. A sign before the cell says more, and fades in"
+        " the next two steps: ● found by a lookup, → copied to ←, × evicted; for one step, ? drafts"
+        " and ~ slots of wrong drafts. Where cells have no numbers, the letter has the sign's"
+        " colour. If there is room, the words of the selected block are drawn under the map."
     )
 
     def __init__(self, *, shows_words: bool = True, id: str | None = None) -> None:

@@ -42,13 +42,11 @@ class _Grid(NamedTuple):
 class BlockCards(Panel):
     HELP_TITLE = "Words in blocks"
     HELP_TEXT = (
-        "Blocks with their text. A shared block is one card with a stripe and the letter of"
-        " each owner; ░ is free but cached. Reversed words were written by this step, and ╴ is"
-        " a slot without a token. Drafts are in brackets, right ones underlined; wrong ones are"
-        " struck"
-        " out, and their slots are free again. If not all blocks fit, those that the engine"
-        " writes, those"
-        " that are shared and the ends of the texts come first."
+        "Blocks with their text. A shared block is one card with a stripe and the letter of each"
+        " owner; ░ is free but cached. Reversed words were written by this step, and ╴ is a slot"
+        " without a token. Drafts are in brackets, right ones underlined; wrong ones are struck"
+        " out, and their slots are free again. If not all blocks fit, those that the engine writes,"
+        " those that are shared and the ends of the texts come first."
     )
 
     def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:

@@ -23,9 +23,8 @@ class LessonText(Panel):
     HELP_TITLE = "Lesson"
     HELP_TEXT = (
         "The text of the lesson. It explains the bright panel beside it. All panels show the"
-        " lesson's engine, and all keys of the dashboard work here: step through time with"
-        " the arrows, select items, ask why. A click on an answer chooses it, a second click"
-        " gives it."
+        " lesson's engine, and all keys of the dashboard work here: step through time with the"
+        " arrows, select items, ask why. A click on an answer chooses it, a second click gives it."
     )
 
     def __init__(self, lesson: LessonControl, *, id: str | None = None) -> None:

@@ -53,9 +53,8 @@ class BranchTree(Panel):
         " the log-probability of all the beam's tokens, so 0 would be certain. A dropped beam is"
         " red and struck out, with its last score and the step in which others were better; ✓ marks"
         " a beam whose text ended. The answers found are ranked by their log-probability divided by"
-        " their tokens, or by tokens ** length_penalty, so a long answer can be before a"
-        " likelier one."
-        " Samples (n above 1) have no scores: each of them draws its own tokens."
+        " their tokens, or by tokens ** length_penalty, so a long answer can be before a likelier"
+        " one. Samples (n above 1) have no scores: each of them draws its own tokens."
     )
     KEYS = ("engine.tokens",)
 

@@ -12,10 +12,9 @@ REASONS = {"stop": ("done", "good"), "length": ("at limit", "muted"), "abort": (
 class Finished(Panel):
     HELP_TITLE = "Finished"
     HELP_TEXT = (
-        "The last sequences that ended, newest first: done (an end token or a stop"
-        " string), at limit (max_tokens) or aborted. A beam search has one row, with its"
-        " best text. Each row has the number of tokens, prompt and output, and the"
-        " beginning of the output."
+        "The last sequences that ended, newest first: done (an end token or a stop string), at"
+        " limit (max_tokens) or aborted. A beam search has one row, with its best text. Each row"
+        " has the number of tokens, prompt and output, and the beginning of the output."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:

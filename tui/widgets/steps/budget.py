@@ -19,11 +19,10 @@ from minivllm.tui.widgets.steps.bars import DRAFT_SIGNS, spark
 class Budget(Panel):
     HELP_TITLE = "Token budget"
     HELP_TEXT = (
-        "The whole bar is the maximum number of tokens in one step. Each part has the letter"
-        " of the sequence that got it (+ where several share a cell). A decode takes one"
-        " token; a prefill, in reverse, takes a chunk; drafts (?, or ! if a grammar forces"
-        " them) take what is left. Below: the"
-        " sums, why some of the budget was not used, and the usage of the last steps."
+        "The whole bar is the maximum number of tokens in one step. Each part has the letter of the"
+        " sequence that got it (+ where several share a cell). A decode takes one token; a prefill,"
+        " in reverse, takes a chunk; drafts (?, or ! if a grammar forces them) take what is left."
+        " Below: the sums, why some of the budget was not used, and the usage of the last steps."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:

@@ -52,10 +52,9 @@ def columns(values: list[Value], full: float, height: int) -> list[str]:
 class StepCharts(Panel):
     HELP_TITLE = "Last steps"
     HELP_TEXT = (
-        "One column per step: output tokens per second, or per step on the virtual clock; the"
-        " time of the step, if it was measured; with speculative decoding, the share of drafts that"
-        " were right; the blocks in use, where a full column is the whole pool. A click selects"
-        " a step."
+        "One column per step: output tokens per second, or per step on the virtual clock; the time"
+        " of the step, if it was measured; with speculative decoding, the share of drafts that were"
+        " right; the blocks in use, where a full column is the whole pool. A click selects a step."
     )
     NEWEST_LAST = True
 

@@ -51,13 +51,12 @@ class InputToken(NamedTuple):
 class FlatBatch(Panel):
     HELP_TITLE = "Flat batch"
     HELP_TEXT = (
-        "The last step's tokens as the model gets them: one after another, without padding, in"
-        " the order of the plan. Each has its position in its sequence, its id and word, and the"
-        " slot for its keys and values: block number times block size, plus the place in the"
-        " block. No slot (·): the prefix cache has them, and the token is computed only for its"
-        " logits. Drafts are in brackets, right ones underlined, wrong ones struck out. A click on"
-        " a slot selects its block. If not all tokens fit, those of the selected sequence come"
-        " first."
+        "The last step's tokens as the model gets them: one after another, without padding, in the"
+        " order of the plan. Each has its position in its sequence, its id and word, and the slot"
+        " for its keys and values: block number times block size, plus the place in the block. No"
+        " slot (·): the prefix cache has them, and the token is computed only for its logits."
+        " Drafts are in brackets, right ones underlined, wrong ones struck out. A click on a slot"
+        " selects its block. If not all tokens fit, those of the selected sequence come first."
     )
     RULE = "minivllm.runtime.input_batch:InputBatch.prepare"
 
