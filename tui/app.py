@@ -46,16 +46,8 @@ SECONDS_OF_EVENTS = 0.04
 _SECONDS_TO_READ = 5
 _SECONDS_OF_A_DAY = 86_400
 
-SCREENS = {
-    "overview": "Overview",
-    "blocks": "BlocksScreen",
-    "scheduler": "SchedulerScreen",
-    "requests": "RequestsScreen",
-    "events": "EventsScreen",
-    "compare": "CompareScreen",
-    "choice": "ChoiceScreen",
-}
-"""Screen name (and its module in `screens`) -> class name; in the order of the keys 1 to 7."""
+SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
+"""Names of the screens and of their modules in `screens`, in the order of the keys 1 to 7."""
 DURING_START = frozenset(
     {"app.theme", "app.screenshot", "app.palette", "app.help", "app.quit", "app.interrupt",
      "look.back"}
@@ -140,8 +132,8 @@ class DashboardApp(App[str]):
 
     def _make_screen(self, name: str) -> DashboardScreen:
         # Import late, so that the first frame does not wait for the other screens.
-        class_name = SCREENS.get(name, f"{name.capitalize()}Screen")
-        return getattr(import_module(f"minivllm.tui.screens.{name}"), class_name)(self.context)
+        module = import_module(f"minivllm.tui.screens.{name}")
+        return getattr(module, f"{name.capitalize()}Screen")(self.context)
 
     @property
     def model(self) -> DashboardModel:
@@ -216,11 +208,8 @@ class DashboardApp(App[str]):
             changed = True
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
-        if (
-            self._follows
-            and self.context.own.state == "live"
-            and self.context.own.source.status.replaced
-        ):
+        is_live = self.context.own.state == "live"
+        if self._follows and is_live and self.context.own.source.status.replaced:
             self.exit("next")  # a recording has only one engine: the new one needs a new recording
             return
         self._notices.look()
@@ -230,7 +219,7 @@ class DashboardApp(App[str]):
             self.context.finished, changed = None, True
         if changed or self._badge_may_change():
             self.draw()
-        elif holds and self.context.finished is not summary and self.context.own.state == "live":
+        elif holds and self.context.finished is not summary and is_live:
             self.context.finished = summary
             if self.current_mode != "overview":
                 self.tell("The run is over: press 1 to see its results.")
@@ -239,10 +228,8 @@ class DashboardApp(App[str]):
     def _go_to_first_step(self) -> bool:
         """Go to `first_step`, or to the end of a shorter recording; False until it is read."""
         transport = self.context.transport
-        if (
-            transport.recording.last_step <= self._first_step
-            and transport.source.status.state == "indexing"
-        ):
+        is_read = transport.source.status.state != "indexing"
+        if transport.recording.last_step <= self._first_step and not is_read:
             return False
         transport.to_step(self._first_step)
         self._first_step = 0

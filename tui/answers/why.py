@@ -122,11 +122,6 @@ def _of_the_moment(model: DashboardModel) -> str:
             f" {_run(len(fold.running))}: if one needs more blocks than that, the scheduler"
             " preempts a sequence."
         )
-    if not model.header.enable_prefix_caching:
-        return (
-            "Prefix caching is off, so none of the"
-            f" {plural(counters.prompt_tokens, 'prompt token')} so far came from the cache."
-        )
     if fold.running:
         return (
             f"{_run(len(fold.running))} and none wait: {free:,} of"

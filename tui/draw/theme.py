@@ -13,46 +13,34 @@ from textual.theme import Theme
 _FRAMES = {"frame-kind": "round", "rule-kind": "solid", "scrollbar-width": "1"}
 _PLAIN_FRAMES = {"frame-kind": "ascii", "rule-kind": "ascii", "scrollbar-width": "0"}
 
-DARK = Theme(
-    name="minivllm-dark",
-    dark=True,
-    background="#10141c",
-    surface="#10141c",
-    panel="#1a212d",
-    foreground="#d5dce8",
-    primary="#7aa7ff",
-    secondary="#56b6c2",
-    accent="#7aa7ff",
-    warning="#e8b04b",
-    error="#ff7b72",
-    success="#5fd38d",
-    variables={
-        **_FRAMES,
-        "rule": "#36445a",
-        "footer-key-foreground": "#7aa7ff",
-        "footer-background": "#1a212d",
-    },
-)
-LIGHT = Theme(
-    name="minivllm-light",
-    dark=False,
-    background="#fbfbf8",
-    surface="#fbfbf8",
-    panel="#eceef2",
-    foreground="#1d2430",
-    primary="#1f58c7",
-    secondary="#0b7285",
-    accent="#1f58c7",
-    warning="#8a5a00",
-    error="#b3261e",
-    success="#146c38",
-    variables={
-        **_FRAMES,
-        "rule": "#b4bfce",
-        "footer-key-foreground": "#1f58c7",
-        "footer-background": "#eceef2",
-    },
-)
+
+def _theme(name: str, ground: str, panel: str, text: str, rule: str, **colours: str) -> Theme:
+    return Theme(
+        name=f"minivllm-{name}",
+        dark=name == "dark",
+        background=ground,
+        surface=ground,
+        panel=panel,
+        foreground=text,
+        primary=colours["accent"],
+        variables={
+            **_FRAMES,
+            "rule": rule,
+            "footer-key-foreground": colours["accent"],
+            "footer-background": panel,
+        },
+        **colours,
+    )
+
+
+DARK = _theme(
+    "dark", "#10141c", "#1a212d", "#d5dce8", "#36445a", secondary="#56b6c2", accent="#7aa7ff",
+    warning="#e8b04b", error="#ff7b72", success="#5fd38d",
+)  # fmt: skip
+LIGHT = _theme(
+    "light", "#fbfbf8", "#eceef2", "#1d2430", "#b4bfce", secondary="#0b7285", accent="#1f58c7",
+    warning="#8a5a00", error="#b3261e", success="#146c38",
+)  # fmt: skip
 
 
 def themes_for(*, ascii: bool) -> list[Theme]:

@@ -18,7 +18,7 @@ from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.charts import StepCharts
 
 
-class Overview(DashboardScreen):
+class OverviewScreen(DashboardScreen):
     NAME = "overview"
 
     def body(self) -> Iterable[Widget]:

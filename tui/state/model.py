@@ -46,12 +46,12 @@ _LOSE_BLOCKS = (*_END_A_SEQUENCE, ev.RequestPreempted)
 class _Remembered(msgspec.Struct):
     """All state of a model except its fold."""
 
-    letters: Letters
-    log: DecisionLog
-    steps: PastSteps
-    ledger: RequestLedger
-    lookups: Lookups
     ages: BlockAges
+    ledger: RequestLedger
+    letters: Letters = msgspec.field(default_factory=Letters)
+    log: DecisionLog = msgspec.field(default_factory=DecisionLog)
+    steps: PastSteps = msgspec.field(default_factory=PastSteps)
+    lookups: Lookups = msgspec.field(default_factory=Lookups)
     mass: dict[str, list[float]] = {}
     """Running sequence -> share of attention on each block of its table, if recorded."""
     attention: ev.TokenAttention | None = None
@@ -62,17 +62,6 @@ class _Remembered(msgspec.Struct):
     branches: Branches = msgspec.field(default_factory=Branches)
     rate: list[tuple[float, int]] = []
     """(time, output tokens so far) at the end of each of the last steps."""
-
-    @classmethod
-    def nothing(cls, num_blocks: int) -> "_Remembered":
-        return cls(
-            Letters(),
-            DecisionLog(),
-            PastSteps(),
-            RequestLedger(num_kept=SEQUENCES_KEPT),
-            Lookups(),
-            BlockAges([None] * num_blocks),
-        )
 
     def keep_letters(self, event: ev.Event) -> None:
         if type(event) in _END_A_SEQUENCE:
@@ -110,7 +99,9 @@ class DashboardModel:
         self.header = header
         self.pace = Pace.of(header)
         self.fold = fold or Fold(header)
-        self.remembered = remembered or _Remembered.nothing(header.num_blocks)
+        self.remembered = remembered or _Remembered(
+            BlockAges([None] * header.num_blocks), RequestLedger(num_kept=SEQUENCES_KEPT)
+        )
         self.letters = self.remembered.letters
         self.log = self.remembered.log
         self.steps = self.remembered.steps
@@ -321,11 +312,8 @@ class ModelCodec:
 
     def pack(self, model: DashboardModel) -> list[bytes]:
         all_of_it = model.remembered
-        steps, sequences, ages = (
-            all_of_it.steps.records,
-            all_of_it.ledger.sequences,
-            all_of_it.ages.blocks,
-        )
+        steps, sequences = all_of_it.steps.records, all_of_it.ledger.sequences
+        ages = all_of_it.ages.blocks
         replace, encode = msgspec.structs.replace, msgspec.msgpack.encode
         small = replace(
             all_of_it,

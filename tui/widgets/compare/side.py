@@ -1,11 +1,9 @@
 """Panel for one of two compared recordings: its state at the current moment, and its policy."""
 
-import textwrap
-
 from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
 from minivllm.text import clean, short_name
-from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, packed
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, packed, wrap
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
@@ -18,17 +16,9 @@ from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.steps.budget import budget_bar
 
 _NO_SECOND = (
-    ("No second recording is open.", "text"),
-    ("", "text"),
-    ("R runs these requests with two configurations, side by side.", "text"),
-    ("", "text"),
-    ("With a model of your choice, and measured times:", "muted"),
-    ("  minivllm compare --record FOLDER", "accent"),
-    ("Open both side by side:", "muted"),
-    ("  minivllm replay FOLDER/a.jsonl --with FOLDER/b.jsonl", "accent"),
+    "No second recording is open. R runs these requests with two configurations, side by side;"
+    " minivllm replay FILE --with OTHER opens two recordings."
 )
-
-
 _ROOM_FOR_WORDS = 12
 """Rows of a side from which it has sentences."""
 _MOST_FACTS = 3
@@ -62,7 +52,7 @@ class Side(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         own, other = self._transports()
         if self._is_second and own is None:
-            return _no_second(width)[:height]
+            return [line(width, (row, "text")) for row in wrap(_NO_SECOND, width)][:height]
         self._map.context = self.context
         header = None if other is None else other.recording.header
         facts = packed(_policy(model.header, header), width, 9, gap=_GAP)
@@ -129,17 +119,6 @@ class Side(Panel):
         if usage is not None:
             facts.append((("waste ", "muted"), (f"{usage.waste:.0%}", "text*")))
         return facts
-
-
-def _no_second(width: int) -> list[Line]:
-    return [
-        line(width, (row, style))
-        for text, style in _NO_SECOND
-        for row in textwrap.wrap(
-            text, max(width, 8), subsequent_indent="    ", break_on_hyphens=False
-        )
-        or [""]
-    ]
 
 
 def policy_of(header: LogHeader) -> dict[str, str]:
