@@ -29,11 +29,8 @@ class Notices:
         status = self._context.own.source.status
         if status.state != self._trouble and status.text and status.state != "indexing":
             # The user is looking at the old engine's past, so do not jump to the new engine.
-            self._tell(
-                "The server runs another engine now; press end to follow it."
-                if status.replaced
-                else clean(status.text)
-            )
+            new = "The server runs another engine now; press end to follow it."
+            self._tell(new if status.replaced else clean(status.text))
         self._trouble = status.state if status.text else None
 
     def _look_at_the_recorder(self) -> None:

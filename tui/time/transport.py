@@ -83,11 +83,8 @@ class Transport:
         return max(self.recording.head.fold.step - self.view.fold.step, 0)
 
     def event_here(self) -> ev.Event | None:
-        return (
-            next(self.recording.events(self.position - 1, self.position), None)
-            if self.position
-            else None
-        )
+        """The last event before this moment."""
+        return next(self.recording.events(self.position - 1, self.position), None)
 
     # ---- play and pause ----
 
@@ -160,11 +157,8 @@ class Transport:
     # ---- internals ----
 
     def _step_here(self) -> int:
-        return (
-            self.recording.step_of(self.position - 1)
-            if self.position
-            else self.recording.first_step
-        )
+        first = self.recording.first_step
+        return self.recording.step_of(self.position - 1) if self.position else first
 
     def _pause_at(self, position: int) -> None:
         self._move(position)

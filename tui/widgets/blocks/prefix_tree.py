@@ -52,20 +52,15 @@ class PrefixTree(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if not model.header.enable_prefix_caching:
-            return [
-                line(
-                    width, ("Prefix caching is off: no prompt can reuse another's blocks.", "muted")
-                )
-            ]
+            words = "Prefix caching is off: no prompt can reuse another's blocks."
+            return [line(width, (words, "muted"))]
         index, chosen = self._index.of(model), self._chosen(model)
         lookup = self._lookup(model)
         hits = _found_there(model, lookup)
         lines = [_headline(model, lookup, width)]
         if not index.roots:
-            return [
-                *lines,
-                line(width, ("nothing is cached: no block is full yet", "faint")),
-            ][:height]
+            nothing = line(width, ("nothing is cached: no block is full yet", "faint"))
+            return [*lines, nothing][:height]
         nodes, above = _page(index, _in_order(index, hits), chosen, height)
         if above:
             lines.append(line(width, (f"+ {plural(above, 'chain')} above", "faint")))
@@ -86,9 +81,7 @@ class PrefixTree(Panel):
                 lines += text
             if lookup is not None and lookup.missed is not None and hits and hits[-1] in node:
                 missed = f"× entry {lookup.missed}: {miss(lookup.why)}"
-                lines.append(
-                    Row(width).put(_guide(node.under, width), "faint").put(missed, "warn").line()
-                )
+                lines.append(line(width, (_guide(node.under, width), "faint"), (missed, "warn")))
             is_root += [not node.guide] + [False] * (len(lines) - len(is_root) - 1)
         below = len(index.roots) - above - sum(is_root[:height])
         if height > 2 and (below > 0 or len(lines) > height):
@@ -127,9 +120,7 @@ def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
 def _in_order(index: PrefixIndex, hits: list[int]) -> list[str]:
     """The roots of all chains; the root of the lookup's chain comes first."""
     first = index.root(hits[0]) if hits else None
-    return (
-        index.roots if first is None else [first, *(root for root in index.roots if root != first)]
-    )
+    return sorted(index.roots, key=lambda root: root != first)
 
 
 def _page(
@@ -164,21 +155,14 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
     )
     found = (f" found {plural(len(lookup.hits), 'block')}", "good" if lookup.hits else "muted")
     if lookup.missed is None:
-        return first_that_fits(
-            width,
-            (*who, found, (f", all it looked up, in step {lookup.step:,}", "muted")),
-            (*who, found),
-        )
+        everything = (f", all it looked up, in step {lookup.step:,}", "muted")
+        return first_that_fits(width, (*who, found, everything), (*who, found))
     why = miss(lookup.why)
+    missed = (f", missed entry {lookup.missed}: {why}", "warn")
     return first_that_fits(
         width,
-        (
-            *who,
-            (f" in step {lookup.step:,}", "muted"),
-            found,
-            (f", missed entry {lookup.missed}: {why}", "warn"),
-        ),
-        (*who, found, (f", missed entry {lookup.missed}: {why}", "warn")),
+        (*who, (f" in step {lookup.step:,}", "muted"), found, missed),
+        (*who, found, missed),
         (*who, (f" found {len(lookup.hits)}, missed: ", "muted"), (why, "warn")),
     )
 

@@ -18,11 +18,8 @@ class Finished(Panel):
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
-        counters = model.fold.counters
-        return (
-            f"Finished  {plural(counters.finished_requests + counters.aborted_requests, 'request')}"
-            ", newest first"
-        )
+        ended = model.fold.counters.finished_requests + model.fold.counters.aborted_requests
+        return f"Finished  {plural(ended, 'request')}, newest first"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         history = model.fold.history
@@ -37,8 +34,6 @@ class Finished(Panel):
             target = to_sequence(done.seq_id)
             row = Row(width).put(f"{letter or ' '} ", f"{model.hue(letter)}*", target=target)
             row.put(short_name(done.seq_id), "text", name_width, target).put(f" {word:<8} ", style)
-            row.put(f"{done.num_tokens:>4} tok  ", "muted").put(
-                clean(done.text[:LONGEST_TEXT]), "text"
-            )
-            lines.append(row.line())
+            row.put(f"{done.num_tokens:>4} tok  ", "muted")
+            lines.append(row.put(clean(done.text[:LONGEST_TEXT]), "text").line())
         return lines

@@ -121,11 +121,8 @@ def _slot(
 ) -> list[Line]:
     sequence = model.fold.sequences[seq_id]
     letter = model.letter(seq_id)
-    row = Row(width)
-    target = to_sequence(seq_id)
-    row.put(f"{sequence.slot:>2} ", "muted").put(
-        f"{letter} ", f"{model.hue(letter)}*", target=target
-    )
+    row, target = Row(width).put(f"{sequence.slot:>2} ", "muted"), to_sequence(seq_id)
+    row.put(f"{letter} ", f"{model.hue(letter)}*", target=target)
     row.put(short_name(seq_id), "text*", name_width, target).put(" ")
     row.put(f"↺{sequence.num_preemptions}" if sequence.num_preemptions else "", "warn", 3)
     prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1

@@ -144,9 +144,8 @@ def _head(width: int, num_columns: int) -> Line:
 
 def _put(row: Row, model: DashboardModel, token: InputToken) -> None:
     letter, target = model.letter(token.seq_id), to_sequence(token.seq_id)
-    row.put(f"{token.row:>3} ", "faint").put(
-        f"{letter or ' '} ", f"{model.hue(letter)}*", 2, target
-    )
+    row.put(f"{token.row:>3} ", "faint")
+    row.put(f"{letter or ' '} ", f"{model.hue(letter)}*", 2, target)
     row.put(f"{token.position:>4} ", "muted")
     if token.token_id is None:
         row.put(f" {short_name(token.seq_id)} has ended", "faint", _ITEM - 11)
