@@ -68,11 +68,9 @@ def _preempted_in(record: StepRecord) -> str:
 def _why_left_over(model: DashboardModel, record: StepRecord) -> str:
     unused = record.budget - record.used
     if record.deferred is None:
-        return (
-            "the budget was used up, and no sequence was left waiting"
-            if not unused
-            else f"{unused:,} were left because no sequence was waiting"
-        )
+        if not unused:
+            return "the budget was used up, and no sequence was left waiting"
+        return f"{unused:,} were left because no sequence was waiting"
     seq_id, reason, need, free = record.deferred
     because = (
         f"because {short_name(seq_id)}, the first in the queue,"

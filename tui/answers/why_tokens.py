@@ -128,13 +128,13 @@ def _why_beams(model: DashboardModel, event: ev.TokenExplained) -> str:
     going_on = [one for one in event.beams if one.fate == "continues"]
     ended = [one for one in event.beams if one.fate == "ends"]
     dropped = [one for one in event.beams if one.fate == "dropped"]
-    said = (
-        f"{plural(len(going_on), 'beam')} of {short_name(event.seq_id.rpartition('.')[0])}"
-        f" {'goes' if len(going_on) == 1 else 'go'} on with scores from"
-        f" {going_on[0].score:.2f} to {going_on[-1].score:.2f}"
-        if going_on
-        else f"the search of {short_name(event.seq_id.rpartition('.')[0])} is over"
-    )
+    name = short_name(event.seq_id.rpartition(".")[0])
+    said = f"the search of {name} is over"
+    if going_on:
+        said = (
+            f"{plural(len(going_on), 'beam')} of {name} {'goes' if len(going_on) == 1 else 'go'} on"
+            f" with scores from {going_on[0].score:.2f} to {going_on[-1].score:.2f}"
+        )
     if ended:
         said += f"; {plural(len(ended), 'text')} ended, the best with {ended[0].score:.2f}"
     if dropped:

@@ -88,15 +88,14 @@ class EngineKeys:
         if control := self._control():
             self._records_mass = not self._records_mass
             self._layer = self._head = None
-            if self._records_mass:
-                self.follow()
-            else:
+            if not self._records_mass:
                 control.record_attention_mass(False)
+                self._app.tell("Attention is no longer recorded.")
+                return
+            self.follow()
             self._app.tell(
                 "From the next step on, attention is recorded: on each block, and on each word of"
                 " the selected sequence. The Blocks screen (2) shows it."
-                if self._records_mass
-                else "Attention is no longer recorded."
             )
 
     def follow(self) -> None:
@@ -152,11 +151,8 @@ class EngineKeys:
             on = self._explained[seq_id] = not self._explained.get(seq_id, False)
             control.explain_tokens(seq_id, on)
             name = short_name(seq_id)
-            self._app.tell(
-                f"The next tokens of {name} are explained on the Choice screen (7)."
-                if on
-                else f"The tokens of {name} are no longer explained."
-            )
+            now = "now explained on the Choice screen (7)" if on else "no longer explained"
+            self._app.tell(f"The tokens of {name} are {now}.")
 
     def watch_first(self) -> None:
         """Select the first running sequence if none is selected, and watch it."""

@@ -119,11 +119,8 @@ class EventStream:
             delay = min(2 * delay, LAST_DELAY)
 
     def _connect_and_read(self) -> None:
-        kind = (
-            http.client.HTTPSConnection
-            if self._url.scheme == "https"
-            else http.client.HTTPConnection
-        )
+        is_https = self._url.scheme == "https"
+        kind = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
         connection = kind(self._url.hostname or "", self._url.port, timeout=CONNECT_SECONDS)
         try:
             connection.connect()

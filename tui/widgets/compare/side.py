@@ -131,9 +131,7 @@ def policy_of(header: LogHeader) -> dict[str, str]:
         "prefill": "chunked" if config.get("enable_chunked_prefill", True) else "whole prompts",
         "budget": header.max_num_batched_tokens,
         "slots": header.max_num_seqs,
-        "drafts": "off"
-        if drafts is None
-        else f"{drafts['method']} {drafts['num_speculative_tokens']}",
+        "drafts": "{method} {num_speculative_tokens}".format_map(drafts) if drafts else "off",
         "order": header.scheduling_policy,
         "prefix cache": "on" if header.enable_prefix_caching else "off",
         "blocks": f"{header.num_blocks:,} of {header.block_size}",

@@ -102,11 +102,8 @@ def _text_of(value: object) -> str:
                 f"{key} “{visible(text)}”" for key, text in pieces
             )
         case str():
-            return (
-                f"“{clean(value[:_LONGEST_VALUE])}”"
-                if not value or value != value.strip()
-                else clean(value[:_LONGEST_VALUE])
-            )
+            text = clean(value[:_LONGEST_VALUE])
+            return text if value and value == value.strip() else f"“{text}”"
     return clean(str(value)[:_LONGEST_VALUE])
 
 

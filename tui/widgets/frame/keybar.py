@@ -186,14 +186,12 @@ class ScreenTabs(Horizontal):
         room = terminal.width - (0 if terminal.height >= ROWS_FOR_TABS else _ROOM_FOR_HEADER)
         is_whole = sum(cell_len(label) + _TAB_PADDING for label in named.values()) <= room
         has_name = terminal.width >= _ROOM_FOR_NAME
-        return {
-            name: Content(
-                label
-                if is_whole or (has_name and name == self.screen.NAME)
-                else label.rpartition(" ")[0]
-            )
-            for name, label in named.items()
-        }
+
+        def shown(name: str, label: str) -> Content:
+            is_named = is_whole or (has_name and name == self.screen.NAME)
+            return Content(label if is_named else label.rpartition(" ")[0])
+
+        return {name: shown(name, label) for name, label in named.items()}
 
     def _screens(self) -> dict[str, Binding]:
         """Screen name -> its binding, in the order of the commands; a lesson's screen is first."""

@@ -195,11 +195,7 @@ def _texts(model: DashboardModel, record: SequenceRecord, width: int, height: in
     output = _output(model, record.seq_id, texts.output, width, max(height - 1, 1))
     if height < 3:
         return output[-height:]
-    prompt = (
-        ["unknown: it was given as token ids"]
-        if texts.prompt is None
-        else wrap_tail(texts.prompt, width, height)
-    )
+    prompt = wrap_tail(texts.prompt or "unknown: it was given as token ids", width, height)
     # The prompt gets a third of the rows and the output the rest. Either can use spare rows of
     # the other.
     room = height - 2
