@@ -249,14 +249,9 @@ class DashboardApp(App[str]):
         """Whether the badge or the keys may change without a new event, such as after a pause."""
         control, transport = self.context.control, self.context.transport
         badge = int(transport.quiet_seconds) if control is None else control.state()
-        recorder = self.context.recorder
-        seen = (
-            transport.source.status,
-            transport.state,
-            badge,
-            recorder is not None and recorder.loss is not None,
-            self.has_sentences,
-        )
+        loss = None if self.context.recorder is None else self.context.recorder.loss
+        status = transport.source.status
+        seen = status, transport.state, badge, loss, self.has_sentences
         changed = seen != self._badge_seen
         self._badge_seen = seen
         return changed

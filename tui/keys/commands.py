@@ -206,9 +206,7 @@ def key_label(command: Command) -> str:
 def printed_key(key: str) -> str:
     """A Textual key name as on the keyboard: `left_square_bracket` is `[`."""
     character = key_to_character(key)
-    return (
-        character if character is not None and character.isprintable() and character != " " else key
-    )
+    return key if character in (None, " ") or not character.isprintable() else character
 
 
 def key_tables() -> str:

@@ -207,8 +207,4 @@ def _reason(error: Exception) -> str:
         return "no answer in time"
     if isinstance(error, http.client.IncompleteRead):
         return "it closed the connection"
-    return (
-        (error.strerror if isinstance(error, OSError) else None)
-        or str(error)
-        or type(error).__name__
-    )
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

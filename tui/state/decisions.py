@@ -182,10 +182,9 @@ class DecisionLog(msgspec.Struct):
             self.waits_for[owner] = event.reason
         elif type(event) in _END_A_WAIT:
             self.waits_for.pop(owner, None)
-        block_ids = [] if block_id is None else [block_id]
-        self.decisions.append(
-            Decision(event.seq, event.step, key, owner, letter, verb, style, after, block_ids)
-        )
+        ids = [] if block_id is None else [block_id]
+        new = Decision(event.seq, event.step, key, owner, letter, verb, style, after, ids)
+        self.decisions.append(new)
         if len(self.decisions) > LOG_LENGTH:
             del self.decisions[0]
 
@@ -253,12 +252,8 @@ def _traced(event: ev.KernelTraced) -> tuple[str, str, str]:
 
 
 _END_A_WAIT = (
-    ev.RequestAdmitted,
-    ev.RequestResumed,
-    ev.RequestFinished,
-    ev.BeamPruned,
-    ev.RequestAborted,
-)
+    ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.BeamPruned, ev.RequestAborted,
+)  # fmt: skip
 
 # Kind -> (variant of its words, facts) of an event, for the kinds that have any.
 _FACTS = {
@@ -309,15 +304,9 @@ TOLD_KINDS = frozenset(
 
 def _seconds(e: ev.StepEnd) -> str:
     """The step's time and its parts, longest first, because the end of a long row is cut."""
-    parts = (
-        (e.t_schedule, "schedule"),
-        (e.t_prepare, "prepare"),
-        (e.t_model, "model"),
-        (e.t_sample, "sample"),
-    )
-    listed = ", ".join(
-        f"{name} {1000 * seconds:.1f}" for seconds, name in sorted(parts, reverse=True) if seconds
-    )
+    parts = [(getattr(e, f"t_{name}"), name) for name in ("schedule", "prepare", "model", "sample")]
+    parts.sort(reverse=True)
+    listed = ", ".join(f"{name} {1000 * seconds:.1f}" for seconds, name in parts if seconds)
     return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {listed}" if listed else ""
 
 

@@ -257,10 +257,8 @@ class DashboardModel:
 def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None:
     """Mark the blocks into which the step writes keys and values; cached tokens are not written."""
     sequence, size = fold.sequences[event.seq_id], fold.header.block_size
-    start, stop = (
-        max(event.num_computed_tokens, sequence.num_cached_tokens),
-        event.num_computed_tokens + event.num_tokens,
-    )
+    start = max(event.num_computed_tokens, sequence.num_cached_tokens)
+    stop = event.num_computed_tokens + event.num_tokens
     if start < stop:
         ages.write(sequence.block_table[start // size : -(-stop // size)], event.step)
 
@@ -268,10 +266,8 @@ def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None
 def _touch_drafted(fold: Fold, ages: BlockAges, event: ev.DraftProposed) -> None:
     """Mark the blocks into which the step writes drafts; events of a new block follow."""
     sequence, size = fold.sequences[event.seq_id], fold.header.block_size
-    stop = sequence.num_computed_tokens + len(event.token_ids)
-    ages.write(
-        sequence.block_table[sequence.num_computed_tokens // size : -(-stop // size)], event.step
-    )
+    start, stop = sequence.num_computed_tokens, sequence.num_computed_tokens + len(event.token_ids)
+    ages.write(sequence.block_table[start // size : -(-stop // size)], event.step)
 
 
 def _keep_tokens(fold: Fold, ages: BlockAges, event: ev.BlockHashed) -> None:
