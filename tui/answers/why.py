@@ -1,6 +1,6 @@
 """`why`: one sentence, with numbers, about the last selected item (key w).
 
-The item is a sequence (`why_sequences`), a block (`why_blocks`), a step or an event. If nothing is
+The item is a sequence (`why_sequences`), a block, a step or an event. If nothing is
 selected, the sentence is about the most interesting fact of the moment. In a recording, the item
 may not exist yet, or its history may already be dropped; then the sentence says so.
 """

@@ -1,4 +1,4 @@
-"""How drafts are drawn: the same marks in slots, texts, chips and the flat batch.
+"""How words are drawn that were drafted, or of which the model was unsure: the same marks everywhere.
 
 [mat slept]   in brackets, faint       not verified yet
 mat           underlined, bold         accepted: the model said it, too

@@ -101,7 +101,7 @@ class Mass(Panel):
         wide = max(self.content_size.width - _AXIS, 1)
         bars = bars_of(self._model, seq_id, wide)
         number = (x - _AXIS) // _pitch(bars, wide)
-        return _target(bars[number]) if x >= _AXIS and number < len(bars) else None
+        return block(bars[number].blocks[0]) if x >= _AXIS and number < len(bars) else None
 
     def targets(self) -> list[Target]:
         """The first block of every bar, including bars without a label."""
@@ -109,7 +109,7 @@ class Mass(Panel):
         if seq_id is None:
             return []
         wide = max(self.content_size.width - _AXIS, 1)
-        return [_target(bar) for bar in bars_of(self._model, seq_id, wide)]
+        return [block(bar.blocks[0]) for bar in bars_of(self._model, seq_id, wide)]
 
     def _whose(self, model: DashboardModel) -> str | None:
         """The selected sequence, or else the first running one; its mass must be known."""
@@ -186,14 +186,10 @@ def _labels(bars: list[Bar], width: int) -> Line:
     for number, bar in enumerate(bars):
         text = str(bar.blocks[0])
         if number * pitch >= at and number * pitch + len(text) <= width:
-            row.put(" " * (number * pitch - at)).put(text, "muted", target=_target(bar))
+            row.put(" " * (number * pitch - at)).put(text, "muted", target=block(bar.blocks[0]))
             at = number * pitch + len(text) + 1
             row.put(" ")
     return row.line()
-
-
-def _target(bar: Bar) -> Target:
-    return block(bar.blocks[0])
 
 
 LEVELS = ((0.20, "warn*!"), (0.08, "warn*"), (0.03, "warn"), (0.01, "text"), (0.0, "faint"))

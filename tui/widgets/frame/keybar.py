@@ -1,4 +1,4 @@
-"""The bottom line: the keys that are useful on this screen, in this panel and now.
+"""The bottom line with the keys that are useful now, and the tabs of the screens.
 
 The keys are read from the bindings, so they include the user's own keys.
 """

@@ -1,4 +1,4 @@
-"""Panels with plain sentences: what to watch, and the summary at the end of a run."""
+"""Panels with plain sentences: what to watch or to try, and the summary at the end of a run."""
 
 import textwrap
 

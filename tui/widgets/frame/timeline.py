@@ -58,9 +58,8 @@ class TimeLine(Panel, can_focus=False):
         transport = self.context.transport
         recording = transport.recording
         row = Row(width).put(" ").add(*self._slider(_slider_width(width)))
-        row.put(f" step {model.fold.step:,}", "text*").put(
-            f"/{recording.head.fold.step:,}", "muted"
-        )
+        row.put(f" step {model.fold.step:,}", "text*")
+        row.put(f"/{recording.head.fold.step:,}", "muted")
         row.put(f"  event {transport.position:,}", "text").put(f"/{len(recording):,}", "muted")
         if transport.speed != 1.0:
             row.put(f"  {transport.speed:g}×", "warn")
@@ -68,9 +67,9 @@ class TimeLine(Panel, can_focus=False):
         event = None if transport.state == "live" else transport.event_here()
         if event is not None:
             has_legend = row.room >= _ROOM_FOR_EVENT + _LEGEND_WIDTH
-            row.put("  ").put(
-                _event(event), "text", width=row.room - _LEGEND_WIDTH if has_legend else None
-            )
+            room = row.put("  ").room
+            words = f"{event.__struct_config__.tag}: {sentence_of(event)}"
+            row.put(words, width=room - _LEGEND_WIDTH if has_legend else None)
         if row.room >= _LEGEND_WIDTH:
             row.put("", width=row.room - _LEGEND_WIDTH)
             for sign, style, word in _LEGEND:
@@ -116,7 +115,3 @@ def _events_in(cell: int, count: int, width: int) -> tuple[int, int]:
     """Numbers of the events after which the slider is in this cell: the first, and one too many."""
     first, end = (-(-one * count // width) - 1 for one in (cell, cell + 1))
     return max(first, 0), count if cell == width - 1 else end
-
-
-def _event(event: ev.Event) -> str:
-    return f"{event.__struct_config__.tag}: {sentence_of(event)}"

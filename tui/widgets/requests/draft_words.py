@@ -1,4 +1,4 @@
-"""The drafts of a sequence as marks on its words: see `tui.draw.drafts`.
+"""The drafts of a sequence, and what its grammar allowed, as marks on words: see `draw.drafts`.
 
 the cat sat on [mat and slept]              proposed
 the cat sat on mat and [slept] purred       verified: two are right, then the model's own token
