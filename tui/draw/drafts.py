@@ -1,4 +1,4 @@
-"""How words are drawn that were drafted, or of which the model was unsure: the same marks everywhere.
+"""How drafted and unsure words are drawn: the same marks on every panel.
 
 [mat slept]   in brackets, faint       not verified yet
 mat           underlined, bold         accepted: the model said it, too
