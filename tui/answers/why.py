@@ -121,11 +121,15 @@ def _of_the_moment(model: DashboardModel) -> str:
             " preempts a sequence."
         )
     if fold.running:
+        asked = plural(counters.prefix_cache_queries, "prompt token")
+        cache = (
+            f"the prefix cache held {counters.prefix_cache_hits:,} of the {asked} looked up so far"
+        )
+        if not model.header.enable_prefix_caching:
+            cache = "prefix caching is off"
         return (
             f"{_run(len(fold.running))} and none wait: {free:,} of"
-            f" {plural(len(fold.blocks), 'block')} are free, and the prefix cache held"
-            f" {counters.prefix_cache_hits:,} of the"
-            f" {plural(counters.prefix_cache_queries, 'prompt token')} looked up so far."
+            f" {plural(len(fold.blocks), 'block')} are free, and {cache}."
         )
     ended = counters.finished_requests + counters.aborted_requests
     return (
