@@ -6,7 +6,7 @@ No module here imports torch or reads the engine itself.
     sources/   where events come from: this process, a server, a file
     state/     the state that panels draw, folded from events
     time/      the position in a recording
-    answers/   sentences: why, what changed, the source of a decision
+    answers/   sentences: why, and the source of a decision
     draw/      from styled text to terminal cells
     widgets/   the panels, by subject; screens/ arranges them
     keys/      the table of commands, and the function of each key

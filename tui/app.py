@@ -17,7 +17,6 @@ from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.filter import ANSIToTruecolor, LineFilter
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
@@ -26,14 +25,12 @@ from minivllm.tui.context import Context, Figure, RunSummary
 from minivllm.tui.control import EngineControl, Entry
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.theme import DARK, LIGHT, themes_for
-from minivllm.tui.keys.commands import COMMANDS, bindings, run_command
+from minivllm.tui.keys.commands import COMMANDS, as_bindings, run_command
 from minivllm.tui.keys.engine_keys import EngineKeys
-from minivllm.tui.keys.look_keys import LookKeys
-from minivllm.tui.keys.palette import CommandList
+from minivllm.tui.keys.look_keys import CommandList, LookKeys
 from minivllm.tui.keys.race_keys import RaceKeys
 from minivllm.tui.keys.signals import leave_on_signals
 from minivllm.tui.keys.time_keys import TimeKeys
-from minivllm.tui.keys.windows import Windows
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.sources.source import EventSource
@@ -49,16 +46,8 @@ SECONDS_OF_EVENTS = 0.04
 _SECONDS_TO_READ = 5
 _SECONDS_OF_A_DAY = 86_400
 
-SCREENS = {
-    "overview": "Overview",
-    "blocks": "BlocksScreen",
-    "scheduler": "SchedulerScreen",
-    "requests": "RequestsScreen",
-    "events": "EventsScreen",
-    "compare": "CompareScreen",
-    "choice": "ChoiceScreen",
-}
-"""Screen name (and its module in `screens`) -> class name; in the order of the keys 1 to 7."""
+SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "choice")
+"""Names of the screens and of their modules in `screens`, in the order of the keys 1 to 7."""
 DURING_START = frozenset(
     {"app.theme", "app.screenshot", "app.palette", "app.help", "app.quit", "app.interrupt",
      "look.back"}
@@ -68,11 +57,11 @@ DURING_START = frozenset(
 
 class DashboardApp(App[str]):
     CSS_PATH = "dashboard.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = as_bindings(COMMANDS)
     TITLE = "minivllm"
     COMMANDS: ClassVar = {CommandList}
     # Disable Textual's own ctrl+p: it would work even in windows, and after a user remaps the key.
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = bindings()
 
     def __init__(
         self,
@@ -83,7 +72,6 @@ class DashboardApp(App[str]):
         other: EventSource[DashboardModel] | None = None,
         state: State = "live",
         ascii: bool = False,
-        colours: str | None = "truecolor",
         keymap: dict[str, str] | None = None,
         first_step: int = 0,
         has_next: bool = False,
@@ -99,7 +87,6 @@ class DashboardApp(App[str]):
         """watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
         state: "live" begins at the newest event, "playing" and "paused" at the first
-        colours: of the terminal, by Rich's name; pictures have all of them
         keymap: the user's keys by command id; they replace the keys in `commands`
         first_step: a recording opens at the end of this step, once the step has been read
         has_next: more recordings follow; `run` returns "next" when the user asks for the next one
@@ -112,7 +99,10 @@ class DashboardApp(App[str]):
         start: builds the engine after the first frame; until then, `source` has no events
         """
         super().__init__()
-        self._register_themes(colours, ascii)
+        # Before mounting, because the style sheet uses variables that the themes define.
+        for theme in themes_for(ascii=ascii):
+            self.register_theme(theme)
+        self.theme = DARK.name
         self.set_keymap(keymap or {})
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second, recorder, lesson)
@@ -120,11 +110,10 @@ class DashboardApp(App[str]):
         self.context.start = start
         self.context.still = self.no_color or self.animation_level == "none"
 
-        self.time_keys = TimeKeys(self.context, self.tell, self.draw)
+        self.time_keys = TimeKeys(self)
         self.look_keys = LookKeys(self)
         self.race_keys = RaceKeys(self)
-        self.windows = Windows(self)
-        self.engine_keys = EngineKeys(self.context, self.tell, self.time_keys, self.push_screen)
+        self.engine_keys = EngineKeys(self)
         self._notices = Notices(self.context, self.tell)
 
         self._first_screen = screen
@@ -136,18 +125,6 @@ class DashboardApp(App[str]):
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
 
-    def _register_themes(self, colours: str | None, ascii: bool) -> None:
-        """Before mounting, because the style sheet uses variables that the themes define."""
-        # Without colours, Textual turns ours into greys; those of 16 colours would be too dark.
-        for theme in themes_for(None if self.no_color else colours, ascii=ascii):
-            self.register_theme(theme)
-        self.theme = DARK.name
-
-    def get_line_filters(self) -> list[LineFilter]:
-        # Our colours are exact. In 16 of them, this filter would mix those that are dim.
-        filters = super().get_line_filters()
-        return [one for one in filters if not isinstance(one, ANSIToTruecolor)]
-
     def get_key_display(self, binding: Binding) -> str:
         # As printed on keys and in the docs; the sign has no substitute in ASCII.
         display = super().get_key_display(binding).replace("⏎", "enter").replace("⌫", "backspace")
@@ -155,8 +132,8 @@ class DashboardApp(App[str]):
 
     def _make_screen(self, name: str) -> DashboardScreen:
         # Import late, so that the first frame does not wait for the other screens.
-        class_name = SCREENS.get(name, f"{name.capitalize()}Screen")
-        return getattr(import_module(f"minivllm.tui.screens.{name}"), class_name)(self.context)
+        module = import_module(f"minivllm.tui.screens.{name}")
+        return getattr(module, f"{name.capitalize()}Screen")(self.context)
 
     @property
     def model(self) -> DashboardModel:
@@ -231,11 +208,8 @@ class DashboardApp(App[str]):
             changed = True
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
-        if (
-            self._follows
-            and self.context.own.state == "live"
-            and self.context.own.source.status.replaced
-        ):
+        is_live = self.context.own.state == "live"
+        if self._follows and is_live and self.context.own.source.status.replaced:
             self.exit("next")  # a recording has only one engine: the new one needs a new recording
             return
         self._notices.look()
@@ -245,7 +219,7 @@ class DashboardApp(App[str]):
             self.context.finished, changed = None, True
         if changed or self._badge_may_change():
             self.draw()
-        elif holds and self.context.finished is not summary and self.context.own.state == "live":
+        elif holds and self.context.finished is not summary and is_live:
             self.context.finished = summary
             if self.current_mode != "overview":
                 self.tell("The run is over: press 1 to see its results.")
@@ -254,10 +228,8 @@ class DashboardApp(App[str]):
     def _go_to_first_step(self) -> bool:
         """Go to `first_step`, or to the end of a shorter recording; False until it is read."""
         transport = self.context.transport
-        if (
-            transport.recording.last_step <= self._first_step
-            and transport.source.status.state == "indexing"
-        ):
+        is_read = transport.source.status.state != "indexing"
+        if transport.recording.last_step <= self._first_step and not is_read:
             return False
         transport.to_step(self._first_step)
         self._first_step = 0
@@ -277,14 +249,9 @@ class DashboardApp(App[str]):
         """Whether the badge or the keys may change without a new event, such as after a pause."""
         control, transport = self.context.control, self.context.transport
         badge = int(transport.quiet_seconds) if control is None else control.state()
-        recorder = self.context.recorder
-        seen = (
-            transport.source.status,
-            transport.state,
-            badge,
-            recorder is not None and recorder.loss is not None,
-            self.has_sentences,
-        )
+        loss = None if self.context.recorder is None else self.context.recorder.loss
+        status = transport.source.status
+        seen = status, transport.state, badge, loss, self.has_sentences
         changed = seen != self._badge_seen
         self._badge_seen = seen
         return changed

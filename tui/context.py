@@ -18,7 +18,7 @@ from minivllm.tui.time.transport import Transport
 
 
 class Figure(NamedTuple):
-    """A number to be shown large, and what it counts."""
+    """A number in bold, and what it counts."""
 
     number: str
     label: str
@@ -56,8 +56,6 @@ class Context:
     """Draw with printable ASCII only."""
     still: bool = False
     """Without colours or animations: no sign on a block stays longer than its step."""
-    shows_ids: bool = False
-    """Show a block's tokens as ids and not as words."""
     shows_confidence: bool = False
     """Colour the words of texts by the model's probability of them."""
     watch: str = ""

@@ -15,7 +15,7 @@ from minivllm.tui.state.model import DashboardModel
 
 PanelName = Literal[
     "slots", "blockmap", "budget", "waiting", "freequeue", "eventlog", "inspector", "prefix_tree",
-    "mass", "xray", "timelines", "request_detail", "step_history", "batch_order", "finished",
+    "mass", "xray", "timelines", "request_detail", "step_history", "finished",
     "choice", "branches", "flat_batch",
 ]  # fmt: skip
 """Panels that a lesson can highlight."""

@@ -21,7 +21,6 @@ _CLASSES: dict[PanelName, tuple[str, str]] = {
     "timelines": ("requests", "Timelines"),
     "request_detail": ("requests", "RequestDetail"),
     "step_history": ("steps", "StepHistory"),
-    "batch_order": ("requests", "BatchOrder"),
     "finished": ("requests", "Finished"),
     "choice": ("choice", "Choice"),
     "branches": ("requests", "BranchTree"),

@@ -9,8 +9,8 @@ from typing import TextIO
 
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.words import WIDTH, page_picture, without_marks
+from minivllm.tui.draw.lines import wrap
 from minivllm.tui.draw.portable import to_ascii
-from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.lesson import Page
 
 HELP = "enter: go on   b: back   q: leave"

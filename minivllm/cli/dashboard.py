@@ -58,17 +58,13 @@ def _entry(text: str) -> Entry:
 
 def make_app(args: argparse.Namespace, source: object, **options: object) -> "DashboardApp":
     """Create the dashboard for `source` with the options of `add_dashboard_options`."""
-    from rich.console import Console
-    from textual import constants
-
     from minivllm.tui.app import DashboardApp
     from minivllm.tui.draw.theme import LIGHT
     from minivllm.tui.keys.keymap import load_keymap
 
     ascii = args.ascii or not has_utf8()
-    colours = Console(color_system=constants.COLOR_SYSTEM, force_terminal=True).color_system
     keymap = load_keymap(args.keys)
-    app = DashboardApp(source, ascii=ascii, colours=colours, keymap=keymap, **options)
+    app = DashboardApp(source, ascii=ascii, keymap=keymap, **options)
     if args.light:
         app.theme = LIGHT.name
     return app

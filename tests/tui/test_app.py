@@ -77,12 +77,9 @@ def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_mor
         await settle(pilot)
         assert app.model.fold.last_seq == events[-1].seq and not panel(app, "slots").display
         assert panel(app, "summary").border_title == "Finished: press q to leave"
-        *digits, labels = drawn(app, "summary")[:4]
-        assert digits[0].split() == ["╻", "╻╺━┓", "╺━┓╺┓"] and labels.split() == ["hits", "cached"]
-        assert " ".join(drawn(app, "summary")[4:]).split() == " ".join(sentences).split()
-        await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: "42 hits   71% cached" in drawn(app, "summary")[0])
-        await pilot.resize_terminal(120, 36)
+        numbers, *rest = drawn(app, "summary")
+        assert "42 hits   71% cached" in numbers
+        assert " ".join(rest).split() == " ".join(sentences).split()
         before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
         engine.core.runner.answers["more"] = [1, 2, 3]

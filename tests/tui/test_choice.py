@@ -20,11 +20,10 @@ from support.tui.memory_recording import context_of
 from support.tui.shown import rows
 
 from minivllm.events import types as ev
-from minivllm.text import clean, visible
+from minivllm.text import clean
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence, token
 from minivllm.tui.widgets.choice.choice import Choice
-from minivllm.tui.widgets.choice.sentence import filmstrip
 
 SEQUENCE = "r1.0"
 OTHERS = (9_001, 9_002, 9_003)
@@ -203,8 +202,11 @@ def test_a_click_on_a_word_shows_its_choice_and_enter_opens_the_screen(run, no_f
     async def look(pilot) -> None:
         app.context.selection.choose(sequence(SEQUENCE))
         await show_screen(pilot, "choice")
-        word = app.model.fold.token_pieces[found.token_id].strip()
-        await click(pilot, "choice", f"·{word} ")
+        wanted = token(SEQUENCE, found.position)
+        rows = panel(app, "choice")._lines
+        row = next(one for one in rows if any(wanted in span[2:] for span in one))
+        begin = next(at for at, span in enumerate(row) if wanted in span[2:])
+        await click(pilot, "choice", text_of(row[begin:]).lstrip())
         assert app.context.selection.last == token(SEQUENCE, found.position)
         await show_screen(pilot, "overview")
         assert f"token {found.position}," in str(panel(app, "overview-choice").border_title)
@@ -223,12 +225,3 @@ def test_the_winner_is_shown_even_where_there_is_room_for_one_candidate(run) -> 
     shown = choice_at(run, len(run.events))
     text = rows(shown, shown.context.transport.view, 60, 3)
     assert "▶" in text[-1] and "60.0%" in text[-1]
-
-
-def test_below_the_last_words_are_the_models_probabilities_of_them(run) -> None:
-    model = context_of(run, len(run.events)).transport.view
-    judged, pieces = model.explanations.judged[SEQUENCE], model.fold.token_pieces
-    rows_shown = [text_of(one) for one in filmstrip(model, SEQUENCE, judged[-1].position, 90, 2)]
-    words, percents = (row.split() for row in rows_shown)
-    assert words == [visible(pieces[one.token_id]) for one in judged][-len(words) :]
-    assert percents == [f"{one.percent}%" for one in judged][-len(words) :]

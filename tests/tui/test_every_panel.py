@@ -21,7 +21,7 @@ from minivllm.tui.widgets.events.event_list import EventList
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.frame.timeline import TimeLine
-from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts
+from minivllm.tui.widgets.steps.charts import StepCharts
 from minivllm.tui.widgets.steps.flat_batch import FlatBatch
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 
@@ -34,7 +34,7 @@ HOSTILE = "x\x1b[31m\u202e\nevil: @\u2066\x9b2J" + "長" * 40
 def all_panels() -> list[Panel]:
     sides = [Side("A", is_second=False), Side("B", is_second=True)]
     others = [Header(), TimeLine(), EventList(), EventDetail(), StepDetail()]
-    others += [Comparison(), BlockCards(), StepCharts(), LatencyCharts(), FlatBatch()]
+    others += [Comparison(), BlockCards(), StepCharts(), FlatBatch()]
     return [*map(make_panel, _CLASSES), *others, *sides]
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from minivllm.events import types as ev
 from minivllm.tui.state.model import MODELS, RATE_WINDOW, DashboardModel
-from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
 
@@ -43,7 +42,7 @@ def test_a_packed_model_is_fully_restored_and_continues_alike(
     scenario: str, request: pytest.FixtureRequest
 ) -> None:
     stage = request.getfixturevalue(scenario).run(60)
-    events, panels = stage.events, (StepHistory(), StepDetail(), BatchOrder())
+    events, panels = stage.events, (StepHistory(), StepDetail())
     for cut in range(0, len(events), 197):
         model = feed(DashboardModel(stage.header), events[:cut])
         pieces = MODELS.pack(model)

@@ -7,27 +7,9 @@ from msgspec import structs
 from support.tui.memory_recording import context_of, transport_of
 
 from minivllm.events.kv_usage import KVUsageMeter
-from minivllm.tui.draw.digits import large_digits
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.time.follow import follow, seconds_at
 from minivllm.tui.widgets.compare.side import Side
-
-
-def digits_in(rows: list[str]) -> str:
-    """Read large figures back; a gap is a space."""
-    glyphs = {"".join(large_digits(digit)): digit for digit in "0123456789.,-"}
-    found, x, width = "", 0, max(map(len, rows))
-    padded = [row.ljust(width + 3) for row in rows]
-    while x < width:
-        wide = next(
-            (n for n in (3, 1) if "".join(row[x : x + n] for row in padded) in glyphs), None
-        )
-        if wide is None:
-            found, x = found.rstrip(" ") + " ", x + 1
-        else:
-            found += glyphs["".join(row[x : x + wide] for row in padded)]
-            x += wide
-    return found.strip()
 
 
 def test_the_same_second_is_after_all_events_up_to_it(stage, ask, memory_pressure) -> None:
@@ -76,5 +58,4 @@ def test_what_is_wasted_and_who_waits_is_that_of_the_events(
             is_timed = clock == "monotonic"
             time = seconds_at(context.transport) if is_timed else fold.step
             speed = f"{fold.counters.generation_tokens / time:.{0 if is_timed else 1}f}"
-            large = digits_in([row.replace("%", " ") for row in rows[:3]])
-            assert large.split() == [f"{100 * usage.waste:.0f}", speed]
+            assert rows[0].startswith(f"{speed} output tokens per ")

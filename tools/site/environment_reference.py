@@ -106,12 +106,12 @@ FILES: tuple[tuple[str, str, str], ...] = (
     (
         "`minivllm-step-N.svg`",
         "In the current folder: the picture that `ctrl+s` saves in the dashboard.",
-        "minivllm.tui.keys.files:save_picture",
+        "minivllm.tui.keys.look_keys:LookKeys.picture",
     ),
     (
         "`minivllm-TIME.jsonl`, `minivllm-TIME.perfetto.json`",
         "In the current folder: the recording that `E` saves in the dashboard.",
-        "minivllm.tui.keys.files:save_recording",
+        "minivllm.tui.keys.look_keys:save_recording",
     ),
     (
         "the file of `--record FILE`",

@@ -1,1 +1,1 @@
-"""Answers in words: why (key w), what changed (D), a decision's source code (s), and notices."""
+"""Answers in words: why (key w), a decision's source code (s), and notices."""

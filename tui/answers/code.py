@@ -1,13 +1,10 @@
 """The engine's source for an event: the function that decides, and the line that emits the event.
 
 The dashboard must not import the engine or torch, so it reads the source without running it: it
-finds the file with the import system, and the function and its `emit` call in the syntax tree. If a
-function emits a kind through a variable (`kind = A if resumed else B`), the line with the kind's
-name is marked too.
+finds the file with the import system, and the function and the kind's name in the syntax tree.
 """
 
 import ast
-from collections.abc import Iterator
 from importlib.util import find_spec
 from inspect import cleandoc
 from pathlib import Path
@@ -93,20 +90,15 @@ def meaning_of(kind: type[ev.Event]) -> str:
 def source_of(rule: Rule) -> SourceLines:
     module, _, qualname = rule.name.partition(":")
     file = _file_of(module)
-    found = (
-        None
-        if file is None
-        else _function(ast.parse(file.read_text(encoding="utf-8")), qualname.split("."))
-    )
-    if file is None or found is None:
+    text = "" if file is None else file.read_text(encoding="utf-8")
+    found = _function(ast.parse(text), qualname.split("."))
+    if found is None:
         return SourceLines(f"There is no {clean(rule.name)} in this minivllm.")
-    lines = file.read_text(encoding="utf-8").splitlines()
     first = min([found.lineno, *(decorator.lineno for decorator in found.decorator_list)])
-    marked = (
-        frozenset() if rule.kind is None else frozenset(_lines_that_tell(found, rule.kind.__name__))
-    )
+    lines = text.splitlines()[first - 1 : found.end_lineno]
+    marked = frozenset(_lines_with(rule.kind.__name__, found) if rule.kind else ())
     where = f"{module.replace('.', '/')}.py:{min(marked, default=found.lineno)}  {qualname}"
-    return SourceLines(where, first, "\n".join(lines[first - 1 : found.end_lineno]), marked)
+    return SourceLines(where, first, "\n".join(lines), marked)
 
 
 def _file_of(module: str) -> Path | None:
@@ -123,48 +115,28 @@ def _file_of(module: str) -> Path | None:
 
 def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     for name in names:
-        tree = next(
-            (
-                node
-                for node in ast.iter_child_nodes(tree)
-                if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-                and node.name == name
-            ),
-            None,
-        )
+        nodes = (node for node in ast.iter_child_nodes(tree) if getattr(node, "name", "") == name)
+        tree = next(nodes, None)
         if tree is None:
             return None
     return tree if isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
 
 
-def _lines_that_tell(function: ast.AST, kind: str) -> Iterator[int]:
-    """Yield the lines that emit or make a `kind`; if there are none, the lines that name it."""
-    direct = [
-        call
-        for call in _calls(function)
-        if _is(call.func, kind) or (_emits(call) and _is(call.args[0], kind))
+def _lines_with(kind: str, function: ast.AST) -> set[int]:
+    """The lines that name a kind of event, and those of the call that emits it."""
+    named = {node.lineno for node in ast.walk(function) if _name(node) == kind}
+    calls = [one for one in ast.walk(function) if isinstance(one, ast.Call)]
+    emits = [
+        (one.args[0], range(one.lineno, one.end_lineno + 1))
+        for one in calls
+        if _name(one.func) == "emit"
     ]
-    for call in direct:
-        yield from range(call.lineno, call.end_lineno + 1)
-    if direct:
-        return
-    named = {node.lineno for node in ast.walk(function) if _is(node, kind)}
-    for call in _calls(function):
-        if named and _emits(call) and isinstance(call.args[0], ast.Name):
-            yield from range(call.lineno, call.end_lineno + 1)
-    yield from named
+    found = [lines for _, lines in emits if named.intersection(lines)]
+    # Without such a call, a variable has the kind (`kind = A if resumed else B`).
+    found = found or [lines for kind, lines in emits if isinstance(kind, ast.Name)]
+    return named.union(*found)
 
 
-def _calls(function: ast.AST) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(function) if isinstance(node, ast.Call))
-
-
-def _emits(call: ast.Call) -> bool:
-    return _is(call.func, "emit") and bool(call.args)
-
-
-def _is(node: ast.AST, name: str) -> bool:
-    """Whether the node is `name`, or `anything.name`."""
-    return (isinstance(node, ast.Attribute) and node.attr == name) or (
-        isinstance(node, ast.Name) and node.id == name
-    )
+def _name(node: ast.AST) -> str | None:
+    """`name`, for a node `name` or `anything.name`."""
+    return getattr(node, "attr", None) or getattr(node, "id", None)

@@ -1,13 +1,12 @@
 """`why`: one sentence, with numbers, about the last selected item (key w).
 
-The item is a sequence (`why_sequences`), a block (`why_blocks`), a step or an event. If nothing is
+The item is a sequence (`why_sequences`), a block, a step or an event. If nothing is
 selected, the sentence is about the most interesting fact of the moment. In a recording, the item
 may not exist yet, or its history may already be dropped; then the sentence says so.
 """
 
 from minivllm.text import clean, plural, short_name
-from minivllm.tui.answers.why_blocks import why_block
-from minivllm.tui.answers.why_sequences import reason_to_wait, why_sequence
+from minivllm.tui.answers.why_sequences import list_names, reason_to_wait, why_sequence
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.decisions import cause_of_preemption
 from minivllm.tui.state.histories import STEPS_KEPT, StepRecord
@@ -57,28 +56,21 @@ def _drafts(record: StepRecord) -> str:
 
 
 def _preempted_in(record: StepRecord) -> str:
-    if not record.preempted:
-        return ""
-    victim = record.preempted[0]
-    more = (
-        f" and {plural(len(record.preempted) - 1, 'more sequence')}"
-        if len(record.preempted) > 1
-        else ""
-    )
-    return (
-        f" and preempted {short_name(victim.seq_id)}{more} because {short_name(victim.victim_of)} "
-        f"{cause_of_preemption(victim.need, victim.free)}"
-    )
+    victims = [
+        f"preempted {short_name(one.seq_id)} because"
+        f" {'it' if one.victim_of == one.seq_id else short_name(one.victim_of)}"
+        f" {cause_of_preemption(one.need, one.free)}"
+        for one in record.preempted
+    ]
+    return f" and {', and '.join(victims)}" if victims else ""
 
 
 def _why_left_over(model: DashboardModel, record: StepRecord) -> str:
     unused = record.budget - record.used
     if record.deferred is None:
-        return (
-            "the budget was used up, and no sequence was left waiting"
-            if not unused
-            else f"{unused:,} were left because no sequence was waiting"
-        )
+        if not unused:
+            return "the budget was used up, and no sequence was left waiting"
+        return f"{unused:,} were left because no sequence was waiting"
     seq_id, reason, need, free = record.deferred
     because = (
         f"because {short_name(seq_id)}, the first in the queue,"
@@ -128,17 +120,16 @@ def _of_the_moment(model: DashboardModel) -> str:
             f" {_run(len(fold.running))}: if one needs more blocks than that, the scheduler"
             " preempts a sequence."
         )
-    if not model.header.enable_prefix_caching:
-        return (
-            "Prefix caching is off, so none of the"
-            f" {plural(counters.prompt_tokens, 'prompt token')} so far came from the cache."
-        )
     if fold.running:
+        asked = plural(counters.prefix_cache_queries, "prompt token")
+        cache = (
+            f"the prefix cache held {counters.prefix_cache_hits:,} of the {asked} looked up so far"
+        )
+        if not model.header.enable_prefix_caching:
+            cache = "prefix caching is off"
         return (
             f"{_run(len(fold.running))} and none wait: {free:,} of"
-            f" {plural(len(fold.blocks), 'block')} are free, and the prefix cache held"
-            f" {counters.prefix_cache_hits:,} of the"
-            f" {plural(counters.prefix_cache_queries, 'prompt token')} looked up so far."
+            f" {plural(len(fold.blocks), 'block')} are free, and {cache}."
         )
     ended = counters.finished_requests + counters.aborted_requests
     return (
@@ -150,3 +141,157 @@ def _of_the_moment(model: DashboardModel) -> str:
 
 def _run(count: int) -> str:
     return "1 sequence runs" if count == 1 else f"{count:,} sequences run"
+
+
+def why_block(model: DashboardModel, block_id: int) -> str:
+    blocks = model.fold.blocks
+    if not 0 <= block_id < len(blocks):
+        return (
+            f"There is no block {block_id}: the pool has {plural(len(blocks), 'block')},"
+            " and the first is 0."
+        )
+    block = blocks[block_id]
+    if block.ref_cnt > 1:
+        return _shared(model, block_id)
+    if block.ref_cnt == 1:
+        return _held(model, block_id)
+    if block_id not in model.fold.free_queue:
+        return (
+            f"Block {block_id} has just lost its last owner: an event soon puts it on the"
+            " free queue."
+        )
+    return _cached(model, block_id) if block.hash is not None else _empty(model, block_id)
+
+
+def _held(model: DashboardModel, block_id: int) -> str:
+    owners = model.owners(block_id)
+    if not owners:
+        return (
+            f"Block {block_id} is in use, but the block table that holds it is not known at"
+            " this moment."
+        )
+    (seq_id, logical), size = owners[0], model.header.block_size
+    sequence = model.fold.sequences[seq_id]
+    written = min(max(sequence.num_computed_tokens - logical * size, 0), size)
+    since = _taken(model, seq_id, block_id)
+    if model.fold.blocks[block_id].hash is not None:
+        use = "it is full and has a hash, so a prompt with the same beginning can share it"
+    elif not model.header.enable_prefix_caching:
+        use = "prefix caching is off, so no other sequence can find it"
+    else:
+        use = "it has no hash yet, so no other sequence can find it"
+    return (
+        f"Block {block_id} is held by {short_name(seq_id)} alone, as entry {logical:,} of its block"
+        f" table{since}: {written:,} of {plural(size, 'token')} are written, and {use}."
+    )
+
+
+def _taken(model: DashboardModel, seq_id: str, block_id: int) -> str:
+    """When and how this sequence got the block; empty if that has been forgotten."""
+    step = _hit_in(model, seq_id, block_id)
+    if step is not None:
+        return f", found in the prefix cache in step {step:,}"
+    age = model.ages.blocks[block_id]
+    # Do not write that this sequence took the block: a forked sample shares its parent's blocks.
+    return "" if age is None or age.born is None else f", in use since step {age.born:,}"
+
+
+def _shared(model: DashboardModel, block_id: int) -> str:
+    owners = [seq_id for seq_id, _ in model.owners(block_id)]
+    count = model.fold.blocks[block_id].ref_cnt
+    ways: dict[str, dict[str, int]] = {
+        "took it": {},
+        "found it in the prefix cache": {},
+        "forked": {},
+    }
+    for seq_id in owners:
+        if (way := _way_to(model, seq_id, block_id)) is not None:
+            ways[way[0]][seq_id] = way[1]
+    reasons = []
+    for way, steps in ways.items():
+        were = f"{'was' if len(steps) == 1 else 'were'} " if way == "forked" else ""
+        if steps:
+            reasons.append(f"{list_names(steps)} {were}{way} {_in_steps(steps)}")
+    because = ", and ".join(reasons) or "how they got it is no longer in memory"
+    return (
+        f"Block {block_id} is shared by {list_names(owners)} (reference count {count:,}):"
+        f" {because}; {_what_sharing_costs(model, block_id)}."
+    )
+
+
+def _way_to(model: DashboardModel, seq_id: str, block_id: int) -> tuple[str, int] | None:
+    """How and in which step this sequence got the block; None if that has been forgotten."""
+    if (step := _hit_in(model, seq_id, block_id)) is not None:
+        return "found it in the prefix cache", step
+    age, record = model.ages.blocks[block_id], model.ledger.sequences.get(seq_id)
+    if record is None:
+        return None
+    born = None if age is None or age.taken_by != seq_id else age.born
+    # A preemption frees all blocks, those that were taken before it and those of a fork.
+    preempted = record.preemption
+    if born is not None and (preempted is None or preempted.step < born):
+        return "took it", born
+    return ("forked", record.phases[0].step) if record.is_fork and preempted is None else None
+
+
+def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:
+    size = model.header.block_size
+    owners = ((model.fold.sequences[seq_id], logical) for seq_id, logical in model.owners(block_id))
+    written = max(
+        (min(one.num_computed_tokens - logical * size, size) for one, logical in owners),
+        default=size,
+    )
+    if written >= size:
+        return f"it is full, so its {plural(size, 'token')} are stored once for all of them"
+    return (
+        f"{max(written, 0):,} of its {plural(size, 'token')} are written, and the next"
+        " sequence that writes into it copies it first"
+    )
+
+
+def _in_steps(by_sequence: dict[str, int]) -> str:
+    steps = sorted(set(by_sequence.values()))
+    return f"in step {steps[0]:,}" if len(steps) == 1 else f"in steps {steps[0]:,} to {steps[-1]:,}"
+
+
+def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
+    """The step in which this sequence hit the block in the prefix cache; None if forgotten."""
+    lookup = model.lookups.of(seq_id)
+    found = lookup is not None and any(hit[1] == block_id for hit in lookup.hits)
+    return lookup.step if found else None
+
+
+def _cached(model: DashboardModel, block_id: int) -> str:
+    return (
+        f"Block {block_id} is free but still cached: {_left(model, block_id)}its content is"
+        f" unchanged, so a prompt with the same beginning can reuse it; {_place(model, block_id)},"
+        " and allocating it evicts that content."
+    )
+
+
+def _empty(model: DashboardModel, block_id: int) -> str:
+    where = _place(model, block_id)
+    if model.ages.blocks[block_id] is None:
+        return (
+            f"Block {block_id} is empty: no sequence has held it in this recording so far; {where}."
+        )
+    caches = model.header.enable_prefix_caching
+    why = "its content had no hash" if caches else "prefix caching is off"
+    return (
+        f"Block {block_id} is empty: {_left(model, block_id)}{why}, so no lookup can find"
+        f" it; {where}."
+    )
+
+
+def _place(model: DashboardModel, block_id: int) -> str:
+    number = list(model.fold.free_queue).index(block_id) + 1
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    ending = "th" if number % 100 in (11, 12, 13) else ending
+    return f"it is the {number:,}{ending} of {len(model.fold.free_queue):,} in the free queue"
+
+
+def _left(model: DashboardModel, block_id: int) -> str:
+    age = model.ages.blocks[block_id]
+    if age is None or age.last_owner is None:
+        return ""
+    return f"{short_name(age.last_owner)} held it last, until step {age.touched:,}, and "

@@ -10,11 +10,11 @@ from minivllm.events.ledger import SequenceRecord
 from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.events.types import DeferReason
 from minivllm.text import plural, short_name
-from minivllm.tui.answers.why_drafts import why_drafts
 from minivllm.tui.answers.why_tokens import why_token
-from minivllm.tui.state.decisions import cause_of_preemption, deferral
+from minivllm.tui.state.decisions import PHRASES, cause_of_preemption, deferral, phrase
+from minivllm.tui.state.drafts import DrawnDraft
+from minivllm.tui.state.explanations import piece_of
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.state.phrases import PHRASES, phrase
 
 _NAMED = 4
 """Maximum number of names in a sentence."""
@@ -43,13 +43,9 @@ def list_names(seq_ids: Iterable[str]) -> str:
     names = [short_name(seq_id) for seq_id in seq_ids]
     if len(names) > _NAMED:
         names = [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1:,} more"]
-    return (
-        names[0]
-        if len(names) == 1
-        else f"{', '.join(names[:-1])} and {names[-1]}"
-        if names
-        else "no sequence"
-    )
+    if len(names) < 2:
+        return names[0] if names else "no sequence"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 # ---- waiting ----
@@ -67,11 +63,7 @@ def _waiting(
         return f"{name} {reason_to_wait(model, *own)}; the requests behind it may pass."
     reason = _first_waits(model, first)
     if position > considered:
-        ahead = (
-            f"{short_name(first)}, which {reason}"
-            if reason
-            else f"{short_name(first)}, which the scheduler has not considered yet"
-        )
+        ahead = f"{short_name(first)}, which {reason or 'the scheduler has not considered yet'}"
         said = (
             f"{name} is number {position + 1:,} in the queue, and the scheduler considers"
             f" only the first: {ahead}"
@@ -105,11 +97,7 @@ def _holders(model: DashboardModel, sequence: SequenceState) -> str:
     if not fold.running or sequence.deferred is None:
         return ""
     if sequence.deferred[0] in ("max_num_seqs", "static_batch"):
-        return (
-            f" ({list_names(fold.running)} run)"
-            if len(fold.running) > 1
-            else f" ({list_names(fold.running)} runs)"
-        )
+        return f" ({list_names(fold.running)} {'run' if len(fold.running) > 1 else 'runs'})"
     if sequence.deferred[0] not in ("no_blocks", "no_contiguous_run", "preempted_this_step"):
         return ""
     tables = sorted(
@@ -139,11 +127,9 @@ def _preempted(sequence: SequenceState, record: SequenceRecord | None) -> str:
         return f"; it was preempted, and {again}"
     preemption = record.preemption
     short = cause_of_preemption(preemption.need, preemption.free)
-    because = (
-        f"because it {short}"
-        if preemption.victim_of == preemption.seq_id
-        else f"for {short_name(preemption.victim_of)}, which {short}"
-    )
+    because = f"for {short_name(preemption.victim_of)}, which {short}"
+    if preemption.victim_of == preemption.seq_id:
+        because = f"because it {short}"
     return f"; it was preempted in step {preemption.step:,} {because}, and {again}"
 
 
@@ -203,11 +189,8 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
             " and a decode computes only the newest one"
         )
     start, reaches = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens
-    cached = (
-        f" ({sequence.num_cached_tokens:,} came from the cache)"
-        if sequence.num_cached_tokens
-        else ""
-    )
+    num_cached = sequence.num_cached_tokens
+    cached = f" ({num_cached:,} came from the cache)" if num_cached else ""
     # After the last known token's chunk, a token is sampled: `num_tokens` may include it.
     if item.num_tokens < left and reaches >= sequence.num_tokens - 1:
         return (
@@ -237,3 +220,41 @@ def _ended(model: DashboardModel, seq_id: str) -> str:
     if key not in PHRASES:
         return f"{name} ended {when}, for a reason that this version does not know."
     return f"{name} {phrase(key, when=when)}."
+
+
+def why_drafts(model: DashboardModel, item: ScheduledState) -> str:
+    """Where a sequence's drafts come from, and which of them were right.
+
+    item: the sequence's share of the step, with drafts
+    """
+    said = plural(len(item.draft_token_ids), "draft")
+    draft = model.drafts.current(item.seq_id, model.fold.step)
+    if draft is None:  # the recording begins inside this step
+        return said
+    said += _source(model, draft)
+    if draft.num_accepted is None:
+        return f"{said}; the step will verify them: a draft is right if the model draws it, too"
+    own = piece_of(model.fold, draft.token_id)
+    if not draft.rejected:
+        right = "it was right" if len(draft.token_ids) == 1 else "all were right"
+        if draft.forced:
+            return f"{said}; {right}, as the grammar allows nothing else, and {own} came on top"
+        return f"{said}; {right}, because the model drew the same, and {own} came on top"
+    right = f"{draft.num_accepted:,} of them {'was' if draft.num_accepted == 1 else 'were'} right"
+    wrong = piece_of(model.fold, draft.rejected[0])
+    after = plural(len(draft.rejected) - 1, "draft")
+    behind = f"; {after} behind it had followed a wrong token" if len(draft.rejected) > 1 else ""
+    return (
+        f"{said}; {right if draft.num_accepted else 'none was right'}: instead of {wrong} the model"
+        f" drew {own}{behind}"
+    )
+
+
+def _source(model: DashboardModel, draft: DrawnDraft) -> str:
+    if draft.source != "ngram" or draft.match is None or not draft.match_length:
+        whose = {"draft_model": " of the draft model", "grammar": " that the grammar forces"}
+        return whose.get(draft.source, "")
+    last = plural(draft.match_length, "token")
+    return (
+        f", which followed its last {last} before, at position {draft.match + draft.match_length:,}"
+    )

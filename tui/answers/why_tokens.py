@@ -52,13 +52,11 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
     if context.control is not None:
         if seq_id is None:
             return "No token is explained yet: select a sequence (tab, then ↑ and ↓)."
-        if seq_id not in context.transport.recording.head.fold.sequences:
-            if seq_id in model.fold.sequences:  # the picture is of an earlier moment
-                return f"No token of {name} is explained up to here, and it has ended since."
-            return (
-                f"{name} has ended, and its tokens were not explained: select a running sequence."
-            )
-        return f"No token of {name} is explained yet: its next one is, unless W has stopped it."
+        if seq_id in context.transport.recording.head.fold.sequences:
+            return f"No token of {name} is explained yet: its next one is, unless W has stopped it."
+        if seq_id in model.fold.sequences:  # the picture is of an earlier moment
+            return f"No token of {name} is explained up to here, and it has ended since."
+        return f"{name} has ended, and its tokens were not explained: select a running sequence."
     whose = f"the tokens of {name}" if seq_id is not None else "any token"
     if context.transport.source.status.state in ("recording", "indexing"):
         return (
@@ -66,9 +64,8 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
             " minivllm demo --explain-tokens --record run.jsonl"
         )
     return (
-        f"This engine has not explained {whose}, and a dashboard cannot ask it to, because the"
-        " engine is in another process. Start the engine with --explain-tokens, such as:"
-        f" minivllm serve {model.header.model} --events --explain-tokens"
+        f"This engine has not explained {whose}, and a dashboard in another process cannot ask it"
+        f" to. Start it with: minivllm serve {model.header.model} --events --explain-tokens"
     )
 
 
@@ -131,13 +128,13 @@ def _why_beams(model: DashboardModel, event: ev.TokenExplained) -> str:
     going_on = [one for one in event.beams if one.fate == "continues"]
     ended = [one for one in event.beams if one.fate == "ends"]
     dropped = [one for one in event.beams if one.fate == "dropped"]
-    said = (
-        f"{plural(len(going_on), 'beam')} of {short_name(event.seq_id.rpartition('.')[0])}"
-        f" {'goes' if len(going_on) == 1 else 'go'} on with scores from"
-        f" {going_on[0].score:.2f} to {going_on[-1].score:.2f}"
-        if going_on
-        else f"the search of {short_name(event.seq_id.rpartition('.')[0])} is over"
-    )
+    name = short_name(event.seq_id.rpartition(".")[0])
+    said = f"the search of {name} is over"
+    if going_on:
+        said = (
+            f"{plural(len(going_on), 'beam')} of {name} {'goes' if len(going_on) == 1 else 'go'} on"
+            f" with scores from {going_on[0].score:.2f} to {going_on[-1].score:.2f}"
+        )
     if ended:
         said += f"; {plural(len(ended), 'text')} ended, the best with {ended[0].score:.2f}"
     if dropped:

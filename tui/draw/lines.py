@@ -8,13 +8,14 @@ A line is a tuple of such spans. Style names are not colours: a line works in ev
 paints what a click does as the `meta` of a Rich style, where Textual looks for it.
 """
 
+from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 from re import compile as compile_pattern
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 
-from minivllm.text import fit
+from minivllm.text import LONGEST_TEXT, clean, fit
 from minivllm.tui.draw.selection import Selection, Target
 
 Link = Target | str
@@ -99,6 +100,39 @@ def flow(a_line: Line, width: int, indent: int) -> list[Line]:
 _WORDS = compile_pattern(" *[^ ]+| +$")
 
 
+def packed(
+    items: Iterable[Line],
+    width: int,
+    height: int,
+    *,
+    head: Line = (),
+    gap: str = " ",
+    total: int | None = None,
+) -> list[Line]:
+    """Whole items in at most `height` rows; the last row ends with how many do not fit.
+
+    head: begins the first row; further rows are indented by its width
+    total: the number of all items, if `items` are only those that may fit
+    """
+    items = list(items)
+    total = len(items) if total is None else total
+    rows, beside = [Row(width).add(*head)], ""
+    for number, item in enumerate(items):
+        left, cells = total - number, width_of(text_of(item))
+        if beside and cells + len(gap) > rows[-1].room and len(rows) < height:
+            rows.append(Row(width).put("", width=width_of(text_of(head))))
+            beside = ""
+        if len(rows) >= height and (beside or left > 1):
+            # In the last row, leave room for the number of hidden items, if any will be hidden.
+            more = f"{gap}+ {left - 1:,} more" if left > 1 else ""
+            if cells + len(beside + more) > rows[-1].room:
+                rows[-1].put(f"{beside}+ {left:,} more", "muted")
+                break
+        rows[-1].put(beside).add(*item)
+        beside = gap
+    return [row.line() for row in rows]
+
+
 def joined(a_line: Line) -> Line:
     """The line with neighbours of equal style in one span, which is cheaper to paint."""
     return tuple(
@@ -133,3 +167,45 @@ def _reversed(span: Span) -> Span:
     text, style, *link = span
     # A span that is already in reverse is highlighted by being drawn normally.
     return (text, style[:-1] if style.endswith("!") else style + "!", *link)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Wrap `text` into rows of at most `width` cells, and drop control characters."""
+    if width <= 0:
+        return []
+    return [row for part in text.split("\n") for row in _wrap_line(clean(part), width)]
+
+
+def wrap_tail(text: str, width: int, height: int) -> list[str]:
+    """The last `height` rows of the wrapped text, after an ellipsis if text is left out."""
+    most = LONGEST_TEXT * max(-(-2 * width * height // LONGEST_TEXT), 1)
+    cut = 0
+    if len(text) > 2 * most:
+        cut = (len(text) // most - 1) * most
+    rows = wrap(text[cut:], width)
+    if not cut and len(rows) <= height:
+        return rows
+    rows = rows[-height:] if height > 0 else []
+    return [_with_ellipsis(rows[0], width), *rows[1:]] if rows else []
+
+
+def _with_ellipsis(row: str, width: int) -> str:
+    row = "…" + row
+    return row if cell_len(row) <= width else chop_cells(row, width)[0]
+
+
+def _wrap_line(text: str, width: int) -> list[str]:
+    rows, row = [], ""
+    for word in text.split(" "):
+        longer = f"{row} {word}" if row else word
+        if cell_len(longer) <= width:
+            row = longer
+            continue
+        if row:
+            rows.append(row)
+        # Break a word that is wider than a row; drop a character that is.
+        *full, row = [piece for piece in chop_cells(word, width) if cell_len(piece) <= width] or [
+            ""
+        ]
+        rows += full
+    return [*rows, row]

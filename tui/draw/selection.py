@@ -52,33 +52,21 @@ class Selection:
 
     def choose(self, target: Target) -> None:
         self.last = target
-        match target.kind:
-            case "sequence":
-                if self.seq_id != target.key:
-                    self.position = None
-                self.seq_id = target.key
-            case "block":
-                self.block_id = target.key
-            case "step":
-                self.step = target.key
-            case "event":
-                self.event_seq = target.key
-            case "token":
-                self.seq_id, self.position = target.key, target.position
+        if target.kind in ("sequence", "token"):
+            if target.kind == "token" or self.seq_id != target.key:
+                self.position = target.position
+            self.seq_id = target.key
+        else:
+            setattr(self, _FIELDS[target.kind], target.key)
 
     def clear(self) -> None:
         self.seq_id = self.block_id = self.step = self.event_seq = None
         self.position = self.last = None
 
     def holds(self, target: Target) -> bool:
-        match target.kind:
-            case "sequence":
-                return self.seq_id == target.key
-            case "block":
-                return self.block_id == target.key
-            case "step":
-                return self.step == target.key
-            case "event":
-                return self.event_seq == target.key
-            case "token":
-                return (self.seq_id, self.position) == target[1:]
+        if target.kind == "token":
+            return (self.seq_id, self.position) == target[1:]
+        return getattr(self, _FIELDS[target.kind]) == target.key
+
+
+_FIELDS = {"sequence": "seq_id", "block": "block_id", "step": "step", "event": "event_seq"}

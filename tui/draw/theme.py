@@ -6,7 +6,6 @@ one colour for each theme: a colour that is clear on black can be invisible on w
 
 from dataclasses import replace
 
-from rich._palettes import STANDARD_PALETTE
 from rich.color import Color, blend_rgb
 from rich.style import Style
 from textual.theme import Theme
@@ -14,83 +13,41 @@ from textual.theme import Theme
 _FRAMES = {"frame-kind": "round", "rule-kind": "solid", "scrollbar-width": "1"}
 _PLAIN_FRAMES = {"frame-kind": "ascii", "rule-kind": "ascii", "scrollbar-width": "0"}
 
-DARK = Theme(
-    name="minivllm-dark",
-    dark=True,
-    background="#10141c",
-    surface="#10141c",
-    panel="#1a212d",
-    foreground="#d5dce8",
-    primary="#7aa7ff",
-    secondary="#56b6c2",
-    accent="#7aa7ff",
-    warning="#e8b04b",
-    error="#ff7b72",
-    success="#5fd38d",
-    variables={
-        **_FRAMES,
-        "rule": "#36445a",
-        "footer-key-foreground": "#7aa7ff",
-        "footer-background": "#1a212d",
-    },
-)
-LIGHT = Theme(
-    name="minivllm-light",
-    dark=False,
-    background="#fbfbf8",
-    surface="#fbfbf8",
-    panel="#eceef2",
-    foreground="#1d2430",
-    primary="#1f58c7",
-    secondary="#0b7285",
-    accent="#1f58c7",
-    warning="#8a5a00",
-    error="#b3261e",
-    success="#146c38",
-    variables={
-        **_FRAMES,
-        "rule": "#b4bfce",
-        "footer-key-foreground": "#1f58c7",
-        "footer-background": "#eceef2",
-    },
-)
 
-
-def themes_for(color_system: str | None, *, ascii: bool) -> list[Theme]:
-    """The dark and the light theme. color_system: Rich's name; "standard" is 16 colours"""
-    themes = [DARK, LIGHT]
-    if color_system == "standard":
-        themes = [sixteen(theme) for theme in themes]
-    return [plain(theme) for theme in themes] if ascii else themes
-
-
-def sixteen(theme: Theme) -> Theme:
-    """The theme for a terminal with 16 colours.
-
-    The nearest of 16 colours is grey for half of ours. So each has its own here, as the exact
-    colour to which Rich maps that number.
-    """
-    column = 0 if theme.dark else 1
-    red, blue, yellow, green = (
-        _standard(_SIXTEEN[name][column]).name for name in ("bad", "accent", "warn", "good")
-    )
-    return replace(
-        theme,
-        primary=blue,
-        accent=blue,
-        warning=yellow,
-        error=red,
-        success=green,
-        variables=theme.variables | {"footer-key-foreground": blue, "num-colors": "16"},
+def _theme(name: str, ground: str, panel: str, text: str, rule: str, **colours: str) -> Theme:
+    return Theme(
+        name=f"minivllm-{name}",
+        dark=name == "dark",
+        background=ground,
+        surface=ground,
+        panel=panel,
+        foreground=text,
+        primary=colours["accent"],
+        variables={
+            **_FRAMES,
+            "rule": rule,
+            "footer-key-foreground": colours["accent"],
+            "footer-background": panel,
+        },
+        **colours,
     )
 
 
-def _standard(number: int) -> Color:
-    return Color.from_triplet(STANDARD_PALETTE[number])
+DARK = _theme(
+    "dark", "#10141c", "#1a212d", "#d5dce8", "#36445a", secondary="#56b6c2", accent="#7aa7ff",
+    warning="#e8b04b", error="#ff7b72", success="#5fd38d",
+)  # fmt: skip
+LIGHT = _theme(
+    "light", "#fbfbf8", "#eceef2", "#1d2430", "#b4bfce", secondary="#0b7285", accent="#1f58c7",
+    warning="#8a5a00", error="#b3261e", success="#146c38",
+)  # fmt: skip
 
 
-def plain(theme: Theme) -> Theme:
-    return replace(theme, variables=theme.variables | _PLAIN_FRAMES)
+def themes_for(*, ascii: bool) -> list[Theme]:
+    """The dark and the light theme."""
+    if not ascii:
+        return [DARK, LIGHT]
+    return [replace(theme, variables=theme.variables | _PLAIN_FRAMES) for theme in (DARK, LIGHT)]
 
 
 # Style name -> (colour in the dark theme, colour in the light theme). Colour-blind readers can
@@ -120,18 +77,6 @@ COLOURS = {
 }
 
 
-# Style name -> (number in the dark theme, number in the light theme), of 16 colours. The first
-# eight hues differ from each other and from grey; each can be read on its ground.
-_SIXTEEN = {
-    "text": (15, 0), "muted": (7, 8), "faint": (8, 7), "accent": (12, 4),
-    "good": (10, 2), "warn": (11, 3), "bad": (9, 1), "shared": (15, 0), "cached": (7, 8),
-    "hue0": (12, 4), "hue1": (3, 3), "hue2": (2, 2), "hue3": (13, 5),
-    "hue4": (11, 9), "hue5": (9, 1), "hue6": (6, 12), "hue7": (10, 13),
-    "hue8": (14, 6), "hue9": (5, 5), "hue10": (3, 3), "hue11": (13, 1),
-}  # fmt: skip
-_CHIP_OF_SIXTEEN = (4, 14)
-
-
 _CHIP = ("#243047", "#dfe4ee")
 """The ground of a chip: a word that is one token."""
 _FADED = 0.6
@@ -141,25 +86,9 @@ _FADED = 0.6
 class Palette:
     """Style names -> Rich styles, for one of the two themes."""
 
-    def __init__(self, dark: bool, *, sixteen: bool = False) -> None:
-        """sixteen: whether the terminal has only 16 colours"""
+    def __init__(self, dark: bool) -> None:
         self._column = 0 if dark else 1
-        self._sixteen = sixteen
         self._styles: dict[str, Style] = {}
-
-    @classmethod
-    def of(cls, theme: Theme) -> "Palette":
-        return cls(theme.dark, sixteen=theme.variables.get("num-colors") == "16")
-
-    def _colour(self, name: str) -> Color:
-        if self._sixteen:
-            return _standard(_SIXTEEN[name][self._column])
-        return Color.parse(COLOURS[name][self._column])
-
-    def _chip(self) -> Color:
-        if self._sixteen:
-            return _standard(_CHIP_OF_SIXTEEN[self._column])
-        return Color.parse(_CHIP[self._column])
 
     def style(self, name: str) -> Style:
         """The style for `name`: a colour, then flags.
@@ -168,15 +97,13 @@ class Palette:
         """
         style = self._styles.get(name)
         if style is None:
-            colour = self._colour(name.rstrip("-=_~*!"))
-            # Between two of 16 colours there is none: the terminal may draw those dim.
-            if "-" in name and not self._sixteen:
+            colour = Color.parse(COLOURS[name.rstrip("-=_~*!")][self._column])
+            if "-" in name:
                 ground = Color.parse((DARK, LIGHT)[self._column].background)
                 colour = Color.from_triplet(blend_rgb(ground.triplet, colour.triplet, _FADED))
             style = Style(
                 color=colour,
-                bgcolor=self._chip() if "=" in name else None,
-                dim=("-" in name and self._sixteen) or None,
+                bgcolor=Color.parse(_CHIP[self._column]) if "=" in name else None,
                 underline="_" in name or None,
                 strike="~" in name or None,
                 bold="*" in name or None,

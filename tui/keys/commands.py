@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from textual.binding import Binding
 from textual.keys import key_to_character
 
-from minivllm.tui.keys.files import save_picture
+from minivllm.tui.time.transport import Transport
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
@@ -37,39 +37,33 @@ class Command(NamedTuple, Generic[Owner]):
 
 
 COMMANDS: tuple[Command["DashboardApp"], ...] = (
-    Command("time.toggle", "space", lambda app: app.time_keys.toggle(),
+    Command("time.toggle", "space", lambda app: app.time_keys.run(Transport.toggle),
             "Pause", "Pause or play the picture; the engine and the recording continue.", "Time"),
-    Command("time.step_back", "left,h", lambda app: app.time_keys.step(-1),
+    Command("time.step_back", "left,h", lambda app: app.time_keys.move(Transport.step, -1),
             "Step back", "Go to the end of the previous step.", "Time", "←"),
-    Command("time.step", "right,l", lambda app: app.time_keys.step(1),
+    Command("time.step", "right,l", lambda app: app.time_keys.move(Transport.step, 1),
             "Step", "Go to the end of the next step.", "Time", "→"),
-    Command("time.event_back", "left_square_bracket", lambda app: app.time_keys.event(-1),
+    Command("time.event_back", "left_square_bracket", lambda app: app.time_keys.move(Transport.event, -1),
             "Event back", "Go one event back.", "Time", "["),
-    Command("time.event", "right_square_bracket", lambda app: app.time_keys.event(1),
+    Command("time.event", "right_square_bracket", lambda app: app.time_keys.move(Transport.event, 1),
             "Event", "Go one event forward.", "Time", "]"),
-    Command("time.notable_back", "left_curly_bracket", lambda app: app.time_keys.notable(-1),
+    Command("time.notable_back", "left_curly_bracket", lambda app: app.time_keys.move(Transport.notable, -1),
             "Notable back",
             "Go to the previous hit, copy, eviction, wait, preemption, arrival or end.",
             "Time", "{"),
-    Command("time.notable", "right_curly_bracket", lambda app: app.time_keys.notable(1),
+    Command("time.notable", "right_curly_bracket", lambda app: app.time_keys.move(Transport.notable, 1),
             "Notable", "Go to the next hit, copy, eviction, wait, preemption, arrival or end.",
             "Time", "}"),
-    Command("time.start", "home", lambda app: app.time_keys.start(),
+    Command("time.start", "home", lambda app: app.time_keys.run(Transport.to_start),
             "Start", "Go to the first event.", "Time"),
-    Command("time.live", "end", lambda app: app.time_keys.live(),
+    Command("time.live", "end", lambda app: app.time_keys.run(Transport.to_live),
             "Live", "Go to the newest event, and follow new ones.", "Time"),
     Command("time.faster", "plus,equals_sign", lambda app: app.time_keys.speed(1),
             "Faster", "Play twice as fast.", "Time", "+"),
     Command("time.slower", "minus", lambda app: app.time_keys.speed(-1),
             "Slower", "Play half as fast.", "Time", "-"),
-    Command("time.goto", "g", lambda app: app.windows.goto(),
+    Command("time.goto", "g", lambda app: app.look_keys.goto(),
             "Go to", "Go to a step (412), a request (ada) or a block (b9).", "Time"),
-    Command("time.mark", "m", lambda app: app.time_keys.mark(),
-            "Mark", "Mark this moment.", "Time"),
-    Command("time.previous_mark", "apostrophe", lambda app: app.time_keys.previous_mark(),
-            "To mark", "Go back to the previous mark.", "Time", "'"),
-    Command("time.diff", "D", lambda app: app.windows.diff(),
-            "Diff", "Show the changes between two marks, or since the last mark.", "Time"),
     Command("screen.overview", "1", lambda app: app.look_keys.screen("overview"),
             "Overview", "The whole engine at a glance.", "Screens"),
     Command("screen.blocks", "2", lambda app: app.look_keys.screen("blocks"),
@@ -110,14 +104,12 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
     Command("look.back", "escape", lambda app: app.look_keys.back(),
             "Back", "Return to the previous screen; if there is none, clear the selection.",
             "Look", "esc"),
-    Command("look.why", "w", lambda app: app.windows.why(),
+    Command("look.why", "w", lambda app: app.look_keys.why(),
             "Why?", "Explain the selected item in one sentence.", "Look"),
-    Command("look.source", "s", lambda app: app.windows.source(),
+    Command("look.source", "s", lambda app: app.look_keys.source(),
             "Source", "Show the engine's code that made this decision.", "Look"),
-    Command("look.filter", "slash", lambda app: app.windows.filter(),
+    Command("look.filter", "slash", lambda app: app.look_keys.filter(),
             "Filter", "Show only events with a word (!word: without it).", "Look", "/"),
-    Command("look.ids", "i", lambda app: app.look_keys.ids(),
-            "Ids/words", "Show a block's tokens as ids or as words.", "Look"),
     Command("look.word_back", "less_than_sign", lambda app: app.look_keys.word(-1),
             "Word back", "Show how the word before was chosen. Left goes back in time.",
             "Look", "<"),
@@ -158,20 +150,19 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Engine"),
     Command("app.theme", "t", lambda app: app.toggle_theme(),
             "Dark/light", "Switch between dark and light.", "Dashboard"),
-    Command("app.screenshot", "ctrl+s",
-            lambda app: app.tell(save_picture(app, app.model.fold.step)),
+    Command("app.screenshot", "ctrl+s", lambda app: app.look_keys.picture(),
             "Screenshot", "Save the screen as an SVG picture.", "Dashboard"),
-    Command("app.export", "E", lambda app: app.windows.save(),
+    Command("app.export", "E", lambda app: app.look_keys.save(),
             "Export", "Save the recording and a Perfetto trace.", "Dashboard"),
     Command("app.next_recording", "ctrl+n", lambda app: app.next_recording(),
             "Next recording", "Open the next recording of those given to replay.", "Dashboard"),
-    Command("app.palette", "ctrl+p", lambda app: app.windows.palette(),
+    Command("app.palette", "ctrl+p", lambda app: app.look_keys.palette(),
             "Commands", "Find a command by its name.", "Dashboard"),
-    Command("app.help", "question_mark,f1", lambda app: app.windows.help(),
+    Command("app.help", "question_mark,f1", lambda app: app.look_keys.help(),
             "Help", "Explain the focused panel, and list all keys.", "Dashboard", "?"),
-    Command("app.quit", "q", lambda app: app.windows.leave(),
+    Command("app.quit", "q", lambda app: app.look_keys.leave(),
             "Quit", "Leave the dashboard; offers to save the requests that you sent.", "Dashboard"),
-    Command("app.interrupt", "ctrl+c", lambda app: app.windows.leave_at_once(),
+    Command("app.interrupt", "ctrl+c", lambda app: app.look_keys.leave_at_once(),
             "Quit", "Leave the dashboard at once, even from a window.", "Dashboard"),
 )  # fmt: skip
 
@@ -183,10 +174,6 @@ LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
             "Page back", "Go back one page, with its picture.", "Lesson"),
 )  # fmt: skip
 """Keys of the lesson screen, where they take precedence over the app's."""
-
-
-def bindings() -> list[Binding]:
-    return as_bindings(COMMANDS)
 
 
 def as_bindings(commands: tuple[Command[Owner], ...]) -> list[Binding]:
@@ -219,9 +206,7 @@ def key_label(command: Command) -> str:
 def printed_key(key: str) -> str:
     """A Textual key name as on the keyboard: `left_square_bracket` is `[`."""
     character = key_to_character(key)
-    return (
-        character if character is not None and character.isprintable() and character != " " else key
-    )
+    return key if character in (None, " ") or not character.isprintable() else character
 
 
 def key_tables() -> str:

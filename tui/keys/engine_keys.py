@@ -1,32 +1,24 @@
 """`EngineKeys`: the keys that control an engine in this process. Without one, each key says so."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import structs
-from textual.screen import Screen
 
 from minivllm.events.types import TokenAttention
 from minivllm.text import short_name
 from minivllm.tui.answers.why_tokens import how_to_explain
-from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl, Question
 from minivllm.tui.draw.selection import sequence
-from minivllm.tui.keys.time_keys import TimeKeys
 from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 from minivllm.tui.state.decisions import layer_and_head
 
+if TYPE_CHECKING:
+    from minivllm.tui.app import DashboardApp
+
 
 class EngineKeys:
-    def __init__(
-        self,
-        context: Context,
-        tell: Callable[[str], None],
-        time_keys: TimeKeys,
-        open_window: Callable[[Screen, Callable], object],
-    ) -> None:
-        """open_window: shows a dialog, then calls the given function with the dialog's result"""
-        self._context = context
-        self._tell, self._time_keys, self._open_window = tell, time_keys, open_window
+    def __init__(self, app: "DashboardApp") -> None:
+        self._app, self._context = app, app.context
         self._records_mass = False
         self._layer: int | None = None
         self._head: int | None = None
@@ -35,7 +27,7 @@ class EngineKeys:
 
     def _control(self) -> EngineControl | None:
         if self._context.control is None:
-            self._tell("This engine is in another process, so the dashboard can only watch it.")
+            self._app.tell("This engine is in another process, so the dashboard can only watch it.")
         return self._context.control
 
     def pause(self) -> None:
@@ -58,14 +50,14 @@ class EngineKeys:
 
             def ask(question: Question | None) -> None:
                 if question is not None:
-                    self._time_keys.leave_the_past()
+                    self._app.time_keys.leave_the_past()
                     control.add_request(*question)
 
-            self._open_window(QuestionScreen(), ask)
+            self._app.push_screen(QuestionScreen(), ask)
 
     def burst(self) -> None:
         if control := self._control():
-            self._time_keys.leave_the_past()
+            self._app.time_keys.leave_the_past()
             control.add_burst()
 
     def abort(self) -> None:
@@ -73,9 +65,7 @@ class EngineKeys:
             seq_id = self._context.selection.seq_id
             sequence = self._context.transport.view.fold.sequences.get(seq_id or "")
             if sequence is None:
-                self._tell(
-                    "Select a running or waiting request first (tab to a panel, then ↑ and ↓)."
-                )
+                self._app.tell("Select a running or waiting request first (tab, then ↑ and ↓).")
             else:
                 control.abort(sequence.request_id)
 
@@ -87,26 +77,25 @@ class EngineKeys:
                     return
                 name, _, value = answer.replace("=", " ").partition(" ")
                 if (number := whole_number(value.strip())) is None:
-                    self._tell("Write a name and a whole number, such as: max_num_seqs 2.")
+                    self._app.tell("Write a name and a whole number, such as: max_num_seqs 2.")
                 else:
                     control.set_option(name, number)
 
             hint = "max_num_batched_tokens N (the token budget) or max_num_seqs N (slots)."
-            self._open_window(AskScreen("Change an option", hint), change)
+            self._app.push_screen(AskScreen("Change an option", hint), change)
 
     def mass(self) -> None:
         if control := self._control():
             self._records_mass = not self._records_mass
             self._layer = self._head = None
-            if self._records_mass:
-                self.follow()
-            else:
+            if not self._records_mass:
                 control.record_attention_mass(False)
-            self._tell(
+                self._app.tell("Attention is no longer recorded.")
+                return
+            self.follow()
+            self._app.tell(
                 "From the next step on, attention is recorded: on each block, and on each word of"
                 " the selected sequence. The Blocks screen (2) shows it."
-                if self._records_mass
-                else "Attention is no longer recorded."
             )
 
     def follow(self) -> None:
@@ -131,43 +120,39 @@ class EngineKeys:
             return None
         last = self._context.transport.recording.head.attention if self._records_mass else None
         if last is None:
-            self._tell("No attention on words is recorded yet: M starts it, at the next step.")
+            self._app.tell("No attention on words is recorded yet: M starts it, at the next step.")
         return last
 
     def _say_whose(self, last: TokenAttention) -> None:
         self.follow()
         whose = layer_and_head(structs.replace(last, layer=self._layer, head=self._head))
-        self._tell(f"From the next step on: attention, {whose}.")
+        self._app.tell(f"From the next step on: attention, {whose}.")
 
     def xray(self) -> None:
         if control := self._control():
             seq_id = self._context.selection.seq_id
             if seq_id not in self._context.transport.view.fold.running:
-                self._tell("Select a running sequence first (tab to the slots, then ↑ and ↓).")
+                self._app.tell("Select a running sequence first (tab to the slots, then ↑ and ↓).")
             else:
                 control.trace_kernel(seq_id)
-                self._tell(
+                self._app.tell(
                     "The kernel is traced at its next token. This takes some seconds; the"
                     " trace appears on the Blocks screen (2)."
                 )
 
     def tokens(self) -> None:
-        if self._context.control is None:
-            view = self._context.transport.view
-            self._tell(how_to_explain(self._context, view, self._context.selection.seq_id))
-        elif control := self._control():
-            seq_id = self._context.selection.seq_id
-            if seq_id not in self._context.transport.view.fold.sequences:
-                self._tell("Select a running or waiting sequence first (tab, then ↑ and ↓).")
-                return
+        control, view = self._context.control, self._context.transport.view
+        seq_id = self._context.selection.seq_id
+        if control is None:
+            self._app.tell(how_to_explain(self._context, view, seq_id))
+        elif seq_id not in view.fold.sequences:
+            self._app.tell("Select a running or waiting sequence first (tab, then ↑ and ↓).")
+        else:
             on = self._explained[seq_id] = not self._explained.get(seq_id, False)
             control.explain_tokens(seq_id, on)
             name = short_name(seq_id)
-            self._tell(
-                f"The next tokens of {name} are explained on the Choice screen (7)."
-                if on
-                else f"The tokens of {name} are no longer explained."
-            )
+            now = "now explained on the Choice screen (7)" if on else "no longer explained"
+            self._app.tell(f"The tokens of {name} are {now}.")
 
     def watch_first(self) -> None:
         """Select the first running sequence if none is selected, and watch it."""

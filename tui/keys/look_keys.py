@@ -1,11 +1,25 @@
-"""`LookKeys`: the keys that switch screens and select things in a panel."""
+"""`LookKeys`: the keys that switch screens, select things, and answer in windows and sentences."""
 
+import time
 from bisect import bisect_left
+from functools import partial
 from typing import TYPE_CHECKING
 
-from minivllm.text import short_name
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+
+from minivllm.errors import EventLogError
+from minivllm.events.recording.recording import Recording
+from minivllm.events.recording.whole_file import whole_file
+from minivllm.text import clean, fit, short_name
+from minivllm.tui.answers.code import rule_of, source_of
+from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_tokens import how_to_explain
-from minivllm.tui.draw.selection import token
+from minivllm.tui.context import Context
+from minivllm.tui.draw.portable import Ascii, to_ascii
+from minivllm.tui.draw.selection import Target, block, sequence, token
+from minivllm.tui.keys.commands import COMMANDS, key_label
+from minivllm.tui.screens.dialogs import AskScreen, LeaveScreen, TextScreen, whole_number
+from minivllm.tui.screens.help import HelpScreen
 from minivllm.tui.widgets.choice.choice import chosen_sequence
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -13,13 +27,24 @@ if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
 
 _NO_FOCUS = "No panel has the focus: tab moves the focus, ↑ and ↓ select an item."
+_LONGEST_NAME = 60
+_SCREEN_OF = {
+    "block": "blocks",
+    "sequence": "requests",
+    "step": "scheduler",
+    "event": "events",
+    "token": "choice",
+}
 
 
 class LookKeys:
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
+        self._context = app.context
         self.visited: list[str] = []
         """Names of the screens that `back` returns to, newest last."""
+
+    # ---- screens and panels ----
 
     async def screen(self, name: str) -> None:
         if name == "choice":
@@ -45,8 +70,21 @@ class LookKeys:
         elif self.visited:
             await self.go(self.visited.pop())
         else:
-            self._app.context.selection.clear()
+            self._context.selection.clear()
             self._app.draw()
+
+    def maximize(self) -> None:
+        screen, focused = self._app.screen, self._app.focused
+        if screen.maximized is not None:
+            screen.minimize()
+        elif isinstance(focused, Panel):
+            screen.maximize(focused)
+        else:
+            self._app.tell(_NO_FOCUS)
+        screen.refresh_bindings()  # the bottom line now shows how to restore the screen
+        self._app.call_after_refresh(self._app.draw)
+
+    # ---- the selection ----
 
     def cursor(self, by: int) -> None:
         focused = self._app.focused
@@ -56,30 +94,15 @@ class LookKeys:
             self._app.tell("This panel has nothing to select now: tab moves to the next one.")
 
     async def open(self) -> None:
-        target = self._app.context.selection.last
-        made_for = {
-            "block": "blocks",
-            "sequence": "requests",
-            "step": "scheduler",
-            "event": "events",
-            "token": "choice",
-        }
+        target = self._context.selection.last
         if target is None:
             self._app.tell("Nothing is selected: tab moves to a panel, ↑ and ↓ select an item.")
         else:
-            await self.screen(made_for[target.kind])
-
-    def ids(self) -> None:
-        """Switch the block inspector between words and ids."""
-        context = self._app.context
-        context.shows_ids = not context.shows_ids
-        shown = "ids" if context.shows_ids else "words"
-        self._app.tell(f"The block inspector shows tokens as {shown}.")
-        self._app.draw()
+            await self.screen(_SCREEN_OF[target.kind])
 
     def confidence(self) -> None:
         """Colour the words in the slots by the model's probability of them, or stop it."""
-        app, context = self._app, self._app.context
+        app, context = self._app, self._context
         context.shows_confidence = not context.shows_confidence
         if not context.shows_confidence:
             app.tell("The words in the slots have one colour again.")
@@ -95,12 +118,12 @@ class LookKeys:
 
     def word(self, by: int) -> None:
         """Walk through the explained words of the shown sequence."""
-        app, selection = self._app, self._app.context.selection
+        app, selection = self._app, self._context.selection
         seq_id = chosen_sequence(app.model, selection)
         judged = app.model.explanations.judged.get(seq_id or "", ())
         positions = [one.position for one in judged if one.event_seq is not None]
         if seq_id is None or not positions:
-            app.tell(how_to_explain(app.context, app.model, seq_id))
+            app.tell(how_to_explain(self._context, app.model, seq_id))
             return
         here = positions[-1] if selection.position is None else selection.position
         to = bisect_left(positions, here) + by
@@ -113,13 +136,176 @@ class LookKeys:
             selection.choose(token(seq_id, positions[to]))
         app.draw()
 
-    def maximize(self) -> None:
-        screen, focused = self._app.screen, self._app.focused
-        if screen.maximized is not None:
-            screen.minimize()
-        elif isinstance(focused, Panel):
-            screen.maximize(focused)
+    # ---- answers ----
+
+    def why(self) -> None:
+        model = self._app.model
+        title = f"Why? As of step {model.fold.step:,}; esc closes this"
+        self._app.tell(why(model, self._context.selection), title, stays=True)
+
+    def source(self) -> None:
+        focused = self._app.focused
+        rule = rule_of(self._context, focused if isinstance(focused, Panel) else None)
+        if rule is None:
+            self._app.tell(
+                "Select an event or step first: then s shows the source that emitted it."
+            )
+            return
+        found = source_of(rule)
+        title, body = found.title, found.syntax(dark=self._app.current_theme.dark)
+        if self._context.ascii:
+            title, body = to_ascii(title), Ascii(body)
+        self._app.push_screen(TextScreen(title, body, found.row))
+
+    def help(self) -> None:
+        screen = self._app.dashboard_screen
+        panels = [panel for panel in screen.panels() if panel.display] if screen else []
+        focused = self._app.focused if self._app.focused in panels else None
+        self._app.push_screen(HelpScreen(panels, focused, ascii=self._context.ascii))
+
+    def palette(self) -> None:
+        self._app.push_screen(CommandPalette(placeholder="Search for commands"))
+
+    def filter(self) -> None:
+        async def apply(answer: str | None) -> None:
+            if answer is not None:
+                self._context.event_filter = answer
+                await self.screen("events")
+                self._app.draw()
+
+        hint = (
+            "A word of the kind, the request or the block, such as: evicted. Put ! before"
+            " it for the events without it. Empty shows all."
+        )
+        self._app.push_screen(AskScreen("Show events", hint, self._context.event_filter), apply)
+
+    def goto(self) -> None:
+        async def go(answer: str | None) -> None:
+            if answer:
+                await self._go_to(answer)
+
+        hint = "A step (412), a request by its name (ada), or a block (b9)."
+        self._app.push_screen(AskScreen("Go to", hint), go)
+
+    async def _go_to(self, answer: str) -> None:
+        transport = self._context.transport
+        # A step: 412, 1,000 or "step 412".
+        step = whole_number(answer.casefold().removeprefix("step").strip().replace(",", ""))
+        if step is not None:
+            transport.to_step(step)
+            if transport.view.fold.step != step:
+                first, last = transport.recording.first_step, transport.recording.last_step
+                self._app.tell(
+                    f"There is no step {step:,} in this recording so far (it has the steps"
+                    f" {first:,} to {last:,}): this is the nearest."
+                )
+        elif (target := find_target(self._context, answer)) is None:
+            name = clean(answer)
+            name = fit(name, _LONGEST_NAME) if len(name) > _LONGEST_NAME else name
+            self._app.tell(
+                f"There is no step, request or block {name} in this recording so far: write it"
+                " like 412, ada or b9."
+            )
         else:
-            self._app.tell(_NO_FOCUS)
-        screen.refresh_bindings()  # the bottom line now shows how to restore the screen
-        self._app.call_after_refresh(self._app.draw)
+            if target.kind == "sequence":
+                # A sample or beam does not arrive: for it, the picture stays at this moment.
+                transport.to_request(target.key.removesuffix(".0"))
+            self._context.selection.choose(target)
+            self._app.engine_keys.watch_selected()
+            await self.open()
+        self._app.draw()
+
+    # ---- files ----
+
+    def picture(self) -> None:
+        name = f"minivllm-step-{self._app.model.fold.step}.svg"
+        try:
+            self._app.save_screenshot(name, path=".")
+        except OSError as error:
+            self._app.tell(f"{name} cannot be written: {error.strerror}.")
+        else:
+            self._app.tell(f"Saved {name}.")
+
+    def save(self) -> None:
+        recording, num_events = (
+            self._context.transport.recording,
+            len(self._context.transport.recording),
+        )
+        try:
+            self._app.tell(save_recording(recording))
+        except EventLogError as error:
+            self._app.tell(str(error))
+        else:
+            if recording is self._context.own.recording:
+                self._context.num_saved = num_events
+
+    def leave(self) -> None:
+        """Leave; before requests that the user has sent are lost, offer to save them."""
+
+        def then(saves: bool | None) -> None:
+            if saves is None:
+                return
+            try:
+                message = save_recording(self._context.own.recording) if saves else None
+            except EventLogError as error:
+                self._app.tell(str(error))  # and stay, because the requests would be lost
+            else:
+                self._app.exit(message=message)
+
+        if self._context.holds_unsaved:
+            self._app.push_screen(LeaveScreen(), then)
+        else:
+            self._app.exit()
+
+    def leave_at_once(self) -> None:
+        lost = "The requests that you sent are not saved: next time, q offers to save them."
+        self._app.exit(message=lost if self._context.holds_unsaved else None)
+
+
+def find_target(context: Context, name: str) -> Target | None:
+    """The target with this name: a block (b9), a request's first sequence, or a known sequence."""
+    view = context.transport.view
+    number = whole_number(name[1:]) if name[:1] == "b" else None
+    if number is not None and number < len(view.fold.blocks):
+        return block(number)
+    if context.transport.recording.arrival(name) is not None:
+        return sequence(f"{name}.0")
+    known = (one for one in view.ledger.sequences if name in (one, short_name(one)))
+    return next(map(sequence, known), None)
+
+
+def save_recording(recording: Recording) -> str:
+    """Save the recording and its Perfetto trace into the current folder; return a sentence.
+
+    Raises `EventLogError` if the recording cannot be read, or its file cannot be written.
+    """
+    name = f"minivllm-{time.strftime('%Y%m%d-%H%M%S')}"
+    try:
+        recording.save(f"{name}.jsonl")
+        with whole_file(f"{name}.perfetto.json") as file:
+            # late: a dashboard that exports nothing starts 15 ms earlier
+            from minivllm.events.perfetto.export import export_perfetto
+
+            export_perfetto(f"{name}.jsonl", file)
+    except OSError as error:
+        raise EventLogError(f"{error.filename} cannot be written: {error.strerror}.") from error
+    return f"Saved {name}.jsonl and {name}.perfetto.json (open it in ui.perfetto.dev)."
+
+
+class CommandList(Provider):
+    """The command palette (ctrl+p): search for a command by name or help."""
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for command in COMMANDS:
+            name = f"{command.label} ({key_label(command)})"
+            name = to_ascii(name) if self.app.context.ascii else name
+            run = partial(self.app.action_command, command.id)
+            if not query:
+                yield DiscoveryHit(name, run, help=command.help)
+            elif (score := max(matcher.match(name), matcher.match(command.help))) > 0:
+                yield Hit(score, matcher.highlight(name), run, help=command.help)
+
+    async def discover(self) -> Hits:
+        async for hit in self.search(""):
+            yield hit

@@ -9,18 +9,13 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.theme import Theme
 from textual.widget import Widget
-from textual.widgets import Static
 
 from minivllm.tui.context import Context
 from minivllm.tui.draw.theme import Palette
 from minivllm.tui.widgets.frame.header import Header
-from minivllm.tui.widgets.frame.keybar import KeyBar
+from minivllm.tui.widgets.frame.keybar import ROWS_FOR_TABS, KeyBar, ScreenTabs
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.frame.tabs import ROWS_FOR_TABS, ScreenTabs
 from minivllm.tui.widgets.frame.timeline import TimeLine
-
-SMALLEST = (40, 12)
-"""Columns and rows; on a smaller terminal, a message replaces the panels."""
 
 
 class DashboardScreen(Screen, inherit_bindings=False):
@@ -49,7 +44,6 @@ class DashboardScreen(Screen, inherit_bindings=False):
         yield from self.body()
         yield TimeLine(id="timeline")
         yield KeyBar()
-        yield Static(id="too-small")
 
     def _fit_terminal(self) -> None:
         """Set the breakpoints' classes before the first layout.
@@ -73,18 +67,12 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     def _restyle(self, theme: Theme) -> None:
         """Apply a theme, even while another screen is in front."""
-        palette = Palette.of(theme)
+        palette = Palette(theme.dark)
         for panel in self.panels():
             panel.restyle(palette)
 
     def on_resize(self, event: Resize) -> None:
-        columns, rows = event.size
         self.query_one(ScreenTabs).fit(event.size)
-        self.set_class(columns < SMALLEST[0] or rows < SMALLEST[1], "-tiny")
-        self.query_one("#too-small", Static).update(
-            f"The dashboard needs {SMALLEST[0]} columns and {SMALLEST[1]} rows; this"
-            f" terminal has {columns} and {rows}."
-        )
 
     def panels(self) -> Iterator[Panel]:
         yield from self._panels

@@ -90,13 +90,8 @@ class QuestionScreen(AskScreen):
         with Horizontal(id="numbers"):
             for name, (kind, _) in _NUMBERS.items():
                 yield Static(f"{name} ")
-                yield Field(
-                    f"{getattr(usual, name):g}",
-                    id=name,
-                    type=kind,
-                    max_length=6,
-                    select_on_focus=True,
-                )
+                number = f"{getattr(usual, name):g}"
+                yield Field(number, id=name, type=kind, max_length=6, select_on_focus=True)
 
     def enter(self) -> None:
         prompt = self.query_one("#answer", Input).value.strip()

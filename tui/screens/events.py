@@ -33,12 +33,8 @@ class EventsScreen(DashboardScreen):
 
     def _follow_choice(self) -> None:
         selection, transport = self.context.selection, self.context.transport
-        chosen = (
-            selection.last
-            if selection.last is not None and selection.last.kind == "event"
-            else None
-        )
-        if chosen is None:
+        chosen = selection.last
+        if chosen is None or chosen.kind != "event":
             self._followed = None
             return
         index = index_of(transport.recording, chosen.key)

@@ -41,13 +41,9 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._focused = focused
         self._ascii = ascii
-        others = [panel for panel in panels if panel is not focused]
         # Show the help of each kind of panel only once.
-        self._others = {
-            panel.HELP_TITLE: panel.HELP_TEXT
-            for panel in others
-            if type(panel) is not type(focused)
-        }
+        others = (panel for panel in panels if type(panel) is not type(focused))
+        self._others = {panel.HELP_TITLE: panel.HELP_TEXT for panel in others}
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help") as box:
@@ -55,9 +51,8 @@ class HelpScreen(ModalScreen[None]):
             box.border_subtitle = "esc back"
             if self._focused is not None:
                 yield self._entry(self._focused.HELP_TITLE, self._focused.HELP_TEXT)
-            yield Static(
-                Ascii(self._keys()) if self._ascii else self._keys(), classes="entry", id="keys"
-            )
+            keys = Ascii(self._keys()) if self._ascii else self._keys()
+            yield Static(keys, classes="entry", id="keys")
             for title, text in [_LETTERS, *self._others.items()]:
                 yield self._entry(title, text)
 
@@ -83,12 +78,8 @@ class HelpScreen(ModalScreen[None]):
                 if command.group == group:
                     now = keys.get(command.id, [])
                     usual = command.display is not None and now == command.keys.split(",")
-                    shown = [command.display, *now[1:]] if usual else now
-                    table.add_row(
-                        Text(" ".join(map(printed_key, shown)), style="bold"),
-                        command.label,
-                        command.help,
-                    )
+                    shown = map(printed_key, [command.display, *now[1:]] if usual else now)
+                    table.add_row(Text(" ".join(shown), "bold"), command.label, command.help)
         return table
 
 

@@ -10,8 +10,7 @@ from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.choice.choice import Choice, shows_choice
 from minivllm.tui.widgets.events.eventlog import EventLog
-from minivllm.tui.widgets.frame.sentences import Summary, WatchSentence
-from minivllm.tui.widgets.frame.suggestions import Suggestions
+from minivllm.tui.widgets.frame.sentences import Suggestions, Summary, WatchSentence
 from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
@@ -19,7 +18,7 @@ from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.charts import StepCharts
 
 
-class Overview(DashboardScreen):
+class OverviewScreen(DashboardScreen):
     NAME = "overview"
 
     def body(self) -> Iterable[Widget]:

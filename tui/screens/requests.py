@@ -1,6 +1,6 @@
 """The Requests screen: a timeline of every request, and all details of the selected one.
 
-In a tall terminal, also charts of the latency. If the request has several answers, also their tree;
+If the request has several answers, also their tree;
 if a sequence is watched, the choice of its token.
 """
 
@@ -14,7 +14,6 @@ from minivllm.tui.widgets.choice.choice import Choice
 from minivllm.tui.widgets.requests.branches import BranchTree, shown_tree
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import Timelines
-from minivllm.tui.widgets.steps.charts import LatencyCharts
 
 
 class RequestsScreen(DashboardScreen):
@@ -22,9 +21,7 @@ class RequestsScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         with Vertical(id="requests-body"):
-            timelines = Timelines(id="timelines")
-            yield timelines
-            yield LatencyCharts(timelines, id="latency")
+            yield Timelines(id="timelines")
             with Horizontal(id="requests-chosen"):
                 yield RequestDetail(id="request-detail")
                 yield BranchTree(id="branches")

@@ -10,7 +10,6 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.charts import StepCharts
 from minivllm.tui.widgets.steps.flat_batch import FlatBatch
@@ -29,5 +28,4 @@ class SchedulerScreen(DashboardScreen):
             yield StepHistory(id="step-history")
             with Vertical(id="scheduler-side"):
                 yield StepDetail(id="step-detail")
-                yield BatchOrder(id="batch-order")
                 yield FlatBatch(id="flat-batch")

@@ -10,6 +10,7 @@ import http.client
 import socket
 from collections import deque
 from threading import Event, Thread
+from typing import NamedTuple
 from urllib.parse import SplitResult
 
 from minivllm.errors import EventLogError
@@ -18,7 +19,40 @@ from minivllm.events.recording.stitching import AnotherRunError, Stitcher
 from minivllm.events.types import LogHeader
 from minivllm.tui.sources.api_key import VARIABLE, authorization
 from minivllm.tui.sources.source import SourceStatus
-from minivllm.tui.sources.sse import SseMessage, SseParser
+
+MAX_MESSAGE_BYTES = 1 << 26
+"""Size limit of a message. No state or event is this large, so the sender is not our server."""
+
+
+class SseMessage(NamedTuple):
+    event: str
+    """`message` if the server gives no name."""
+    data: bytes
+
+
+class SseParser:
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[SseMessage]:
+        """The messages that `data` completes. Raises `EventLogError` if a message is too long."""
+        *blocks, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
+        if len(self._rest) > MAX_MESSAGE_BYTES:
+            raise EventLogError("it sends a message that does not end")
+        return [message for block in blocks if (message := _parse(block)) is not None]
+
+
+def _parse(block: bytes) -> SseMessage | None:
+    event, data = "message", []
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"event":
+            event = value.decode(errors="replace")
+        elif name == b"data":
+            data.append(value)
+    return SseMessage(event, b" ".join(data)) if data else None
+
 
 CONNECT_SECONDS = 5.0
 FIRST_DELAY = 0.5
@@ -85,11 +119,8 @@ class EventStream:
             delay = min(2 * delay, LAST_DELAY)
 
     def _connect_and_read(self) -> None:
-        kind = (
-            http.client.HTTPSConnection
-            if self._url.scheme == "https"
-            else http.client.HTTPConnection
-        )
+        is_https = self._url.scheme == "https"
+        kind = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
         connection = kind(self._url.hostname or "", self._url.port, timeout=CONNECT_SECONDS)
         try:
             connection.connect()
@@ -176,8 +207,4 @@ def _reason(error: Exception) -> str:
         return "no answer in time"
     if isinstance(error, http.client.IncompleteRead):
         return "it closed the connection"
-    return (
-        (error.strerror if isinstance(error, OSError) else None)
-        or str(error)
-        or type(error).__name__
-    )
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

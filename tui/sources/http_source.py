@@ -5,12 +5,11 @@ and indexes them. The constructor waits for the header.
 """
 
 import time
-from typing import Generic
 from urllib.parse import SplitResult, urlsplit
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.fold_codec import FOLD
-from minivllm.events.recording.keyframes import V, ViewCodec
+from minivllm.events.recording.keyframes import ViewCodec
 from minivllm.events.recording.recording import Recording
 from minivllm.tui.sources.event_stream import EventStream
 from minivllm.tui.sources.source import SourceStatus
@@ -20,13 +19,13 @@ WAIT_SECONDS = 5.0
 BATCH_LINES = 500
 
 
-class HttpSource(Generic[V]):
+class HttpSource:
     """url: the address of the server or of its event stream.
 
     Raises `EventLogError` if no event stream answers in time.
     """
 
-    def __init__(self, url: str, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS) -> None:
+    def __init__(self, url: str, *, codec: ViewCodec = FOLD, wait: float = WAIT_SECONDS) -> None:
         self._spool = Spool()
         self._trouble: str | None = None
         self._stream = EventStream(_events_url(url))
@@ -38,7 +37,7 @@ class HttpSource(Generic[V]):
                     status.text if status.state == "ended" else f"{self._stream.trouble}."
                 )
             self._spool.write(self._stream.lines.popleft())
-            self.recording: Recording[V] = Recording(self._spool.file, codec, index=False, name=url)
+            self.recording: Recording = Recording(self._spool.file, codec, index=False, name=url)
         except EventLogError:
             self.close()
             raise

@@ -8,11 +8,11 @@ belong to another run.
 import os
 import time
 from pathlib import Path
-from typing import BinaryIO, Generic
+from typing import BinaryIO
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.fold_codec import FOLD
-from minivllm.events.recording.keyframes import V, ViewCodec
+from minivllm.events.recording.keyframes import ViewCodec
 from minivllm.events.recording.recording import Recording
 from minivllm.tui.sources.source import SourceStatus, indexing
 from minivllm.tui.sources.spool import Spool
@@ -22,11 +22,11 @@ WAIT_SECONDS = 5.0
 COPY_BYTES = 1 << 17
 
 
-class TailSource(Generic[V]):
+class TailSource:
     """Raises `EventLogError` if no valid header arrives in time."""
 
     def __init__(
-        self, path: str | Path, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS
+        self, path: str | Path, *, codec: ViewCodec = FOLD, wait: float = WAIT_SECONDS
     ) -> None:
         self._path = Path(path)
         self._spool = Spool()
@@ -36,7 +36,7 @@ class TailSource(Generic[V]):
         deadline = time.monotonic() + wait
         self._file = self._open(deadline)
         try:
-            self.recording: Recording[V] = self._read_header(codec, deadline)
+            self.recording: Recording = self._read_header(codec, deadline)
         except EventLogError:
             self.close()
             raise
@@ -55,7 +55,7 @@ class TailSource(Generic[V]):
                 raise EventLogError(f"{self._path} cannot be read: {error.strerror}.") from error
             time.sleep(0.02)
 
-    def _read_header(self, codec: ViewCodec[V], deadline: float) -> Recording[V]:
+    def _read_header(self, codec: ViewCodec, deadline: float) -> Recording:
         while True:
             data = self._copy()
             if b"\n" in data or time.monotonic() >= deadline:
@@ -91,12 +91,6 @@ class TailSource(Generic[V]):
         return data
 
     def _look_for_trouble(self) -> None:
-        if self._size < self._spool.size:
-            self._trouble = (
-                f"{self._path} was truncated while it was read: attach again to see its"
-                " current content."
-            )
-            return
         try:
             now, ours = self._path.stat(), os.fstat(self._file.fileno())
         except FileNotFoundError:
@@ -104,10 +98,10 @@ class TailSource(Generic[V]):
         except OSError as error:
             self._trouble = f"{self._path} can no longer be read: {error.strerror}."
         else:
-            if not os.path.samestat(now, ours):
-                self._trouble = (
-                    f"{self._path} was replaced by another file: attach again to see the new one."
-                )
+            changed = "truncated while it was read" if self._size < self._spool.size else ""
+            if changed or not os.path.samestat(now, ours):
+                changed = changed or "replaced by another file"
+                self._trouble = f"{self._path} was {changed}: attach again to see its content."
 
     @property
     def status(self) -> SourceStatus:

@@ -82,28 +82,23 @@ def _new(model: DashboardModel, owners: list[tuple[str, int]], first: int, last:
     return range(0)
 
 
-class Neighbours(NamedTuple):
-    before: int | None
-    after: list[int]
-    """Several if prompts part behind the block."""
-
-
 def neighbours(
     model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[tuple[str, int]]
-) -> Neighbours:
-    """The blocks with the text before and after a block, in its owners or in the prefix cache."""
+) -> tuple[int | None, list[int]]:
+    """The blocks with the text before and after a block, in its owners or in the prefix cache.
+
+    Several blocks are after it if prompts part behind it.
+    """
     if owners:
         tables = [(model.fold.sequences[seq_id].block_table, entry) for seq_id, entry in owners]
         table, entry = tables[0]
         after = dict.fromkeys(table[at + 1] for table, at in tables if at + 1 < len(table))
-        return Neighbours(table[entry - 1] if entry else None, list(after))
+        return table[entry - 1] if entry else None, list(after)
     state = model.fold.blocks[block_id]
     if state.hash is None:
-        return Neighbours(None, [])
+        return None, []
     before = index.carriers.get(state.parent, [None])[0]
-    return Neighbours(
-        before, [index.carriers[name][0] for name in index.children.get(state.hash, ())]
-    )
+    return before, [index.carriers[name][0] for name in index.children.get(state.hash, ())]
 
 
 def cached_tokens(model: DashboardModel, index: PrefixIndex, block_id: int) -> Sequence[int]:
@@ -131,8 +126,8 @@ def num_shared(one: Sequence[int], others: Iterable[Sequence[int]]) -> int:
 
 
 def words(model: DashboardModel, token_ids: Sequence[int], context: Context) -> list[str]:
-    """Each token with its spaces marked; its id if it has no word, or if the user wants ids."""
-    pieces = {} if context.shows_ids else model.fold.token_pieces
+    """Each token with its spaces marked; its id if it has no word."""
+    pieces = model.fold.token_pieces
     return [
         visible(pieces.get(token_id, ""), context.ascii) or str(token_id) for token_id in token_ids
     ]

@@ -126,9 +126,8 @@ class Branches(msgspec.Struct):
             del self.trees[next(ended, next(iter(self.trees)))]
         request = fold.requests[request_id]
         sampling = request.sampling
-        tree = self.trees[request_id] = (
-            Tree(sampling.use_beam_search, sampling.length_penalty) if sampling else Tree(False)
-        )
+        tree = Tree(sampling.use_beam_search, sampling.length_penalty) if sampling else Tree(False)
+        self.trees[request_id] = tree
         texts = {seq_id: fold.sequences[seq_id].text for seq_id in request.seq_ids}
         pairs = zip(min(texts.values()), max(texts.values()), strict=False)
         stem = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

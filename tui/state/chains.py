@@ -12,10 +12,9 @@ place in a chain has a list of blocks. And a parent can be evicted before its ch
 never find the rest of the chain, because they start at the prompt's first block.
 """
 
-from bisect import insort
 from collections.abc import Iterator, Sequence
 from itertools import compress, count
-from operator import attrgetter, ne
+from operator import attrgetter
 from typing import NamedTuple
 
 from minivllm.events.fold import Fold
@@ -65,50 +64,27 @@ class PrefixIndex:
         """block -> the sequences that hold it"""
         self.roots: list[str] = []
         """The first hash of each chain; chains with a holder come first."""
-        self._names: list[str | None] = []
-        self._parents: dict[str, str | None] = {}
 
     def of(self, model: DashboardModel) -> "PrefixIndex":
         """Bring the index up to date with the model, and return it."""
         fold = model.fold
         # Compare the folds, not their id(): a new fold can get the id of a deleted fold.
-        if fold is not self._fold or len(fold.blocks) != len(self._names):
-            self.carriers, self.children, self._parents = {}, {}, {}
-            self._names = [None] * len(fold.blocks)
-            self._seq = -1
         if fold.last_seq != self._seq or fold is not self._fold:
             self._fold, self._seq = fold, fold.last_seq
-            self._follow_names()
+            self._read_names()
             self._find_holders()
             self._find_roots()
         return self
 
-    def _follow_names(self) -> None:
-        """Update the changed blocks. Of thousands of blocks, only a few change in a frame."""
-        names = list(map(attrgetter("hash"), self._fold.blocks))
-        changed = list(compress(count(), map(ne, names, self._names)))
-        affected = {
-            name for at in changed for name in (names[at], self._names[at]) if name is not None
-        }
-        for name in affected & self.carriers.keys():
-            siblings = self.children[self._parents[name]]
-            siblings.remove(name)
-            if not siblings:
-                del self.children[self._parents[name]]
-        for at in changed:
-            if self._names[at] is not None:
-                self.carriers[self._names[at]].remove(at)
-            if names[at] is not None:
-                insort(self.carriers.setdefault(names[at], []), at)
-        self._names = names
-        for name in affected:
-            if self.carriers[name]:
-                # Each hash gets one parent, from its first block, so no hash is drawn twice even if
-                # the recording is damaged.
-                parent = self._parents[name] = self._fold.blocks[self.carriers[name][0]].parent
-                insort(self.children.setdefault(parent, []), name, key=self._first_block)
-            else:
-                del self.carriers[name], self._parents[name]
+    def _read_names(self) -> None:
+        self.carriers, self.children = {}, {}
+        for at, name in enumerate(map(attrgetter("hash"), self._fold.blocks)):
+            if name is not None:
+                self.carriers.setdefault(name, []).append(at)
+        # Each hash gets one parent, from its first block, so no hash is drawn twice even if the
+        # recording is damaged.
+        for name, blocks in self.carriers.items():
+            self.children.setdefault(self._fold.blocks[blocks[0]].parent, []).append(name)
 
     def _first_block(self, name: str) -> int:
         return self.carriers[name][0]
@@ -133,9 +109,8 @@ class PrefixIndex:
             name for parent in self.children.keys() - carriers for name in self.children[parent]
         ]
         roots.sort(key=self._first_block)
-        held = [any(block_id in holders for block_id in carriers[name]) for name in roots]
-        self.roots = [name for name, is_held in zip(roots, held, strict=True) if is_held]
-        self.roots += [name for name, is_held in zip(roots, held, strict=True) if not is_held]
+        held = {name for name in roots if any(one in holders for one in carriers[name])}
+        self.roots = sorted(roots, key=lambda name: name not in held)
 
     # ---- one block ----
 
@@ -144,11 +119,8 @@ class PrefixIndex:
         was evicted.
         """
         line = self._line_of(block_id)
-        return (
-            len(line) - 1
-            if line and self._fold.blocks[self.carriers[line[-1]][0]].parent is None
-            else None
-        )
+        is_whole = line and self._fold.blocks[self.carriers[line[-1]][0]].parent is None
+        return len(line) - 1 if is_whole else None
 
     def root(self, block_id: int) -> str | None:
         line = self._line_of(block_id)
@@ -180,16 +152,11 @@ class PrefixIndex:
             yield Node(list(zip(*pieces, strict=True)), holders, guide, under, orphaned)
             for child in reversed(children):
                 is_last = child is children[-1]
-                stack.append(
-                    (
-                        child,
-                        under + ("└─" if is_last else "├─"),
-                        under + ("  " if is_last else "│ "),
-                    )
-                )
+                guides = ("└─", "  ") if is_last else ("├─", "│ ")
+                stack.append((child, under + guides[0], under + guides[1]))
 
     def has_children(self, node: Node) -> bool:
-        return bool(self.children.get(self._names[node.copies[0][-1]]))
+        return bool(self.children.get(self._fold.blocks[node.copies[0][-1]].hash))
 
     def _holders_of(self, name: str) -> list[tuple[str, ...]]:
         return [self.holders.get(block_id, ()) for block_id in self.carriers[name]]

@@ -1,18 +1,131 @@
-"""The engine's decisions as sentences, newest last.
+"""Events and reasons as sentences: one table for all panels, answers and the site's player.
 
-Decisions are arrivals, forks, ends, waits with their reasons, and blocks taken, hit, copied, freed
-or evicted; other panels show steps and tokens. Blocks with the same step, cause and owner share a
-sentence, so that a long prompt does not fill the screen.
+`cli/recordings/bundle.py` makes `labels.js` of the table. A phrase has facts in braces: `{free}` is
+a number, `{need:block}` is "1 block" or "2 blocks". `DecisionLog` keeps the newest decisions:
+arrivals, forks, ends, waits, and blocks taken, hit, copied, freed or evicted. Blocks with the same
+step, cause and owner share a sentence, so that a long prompt does not fill the screen.
 """
 
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
 from minivllm.events import types as ev
 from minivllm.text import clean, id_ranges, plural, short_name, visible
 from minivllm.tui.draw.lines import Span
-from minivllm.tui.state.phrases import PHRASES, EventWords, event_words, phrase
+
+PHRASES = {
+    # Why a sequence was not admitted, in a list. A second form has the name of its condition.
+    "defer.no_blocks": "needs {need:block}, {free} free",
+    "defer.token_budget": "token budget used",
+    "defer.token_budget.free": "needs {need:token}, {free} of the budget left",
+    "defer.max_num_seqs": "all slots taken",
+    "defer.max_num_seqs.limit": "all {limit:slot} taken",
+    "defer.max_num_seqs.free": "needs {need:slot}, {free} free",
+    "defer.preempted_this_step": "preemption this step",
+    "defer.grammar_not_compiled": "grammar not compiled yet",
+    "defer.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",
+    "defer.static_batch": "the previous batch has {need:sequence} left",
+    "defer.batch_delay": "batch not full: {free} of {need} have arrived",
+    # The same, after the sequence's name in a sentence.
+    "waits.no_blocks": "needs {need:block} with {free} free",
+    "waits.token_budget": "found no budget left",
+    "waits.token_budget.free": "needs {need:token} at once with {free} of the budget left",
+    "waits.max_num_seqs": "needs {need:batch slot} with {free} of {limit} free",
+    "waits.preempted_this_step": "was not considered in a step that preempted a sequence"
+    " ({need:block} needed, {free} free)",
+    "waits.grammar_not_compiled": "waits for its grammar, which is not compiled yet",
+    "waits.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",
+    "waits.static_batch": "waits: the previous batch has {need:sequence} left",
+    "waits.batch_delay": "waits for a full batch: {free} of {need} sequences have arrived",
+    # Why a victim was preempted, after the name of the sequence that needed its blocks.
+    "cause.failed": "failed before it wrote a shared block",
+    "cause.slot": "needed a batch slot",
+    "cause.blocks": "needed {need:block} with {free} free",
+    # Why a lookup in the prefix cache found no block.
+    "miss.caching_off": "prefix caching is off",
+    "miss.prompt_shorter_than_a_block": "prompt shorter than a block",
+    "miss.never_seen": "never seen",
+    "miss.evicted": "it was evicted",
+    "miss.prompt_logprobs": "prompt log-probabilities were requested",
+    # How a sequence ended; `when` is "in step 12 with 40 tokens, including its prompt".
+    "end.stop": "finished {when}: the model sampled an end token, or its text reached a stop"
+    " string",
+    "end.length": "ended {when}, at its token limit",
+    "end.abort": "was aborted {when}",
+    # A waiting sequence that nothing keeps out any more.
+    "queue.new": "new",
+    "queue.behind": "behind {name}",
+    "queue.slot": "a slot is free now: next step",
+}
+
+
+class EventWords(NamedTuple):
+    """A sentence about an event, after the name of its sequence."""
+
+    verb: str
+    """The ids of the blocks follow."""
+    after: str
+    """The rest of the sentence."""
+    style: str
+    """`good`, `warn`, `bad`, `accent`, `text` or `muted`."""
+
+
+EVENT_WORDS = {
+    "request.arrived": ("arrives", ", {tokens:prompt token}", "text"),
+    "request.admitted": ("enters slot {slot}", "", "good"),
+    "request.admitted.cached": ("enters slot {slot}", ", {cached} tokens cached", "good"),
+    "request.resumed": ("resumes in slot {slot}", "", "good"),
+    "request.resumed.cached": ("resumes in slot {slot}", ", {cached} tokens cached", "good"),
+    "request.deferred": ("waits", ": {reason}", "warn"),
+    "request.preempted": ("is preempted", ": {victim_of} {reason}", "bad"),
+    "request.forked": ("is forked from {parent}", ", blocks shared", "good"),
+    "request.beam_pruned": ("is pruned", ": others are better", "warn"),
+    "request.beam_pruned.complete": ("is complete", ": one of the best texts so far", "good"),
+    "request.beams_found": ("ends its search", ": {texts:text} found", "good"),
+    "request.finished": ("finishes", " by itself", "good"),
+    "request.finished.length": ("finishes", " at its token limit", "good"),
+    "request.aborted": ("is aborted", "", "bad"),
+    "request.aborted.error": ("fails", "", "bad"),
+    "block.allocated": ("takes", "", "text"),
+    "block.hashed": ("fills", ", now in the prefix cache", "muted"),
+    "block.hit": ("reuses", ", already computed", "good"),
+    "block.copied": ("copies shared block {src} to {dst}", "", "accent"),
+    "block.missed": ("finds no cached block {logical}", ": {reason}", "muted"),
+    "block.released": ("releases", "", "muted"),
+    "block.freed": ("freed", ", empty", "muted"),
+    "block.freed.tail": ("freed", ", still cached", "muted"),
+    "block.evicted": ("loses", ", evicted", "warn"),
+    "draft.verified": ("keeps no draft", "", "warn"),
+    "draft.verified.some": ("keeps {kept:draft}", "", "good"),
+    "engine.option_changed": ("{name} is now {value}", ", it was {old}", "accent"),
+    "invariant.violated": ("INVARIANT {name} violated", ": {detail}", "bad"),
+    "log.gap": ("{lost:event} lost", ": what follows may be wrong", "bad"),
+}
+"""Kind of event, and a variant of it -> its `EventWords`."""
+
+
+class _Count(int):
+    """A number that writes itself with a noun: `format(_Count(2), "block")` is "2 blocks"."""
+
+    def __format__(self, noun: str) -> str:
+        return plural(int(self), noun) if noun else f"{int(self):,}"
+
+
+def fill_in(phrase: str, **facts: int | str) -> str:
+    """Put the facts into a phrase of this table."""
+    if "{" not in phrase:
+        return phrase
+    counted = {
+        name: _Count(fact) if isinstance(fact, int) else fact for name, fact in facts.items()
+    }
+    return phrase.format_map(counted)
+
+
+def phrase(key: str, **facts: int | str) -> str:
+    return fill_in(PHRASES[key], **facts)
+
 
 LOG_LENGTH = 64
 """Sentences kept: more than the tallest screen shows. Every keyframe contains them all."""
@@ -53,10 +166,9 @@ class DecisionLog(msgspec.Struct):
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
         """owner: the event's sequence, or the last owner of its block"""
-        in_words = _SENTENCES.get(type(event))
-        if in_words is None:
+        if (words := words_of(event)) is None:
             return
-        verb, after, style = in_words(event)
+        verb, after, style = words
         block_id = getattr(event, "block_id", None)
         key = (event.step, event.__struct_config__.tag, owner, verb, after)
         if block_id is not None:
@@ -70,31 +182,28 @@ class DecisionLog(msgspec.Struct):
             self.waits_for[owner] = event.reason
         elif type(event) in _END_A_WAIT:
             self.waits_for.pop(owner, None)
-        block_ids = [] if block_id is None else [block_id]
-        self.decisions.append(
-            Decision(event.seq, event.step, key, owner, letter, verb, style, after, block_ids)
-        )
+        ids = [] if block_id is None else [block_id]
+        new = Decision(event.seq, event.step, key, owner, letter, verb, style, after, ids)
+        self.decisions.append(new)
         if len(self.decisions) > LOG_LENGTH:
             del self.decisions[0]
 
 
 def sentence_of(event: ev.Event) -> str:
     """One event in words; for a kind without a sentence, the event's fields."""
-    in_words = _SENTENCES.get(type(event))
     if type(event) in _NUMBERS:
         return _NUMBERS[type(event)](event)
-    if in_words is None:
+    if (words := words_of(event)) is None:
         own = [name for name in event.__struct_fields__ if name not in ("seq", "step", "t")]
         return clean(", ".join(f"{name} {getattr(event, name)}" for name in own))
-    verb, after, _ = in_words(event)
     owner, block_id = getattr(event, "seq_id", None), getattr(event, "block_id", None)
     name = f"{short_name(owner)} " if owner else ""
-    return f"{name}{verb}{'' if block_id is None else f' block {block_id}'}{after}"
+    return f"{name}{words.verb}{'' if block_id is None else f' block {block_id}'}{words.after}"
 
 
 def style_of(event: ev.Event) -> str:
-    in_words = _SENTENCES.get(type(event))
-    return "muted" if in_words is None else in_words(event)[2]
+    words = words_of(event)
+    return "muted" if words is None else words.style
 
 
 def cause_of_preemption(need: int, free: int) -> str:
@@ -133,11 +242,6 @@ def miss(why: ev.MissReason) -> str:
     return phrase(key) if key in PHRASES else clean(str(why))
 
 
-def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> EventWords:
-    key = event.__struct_config__.tag + (".cached" if event.num_cached_tokens else "")
-    return event_words(key, slot=event.slot, cached=event.num_cached_tokens)
-
-
 def _traced(event: ev.KernelTraced) -> tuple[str, str, str]:
     if event.problem is not None:
         return "could not be traced", f": {clean(event.problem)}", "warn"
@@ -148,70 +252,61 @@ def _traced(event: ev.KernelTraced) -> tuple[str, str, str]:
 
 
 _END_A_WAIT = (
-    ev.RequestAdmitted,
-    ev.RequestResumed,
-    ev.RequestFinished,
-    ev.BeamPruned,
-    ev.RequestAborted,
-)
+    ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.BeamPruned, ev.RequestAborted,
+)  # fmt: skip
 
-# Event -> its words in the table. Block ids go between verb and rest.
-_SENTENCES = {
-    ev.RequestArrived: lambda e: event_words("request.arrived", tokens=len(e.prompt_token_ids)),
-    ev.RequestAdmitted: _admitted,
-    ev.RequestResumed: _admitted,
-    ev.RequestDeferred: lambda e: event_words(
-        "request.deferred", reason=deferral(e.reason, e.need, e.free)
+# Kind -> (variant of its words, facts) of an event, for the kinds that have any.
+_FACTS = {
+    ev.RequestArrived: lambda e: ("", {"tokens": len(e.prompt_token_ids)}),
+    ev.RequestAdmitted: lambda e: _admitted(e),
+    ev.RequestResumed: lambda e: _admitted(e),
+    ev.RequestDeferred: lambda e: ("", {"reason": deferral(e.reason, e.need, e.free)}),
+    ev.RequestPreempted: lambda e: (
+        "",
+        {"victim_of": short_name(e.victim_of), "reason": cause_of_preemption(e.need, e.free)},
     ),
-    ev.RequestPreempted: lambda e: event_words(
-        "request.preempted",
-        victim_of=short_name(e.victim_of),
-        reason=cause_of_preemption(e.need, e.free),
-    ),
-    ev.RequestForked: lambda e: event_words("request.forked", parent=short_name(e.parent)),
-    ev.BeamPruned: lambda e: event_words(
-        "request.beam_pruned" + ("" if e.stop_reason is None else ".complete")
-    ),
-    ev.BeamsFound: lambda e: event_words("request.beams_found", texts=len(e.texts)),
-    ev.RequestFinished: lambda e: event_words(
-        "request.finished" + (".length" if e.reason == "length" else "")
-    ),
-    ev.RequestAborted: lambda e: event_words("request.aborted" + (".error" if e.error else "")),
-    ev.BlockAllocated: lambda e: event_words("block.allocated"),
-    ev.BlockHashed: lambda e: event_words("block.hashed"),
-    ev.BlockHit: lambda e: event_words("block.hit"),
-    ev.BlockCopied: lambda e: event_words("block.copied", src=e.src, dst=e.dst),
-    ev.BlockMissed: lambda e: event_words("block.missed", logical=e.logical, reason=miss(e.why)),
-    ev.BlockReleased: lambda e: event_words("block.released"),
-    ev.BlockFreed: lambda e: event_words("block.freed" + (".tail" if e.position == "tail" else "")),
-    ev.BlockEvicted: lambda e: event_words("block.evicted"),
-    ev.DraftVerified: lambda e: event_words(
-        "draft.verified" + (".some" if e.num_accepted else ""), kept=e.num_accepted
-    ),
-    ev.OptionChanged: lambda e: event_words(
-        "engine.option_changed", name=clean(str(e.name)), value=e.value, old=e.old
-    ),
-    ev.KernelTraced: _traced,
-    ev.InvariantViolated: lambda e: event_words(
-        "invariant.violated", name=clean(e.name), detail=clean(e.detail)
-    ),
-    ev.Gap: lambda e: event_words("log.gap", lost=e.lost),
+    ev.RequestForked: lambda e: ("", {"parent": short_name(e.parent)}),
+    ev.BeamPruned: lambda e: ("" if e.stop_reason is None else ".complete", {}),
+    ev.BeamsFound: lambda e: ("", {"texts": len(e.texts)}),
+    ev.RequestFinished: lambda e: (".length" if e.reason == "length" else "", {}),
+    ev.RequestAborted: lambda e: (".error" if e.error else "", {}),
+    ev.BlockCopied: lambda e: ("", {"src": e.src, "dst": e.dst}),
+    ev.BlockMissed: lambda e: ("", {"logical": e.logical, "reason": miss(e.why)}),
+    ev.BlockFreed: lambda e: (".tail" if e.position == "tail" else "", {}),
+    ev.DraftVerified: lambda e: (".some" if e.num_accepted else "", {"kept": e.num_accepted}),
+    ev.OptionChanged: lambda e: ("", {"name": clean(str(e.name)), "value": e.value, "old": e.old}),
+    ev.InvariantViolated: lambda e: ("", {"name": clean(e.name), "detail": clean(e.detail)}),
+    ev.Gap: lambda e: ("", {"lost": e.lost}),
 }
-TOLD_KINDS = frozenset(_SENTENCES)
+
+
+def _admitted(e: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, dict[str, int]]:
+    facts = {"slot": e.slot, "cached": e.num_cached_tokens}
+    return ".cached" if e.num_cached_tokens else "", facts
+
+
+def words_of(event: ev.Event) -> EventWords | None:
+    """The words of an event in the table; None for a kind that is no decision."""
+    if type(event) is ev.KernelTraced:
+        return EventWords(*_traced(event))
+    if type(event) not in TOLD_KINDS:
+        return None
+    variant, facts = _FACTS[type(event)](event) if type(event) in _FACTS else ("", {})
+    verb, after, style = EVENT_WORDS[event.__struct_config__.tag + variant]
+    return EventWords(fill_in(verb, **facts), fill_in(after, **facts), style)
+
+
+TOLD_KINDS = frozenset(
+    kind for kind in ev.EVENT_KINDS if kind.__struct_config__.tag in EVENT_WORDS
+) | {ev.KernelTraced}
 """Kinds that have a sentence. Call `add` only for these."""
 
 
 def _seconds(e: ev.StepEnd) -> str:
     """The step's time and its parts, longest first, because the end of a long row is cut."""
-    parts = (
-        (e.t_schedule, "schedule"),
-        (e.t_prepare, "prepare"),
-        (e.t_model, "model"),
-        (e.t_sample, "sample"),
-    )
-    listed = ", ".join(
-        f"{name} {1000 * seconds:.1f}" for seconds, name in sorted(parts, reverse=True) if seconds
-    )
+    parts = [(getattr(e, f"t_{name}"), name) for name in ("schedule", "prepare", "model", "sample")]
+    parts.sort(reverse=True)
+    listed = ", ".join(f"{name} {1000 * seconds:.1f}" for seconds, name in parts if seconds)
     return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {listed}" if listed else ""
 
 

@@ -81,17 +81,9 @@ class Drafts(msgspec.Struct):
         self.by_seq[event.seq_id] = mine
         if len(self.by_seq) > SEQUENCES_KEPT:
             del self.by_seq[next(iter(self.by_seq))]
+        how = event.source, event.match, event.match_length
         position = fold.sequences[event.seq_id].num_tokens
-        mine.recent.append(
-            DrawnDraft(
-                event.step,
-                position,
-                event.token_ids,
-                event.source,
-                event.match,
-                event.match_length,
-            )
-        )
+        mine.recent.append(DrawnDraft(event.step, position, event.token_ids, *how))
         del mine.recent[:-DRAFTS_KEPT]
 
     def _verified(self, fold: Fold, event: ev.DraftVerified) -> None:

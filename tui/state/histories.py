@@ -55,10 +55,6 @@ class StepRecord(msgspec.Struct, gc=False):
     """At the end of the step."""
     num_tokens: int = 0
     """Number of output tokens."""
-    first_token_wait: float | None = None
-    """Longest time to first token, of the sequences that got theirs, in the unit of `Pace`."""
-    token_wait: float | None = None
-    """Longest time between two tokens, of the sequences that got one, in the unit of `Pace`."""
 
     @property
     def shares(self) -> list[Share]:
@@ -113,15 +109,9 @@ class PastSteps(msgspec.Struct):
         if self.current is not None:
             self.current.deferred = (event.seq_id, event.reason, event.need, event.free)
 
-    def note_token(self, wait: float, is_first: bool) -> None:
-        """Count an output token, `wait` after the last one or after the arrival."""
-        current = self.current
-        if current is not None:
-            current.num_tokens += 1
-            if is_first:
-                current.first_token_wait = max(wait, current.first_token_wait or 0.0)
-            else:
-                current.token_wait = max(wait, current.token_wait or 0.0)
+    def _sampled(self, event: ev.TokenSampled) -> None:
+        if self.current is not None:
+            self.current.num_tokens += 1
 
     def _end(self, event: ev.StepEnd) -> None:
         current = self.current
@@ -153,5 +143,6 @@ class PastSteps(msgspec.Struct):
         ev.BlockEvicted: _evicted,
         ev.RequestPreempted: _preempted,
         ev.RequestDeferred: _deferred,
+        ev.TokenSampled: _sampled,
         ev.StepEnd: _end,
     }

@@ -62,12 +62,10 @@ class Letters(msgspec.Struct):
         wanted = ALPHABET
         if name.partition("-")[0].isalpha():
             # For further samples, search from the end, to leave initials for other names.
-            wanted = (
-                name[0].lower() + ALPHABET if index == "0" else name[0].upper() + ALPHABET[::-1]
-            )
-        return next(
-            (letter for letter in wanted if letter in ALPHABET and letter not in self.holders), None
-        )
+            first = index == "0"
+            wanted = name[0].lower() + ALPHABET if first else name[0].upper() + ALPHABET[::-1]
+        unused = (one for one in wanted if one in ALPHABET and one not in self.holders)
+        return next(unused, None)
 
     def _oldest(self) -> str:
         """The letter of an ended sequence that was given longest ago."""

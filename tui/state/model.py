@@ -46,12 +46,12 @@ _LOSE_BLOCKS = (*_END_A_SEQUENCE, ev.RequestPreempted)
 class _Remembered(msgspec.Struct):
     """All state of a model except its fold."""
 
-    letters: Letters
-    log: DecisionLog
-    steps: PastSteps
-    ledger: RequestLedger
-    lookups: Lookups
     ages: BlockAges
+    ledger: RequestLedger
+    letters: Letters = msgspec.field(default_factory=Letters)
+    log: DecisionLog = msgspec.field(default_factory=DecisionLog)
+    steps: PastSteps = msgspec.field(default_factory=PastSteps)
+    lookups: Lookups = msgspec.field(default_factory=Lookups)
     mass: dict[str, list[float]] = {}
     """Running sequence -> share of attention on each block of its table, if recorded."""
     attention: ev.TokenAttention | None = None
@@ -62,17 +62,6 @@ class _Remembered(msgspec.Struct):
     branches: Branches = msgspec.field(default_factory=Branches)
     rate: list[tuple[float, int]] = []
     """(time, output tokens so far) at the end of each of the last steps."""
-
-    @classmethod
-    def nothing(cls, num_blocks: int) -> "_Remembered":
-        return cls(
-            Letters(),
-            DecisionLog(),
-            PastSteps(),
-            RequestLedger(num_kept=SEQUENCES_KEPT),
-            Lookups(),
-            BlockAges([None] * num_blocks),
-        )
 
     def keep_letters(self, event: ev.Event) -> None:
         if type(event) in _END_A_SEQUENCE:
@@ -110,7 +99,9 @@ class DashboardModel:
         self.header = header
         self.pace = Pace.of(header)
         self.fold = fold or Fold(header)
-        self.remembered = remembered or _Remembered.nothing(header.num_blocks)
+        self.remembered = remembered or _Remembered(
+            BlockAges([None] * header.num_blocks), RequestLedger(num_kept=SEQUENCES_KEPT)
+        )
         self.letters = self.remembered.letters
         self.log = self.remembered.log
         self.steps = self.remembered.steps
@@ -167,8 +158,7 @@ class DashboardModel:
             ((ev.DraftProposed,), partial(_touch_drafted, self.fold, self.ages)),
             (TOLD_KINDS, self.remembered.tell),
             (self.steps.APPLY, self.steps),
-            (self.ledger.APPLY.keys() - {ev.TokenSampled}, self.ledger.apply),
-            ((ev.TokenSampled,), partial(_note_token, self.pace, self.ledger, self.steps)),
+            (self.ledger.APPLY, self.ledger.apply),
             (self.lookups.APPLY, self.lookups),
         ):
             for kind in kinds:
@@ -267,10 +257,8 @@ class DashboardModel:
 def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None:
     """Mark the blocks into which the step writes keys and values; cached tokens are not written."""
     sequence, size = fold.sequences[event.seq_id], fold.header.block_size
-    start, stop = (
-        max(event.num_computed_tokens, sequence.num_cached_tokens),
-        event.num_computed_tokens + event.num_tokens,
-    )
+    start = max(event.num_computed_tokens, sequence.num_cached_tokens)
+    stop = event.num_computed_tokens + event.num_tokens
     if start < stop:
         ages.write(sequence.block_table[start // size : -(-stop // size)], event.step)
 
@@ -278,10 +266,8 @@ def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None
 def _touch_drafted(fold: Fold, ages: BlockAges, event: ev.DraftProposed) -> None:
     """Mark the blocks into which the step writes drafts; events of a new block follow."""
     sequence, size = fold.sequences[event.seq_id], fold.header.block_size
-    stop = sequence.num_computed_tokens + len(event.token_ids)
-    ages.write(
-        sequence.block_table[sequence.num_computed_tokens // size : -(-stop // size)], event.step
-    )
+    start, stop = sequence.num_computed_tokens, sequence.num_computed_tokens + len(event.token_ids)
+    ages.write(sequence.block_table[start // size : -(-stop // size)], event.step)
 
 
 def _keep_tokens(fold: Fold, ages: BlockAges, event: ev.BlockHashed) -> None:
@@ -297,24 +283,6 @@ def _keep_tokens(fold: Fold, ages: BlockAges, event: ev.BlockHashed) -> None:
 def _note_used_blocks(fold: Fold, steps: PastSteps, event: ev.StepEnd) -> None:
     if steps.current is not None:
         steps.current.num_used_blocks = len(fold.blocks) - len(fold.free_queue)
-
-
-def _note_token(
-    pace: Pace, ledger: RequestLedger, steps: PastSteps, event: ev.TokenSampled
-) -> None:
-    record = ledger.sequences.get(event.seq_id)
-    if record is not None:
-        is_first = record.last_token is None
-        before = (
-            (record.arrived_step, record.arrived)
-            if is_first
-            else (record.last_token_step, record.last_token)
-        )
-        ledger.sampled(event)
-        # After accepted drafts, further tokens of a step come at once.
-        is_same_step = before[0] == event.step and not is_first
-        wait = 0.0 if is_same_step else pace.since(before, (event.step, event.t))
-        steps.note_token(wait, is_first)
 
 
 class _Head(msgspec.Struct):
@@ -340,11 +308,8 @@ class ModelCodec:
 
     def pack(self, model: DashboardModel) -> list[bytes]:
         all_of_it = model.remembered
-        steps, sequences, ages = (
-            all_of_it.steps.records,
-            all_of_it.ledger.sequences,
-            all_of_it.ages.blocks,
-        )
+        steps, sequences = all_of_it.steps.records, all_of_it.ledger.sequences
+        ages = all_of_it.ages.blocks
         replace, encode = msgspec.structs.replace, msgspec.msgpack.encode
         small = replace(
             all_of_it,

@@ -6,10 +6,10 @@ what was found. Otherwise a live view would restart the search in every frame.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from minivllm.events import types as ev
+from minivllm.events.recording.recording import Recording
 from minivllm.text import short_name
 from minivllm.tui.context import Context
 
@@ -20,16 +20,6 @@ _CHUNK = 1000
 _NEAR = 4 * EVENTS_PER_LOOK
 """If the position is more than this many events outside the searched range, search anew."""
 _MOST_FOUND = 4096
-_CACHED = 1024
-_MARGIN = 100
-
-
-class Events(Protocol):
-    header: ev.LogHeader
-
-    def __len__(self) -> int: ...
-
-    def events(self, start: int, stop: int) -> Iterator[ev.Event]: ...
 
 
 class EventFilter(NamedTuple):
@@ -53,25 +43,18 @@ class EventFilter(NamedTuple):
         kind, word = type(event), self.word
         if word in kind.__struct_config__.tag:
             return True
-        names, blocks = _NAMED_BY[kind]
-        for name in names:
-            whose = getattr(event, name)
+        # In other kinds, `parent` is the hash of a block.
+        names = _SEQUENCES + ("parent",) * (kind is ev.RequestForked)
+        for whose in (getattr(event, name) for name in names if name in kind.__struct_fields__):
             if word in whose.casefold() or ("~" in word and word in short_name(whose)):
                 return True
         number = word.removeprefix("b")
-        return number.isdecimal() and any(str(getattr(event, name)) == number for name in blocks)
+        blocks = (getattr(event, name, None) for name in _BLOCKS) if number.isdecimal() else ()
+        return number in map(str, blocks)
 
 
-def _named_by(kind: type[ev.Event]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields of a kind that name sequences, and the fields that name blocks."""
-    fields = kind.__struct_fields__
-    names = [name for name in ("seq_id", "request_id", "victim_of") if name in fields]
-    if kind is ev.RequestForked:
-        names.append("parent")  # in other kinds, `parent` is the hash of a block
-    return tuple(names), tuple(name for name in ("block_id", "src", "dst") if name in fields)
-
-
-_NAMED_BY = {kind: _named_by(kind) for kind in ev.EVENT_KINDS}
+_SEQUENCES, _BLOCKS = ("seq_id", "request_id", "victim_of"), ("block_id", "src", "dst")
+"""The fields that name sequences, and those that name blocks."""
 
 
 class EventSearch:
@@ -87,7 +70,7 @@ class EventSearch:
         """Whether enough events are found, or the whole recording is searched."""
 
     def look(
-        self, recording: Events, position: int, enough: int, budget: int = EVENTS_PER_LOOK
+        self, recording: Recording, position: int, enough: int, budget: int = EVENTS_PER_LOOK
     ) -> None:
         """Search on, for one budget, until there are `enough` events on each side of `position`.
 
@@ -114,49 +97,26 @@ class EventSearch:
     def num_before(self, position: int) -> int:
         return bisect_left(self.found, position)
 
-    def _look_back(self, recording: Events) -> int:
+    def _look_back(self, recording: Recording) -> int:
         first = max(self.start - _CHUNK, 0)
-        looked = self.start - first
         self.found[:0] = self._wanted_in(recording, first, self.start)
-        self.start = first
+        looked, self.start = self.start - first, first
         return looked
 
-    def _look_on(self, recording: Events) -> int:
+    def _look_on(self, recording: Recording) -> int:
         after = min(self.stop + _CHUNK, len(recording))
-        looked = after - self.stop
         self.found += self._wanted_in(recording, self.stop, after)
-        self.stop = after
+        looked, self.stop = after - self.stop, after
         return looked
 
-    def _wanted_in(self, recording: Events, start: int, stop: int) -> list[int]:
-        accepts = self.wanted.accepts
-        new = {
-            index: event
-            for index, event in enumerate(recording.events(start, stop), start)
-            if accepts(event)
-        }
+    def _wanted_in(self, recording: Recording, start: int, stop: int) -> list[int]:
+        events = enumerate(recording.events(start, stop), start)
+        new = {index: event for index, event in events if self.wanted.accepts(event)}
         self.events |= new
         return list(new)
 
 
-class EventCache:
-    """The events around the rows drawn last, so that scrolling by a row reads no file."""
-
-    def __init__(self) -> None:
-        self._events: dict[int, ev.Event] = {}
-
-    def read(self, recording: Events, indexes: Sequence[int]) -> list[ev.Event]:
-        missing = [index for index in indexes if index not in self._events]
-        if missing:
-            if len(self._events) > _CACHED:
-                self._events.clear()
-                missing = indexes
-            start, stop = max(missing[0] - _MARGIN, 0), missing[-1] + _MARGIN
-            self._events.update(enumerate(recording.events(start, stop), start))
-        return [self._events[index] for index in indexes]
-
-
-def index_of(recording: Events, seq: int) -> int | None:
+def index_of(recording: Recording, seq: int) -> int | None:
     """The index of event number `seq`; None if the event is missing (a gap, or an unknown kind).
 
     A recording can begin in the middle of a run, and lines of unknown kinds are skipped, so the

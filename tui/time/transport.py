@@ -8,7 +8,7 @@ keeps changing. So a move away from live must restore another model from a keyfr
 change the newest model.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from minivllm.events import types as ev
 from minivllm.tui.sources.source import EventSource
@@ -23,12 +23,6 @@ _NEAR = 500
 State = Literal["live", "playing", "paused"]
 
 
-class Mark(NamedTuple):
-    name: str
-    position: int
-    step: int
-
-
 class Transport:
     def __init__(self, source: EventSource[DashboardModel], state: State = "live") -> None:
         """state: "live" begins at the newest event, "playing" and "paused" at the first"""
@@ -36,7 +30,6 @@ class Transport:
         self.recording = source.recording
         self.state: State = state
         self.speed = 1.0
-        self.marks: list[Mark] = []
         self.position = 0
         self.view = self.recording.view_at_event(0)
         self._due = 0.0
@@ -90,11 +83,8 @@ class Transport:
         return max(self.recording.head.fold.step - self.view.fold.step, 0)
 
     def event_here(self) -> ev.Event | None:
-        return (
-            next(self.recording.events(self.position - 1, self.position), None)
-            if self.position
-            else None
-        )
+        """The last event before this moment."""
+        return next(self.recording.events(self.position - 1, self.position), None)
 
     # ---- play and pause ----
 
@@ -164,45 +154,11 @@ class Transport:
             self._pause_at(index + 1)
         return index is not None
 
-    # ---- marks ----
-
-    def mark(self) -> Mark:
-        """Return the mark at this position; if there is none, set one."""
-        if (
-            here := next((mark for mark in self.marks if mark.position == self.position), None)
-        ) is not None:
-            return here
-        mark = Mark(f"m{len(self.marks) + 1}", self.position, self.view.fold.step)
-        self.marks.append(mark)
-        return mark
-
-    def to_previous_mark(self) -> Mark | None:
-        """Go to the nearest earlier mark, or else to the last mark; return None without marks."""
-        if not self.marks:
-            return None
-        before = [mark for mark in self.marks if mark.position < self.position]
-        mark = max(before or self.marks, key=lambda one: one.position)
-        self._pause_at(mark.position)
-        return mark
-
-    def two_marks(self) -> tuple[DashboardModel, DashboardModel] | None:
-        """The models at the last two marks, earlier first. A single mark pairs with this moment."""
-        positions = [mark.position for mark in self.marks[-2:]]
-        if len(positions) == 1:
-            positions.append(self.position)
-        if len(positions) < 2:
-            return None
-        first, second = sorted(positions)
-        return self.recording.view_at_event(first), self.recording.view_at_event(second)
-
     # ---- internals ----
 
     def _step_here(self) -> int:
-        return (
-            self.recording.step_of(self.position - 1)
-            if self.position
-            else self.recording.first_step
-        )
+        first = self.recording.first_step
+        return self.recording.step_of(self.position - 1) if self.position else first
 
     def _pause_at(self, position: int) -> None:
         self._move(position)

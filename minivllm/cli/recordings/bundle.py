@@ -13,7 +13,7 @@ from pathlib import Path
 
 from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.draw.theme import COLOURS
-from minivllm.tui.state.phrases import EVENT_WORDS, PHRASES
+from minivllm.tui.state.decisions import EVENT_WORDS, PHRASES
 
 SOURCES = Path(__file__).with_name("player")
 ENTRY = "embed.js"

@@ -18,7 +18,7 @@ from minivllm.tui.control import Entry
 from minivllm.tui.draw.portable import standalone
 from minivllm.tui.draw.selection import Target, event
 from minivllm.tui.draw.theme import LIGHT
-from minivllm.tui.keys.windows import find_target
+from minivllm.tui.keys.look_keys import find_target
 from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.state.model import MODELS, DashboardModel
 from minivllm.tui.time.event_search import index_of

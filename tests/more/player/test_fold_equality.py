@@ -21,7 +21,7 @@ from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.reader import LogReader
 from minivllm.events.state import SequenceState
-from minivllm.tui.answers.why_blocks import why_block
+from minivllm.tui.answers.why import why_block
 from minivllm.tui.answers.why_sequences import why_sequence
 from minivllm.tui.state.decisions import TOLD_KINDS, sentence_of
 from minivllm.tui.state.model import DashboardModel

@@ -19,8 +19,8 @@ from minivllm.events.fold import fold
 from minivllm.events.types import Gap
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.sources import event_stream
+from minivllm.tui.sources.event_stream import MAX_MESSAGE_BYTES, SseMessage, SseParser
 from minivllm.tui.sources.http_source import HttpSource
-from minivllm.tui.sources.sse import MAX_MESSAGE_BYTES, SseMessage, SseParser
 from minivllm.tui.state.model import MODELS
 
 

@@ -64,7 +64,7 @@ def test_the_keys_are_those_of_the_panel_with_the_focus(memory_pressure) -> None
         ("overview", None): ("Panel", "Why?", "Race", "Ask"),
         ("overview", "slots"): ("Select", "Why?", "Abort"),
         ("overview", "eventlog"): ("Select", "Source", "Filter", "Event"),
-        ("blocks", "blocks-inspector"): ("Select", "Ids/words", "Attention", "X-ray"),
+        ("blocks", "blocks-inspector"): ("Select", "Attention", "X-ray"),
         ("scheduler", "step-history"): ("Select", "Source"),
         ("requests", "timelines"): ("Select", "Abort"),
     }

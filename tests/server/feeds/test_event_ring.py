@@ -5,7 +5,7 @@ import threading
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import decode_line, encode_event
 from minivllm.server.feeds.event_ring import EventRing
-from minivllm.tui.sources.sse import SseMessage, SseParser
+from minivllm.tui.sources.event_stream import SseMessage, SseParser
 
 
 def test_the_ring_drops_the_oldest_prompts_when_their_total_is_too_long():

@@ -10,7 +10,7 @@ from support.server.live_server import LiveServer, fake_engine, wait_for
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import decode_line
 from minivllm.server.feeds import event_hub
-from minivllm.tui.sources.sse import SseParser
+from minivllm.tui.sources.event_stream import SseParser
 
 
 @pytest.fixture(autouse=True)

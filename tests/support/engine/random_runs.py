@@ -66,7 +66,7 @@ class _StandingStill:
     """A transport that shows one moment."""
 
     def __init__(self, model: DashboardModel) -> None:
-        self.view, self.state, self.position, self.marks, self.speed = model, "live", 0, [], 1.0
+        self.view, self.state, self.position, self.speed = model, "live", 0, 1.0
         self.steps_behind, self.quiet_seconds = 0, 0.0
         self.recording = _Recording(model)
         self.source = SimpleNamespace(status=SimpleNamespace(state="live", text=""))

@@ -61,7 +61,6 @@ class Seat:
         app.look_keys.visited.clear()
         app.context.selection.clear()
         app.context.event_filter = ""
-        self.transport.marks.clear()
         self.transport.speed = 1.0
         if app.screen.maximized is not None:
             app.screen.minimize()

@@ -62,9 +62,7 @@ def check_the_inspector(
     model: DashboardModel, panel: Inspector, block_id: int, texts: Texts
 ) -> None:
     fold, size, block = model.fold, model.header.block_size, model.fold.blocks[block_id]
-    panel.context = SimpleNamespace(
-        selection=Selection(block_id=block_id), ascii=False, shows_ids=block_id % 3 == 0
-    )
+    panel.context = SimpleNamespace(selection=Selection(block_id=block_id), ascii=False)
     lines = panel.lines(model, 250, 60)
     facts = {text_of(line)[:8].strip(): text_of(line)[8:].strip() for line in lines}
     owners = {s: t.index(block_id) for s, t in tables_with(model, block_id).items()}
@@ -105,7 +103,7 @@ def check_the_words_of_the_inspector(
 ) -> None:
     """The block's tokens and empty slots, between two words of the blocks before and after it."""
     own, tables = held(model, block_id, texts), tables_with(model, block_id).values()
-    pieces = {} if panel.context.shows_ids else model.fold.token_pieces
+    pieces = model.fold.token_pieces
 
     def drawn_as(ids: list[int]) -> list[str]:
         return [pieces.get(token_id, str(token_id)).replace(" ", "·") for token_id in ids]

@@ -119,7 +119,6 @@ def spread(count: int, **shares: float) -> list[float]:
 
 def test_each_word_has_the_style_of_its_share_and_selects_its_block(shared_prefix) -> None:
     model, panel = folded(shared_prefix.run(22)), with_selection(Mass(), "r0.0")
-    panel.context.shows_ids = False
     sequence = model.fold.sequences["r0.0"]
     count = sequence.num_computed_tokens
     attends(model, "r0.0", spread(count, at1=0.3, at5=0.1), None, None, 30, 9)
@@ -138,7 +137,6 @@ def test_with_little_room_the_newest_words_are_drawn_and_the_share_of_the_rest(
     shared_prefix,
 ) -> None:
     model, panel = folded(shared_prefix.run(22)), with_selection(Mass(), "r0.0")
-    panel.context.shows_ids = False
     count = model.fold.sequences["r0.0"].num_computed_tokens
     attends(model, "r0.0", spread(count, at0=0.5), 3, 1, 30, 9)
     for width, height in ((46, 14), (40, 8)):

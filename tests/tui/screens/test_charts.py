@@ -12,8 +12,7 @@ from support.tui.shown import SCENARIOS, rows
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.requests.timelines import Timelines
-from minivllm.tui.widgets.steps.charts import LatencyCharts, StepCharts, columns
+from minivllm.tui.widgets.steps.charts import StepCharts, charts_of, columns
 
 DRAFTS = "drafts that were right"
 GLYPHS = " ▁▂▃▄▅▆▇█"
@@ -21,19 +20,11 @@ GLYPHS = " ▁▂▃▄▅▆▇█"
 
 def reference(header: ev.LogHeader, events: list[ev.Event]) -> dict[str, dict[int, float]]:
     """Name of a chart -> step -> value on a virtual clock, from events and a fold of them."""
-    fold, last = Fold(header), {}
+    fold = Fold(header)
     found: dict[str, dict[int, float]] = defaultdict(dict)
     for event in events:
         fold.apply(event)
-        if isinstance(event, ev.RequestArrived):
-            last[event.seq_id] = ("time to first token", event.step)
-        elif isinstance(event, ev.RequestForked):
-            last[event.seq_id] = last[event.parent]
-        elif isinstance(event, ev.TokenSampled):
-            name, since = last[event.seq_id]
-            longest = max(event.step - since, found[name].get(event.step, 0.0))
-            found[name][event.step] = longest
-            last[event.seq_id] = ("time between tokens", event.step)
+        if isinstance(event, ev.TokenSampled):
             count = found["output tokens per step"]
             count[event.step] = count.get(event.step, 0) + 1
         elif isinstance(event, ev.StepEnd):
@@ -50,10 +41,10 @@ def reference(header: ev.LogHeader, events: list[ev.Event]) -> dict[str, dict[in
 
 def check_charts(model: DashboardModel, events: list[ev.Event]) -> None:
     expected = reference(model.header, events)
-    charts = [*StepCharts().charts(model), *LatencyCharts().charts(model)]
+    charts = charts_of(model)
     assert [chart.name for chart in charts] == [
         "output tokens per step", *([DRAFTS] if DRAFTS in expected else []),
-        "blocks in use", "time to first token", "time between tokens",
+        "blocks in use",
     ]  # fmt: skip
     for chart in charts:
         by_step = {
@@ -85,7 +76,7 @@ def test_the_columns_on_the_screen_are_the_values(
     model = folded(run)
     check_charts(model, run.events)
     expected = reference(model.header, run.events)["blocks in use"]
-    num = len(StepCharts().charts(model))
+    num = len(charts_of(model))
     shown = rows(StepCharts(), model, 30, 6 * num)[6 * num - 5 :]
     total = len(model.fold.blocks)
     assert heights(shown, 30) == [
@@ -102,7 +93,7 @@ def test_measured_steps_have_a_chart_of_their_time_and_tokens_per_second(shared_
         for event in shared_prefix.events
     ]
     model = folded(shared_prefix)
-    rates, seconds, _ = StepCharts().charts(model)
+    rates, seconds, _ = charts_of(model)
     assert seconds.values == pytest.approx([0.02] * 9) and seconds.shown(0.02) == "20ms"
     counts = [record.num_tokens for record in model.steps.records]
     # The stage's clock moves 0.04 seconds per step, and the top line has the same rate.
@@ -125,17 +116,3 @@ def test_every_value_above_zero_is_visible_and_none_is_higher_than_its_chart(
         assert bool(eighths) == bool(value and full)
         if value and full and value <= full:
             assert abs(eighths - value * 8 * height / full) <= 1
-
-
-@pytest.mark.parametrize("width", [60, 100, 400])
-def test_the_latency_has_the_axis_of_the_bars_above(memory_pressure, width: int) -> None:
-    model, bars = folded(memory_pressure.run(60)), Timelines()
-    charts = LatencyCharts(bars)
-    bars.lines(model, width, 20)
-    axis, lines = bars.axis, rows(charts, model, width, 20)
-    start = next(at for at, row in enumerate(lines) if row.startswith("time between tokens"))
-    tall = lines[-1].ljust(width)
-    assert start < len(lines) - 1 and axis.indent > 0
-    waited = {axis.cell(one.step) for one in model.steps.records if one.token_wait}
-    lit = {axis.indent + cell * axis.wide + at for cell in waited for at in range(axis.wide)}
-    assert {x for x, sign in enumerate(tall) if sign != " "} == lit

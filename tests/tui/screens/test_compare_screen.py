@@ -12,8 +12,7 @@ from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.time.plan_search import PlanSearch
-from minivllm.tui.widgets.compare.comparison import Comparison
+from minivllm.tui.widgets.compare.comparison import Comparison, PlanSearch
 from minivllm.tui.widgets.compare.side import Side
 
 

@@ -38,7 +38,7 @@ def test_without_a_file_the_keys_stay_as_they_are(
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
-        ('"time.stepp" = "y"', "did you mean time.step"),
+        ('"time.stepp" = "y"', "is not a command"),
         ('"time.step" = "hyperdrive+x"', "hyperdrive+x"),
         ('"time.step" = "x,,y"', "does not exist"),
         ('"time.step" = 3', "as text"),

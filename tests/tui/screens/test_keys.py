@@ -17,12 +17,10 @@ from textual.widgets import Input
 
 from minivllm.events import types as ev
 from minivllm.events.recording.event_index import NOTABLE_KINDS
-from minivllm.tui.answers.diff import difference
 from minivllm.tui.answers.why import why
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.keys.commands import COMMANDS
-from minivllm.tui.screens.dialogs import TextScreen
 from minivllm.tui.screens.help import keys_now
 
 Check = Callable[[Seat, str], Awaitable[None]]
@@ -158,24 +156,6 @@ async def to_a_step_a_request_or_a_block(seat: Seat, key: str) -> None:
         seat.stands_at(arrival)
 
 
-@of("time.mark", "time.previous_mark", "time.diff")
-async def marks_are_reached_again_and_compared(seat: Seat, key: str) -> None:
-    for without in ("apostrophe", "D"):
-        await seat.press(without)
-        assert "mark" in told(seat.app)[-1]
-    await seat.press("m", "m", "right", "m", "right")
-    places = [mark.position for mark in seat.transport.marks]
-    assert places == [seat.end_of(MIDDLE), seat.end_of(MIDDLE + 1)], "two at one moment are one"
-    assert "2 marks" in drawn(seat.app, "timeline")[0]
-    for number in (MIDDLE + 1, MIDDLE, MIDDLE + 1):  # wraps around to the last mark
-        await seat.press("apostrophe")
-        seat.stands_at(seat.end_of(number))
-    await seat.press("D")
-    two = (seat.transport.recording.view_at_event(place) for place in places)
-    assert isinstance(seat.app.screen, TextScreen)
-    assert seat.window_text().split() == " ".join(difference(*two)).split()
-
-
 # ---- looking ----
 
 
@@ -284,13 +264,6 @@ async def shows_only_events_with_a_word(seat: Seat, key: str) -> None:
     await seat.press(key)
     await seat.answer("")
     assert any("block" in row for row in drawn(seat.app, "events"))
-
-
-@of("look.ids")
-async def switches_a_blocks_tokens_between_words_and_ids(seat: Seat, key: str) -> None:
-    for shown in ("ids", "words"):
-        await seat.press(key)
-        assert seat.app.context.shows_ids == (shown == "ids") and shown in told(seat.app)[-1]
 
 
 @of("look.word_back", "look.word", "look.confidence")

@@ -5,7 +5,6 @@ from support.tui.shown import rows
 from minivllm.events import types as ev
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.events.eventlog import EventLog
-from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.requests.waiting import Waiting
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 
@@ -20,7 +19,7 @@ def test_a_reason_takes_a_second_row_rather_than_be_cut(memory_pressure) -> None
         model.apply(event)
         num_preemptions += isinstance(event, ev.RequestPreempted)
         if isinstance(event, ev.StepEnd) and model.steps.records[-1].preempted:
-            for panel in (StepDetail(), EventLog(), Waiting(), BatchOrder()):
+            for panel in (StepDetail(), EventLog(), Waiting()):
                 for width in WIDTHS:
                     assert not [row for row in rows(panel, model, width, 200) if "…" in row]
     assert num_preemptions > 2

@@ -3,18 +3,14 @@
 import re
 from collections import defaultdict
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
-from support.tui.shown import SCENARIOS, missing_from, rows
+from support.tui.shown import missing_from, rows
 
 from minivllm.events import types as ev
-from minivllm.tui.draw.lines import text_of
-from minivllm.tui.draw.selection import sequence, step
+from minivllm.tui.draw.selection import step
 from minivllm.tui.state.histories import SHARES_KEPT, Share
-from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.steps.bars import bar_parts
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
@@ -64,7 +60,7 @@ def test_a_row_shows_hits_evictions_preemptions_and_the_reason_for_unused_budget
 ) -> None:
     model, seen = folded(memory_pressure.run(60)), set()
     for record, row in zip(
-        model.steps.records, rows(StepHistory(), model, 118, 62)[2:], strict=True
+        model.steps.records, rows(StepHistory(), model, 118, 62)[1:], strict=True
     ):
         of_step = [event for event in memory_pressure.events if event.step == record.step]
         kinds = (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)
@@ -95,25 +91,6 @@ def test_the_selected_step_lists_its_items_and_its_preemptions(memory_pressure) 
             assert missing_from(text, *names, "preempted", one.need, one.free) == []
             preempted += 1
     assert preempted == 2
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_order_of_decisions_is_the_folds(scenario: str, request: pytest.FixtureRequest) -> None:
-    stage = request.getfixturevalue(scenario)
-    model, panel = DashboardModel(stage.header), BatchOrder()
-    for event in stage.run(60).events:
-        model.apply(event)
-        if not isinstance(event, ev.StepEnd):
-            continue
-        drawn = [line[0][2] for line in panel.lines(model, 70, 40) if line[0][2:]]
-        assert drawn == [sequence(seq_id) for seq_id in (*model.fold.running, *model.fold.waiting)]
-        got = {item.seq_id: item.num_tokens for item in model.fold.scheduled}
-        for line, seq_id in zip(panel.lines(model, 70, 40), model.fold.running, strict=False):
-            assert (
-                f"+{got[seq_id]} " in text_of(line)
-                if seq_id in got
-                else "no tokens" in text_of(line)
-            )
 
 
 @given(st.lists(st.integers(1, 400), max_size=70), st.integers(0, 500), st.integers(0, 90))

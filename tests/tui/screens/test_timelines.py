@@ -79,10 +79,10 @@ def test_the_bars_on_the_screen_are_the_phases(
     model = folded(request.getfixturevalue(scenario).run(50))
     records = in_order(model)
     signs = {None: " ", **SIGNS}
-    # Bars are one row high, then two, then with an empty row, then with four columns for each step.
+    # Bars are one row high, then two, then with four columns for each step.
     num = len(records)
     for width, height, pitch, wide in (
-        (118, num + 1, 1, 1), (118, 2 * num + 1, 2, 1), (118, 3 * num, 3, 1), (250, 90, 3, 4),
+        (118, num + 1, 1, 1), (118, 2 * num + 1, 2, 1), (250, 90, 2, 4),
     ):  # fmt: skip
         shown = rows(Timelines(), model, width, height)[1:]
         assert len(shown) == min(pitch * num, height - 1)

@@ -77,15 +77,14 @@ class Grid(NamedTuple):
 class BlockMap(Panel):
     HELP_TITLE = "KV cache"
     HELP_TEXT = (
-        "Every block of the KV cache. A cell shows how full the block is, then the letter"
-        " of its owner, or a digit where several sequences share it; a sequence copies a"
-        " shared block before it writes into it. ░ is free but cached (a prompt with the"
-        " same beginning can reuse it), ·· is empty. A reversed cell: the last step wrote"
-        " tokens into the block, or took, found, copied, freed or evicted it. A sign before"
-        " the cell says more, and fades in the next two steps: ● found by a lookup, → copied"
-        " to ←, × evicted; for one step, ? drafts and ~ slots of wrong drafts. Where cells have"
-        " no numbers, the letter has the sign's colour."
-        " If there is room, the words of the selected block are drawn under the map."
+        "Every block of the KV cache. A cell shows how full the block is, then the letter of its"
+        " owner, or a digit where several sequences share it; a sequence copies a shared block"
+        " before it writes into it. ░ is free but cached (a prompt with the same beginning can"
+        " reuse it), ·· is empty. A reversed cell: the last step wrote tokens into the block, or"
+        " took, found, copied, freed or evicted it. A sign before the cell says more, and fades in"
+        " the next two steps: ● found by a lookup, → copied to ←, × evicted; for one step, ? drafts"
+        " and ~ slots of wrong drafts. Where cells have no numbers, the letter has the sign's"
+        " colour. If there is room, the words of the selected block are drawn under the map."
     )
 
     def __init__(self, *, shows_words: bool = True, id: str | None = None) -> None:
@@ -100,19 +99,17 @@ class BlockMap(Panel):
         if not header.block_bytes:  # an old recording
             return title
         stored = f" in {header.kv_cache_dtype}" if header.kv_cache_dtype else ""
-        with_bytes = f"{title}, {format_memory(blocks * header.block_bytes)}"
-        with_weights = f"{with_bytes}; weights {format_memory(header.weight_bytes)}"
-        with_dtype = f"{with_bytes}{stored}; weights {format_memory(header.weight_bytes)}"
-        return next(
-            (one for one in (with_dtype, with_weights, with_bytes) if len(one) + 4 <= width), title
-        )
+        memory = f"{title}, {format_memory(blocks * header.block_bytes)}"
+        weights = f"; weights {format_memory(header.weight_bytes)}"
+        texts = (memory + stored + weights, memory + weights, memory)
+        return next((text for text in texts if len(text) + 4 <= width), title)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
         grid = lay_out(len(model.fold.blocks), width, map_height)
         cells = block_cells(model, fades=self.context is None or not self.context.still)
         lines = _draw(group_cells(cells, grid.blocks_per_cell), grid)[:map_height]
-        chosen = None if self.context is None else self.context.selection.block_id
+        chosen = self.selection.block_id
         if chosen is not None and chosen < len(model.fold.blocks):
             x, y = grid.origin(chosen // grid.blocks_per_cell)
             if y < len(lines):
@@ -135,21 +132,17 @@ class BlockMap(Panel):
             return []
         happened = signs(model, fades=not self.context.still)
         holders = [seq_id for seq_id, _ in model.owners(block_id)]
-        lines = card(model, block_id, holders, (width, num_rows), happened, self.context)
+        lines = card(model, block_id, holders, (width, num_rows), happened)
         return [*[()] * (room - len(lines)), *lines]
 
     def targets(self) -> list[Target]:
         """Every block can be selected, even if a cell stands for several blocks."""
-        return (
-            []
-            if self._model is None
-            else [block(block_id) for block_id in range(len(self._model.fold.blocks))]
-        )
+        return [block(block_id) for block_id in range(len(self._model.fold.blocks))]
 
     def target_at(self, x: int, y: int) -> Target | None:
         """The block at a position. If its cell stands for several blocks, the first of them."""
         width, height = self.content_size
-        if self._model is None or y >= height - 1:
+        if y >= height - 1:
             return None
         num_blocks = len(self._model.fold.blocks)
         grid = lay_out(num_blocks, width, height - 1)
@@ -160,16 +153,9 @@ class BlockMap(Panel):
 
 # (numbered, glyphs, gap) from the widest to the densest.
 _SIZES = (
-    *((True, glyphs, 3) for glyphs in (16, 14, 12, 10, 8)),
-    (True, 6, 3),
-    (True, 5, 3),
-    (True, 4, 3),
-    (True, 3, 3),
-    (True, 2, 3),
+    *((True, glyphs, 3) for glyphs in (16, 14, 12, 10, 8, 6, 5, 4, 3, 2)),
     (True, 2, 2),
-    (True, 1, 3),
-    (True, 1, 2),
-    (True, 1, 1),
+    *((True, 1, gap) for gap in (3, 2, 1)),
     (False, 1, 1),
     (False, 1, 0),
 )
@@ -297,64 +283,42 @@ def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
 
 _BRIGHT = FILL[5:]
 
-_OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
-_CACHED, _FREE, _TOUCHED = (
-    ((f"{CACHED}a", "hue0-"),),
-    ((EMPTY * 2, "faint"),),
-    (("█", "hue0"), ("a", "hue0!")),
+_LEGEND = (
+    ((("█a", "hue0"),), "owned by a", "a's"),
+    ((("▃b", "hue1"),), "part full", ""),
+    ((("█2", "shared*"),), "shared by 2", "2 share"),
+    (((f"{CACHED}a", "hue0-"),), "free, cached", "cached"),
+    (((EMPTY * 2, "faint"),), "empty", "empty"),
+    ((("█", "hue0"), ("a", "hue0!")), "touched this step", "touched"),
 )
-_HIT, _COPY, _EVICTED = (("●", "good"),), (("→ ←", "accent"),), (("×", "bad"),)
-_SIGNS = (_HIT, "hit"), (_COPY, "copied"), (_EVICTED, "evicted")
+_OF_GROUPS = (
+    ((("█a", "hue0"),), "used by a", "a's"),
+    ((("▃+", "text"),), "by several", "several"),
+    (((f"{CACHED}{EMPTY}", "cached"),), "free, cached", ""),
+    (((EMPTY * 2, "faint"),), "empty", ""),
+)
+"""(example, words, short words; a short legend leaves out an entry without them)"""
+_HIT = (("●", "good"),)
+_SIGNS = (_HIT, "hit"), ((("→ ←", "accent"),), "copied"), ((("×", "bad"),), "evicted")
 _DRAFT_SIGNS = (((DRAFT, DRAFT_STYLE),), "drafts"), (((UNDONE, "bad"),), "undone")
-_ALL, _MIXED = (("█a", "hue0"),), (("▃+", "text"),)
-_CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
 
 
 def _legend(blocks_per_cell: int, width: int, signs: tuple) -> Line:
+    legend = _LEGEND if blocks_per_cell == 1 else _OF_GROUPS
+    long = [(sign, words) for sign, words, _ in legend]
+    short = [(sign, words) for sign, _, words in legend if words]
     if blocks_per_cell > 1:
-        each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),)
+        each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),), ""
         return first_that_fits(
-            width,
-            _explain(
-                (each, ""),
-                (_ALL, "used by a"),
-                (_MIXED, "by several"),
-                (_CACHED_GROUP, "free, cached"),
-                (_FREE, "empty"),
-            ),
-            _explain((each, ""), (_ALL, "a's"), (_MIXED, "several"), gap=" "),
-            each,
+            width, _explain(each, *long), _explain(each, *short, gap=" "), each[0]
         )
-    all_cells = (
-        (_OWNED, "owned by a"),
-        (_PART, "part full"),
-        (_SHARED, "shared by 2"),
-        (_CACHED, "free, cached"),
-        (_FREE, "empty"),
-        (_TOUCHED, "touched this step"),
-    )
     return first_that_fits(
         width,
-        _explain(*all_cells, *signs),
-        _explain(
-            (_OWNED, "a's"),
-            (_SHARED, "2 share"),
-            (_CACHED, "cached"),
-            (_FREE, "empty"),
-            (_TOUCHED, "touched"),
-            *signs,
-        ),
-        _explain(*all_cells),
-        _explain(
-            (_OWNED, "a's"),
-            (_SHARED, "2 share"),
-            (_CACHED, "free, cached"),
-            (_FREE, "empty"),
-            (_TOUCHED, "touched"),
-        ),
-        _explain(
-            (_OWNED, "a's"), (_SHARED, "2 share"), (_CACHED, "cached"), (_FREE, "empty"), gap=" "
-        ),
+        _explain(*long, *signs),
+        _explain(*short, *signs),
+        _explain(*long),
+        _explain(*short),
+        _explain(*short[:4], gap=" "),
     )
 
 

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.text import clean, plural
-from minivllm.tui.context import Context
 from minivllm.tui.draw.drafts import bracketed, draft_style
-from minivllm.tui.draw.lines import Line, Row, Span, joined
+from minivllm.tui.draw.lines import Line, Row, Span, joined, line
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.block_words import UNKNOWN_WORDS, Contents, contents
 from minivllm.tui.state.chains import PrefixIndex
@@ -43,13 +42,11 @@ class _Grid(NamedTuple):
 class BlockCards(Panel):
     HELP_TITLE = "Words in blocks"
     HELP_TEXT = (
-        "Blocks with their text. A shared block is one card with a stripe and the letter of"
-        " each owner; ░ is free but cached. Reversed words were written by this step, and ╴ is"
-        " a slot without a token. Drafts are in brackets, right ones underlined; wrong ones are"
-        " struck"
-        " out, and their slots are free again. If not all blocks fit, those that the engine"
-        " writes, those"
-        " that are shared and the ends of the texts come first."
+        "Blocks with their text. A shared block is one card with a stripe and the letter of each"
+        " owner; ░ is free but cached. Reversed words were written by this step, and ╴ is a slot"
+        " without a token. Drafts are in brackets, right ones underlined; wrong ones are struck"
+        " out, and their slots are free again. If not all blocks fit, those that the engine writes,"
+        " those that are shared and the ends of the texts come first."
     )
 
     def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:
@@ -58,10 +55,10 @@ class BlockCards(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         index = self._index.of(model)
-        ranks = _ranks(model, None if self.context is None else self.context.selection.block_id)
+        ranks = _ranks(model, self.selection.block_id)
         if not ranks:
             words = _unknown(model) or "no block holds text yet"
-            return [Row(width).put(words, "faint").line()]
+            return [line(width, (words, "faint"))]
         grid = _lay_out(width, height, len(ranks), model.header.block_size)
         if len(ranks) > grid.capacity:
             grid = _lay_out(width, height - 1, len(ranks), model.header.block_size)
@@ -76,7 +73,6 @@ class BlockCards(Panel):
                     index.holders.get(block_id, ()),
                     (grid.width, grid.rows_of_text),
                     happened,
-                    self.context,
                 )
                 for block_id in shown[start : start + grid.per_row]
             ]
@@ -84,14 +80,14 @@ class BlockCards(Panel):
                 lines.append(tuple(span for part in parts for span in (*part, (" ", "text"))))
         if len(shown) < len(ranks):
             more = f"+ {plural(len(ranks) - len(shown), 'more block')} with text"
-            lines.append(Row(width).put(more, "faint").line())
+            lines.append(line(width, (more, "faint")))
         elif len(lines) < height:
-            lines.append(Row(width).put(_unknown(model), "faint").line())
+            lines.append(line(width, (_unknown(model), "faint")))
         return lines[:height]
 
     def targets(self) -> list[Target]:
         """Every block with text, even off the screen: the selected block always has a card."""
-        return [] if self._model is None else list(map(block, sorted(_ranks(self._model, None))))
+        return list(map(block, sorted(_ranks(self._model, None))))
 
 
 def card(
@@ -100,7 +96,6 @@ def card(
     holders: Iterable[str],
     size: tuple[int, int],
     happened: dict[int, Span],
-    context: Context | None,
 ) -> list[Line]:
     """A block's card.
 
@@ -131,16 +126,13 @@ def card(
         sign, style = happened[block_id]
         head.put(f" {sign}", style)
     head.put("", width=head.room)
-    shows_ids = context is not None and context.shows_ids
-    body = _body(_words(model, block_id, held, bool(owners), shows_ids), width - len(stripes), rows)
+    body = _body(_words(model, block_id, held, bool(owners)), width - len(stripes), rows)
     return [(*stripes, *line) for line in (head.line(), *body)]
 
 
-def _words(
-    model: DashboardModel, block_id: int, held: Contents, owned: bool, shows_ids: bool
-) -> Iterator[Span]:
+def _words(model: DashboardModel, block_id: int, held: Contents, owned: bool) -> Iterator[Span]:
     """The block's tokens and empty slots, as spans that select it."""
-    pieces = {} if shows_ids else model.fold.token_pieces
+    pieces = model.fold.token_pieces
     target = block(block_id)
     if not owned and not held.token_ids:
         yield from ((f"{word} ", "faint=", target) for word in UNKNOWN_WORDS.split())

@@ -72,7 +72,8 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
             owner = last_owner(block_id)
             if owner not in cached:
                 letter = model.letter(owner)
-                cached[owner] = _cached(letter, model.hue(letter))
+                faded = "cached" if letter is None else f"{model.hue(letter)}-"
+                cached[owner] = Cell(CACHED, letter or EMPTY, faded)
             cells[block_id] = cached[owner]
     filled: dict[int, int] = {}
     # Include waiting sequences: a sequence gets its first block before it is admitted.
@@ -83,15 +84,17 @@ def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
         num_full = computed // size
         for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
             filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
-            cells[block_id] = _owned(letter, _fill(filled[block_id], size), hue)
+            cells[block_id] = Cell(_fill(filled[block_id], size), letter, hue)
     # Full blocks overwrite part-full ones: in a shared block, the sequence with most tokens counts.
     for seq_id, sequence in holders:
         letter = model.letter(seq_id) or "?"
-        full = _owned(letter, FILL[-1], model.hue(letter))
+        full = Cell(FILL[-1], letter, model.hue(letter))
         for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
             cells[block_id] = full
     for block_id in shared_blocks(blocks):
-        cells[block_id] = _shared(cells[block_id].glyph, blocks[block_id].ref_cnt)
+        count = blocks[block_id].ref_cnt
+        mark = str(count) if count < 10 else SEVERAL
+        cells[block_id] = Cell(cells[block_id].glyph, mark, "shared*")
     for block_id in model.changed:
         cells[block_id] = cells[block_id]._replace(style=cells[block_id].style + "!")
     for block_id, sign in signs(model, fades=fades).items():
@@ -124,18 +127,6 @@ def _draft_signs(model: DashboardModel) -> Iterator[tuple[int, Span]]:
         if start < stop:
             for block_id in sequence.block_table[start // size : -(-stop // size)]:
                 yield block_id, sign
-
-
-def _cached(letter: str | None, hue: str) -> Cell:
-    return Cell(CACHED, letter or EMPTY, "cached" if letter is None else f"{hue}-")
-
-
-def _owned(letter: str, glyph: str, hue: str) -> Cell:
-    return Cell(glyph, letter, hue)
-
-
-def _shared(glyph: str, count: int) -> Cell:
-    return Cell(glyph, str(count) if count < 10 else SEVERAL, "shared*")
 
 
 def _fill(num_tokens: int, size: int) -> str:

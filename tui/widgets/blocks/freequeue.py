@@ -6,7 +6,7 @@ allocated. So the order of the queue is the eviction policy.
 
 from itertools import islice
 
-from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.lines import Line, Span, line, packed
 from minivllm.tui.draw.selection import block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cells import CACHED
@@ -27,26 +27,16 @@ class FreeQueue(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         queue = model.fold.free_queue
         if not queue:
-            return [Row(width).put("no block is free", "warn").line()]
-        rows = [Row(width).put("next ", "muted")]
+            return [line(width, ("no block is free", "warn"))]
         # Read only the blocks that may fit: a pool can have a hundred thousand free ones.
-        for shown, block_id in enumerate(islice(queue, width * height)):
-            text, style = _item(model, block_id, is_next=shown == 0)
-            left = len(queue) - shown
-            more = f" + {left:,} more"
-            # In the last row, leave room for the number of hidden blocks, if any will be hidden.
-            wanted = len(text) + (1 + len(more) if len(rows) == height and left > 1 else 0)
-            if wanted > rows[-1].room:
-                if len(rows) == height:
-                    rows[-1].put(more, "muted")
-                    break
-                rows.append(Row(width).put("     "))
-            rows[-1].put(text, style, target=block(block_id)).put(" ")
-        return [row.line() for row in rows]
+        shown = enumerate(islice(queue, width * height))
+        items = ((_item(model, block_id, is_next=at == 0),) for at, block_id in shown)
+        return packed(items, width, height, head=(("next ", "muted"),), total=len(queue))
 
 
 def _item(model: DashboardModel, block_id: int, is_next: bool) -> Span:
     weight = ("*" if is_next else "") + ("!" if block_id in model.changed else "")
     if model.fold.blocks[block_id].hash is None:
-        return str(block_id), "text" + weight
-    return f"{CACHED}{block_id}{model.last_owner_letter(block_id) or ''}", "cached" + weight
+        return str(block_id), "text" + weight, block(block_id)
+    text = f"{CACHED}{block_id}{model.last_owner_letter(block_id) or ''}"
+    return text, "cached" + weight, block(block_id)

@@ -7,17 +7,106 @@ shown. `chips` makes the facts about the block's words.
 from itertools import takewhile
 from typing import NamedTuple
 
-from rich.cells import cell_len
-
 from minivllm.text import clean, plural, short_name
 from minivllm.tui.context import Context
-from minivllm.tui.draw.lines import Line, Row
-from minivllm.tui.draw.selection import block, sequence
-from minivllm.tui.draw.wrap import wrap
+from minivllm.tui.draw.drafts import bracketed, draft_style
+from minivllm.tui.draw.lines import Line, line, packed, wrap
+from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.state.block_words import (
+    UNKNOWN_WORDS,
+    Contents,
+    contents,
+    neighbours,
+    words,
+)
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.chips import Fact, Item, chips
 from minivllm.tui.widgets.frame.panel import Panel
+
+
+class Item(NamedTuple):
+    text: str
+    style: str = "text"
+    target: Target | None = None
+
+
+class Fact(NamedTuple):
+    label: str
+    items: list[Item]
+
+
+_NO_WORDS = "This old recording has no words, so tokens are shown as ids."
+_EDGE = Item("│", "accent*")
+_UNWRITTEN = Item("╴", "faint")
+_WORDS_BESIDE = 2
+"""Number of words shown of a neighbour."""
+_MOST_BRANCHES = 4
+
+
+def chips(
+    model: DashboardModel,
+    index: PrefixIndex,
+    block_id: int,
+    owners: list[tuple[str, int]],
+    context: Context,
+) -> list[Fact]:
+    """The block's tokens with the edges to its neighbours; nothing for a block without tokens."""
+    held = contents(model, block_id, owners)
+    if not held.token_ids and not held.drafts:
+        is_cached = not owners and model.fold.blocks[block_id].hash is not None
+        return [_sentence(UNKNOWN_WORDS)] if is_cached else []
+    before, after = neighbours(model, index, block_id, owners)
+    facts = _own(model, held, bool(owners), context)
+    if before is not None:
+        beside = _of_neighbour(model, before, context)[-_WORDS_BESIDE:]
+        facts[0].items[:0] = [*beside, _EDGE]
+    missing = model.header.block_size - len(held.token_ids) - len(held.drafts)
+    facts[-1].items.extend([_UNWRITTEN] * missing)
+    facts[-1].items.append(_EDGE)
+    branches: dict[tuple[str, ...], list[Item]] = {}
+    for at in after[:_MOST_BRANCHES]:
+        if beside := _of_neighbour(model, at, context)[:_WORDS_BESIDE]:
+            branches.setdefault(tuple(item.text for item in beside), beside)
+    if len(branches) > 1:  # the texts of several prompts part here
+        facts.append(Fact("then", []))
+    for number, beside in enumerate(branches.values()):
+        facts[-1].items.extend([*[Item("or", "muted")] * (number > 0), *beside])
+    if not model.fold.token_pieces:
+        facts.insert(0, _sentence(_NO_WORDS))
+    return facts
+
+
+def _sentence(text: str) -> Fact:
+    return Fact("words", [Item(word, "muted") for word in text.split()])
+
+
+def _own(model: DashboardModel, held: Contents, owned: bool, context: Context) -> list[Fact]:
+    """The block's own chips; those that the step wrote are in reverse."""
+    texts = words(model, held.token_ids, context)
+    first = "prompt" if owned else "cached"
+    parts = ((first, 0, held.num_prompt, "text"), ("output", held.num_prompt, len(texts), "good"))
+    facts = [
+        Fact(
+            label,
+            [Item(texts[at], f"{style}=" + "!" * (at in held.new)) for at in range(start, stop)],
+        )
+        for label, start, stop, style in parts
+        if start < stop
+    ]
+    if held.drafts:
+        drafted = words(model, [token_id for token_id, _ in held.drafts], context)
+        items = [
+            Item(bracketed(word, is_right), f"{draft_style(is_right)}=")
+            for word, (_, is_right) in zip(drafted, held.drafts, strict=True)
+        ]
+        facts.append(Fact("drafts", items))
+    return facts
+
+
+def _of_neighbour(model: DashboardModel, block_id: int, context: Context) -> list[Item]:
+    held = contents(model, block_id, model.owners(block_id))
+    return [Item(text, "muted", block(block_id)) for text in words(model, held.token_ids, context)]
+
 
 _HINT = (
     "No block is selected.\nClick on one, or tab to a panel and use ↑ ↓; g, then b12, goes to"
@@ -28,35 +117,28 @@ _LABEL_WIDTH = 8
 _MOST_RELATIVES = 24
 
 
-class Use(NamedTuple):
-    num_tokens: int
-    start: int | None
-    """Position of the block's first token in its sequence; None if unknown."""
-
-
 class Inspector(Panel):
     HELP_TITLE = "Block inspector"
     HELP_TEXT = (
         "Everything about the selected block: its owners and its entry in their block"
         " tables, its tokens, and, if it is free, how many allocations it will survive. Tokens"
-        " are words, with · for a space and ↵ for a line break; i shows their ids. A reversed"
+        " are words, with · for a space and ↵ for a line break. A reversed"
         " word was written by this step, and ╴ is a slot without a token. Beyond the edges │"
         " are words of the blocks before and after: select one to go there. A hash covers a"
         " block's content and all blocks before it, so the panel also lists the block's"
         " parent, the blocks that follow it and the blocks with the same content."
     )
-    KEYS = ("look.ids",)
 
     def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._index = index or PrefixIndex()
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        block_id = None if self.context is None else self.context.selection.block_id
+        block_id = self.selection.block_id
         if block_id is None:
-            return [Row(width).put(row, "faint").line() for row in wrap(_HINT, width)][:height]
+            return [line(width, (row, "faint")) for row in wrap(_HINT, width)][:height]
         if block_id >= len(model.fold.blocks):
-            return [Row(width).put(f"There is no block {block_id} in this run.", "warn").line()]
+            return [line(width, (f"There is no block {block_id} in this run.", "warn"))]
         facts = facts_of(model, self._index.of(model), block_id, self.context)
         lines: list[Line] = []
         for number, fact in enumerate(facts):
@@ -70,44 +152,33 @@ def facts_of(
     model: DashboardModel, index: PrefixIndex, block_id: int, context: Context
 ) -> list[Fact]:
     state, owners = model.fold.blocks[block_id], model.owners(block_id)
-    use = _use(model, index, block_id, owners)
+    size, (num_tokens, start) = model.header.block_size, _use(model, index, block_id, owners)
+    tokens = Item(f"none of {size}", "muted")
+    if num_tokens:
+        where = f", positions {start}-{start + num_tokens - 1}" if start is not None else ""
+        tokens = Item(f"{num_tokens} of {size}{where}")
     facts = [
         Fact("block", [Item(str(block_id), "text*"), _condition(model, block_id)]),
         _owners(model, block_id, owners),
+        Fact("tokens", [tokens]),
+        # Early, because the first facts that need several rows get them.
+        *chips(model, index, block_id, owners, context),
     ]
-    if use.num_tokens:
-        where = (
-            f", positions {use.start}-{use.start + use.num_tokens - 1}"
-            if use.start is not None
-            else ""
-        )
-        facts.append(
-            Fact("tokens", [Item(f"{use.num_tokens} of {model.header.block_size}{where}")])
-        )
-    else:
-        facts.append(Fact("tokens", [Item(f"none of {model.header.block_size}", "muted")]))
-    # Early, because the first facts that need several rows get them.
-    facts += chips(model, index, block_id, owners, context)
     if block_id in model.fold.free_queue:
         facts.append(_end(model, block_id))
     if state.hash is None:
-        facts.append(
-            Fact("hash", [Item("none: only full blocks have one" if owners else "none", "muted")])
-        )
+        words = "none: only full blocks have one" if owners else "none"
+        facts.append(Fact("hash", [Item(words, "muted")]))
     else:
         facts += _chain(index, block_id, state.hash, state.parent)
     facts.append(_age(model, block_id))
     masses = [
-        Item(
-            f"{model.letter(seq_id) or '?'} {model.mass[seq_id][entry]:.1%}",
-            model.hue(model.letter(seq_id)),
-        )
+        Item(f"{letter or '?'} {model.mass[seq_id][entry]:.1%}", model.hue(letter))
         for seq_id, entry in owners
         if entry < len(model.mass.get(seq_id, ()))
+        for letter in [model.letter(seq_id)]
     ]
-    if masses:
-        facts.append(Fact("mass", masses))
-    return facts
+    return [*facts, Fact("mass", masses)] if masses else facts
 
 
 def _condition(model: DashboardModel, block_id: int) -> Item:
@@ -116,9 +187,8 @@ def _condition(model: DashboardModel, block_id: int) -> Item:
         return Item(f"in use, shared by {state.ref_cnt}", "shared*")
     if state.ref_cnt == 1:
         return Item("in use, 1 owner", "good")
-    return (
-        Item("free, still cached", "cached") if state.hash is not None else Item("empty", "faint")
-    )
+    is_cached = state.hash is not None
+    return Item("free, still cached", "cached") if is_cached else Item("empty", "faint")
 
 
 def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]]) -> Fact:
@@ -126,13 +196,8 @@ def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]])
         items = [_sequence(model, seq_id, f" entry {entry}") for seq_id, entry in owners]
         return Fact("owners" if len(owners) > 1 else "owner", items)
     last = model.ages.last_owner(block_id)
-    return Fact(
-        "owner",
-        [
-            Item("none", "muted"),
-            *([] if last is None else [_sequence(model, last, " had it last")]),
-        ],
-    )
+    before = [] if last is None else [_sequence(model, last, " had it last")]
+    return Fact("owner", [Item("none", "muted"), *before])
 
 
 def _sequence(model: DashboardModel, seq_id: str, words: str) -> Item:
@@ -142,20 +207,18 @@ def _sequence(model: DashboardModel, seq_id: str, words: str) -> Item:
 
 def _use(
     model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[tuple[str, int]]
-) -> Use:
-    size = model.header.block_size
+) -> tuple[int, int | None]:
+    """The number of tokens, and the position of the first one in its sequence, if it is known."""
+    size, sequences = model.header.block_size, model.fold.sequences
     if owners:
         # The owner with the most written tokens: other owners have written the same tokens.
-        entry = owners[0][1]
-        most = max(
-            model.fold.sequences[seq_id].num_computed_tokens - entry * size
-            for seq_id, entry in owners
-        )
-        return Use(min(max(most, 0), size), entry * size)
+        start = owners[0][1] * size
+        most = max(sequences[seq_id].num_computed_tokens - entry * size for seq_id, entry in owners)
+        return min(max(most, 0), size), start
     if model.fold.blocks[block_id].hash is None:
-        return Use(0, None)
+        return 0, None
     entry = index.entry(block_id)
-    return Use(size, None if entry is None else entry * size)
+    return size, None if entry is None else entry * size
 
 
 def _end(model: DashboardModel, block_id: int) -> Fact:
@@ -170,13 +233,10 @@ def _end(model: DashboardModel, block_id: int) -> Fact:
 def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> list[Fact]:
     if parent is None:
         before = [Item("begins a prompt", "muted")]
-    elif parent in index.carriers:
-        before = [
-            Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"),
-            *_blocks(index.carriers[parent]),
-        ]
     else:
-        before = [Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"), Item("evicted", "warn")]
+        before = [Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted")]
+        known = parent in index.carriers
+        before += _blocks(index.carriers[parent]) if known else [Item("evicted", "warn")]
     facts = [Fact("hash", [Item(clean(name)[:_HASH_SHOWN], "accent"), *before])]
     children = sorted(
         child for after in index.children.get(name, ()) for child in index.carriers[after]
@@ -185,15 +245,8 @@ def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> 
         facts.append(Fact("next", _blocks(children)))
     copies = [other for other in index.carriers[name] if other != block_id]
     if copies:
-        facts.append(
-            Fact(
-                "same",
-                [
-                    *_blocks(copies),
-                    Item("hold the same" if len(copies) > 1 else "holds the same", "muted"),
-                ],
-            )
-        )
+        words = "hold the same" if len(copies) > 1 else "holds the same"
+        facts.append(Fact("same", [*_blocks(copies), Item(words, "muted")]))
     return facts
 
 
@@ -217,19 +270,10 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
 
 def _flow(fact: Fact, width: int, most: int) -> list[Line]:
     """A fact in at most `most` rows, with the number of items that do not fit."""
-    rows = [Row(width).put(fact.label, "muted", _LABEL_WIDTH)]
-    gap = ""
-    for number, item in enumerate(fact.items):
-        left = len(fact.items) - number
-        is_last_row = len(rows) == most
-        # In the last row, leave room for the number of hidden items, if any will be hidden.
-        more = f"{gap}+ {left - 1:,} more" if is_last_row and left > 1 else ""
-        if gap and cell_len(gap + item.text + more) > rows[-1].room:
-            if is_last_row:
-                rows[-1].put(f"{gap}+ {left:,} more", "muted")
-                break
-            rows.append(Row(width).put("", width=_LABEL_WIDTH))
-            gap = ""
-        rows[-1].put(gap).put(item.text, item.style, target=item.target)
-        gap = "  " if item.target is not None else " "
-    return [row.line() for row in rows]
+    head = ((f"{fact.label:<{_LABEL_WIDTH}}", "muted"),)
+    items = (
+        # An item that can be selected has more room behind it.
+        ((one.text, one.style),) if one.target is None else (one, (" ", "text"))
+        for one in fact.items
+    )
+    return packed(items, width, most, head=head)

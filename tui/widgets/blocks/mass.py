@@ -13,13 +13,18 @@ block table, so its old attention is not drawn.
 from math import inf
 from typing import NamedTuple
 
+from rich.cells import cell_len
+
+from minivllm.events import types as ev
 from minivllm.events.types import TokenAttention
-from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, Row, first_that_fits, text_of
+from minivllm.text import clean, fit, short_name
+from minivllm.tui.context import Context
+from minivllm.tui.draw.lines import Line, Row, first_that_fits, line, text_of
 from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.state.block_words import words
 from minivllm.tui.state.decisions import layer_and_head
+from minivllm.tui.state.explanations import piece_of
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.attention_words import word_lines
 from minivllm.tui.widgets.frame.panel import Panel
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -56,12 +61,8 @@ class Mass(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         seq_id = self._whose(model)
         if seq_id is None:
-            hint = (
-                "none running"
-                if not model.fold.running
-                else "not recorded: M starts it at the next step"
-            )
-            return [Row(width).put(hint, "faint").line()]
+            hint = "not recorded: M starts it at the next step"
+            return [line(width, (hint if model.fold.running else "none running", "faint"))]
         event = _of_words(model, seq_id)
         wide = max(width - _AXIS, 1)
         bars = bars_of(model, seq_id, wide)
@@ -77,7 +78,7 @@ class Mass(Panel):
         newest = ((f", newest {bars[-1].mass:.1%}", "muted"),)
         top = [first_that_fits(width, who + newest + several, who + several)]
         if event is not None and height > 5:
-            top.append(Row(width).put(layer_and_head(event), "accent").line())
+            top.append(line(width, (layer_and_head(event), "accent")))
         labelled = height > 3
         rows = height - len(top) - labelled
         has_words = event is not None and self.context is not None and height >= _LEAST_FOR_WORDS
@@ -85,11 +86,8 @@ class Mass(Panel):
             rows = min(max(height // 3, 2), _MOST_ROWS_BESIDE_WORDS)
         elif height >= _LEAST_FOR_WORDS:
             rows -= 1
-        drawn = [
-            *top,
-            *_draw(bars, peak.mass, model.hue(letter), wide, rows),
-            *[_labels(bars, wide)] * labelled,
-        ]
+        drawn = [*top, *_draw(bars, peak.mass, model.hue(letter), wide, rows)]
+        drawn += [_labels(bars, wide)] * labelled
         if has_words:
             drawn += word_lines(model, self.context, event, width, height - len(drawn))
         elif height >= _LEAST_FOR_WORDS:
@@ -97,39 +95,32 @@ class Mass(Panel):
         return drawn[:height]
 
     def target_at(self, x: int, y: int) -> Target | None:
-        seq_id = None if self._model is None else self._whose(self._model)
-        if seq_id is None or not self._is_bar(y):
+        seq_id = self._whose(self._model)
+        if seq_id is None or not (0 <= y < len(self._lines) and "┤" in text_of(self._lines[y])):
             return None
         wide = max(self.content_size.width - _AXIS, 1)
         bars = bars_of(self._model, seq_id, wide)
         number = (x - _AXIS) // _pitch(bars, wide)
-        return _target(bars[number]) if x >= _AXIS and number < len(bars) else None
-
-    def _is_bar(self, y: int) -> bool:
-        return 0 <= y < len(self._lines) and "┤" in text_of(self._lines[y])
+        return block(bars[number].blocks[0]) if x >= _AXIS and number < len(bars) else None
 
     def targets(self) -> list[Target]:
         """The first block of every bar, including bars without a label."""
-        seq_id = None if self._model is None else self._whose(self._model)
+        seq_id = self._whose(self._model)
         if seq_id is None:
             return []
         wide = max(self.content_size.width - _AXIS, 1)
-        return [_target(bar) for bar in bars_of(self._model, seq_id, wide)]
+        return [block(bar.blocks[0]) for bar in bars_of(self._model, seq_id, wide)]
 
     def _whose(self, model: DashboardModel) -> str | None:
         """The selected sequence, or else the first running one; its mass must be known."""
-        own = None if self.context is None else self.context.selection.seq_id
+        own = self.selection.seq_id
         known = (seq_id for seq_id in (own, *model.fold.running) if _is_known(model, seq_id))
         return next(known, None)
 
 
 def _is_known(model: DashboardModel, seq_id: str | None) -> bool:
-    mass = model.mass.get(seq_id)
-    return (
-        bool(mass)
-        and seq_id in model.fold.sequences
-        and len(mass) <= len(model.fold.sequences[seq_id].block_table)
-    )
+    mass, sequence = model.mass.get(seq_id), model.fold.sequences.get(seq_id)
+    return bool(mass) and sequence is not None and len(mass) <= len(sequence.block_table)
 
 
 def _of_words(model: DashboardModel, seq_id: str) -> TokenAttention | None:
@@ -143,7 +134,7 @@ def _no_words(model: DashboardModel, width: int) -> Line:
         hint = "The shares of the words were not recorded."
     else:
         hint = f"The shares of words were recorded for {short_name(model.attention.seq_id)} only."
-    return Row(width).put(hint, "faint").line()
+    return line(width, (hint, "faint"))
 
 
 def shares_of(model: DashboardModel, seq_id: str) -> list[float]:
@@ -195,11 +186,89 @@ def _labels(bars: list[Bar], width: int) -> Line:
     for number, bar in enumerate(bars):
         text = str(bar.blocks[0])
         if number * pitch >= at and number * pitch + len(text) <= width:
-            row.put(" " * (number * pitch - at)).put(text, "muted", target=_target(bar))
+            row.put(" " * (number * pitch - at)).put(text, "muted", target=block(bar.blocks[0]))
             at = number * pitch + len(text) + 1
             row.put(" ")
     return row.line()
 
 
-def _target(bar: Bar) -> Target:
-    return block(bar.blocks[0])
+LEVELS = ((0.20, "warn*!"), (0.08, "warn*"), (0.03, "warn"), (0.01, "text"), (0.0, "faint"))
+"""(share of the attention, style of a word with at least this share), largest first."""
+_LONGEST_WORD = 24
+
+
+def style_of(share: float) -> str:
+    return next((style for least, style in LEVELS if share >= least), "faint")
+
+
+def word_lines(
+    model: DashboardModel, context: Context, event: ev.TokenAttention, width: int, height: int
+) -> list[Line]:
+    """The words with the largest shares, a legend and the text, in at most `height` rows."""
+    if height <= 0:
+        return []
+    token_ids = _token_ids(model, event)
+    shown = _text(model, context, event, token_ids, width)
+    top = [_most(model, event, token_ids, width), _legend(width)][: max(height - 2, 0)]
+    room = height - len(top)
+    if len(shown) > room:
+        shown = shown[len(shown) - room + 1 :] if room > 1 else shown[-1:]
+        hidden = sum(event.weights[: shown[0][0]])
+        if room > 1:
+            note = f"… {hidden:.1%} on the {shown[0][0]:,} tokens before"
+            top.append(line(width, (note, "muted")))
+    return top + [line for _, line in shown]
+
+
+def _token_ids(model: DashboardModel, event: ev.TokenAttention) -> list[int]:
+    sequence = model.fold.sequences[event.seq_id]
+    prompt = model.fold.requests[sequence.request_id].prompt_token_ids
+    return [*prompt, *sequence.output_token_ids][: len(event.weights)]
+
+
+def _legend(width: int) -> Line:
+    row = Row(width).put("share ", "muted")
+    for least, style in LEVELS[:-1]:
+        row.put(f"{least:.0%}+", style).put(" ")
+    return row.put("less", "faint").line()
+
+
+def _most(
+    model: DashboardModel, event: ev.TokenAttention, token_ids: list[int], width: int
+) -> Line:
+    """The words with the largest shares, as many as fit."""
+    row = Row(width).put("most:", "muted")
+    ranked = sorted(range(len(token_ids)), key=lambda at: -event.weights[at])
+    for at in ranked:
+        text = f" {piece_of(model.fold, token_ids[at])} {event.weights[at]:.1%}"
+        if cell_len(text) > row.room:
+            break
+        row.put(text, style_of(event.weights[at]).removesuffix("!"))
+    return row.line()
+
+
+def _text(
+    model: DashboardModel,
+    context: Context,
+    event: ev.TokenAttention,
+    token_ids: list[int],
+    width: int,
+) -> list[tuple[int, Line]]:
+    """The rows of the text, each with the position of its first token."""
+    table = model.fold.sequences[event.seq_id].block_table
+    size = model.header.block_size
+    rows, firsts = [Row(width)], [0]
+    marked = words(model, token_ids, context)
+    for at, token_id in enumerate(token_ids):
+        piece = clean(model.fold.token_pieces.get(token_id, ""))
+        # A word that draws nothing, such as a special token without text, is shown by its marks.
+        word = piece if piece.strip() else f" {marked[at]}"
+        if cell_len(word) > _LONGEST_WORD:
+            word = fit(word, _LONGEST_WORD)
+        if cell_len(word) > rows[-1].room and rows[-1].room < width:
+            rows.append(Row(width))
+            firsts.append(at)
+            word = word.lstrip()
+        target = block(table[at // size]) if at // size < len(table) else None
+        rows[-1].put(word, style_of(event.weights[at]), target=target)
+    return [(first, row.line()) for first, row in zip(firsts, rows, strict=True)]

@@ -14,17 +14,19 @@ If all pieces fit and rows are left, the words get rows of their own, with each 
     │   6 Answer in one word. ≠ Why is the sky blue? 7 Because air scatters
 """
 
+from collections.abc import Sequence
 from itertools import islice
+from re import compile as compile_pattern
 
-from minivllm.text import id_ranges, plural, short_name
-from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
+from minivllm.text import clean, id_ranges, plural, short_name, tail
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, flow, line, width_of
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.block_histories import Lookup
+from minivllm.tui.state.block_words import UNKNOWN_WORDS, cached_tokens, num_shared
 from minivllm.tui.state.chains import Node, PrefixIndex
 from minivllm.tui.state.decisions import miss
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cells import CACHED
-from minivllm.tui.widgets.blocks.prefix_words import PrefixWords
 from minivllm.tui.widgets.frame.panel import Panel
 
 _IDS_SHOWN = 64
@@ -50,26 +52,20 @@ class PrefixTree(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if not model.header.enable_prefix_caching:
-            return [
-                Row(width)
-                .put("Prefix caching is off: no prompt can reuse another's blocks.", "muted")
-                .line()
-            ]
+            words = "Prefix caching is off: no prompt can reuse another's blocks."
+            return [line(width, (words, "muted"))]
         index, chosen = self._index.of(model), self._chosen(model)
         lookup = self._lookup(model)
         hits = _found_there(model, lookup)
         lines = [_headline(model, lookup, width)]
         if not index.roots:
-            return [
-                *lines,
-                Row(width).put("nothing is cached: no block is full yet", "faint").line(),
-            ][:height]
+            nothing = line(width, ("nothing is cached: no block is full yet", "faint"))
+            return [*lines, nothing][:height]
         nodes, above = _page(index, _in_order(index, hits), chosen, height)
         if above:
-            lines.append(Row(width).put(f"+ {plural(above, 'chain')} above", "faint").line())
+            lines.append(line(width, (f"+ {plural(above, 'chain')} above", "faint")))
         marked, is_root = set(hits), [False] * len(lines)
-        shows_ids = self.context is not None and self.context.shows_ids
-        words = PrefixWords(model, index, shows_ids=shows_ids)
+        words = PrefixWords(model, index)
         spare = height - len(lines) - len(nodes) - 1  # one row for the entry that was missed
         is_roomy = spare >= len(nodes)
         for number, node in enumerate(nodes):
@@ -85,31 +81,27 @@ class PrefixTree(Panel):
                 lines += text
             if lookup is not None and lookup.missed is not None and hits and hits[-1] in node:
                 missed = f"× entry {lookup.missed}: {miss(lookup.why)}"
-                lines.append(
-                    Row(width).put(_guide(node.under, width), "faint").put(missed, "warn").line()
-                )
+                lines.append(line(width, (_guide(node.under, width), "faint"), (missed, "warn")))
             is_root += [not node.guide] + [False] * (len(lines) - len(is_root) - 1)
         below = len(index.roots) - above - sum(is_root[:height])
         if height > 2 and (below > 0 or len(lines) > height):
             below += is_root[height - 1 : height] == [True]
             what = f"+ {plural(below, 'more chain')}" if below else "+ more of this chain"
-            lines[height - 1 :] = [Row(width).put(what, "faint").line()]
+            lines[height - 1 :] = [line(width, (what, "faint"))]
         return lines[:height]
 
     def targets(self) -> list[Target]:
         """One block for each node, even off the screen: the selected block or the node's first."""
-        if self._model is None:
-            return []
         index, chosen = self._index.of(self._model), self._chosen(self._model)
         order = _in_order(index, _found_there(self._model, self._lookup(self._model)))
         return [block(chosen if chosen in node else node.first) for node in index.nodes(order)]
 
     def _chosen(self, model: DashboardModel) -> int | None:
-        block_id = None if self.context is None else self.context.selection.block_id
+        block_id = self.selection.block_id
         return block_id if block_id is not None and block_id < len(model.fold.blocks) else None
 
     def _lookup(self, model: DashboardModel) -> Lookup | None:
-        own = None if self.context is None else model.lookups.of(self.context.selection.seq_id)
+        own = model.lookups.of(self.selection.seq_id)
         return own or (model.lookups.recent[-1] if model.lookups.recent else None)
 
 
@@ -128,9 +120,7 @@ def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
 def _in_order(index: PrefixIndex, hits: list[int]) -> list[str]:
     """The roots of all chains; the root of the lookup's chain comes first."""
     first = index.root(hits[0]) if hits else None
-    return (
-        index.roots if first is None else [first, *(root for root in index.roots if root != first)]
-    )
+    return sorted(index.roots, key=lambda root: root != first)
 
 
 def _page(
@@ -157,7 +147,7 @@ def _page(
 
 def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
     if lookup is None:
-        return Row(width).put("no prompt has been looked up yet", "faint").line()
+        return line(width, ("no prompt has been looked up yet", "faint"))
     letter = model.letter(lookup.seq_id)
     who: tuple[Span, ...] = (
         (f"{letter} " if letter else "", f"{model.hue(letter)}*"),
@@ -165,27 +155,20 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
     )
     found = (f" found {plural(len(lookup.hits), 'block')}", "good" if lookup.hits else "muted")
     if lookup.missed is None:
-        return first_that_fits(
-            width,
-            (*who, found, (f", all it looked up, in step {lookup.step:,}", "muted")),
-            (*who, found),
-        )
+        everything = (f", all it looked up, in step {lookup.step:,}", "muted")
+        return first_that_fits(width, (*who, found, everything), (*who, found))
     why = miss(lookup.why)
+    missed = (f", missed entry {lookup.missed}: {why}", "warn")
     return first_that_fits(
         width,
-        (
-            *who,
-            (f" in step {lookup.step:,}", "muted"),
-            found,
-            (f", missed entry {lookup.missed}: {why}", "warn"),
-        ),
-        (*who, found, (f", missed entry {lookup.missed}: {why}", "warn")),
+        (*who, (f" in step {lookup.step:,}", "muted"), found, missed),
+        (*who, found, missed),
         (*who, (f" found {len(lookup.hits)}, missed: ", "muted"), (why, "warn")),
     )
 
 
 def _indented(
-    words: PrefixWords, index: PrefixIndex, node: Node, width: int, height: int
+    words: "PrefixWords", index: PrefixIndex, node: Node, width: int, height: int
 ) -> list[Line]:
     """The words of a node in at most `height` rows, between the lines of the tree."""
     under = _guide(node.under + ("│ " if index.has_children(node) else "  "), width)
@@ -230,3 +213,69 @@ def _put_names(row: Row, model: DashboardModel, node: Node) -> None:
 def _guide(guide: str, width: int) -> str:
     room = max(width // 3, 2)
     return guide if len(guide) <= room else "…" + guide[-room + 1 :]
+
+
+_LEAST_WORDS = 8
+"""Columns that are left for words, at least; else a row has none."""
+_SIBLINGS_COMPARED = 64
+"""So that a frame stays cheap if hundreds of prompts begin in a different way."""
+_MARKERS = compile_pattern(r"(?=<\|)")
+
+
+class PrefixWords:
+    def __init__(self, model: DashboardModel, index: PrefixIndex) -> None:
+        self._model, self._index = model, index
+        self._pieces = model.fold.token_pieces
+
+    def put(self, row: Row, node: Node) -> None:
+        """Append words to a row that already names the node's blocks."""
+        if row.room < _LEAST_WORDS:
+            return
+        row.put("  ")
+        row.add(*self._spans(node, row.room, row.room // 3, numbered=False))
+
+    def rows(self, node: Node, width: int, height: int) -> list[Line]:
+        """The words in at most `height` rows, with the number of each block before its words."""
+        spans = self._spans(node, width * (height + 1), width // 2, numbered=True)
+        rows = flow(tuple(spans), width, 0)
+        if len(rows) <= height:
+            return rows
+        return [*rows[: height - 1], (*line(width - 1, *rows[height - 1]), ("…", "muted"))]
+
+    def _spans(self, node: Node, room: int, most_shared: int, *, numbered: bool) -> list[Span]:
+        """Spans of at least `room` columns, if there are that many; each selects its block."""
+        shared, spans = self._num_shared(node), []
+        if not any(self._tokens(block_id) for block_id in node.copies[0]):
+            return [(UNKNOWN_WORDS, "faint")]
+        for block_id in node.copies[0]:
+            texts = [
+                clean(self._pieces.get(token_id, f" {token_id}"))
+                for token_id in self._tokens(block_id)
+            ]
+            target = block(block_id)
+            if numbered:
+                spans.append((f"{' ' * bool(spans)}{block_id} ", "muted", target))
+                texts[:1] = [text.removeprefix(" ") for text in texts[:1]]
+            if shared is not None and shared < len(texts):
+                both = tail("".join(texts[:shared]), most_shared)
+                spans += [(both, "muted", target), ("≠", "warn*")]
+                texts = texts[shared:]
+            # A row can end before a marker such as <|im_end|>, which follows without a space.
+            spans += [(text, "text", target) for text in _MARKERS.split("".join(texts))]
+            shared = None  # the prompts part in the first block
+            room -= sum(width_of(text) for text in texts)
+            if room <= 0:
+                break
+        return spans
+
+    def _tokens(self, block_id: int) -> Sequence[int]:
+        return cached_tokens(self._model, self._index, block_id)
+
+    def _num_shared(self, node: Node) -> int | None:
+        """How many of its first tokens are also the first of a sibling; None without sibling."""
+        state = self._model.fold.blocks[node.first]
+        siblings = self._index.children[state.parent][:_SIBLINGS_COMPARED]
+        others = [self._index.carriers[name][0] for name in siblings if name != state.hash]
+        if not others:
+            return None
+        return num_shared(self._tokens(node.first), map(self._tokens, others))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from minivllm.events.types.kernels import KernelTraced, TracedProgram, TracedRead
 from minivllm.text import clean, short_name
-from minivllm.tui.draw.lines import Line, Row, first_that_fits
+from minivllm.tui.draw.lines import Line, Row, first_that_fits, line
 from minivllm.tui.draw.selection import block, sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
@@ -65,17 +65,12 @@ class XRay(Panel):
         self.set_interval(1 / TILES_PER_SECOND, self.tick)
 
     def tick(self) -> None:
-        if (
-            self.plays
-            and self._trace is not None
-            and self._trace.programs
-            and self.content_size.height
-        ):
+        if self.plays and self._is_drawn() and self.content_size.height:
             self.counter = (self.counter + 1) % (num_ticks(self._trace) + _REST)
             self.show_again()
 
     def move_cursor(self, by: int) -> bool:
-        if self._trace is None or not self._trace.programs:
+        if not self._is_drawn():
             return False
         self.plays = False
         last = num_ticks(self._trace) - 1
@@ -83,23 +78,22 @@ class XRay(Panel):
         self.show_again()
         return True
 
+    def _is_drawn(self) -> bool:
+        return self._trace is not None and bool(self._trace.programs)
+
     def stand_still(self) -> None:
         """Stop at the end, so that a screenshot does not depend on its time."""
         self.plays = False
-        if self._trace is not None and self._trace.programs:
+        if self._is_drawn():
             self.counter = num_ticks(self._trace) - 1
         self.show_again()
 
     def show(self, model: DashboardModel) -> None:
         if model.trace is not self._trace:
-            same = (
-                self._trace is not None
-                and model.trace is not None
-                and model.trace.seq == self._trace.seq
-            )
-            self._trace = model.trace
             # After going back in time, the same trace can be another object: compare `seq`.
-            if not same:
+            seqs = [None if trace is None else trace.seq for trace in (self._trace, model.trace)]
+            self._trace = model.trace
+            if seqs[0] != seqs[1]:
                 self.counter, self.plays = 0, True
         super().show(model)
 
@@ -110,26 +104,17 @@ class XRay(Panel):
         trace = model.trace
         if trace is None:
             hint = "No kernel was traced: select a running sequence and press X."
-            return [Row(width).put(hint, "faint").line()]
+            return [line(width, (hint, "faint"))]
         if trace.problem or not trace.programs:
-            return [
-                Row(width).put(clean(trace.problem or "The kernel ran no program."), "warn").line()
-            ]
+            return [line(width, (clean(trace.problem or "The kernel ran no program."), "warn"))]
         at = moment(trace, self.counter)
-        playing = trace.programs[at.program]
+        playing, size = trace.programs[at.program], model.header.block_size
         softmax = _softmax(playing, at.tile, width)
-        tiles = _tiles(
-            playing,
-            at.tile,
-            width,
-            max(height - 3 - len(softmax), 1),
-            model.header.block_size,
-            are_ours=trace.recorded != "another",
-        )
+        room, are_ours = max(height - 3 - len(softmax), 1), trace.recorded != "another"
+        tiles = _tiles(playing, at.tile, width, room, size, are_ours=are_ours)
         grid = _grid(trace, at.program, width, max(height - 2 - len(tiles) - len(softmax), 1))
-        return [_head(model, trace, width), *grid, _place(trace, at, width), *tiles, *softmax][
-            :height
-        ]
+        rows = [_head(model, trace, width), *grid, _place(trace, at, width), *tiles, *softmax]
+        return rows[:height]
 
 
 def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
@@ -144,11 +129,8 @@ def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
             (("RECORDED, another run ", "warn*"), (f"{trace.num_tokens:,} tokens", "muted")),
         )
     letter = model.letter(trace.seq_id)
-    row = (
-        Row(width)
-        .put("RECORDED ELSEWHERE " if trace.recorded else "", "warn*")
-        .put(f"{letter or '-'} ", f"{model.hue(letter)}*")
-    )
+    row = Row(width).put("RECORDED ELSEWHERE " if trace.recorded else "", "warn*")
+    row.put(f"{letter or '-'} ", f"{model.hue(letter)}*")
     row.put(short_name(trace.seq_id), "text*", target=sequence(trace.seq_id))
     return row.put(f" {_what(trace)}, step {trace.step:,}", "muted").line()
 
@@ -164,24 +146,20 @@ def _sign(number: int, current: int) -> str:
 def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line]:
     """One sign per program, in rows for each kernel: at most `most`, around the current one."""
     rows: dict[tuple[str, int], list[int]] = {}
-    axes = {
-        kernel: _row_axis(trace, kernel)
-        for kernel in {program.kernel for program in trace.programs}
-    }
+    axes = {kernel: _row_axis(trace, kernel) for kernel in {one.kernel for one in trace.programs}}
     for number, program in enumerate(trace.programs):
         rows.setdefault((program.kernel, program.program[axes[program.kernel]]), []).append(number)
-    drawn: list[tuple[bool, Line]] = []
+    drawn: list[Line] = []
     for (kernel, _), numbers in rows.items():
         for start in range(0, len(numbers), max(width, 1)):
             part = numbers[start : start + max(width, 1)]
+            if current in part:
+                at = len(drawn)
             row = Row(width)
             for sign, run in groupby(_sign(number, current) for number in part):
                 row.put(sign * len(list(run)), _SIGNS[sign])
-            drawn.append(
-                (current in part, row.put(f" programs of {clean(kernel)}", "faint").line())
-            )
-    at = next(number for number, (here, _) in enumerate(drawn) if here)
-    return _around([row for _, row in drawn], at, most)
+            drawn.append(row.put(f" programs of {clean(kernel)}", "faint").line())
+    return _around(drawn, at, most)
 
 
 def _row_axis(trace: KernelTraced, kernel: str) -> int:
@@ -215,9 +193,7 @@ def _tiles(
     are_ours: whether the blocks belong to this engine's pool
     """
     if not program.tiles:
-        return [
-            Row(width).put("reads no keys: combines the other programs' results", "muted").line()
-        ]
+        return [line(width, ("reads no keys: combines the other programs' results", "muted"))]
     rows = []
     for number, tile in enumerate(program.tiles):
         sign = _sign(number, current)
@@ -248,16 +224,11 @@ def _softmax(program: TracedProgram, current: int, width: int) -> list[Line]:
     after = program.tiles[current]
     before = program.tiles[current - 1] if current else None
     group = len(after.running_max)
-    lines = [
-        first_that_fits(
-            width,
-            ((f"after tile {current + 1}: largest score, sum of e^(score - largest)", "muted"),),
-            ((f"after tile {current + 1}: largest score, sum of exp", "muted"),),
-        )
-    ]
-    for head, (largest, total) in enumerate(
-        zip(after.running_max, after.running_sum, strict=False)
-    ):
+    heading = f"after tile {current + 1}: largest score, sum of"
+    choices = (((f"{heading} {term}", "muted"),) for term in ("e^(score - largest)", "exp"))
+    lines = [first_that_fits(width, *choices)]
+    pairs = zip(after.running_max, after.running_sum, strict=False)
+    for head, (largest, total) in enumerate(pairs):
         was = ("", "")
         if before is not None:
             was = f"{before.running_max[head]:.2f} → ", f"{before.running_sum[head]:.2f} → "

@@ -11,13 +11,13 @@ A narrow panel has one bar and the arrival time. A token that was cut is struck 
 from typing import NamedTuple
 
 from minivllm.events import types as ev
-from minivllm.text import short_name, visible
+from minivllm.text import visible
 from minivllm.tui.answers.why_tokens import cut_words
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.state.model import DashboardModel
 
-_WIDE, _MEDIUM = 110, 56
-"""Columns for a bar of each stage; for one bar and the model's probability."""
+_WIDE, _MEDIUM = 110, 40
+"""Columns for a bar of each stage; behind the word, for one bar and the model's probability."""
 _PERCENT, _CAUSE = 7, 11
 _LANE, _LONGEST_LANE = 22, 60
 """Columns for the race."""
@@ -34,17 +34,32 @@ class _Look(NamedTuple):
     mark: str
 
 
+_Begun = tuple[ev.TokenCandidate, Row, _Look]
+"""A candidate, and its row as far as its mark and word."""
+
+
 def candidate_lines(
     model: DashboardModel, event: ev.TokenExplained, width: int, height: int, *, ascii: bool = False
 ) -> list[Line]:
-    """At most `height` rows with a heading; the winner and the second of the race are shown."""
-    if height <= 0:
+    """At most `height` rows with a heading; the winner and the second of the race are shown.
+
+    A beam search has none: the Requests screen draws its beams as a tree.
+    """
+    if height <= 0 or event.beams:
         return []
-    if event.beams:
-        return [_beams_heading(width), *_beams(model, event, width)][:height]
-    shown = _shown(event, max(height - 1, 1))
-    make = _wide_rows if width >= _WIDE else _narrow_rows
-    return make(model, event, shown, width, ascii)[-height:]
+    word_width = 18 if width >= _WIDE else min(max(width // 4, 8), 18)
+    heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
+    begun = []
+    for one in _shown(event, max(height - 1, 1)):
+        look, word = (
+            _look(event, one),
+            visible(model.fold.token_pieces.get(one.token_id, ""), ascii),
+        )
+        row = Row(width).put(look.mark, look.style, 2)
+        row.put(word or f"token {one.token_id}", look.word, word_width - 1).put(" ")
+        begun.append((one, row, look))
+    (_put_wide if width >= _WIDE else _put_narrow)(event, heading, begun)
+    return [heading.line(), *(row.line() for _, row, _ in begun)][-height:]
 
 
 def _shown(event: ev.TokenExplained, count: int) -> list[ev.TokenCandidate]:
@@ -61,27 +76,16 @@ def _shown(event: ev.TokenExplained, count: int) -> list[ev.TokenCandidate]:
 # ---- rows ----
 
 
-def _narrow_rows(
-    model: DashboardModel,
-    event: ev.TokenExplained,
-    shown: list[ev.TokenCandidate],
-    width: int,
-    ascii: bool,
-) -> list[Line]:
+def _put_narrow(event: ev.TokenExplained, heading: Row, begun: list[_Begun]) -> None:
     draws = event.temperature > 0.0
-    races, most = draws and event.token_id is not None, _most(shown, draws)
-    word_width, model_width = min(max(width // 4, 8), 18), 8 if width >= _MEDIUM else 0
-    bar_width = max(width - 2 - word_width - model_width - 1 - _CAUSE - (8 if races else 0), 3)
-    heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
+    races, most = draws and event.token_id is not None, _most(begun, draws)
+    model_width = 8 if heading.room >= _MEDIUM else 0
+    bar_width = max(heading.room - model_width - 1 - _CAUSE - (8 if races else 0), 3)
     heading.put("model  ".rjust(model_width), "muted", model_width)
     heading.put("probability" if bar_width > 10 else "prob.", "muted", bar_width + 1)
     heading.put("final".rjust(_PERCENT) if draws else "", "muted", _CAUSE)
     heading.put("arrives" if races else "", "muted")
-    lines = [heading.line()]
-    for one in shown:
-        look = _look(event, one)
-        row = Row(width).put(look.mark, look.style, 2)
-        row.put(_word(model, one, ascii), look.word, word_width - 1).put(" ")
+    for one, row, look in begun:
         row.put(f"{_percent(one.probability)} ".rjust(model_width), look.style, model_width)
         is_cut = one.cut_by is not None
         share = one.final_probability if draws and not is_cut else one.tempered_probability
@@ -89,42 +93,28 @@ def _narrow_rows(
         row.put(_cause(event, one) if is_cut else _percent(share), look.style, _CAUSE)
         if races and one.arrival is not None:
             row.put(f"{one.arrival:>7.2f}", look.style)
-        lines.append(row.line())
-    return lines
 
 
-def _wide_rows(
-    model: DashboardModel,
-    event: ev.TokenExplained,
-    shown: list[ev.TokenCandidate],
-    width: int,
-    ascii: bool,
-) -> list[Line]:
+def _put_wide(event: ev.TokenExplained, heading: Row, begun: list[_Begun]) -> None:
     draws = event.temperature > 0.0
-    changed = any(one.processed_logit != one.logit for one in shown)
+    changed = any(one.processed_logit != one.logit for one, *_ in begun)
     stages = ["the model's"]
     if draws:
         stages += [f"temperature {event.temperature:g}", "after the cuts"]
     elif changed:
-        masked = any(one.cut_by in ("structured_outputs", "min_tokens") for one in shown)
+        masked = any(one.cut_by in ("structured_outputs", "min_tokens") for one, *_ in begun)
         stages.append("after the mask" if masked else "after penalties")
-    word_width, logit_width = 18, 15 if changed else 8
-    room = width - 2 - word_width - logit_width - len(stages) * (_PERCENT + 2)
-    room -= _LANE + 8 if draws else 0
+    logit_width = 15 if changed else 8
+    room = heading.room - logit_width - len(stages) * (_PERCENT + 2) - (_LANE + 8 if draws else 0)
     bar_width = max(min(room // len(stages), _LONGEST_BAR), 4)
-    heading = Row(width).put("", "muted", 2).put("token", "muted", word_width)
     heading.put("logit", "muted", logit_width)
     for name in stages:
         heading.put(f"  {name}", "muted", bar_width + _PERCENT + 2)
     if draws:
         title = "race: shortest wins" if event.token_id is not None else "race: next"
-        heading.put("random".rjust(7), "muted").put(" ").put(title, "muted")
-    lines = [heading.line()]
-    limit, most = _race_limit(shown), _most(shown, draws)
-    for one in shown:
-        look = _look(event, one)
-        row = Row(width).put(look.mark, look.style, 2)
-        row.put(_word(model, one, ascii), look.word, word_width - 1).put(" ")
+        heading.put(f"{'random':>7} {title}", "muted")
+    limit, most = _race_limit(begun), _most(begun, draws)
+    for one, row, look in begun:
         row.put(_logit(one), look.style, logit_width)
         shares = (one.probability, one.tempered_probability, one.final_probability)
         for number, share in enumerate(shares[: len(stages)]):
@@ -138,8 +128,6 @@ def _wide_rows(
         if one.arrival is not None:
             row.put(f"{one.draw:>7.2f}", look.style).put(" ")
             _put_lane(row, one.arrival, limit, look.style)
-        lines.append(row.line())
-    return lines
 
 
 def _put_lane(row: Row, arrival: float, limit: float, style: str) -> None:
@@ -150,17 +138,17 @@ def _put_lane(row: Row, arrival: float, limit: float, style: str) -> None:
     row.put("─" * way + ("●" if arrival <= limit else "→"), style).put(figure, style)
 
 
-def _race_limit(shown: list[ev.TokenCandidate]) -> float:
-    arrivals = [one.arrival for one in shown if one.arrival is not None]
+def _race_limit(begun: list[_Begun]) -> float:
+    arrivals = [one.arrival for one, *_ in begun if one.arrival is not None]
     if not arrivals:
         return 1.0
     return max(min(max(arrivals), _RACE_LIMIT * min(arrivals)), 1e-9)
 
 
-def _most(shown: list[ev.TokenCandidate], draws: bool) -> float:
+def _most(begun: list[_Begun], draws: bool) -> float:
     """The largest probability of any stage: it has the longest bar."""
-    shares = [max(one.probability, one.tempered_probability) for one in shown]
-    shares += [one.final_probability for one in shown if draws]
+    shares = [max(one.probability, one.tempered_probability) for one, *_ in begun]
+    shares += [one.final_probability for one, *_ in begun if draws]
     return max(shares, default=0.0) or 1.0
 
 
@@ -170,10 +158,6 @@ def _look(event: ev.TokenExplained, one: ev.TokenCandidate) -> _Look:
     if one.cut_by is not None:
         return _Look("faint", "faint~", "×")
     return _Look("text", "text", "")
-
-
-def _word(model: DashboardModel, one: ev.TokenCandidate, ascii: bool) -> str:
-    return visible(model.fold.token_pieces.get(one.token_id, ""), ascii) or f"token {one.token_id}"
 
 
 def _cause(event: ev.TokenExplained, one: ev.TokenCandidate) -> str:
@@ -201,29 +185,3 @@ def _bar(share: float, width: int, is_cut: bool = False) -> str:
     if is_cut:
         return "░" * max(halves // 2, 1)
     return "█" * (halves // 2) + "▌" * (halves % 2) or "│"
-
-
-# ---- beam search ----
-
-
-def _beams_heading(width: int) -> Line:
-    return _beam_row("", "token", ["logprob", "score", "", "beam"], "muted", width)
-
-
-def _beams(model: DashboardModel, event: ev.TokenExplained, width: int) -> list[Line]:
-    lines = []
-    for one in event.beams:
-        fate = {"continues": "goes on"}.get(one.fate, one.fate)
-        values = [f"{one.logprob:.2f}", f"{one.score:.2f}", fate, short_name(one.seq_id)]
-        style = {"continues": "good*", "ends": "accent"}.get(one.fate, "muted")
-        mark = "▶" if one.fate == "continues" else ""
-        piece = visible(model.fold.token_pieces.get(one.token_id, "")) or f"token {one.token_id}"
-        lines.append(_beam_row(mark, piece, values, style, width))
-    return lines
-
-
-def _beam_row(mark: str, token: str, values: list[str], style: str, width: int) -> Line:
-    row = Row(width).put(mark, style, 2).put(token, style, 14 if width < 60 else 18)
-    for value in values:
-        row.put(value.rjust(8), style, max(8, len(value) + 1))
-    return row.line()

@@ -4,21 +4,24 @@ Shows the selected sequence, or else the first running one that is explained. Be
 phase stepping, the candidates are shown without a winner.
 """
 
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
 from minivllm.events import types as ev
-from minivllm.text import plural, short_name
+from minivllm.text import clean, plural, short_name
 from minivllm.tui.answers.why_tokens import cut_words, how_to_explain, why_token
-from minivllm.tui.draw.drafts import FORCED_SIGN, FORCED_STYLE, REJECTED
-from minivllm.tui.draw.lines import Line, Row
-from minivllm.tui.draw.selection import Selection, Target, sequence
-from minivllm.tui.draw.wrap import wrap
+from minivllm.tui.draw.drafts import FORCED_STYLE, REJECTED, confidence_style, put_word
+from minivllm.tui.draw.lines import Line, Row, line, wrap
+from minivllm.tui.draw.selection import Selection, Target, sequence, token
+from minivllm.tui.state.explanations import TOKENS_KEPT
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.event_search import index_of
 from minivllm.tui.widgets.choice.candidates import candidate_lines
-from minivllm.tui.widgets.choice.sentence import filmstrip, sentence
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.requests.grammar_words import refused_word
+from minivllm.tui.widgets.requests.draft_words import refused_word
 
-_ROWS_FOR_HEAD, _ROWS_FOR_REASON, _ROWS_FOR_WORDS = 8, 10, 5
+_ROWS_FOR_HEAD, _ROWS_FOR_REASON = 8, 10
 _STEPS_TO_READ = 8
 """For so long, the overview shows the last token of a sequence that has ended."""
 
@@ -62,7 +65,7 @@ class Choice(Panel):
         event = None if seq_id is None else self._event(model, seq_id)
         if event is None:
             hint = how_to_explain(self.context, model, seq_id)
-            return [Row(width).put(row, "muted").line() for row in wrap(hint, width)][:height]
+            return [line(width, (row, "muted")) for row in wrap(hint, width)][:height]
         has_head = height >= _ROWS_FOR_HEAD
         letter = model.letter(seq_id)
         head = Row(width).put(f"{letter or '-'} ", f"{model.hue(letter)}*")
@@ -76,26 +79,19 @@ class Choice(Panel):
             top = [(*head.line(), *(words[0] if words else ()))]
         if height >= _ROWS_FOR_REASON:
             reason = wrap(why_token(model, event) + ".", width)[: height // 5]
-            top += [Row(width).put(row, "text").line() for row in reason]
+            top += [line(width, (row, "text")) for row in reason]
         room = height - len(top)
         ascii = self.context is not None and self.context.ascii
         lines = top + candidate_lines(model, event, width, room, ascii=ascii)
-        if height - len(lines) >= _ROWS_FOR_WORDS:
-            heading = "how likely each word was for the model"
-            if seq_id in model.explanations.grammars:
-                heading += f"; {FORCED_SIGN} the grammar forced it"
-            lines += [(), Row(width).put(heading, "muted").line()]
-            room = height - len(lines)
-            lines += filmstrip(model, seq_id, event.position, width, room, ascii=ascii)
         return lines[:height]
 
     def _sequence(self, model: DashboardModel) -> str | None:
-        return chosen_sequence(model, None if self.context is None else self.context.selection)
+        return chosen_sequence(model, self.selection)
 
     def _event(self, model: DashboardModel, seq_id: str) -> ev.TokenExplained | None:
         """The explanation of the selected word, or of the newest one."""
         newest = model.explanations.of(seq_id)
-        position = None if self.context is None else self.context.selection.position
+        position = self.selection.position
         if position is None or (newest is not None and newest.position == position):
             return newest
         judged = model.explanations.judged.get(seq_id, ())
@@ -110,9 +106,9 @@ class Choice(Panel):
         return self._read[2] or newest
 
 
-def chosen_sequence(model: DashboardModel, selection: Selection | None) -> str | None:
+def chosen_sequence(model: DashboardModel, selection: Selection) -> str | None:
     """The selected sequence, or else the first running one that is explained, or the last one."""
-    if selection is not None and selection.seq_id is not None:
+    if selection.seq_id is not None:
         return selection.seq_id
     explanations = model.explanations
     for seq_id in model.fold.running:
@@ -165,3 +161,84 @@ def _settings(event: ev.TokenExplained) -> str:
     return (
         f"temperature {event.temperature:g}{''.join(cuts)} of {plural(event.vocab_size, 'token')}"
     )
+
+
+_PROMPT_TOKENS = 48
+"""How many tokens of the prompt are shown, at most."""
+
+
+class _Word(NamedTuple):
+    position: int
+    text: str
+    style: str
+    target: Target | None
+
+
+def sentence(
+    model: DashboardModel, seq_id: str, at: int, upcoming: int | None, width: int, height: int
+) -> list[Line]:
+    """At most `height` rows with the word at position `at`.
+
+    upcoming: the token at this position, if the sequence does not have it yet
+    """
+    words = _words(model, seq_id, at, upcoming)
+    # In a single row, the text moves in jumps of half a row.
+    rows = _packed(words, width if height > 1 else max(width // 2, 1))
+    here = next((i for i, row in enumerate(rows) if any(one.position == at for one in row)), 0)
+    first = max(min(here - height // 2, len(rows) - height), 0)
+    if height == 1 and here:
+        rows, first = [[*rows[here - 1], *rows[here]]], 0
+    lines = []
+    for packed in rows[first : first + height]:
+        row = Row(width)
+        for one in packed:
+            put_word(row, one.text, one.style, one.target)
+        lines.append(row.line())
+    return lines
+
+
+def _words(model: DashboardModel, seq_id: str, at: int, upcoming: int | None) -> list[_Word]:
+    judged = model.explanations.judged.get(seq_id, [])
+    percents = {one.position: one.percent for one in judged}
+    tokens = _tokens(model, seq_id) or [(one.position, one.token_id) for one in judged]
+    tokens = [pair for pair in tokens if pair[0] < at or upcoming is None]
+    first_output = percents and judged[0].position
+    pieces, words = model.fold.token_pieces, []
+    sequence = model.fold.sequences.get(seq_id)
+    num_prompt = first_output if sequence is None else sequence.num_prompt_tokens
+    for position, token_id in tokens:
+        text = clean(pieces.get(token_id, f" {token_id}"))
+        style = "muted" if position < num_prompt else confidence_style(percents.get(position))
+        target = token(seq_id, position) if position in percents else None
+        words.append(_Word(position, text, "accent*!" if position == at else style, target))
+    if upcoming is not None:
+        text = clean(pieces.get(upcoming, f" {upcoming}"))
+        words.append(_Word(at, text, "accent*!", None))
+    elif not words or words[-1].position < at:
+        words.append(_Word(at, " ? ", "accent*!", None))
+    return words
+
+
+def _tokens(model: DashboardModel, seq_id: str) -> list[tuple[int, int]]:
+    """(Position, id) of a live sequence's last tokens. The first one moves in jumps."""
+    sequence = model.fold.sequences.get(seq_id)
+    if sequence is None:
+        return []
+    start = max(sequence.num_prompt_tokens - _PROMPT_TOKENS, 0)
+    if sequence.num_tokens - start > 2 * TOKENS_KEPT:
+        start = (sequence.num_tokens // TOKENS_KEPT - 1) * TOKENS_KEPT
+    prompt = model.fold.requests[sequence.request_id].prompt_token_ids[start:]
+    output = sequence.output_token_ids[max(start - sequence.num_prompt_tokens, 0) :]
+    return list(enumerate([*prompt, *output], start))
+
+
+def _packed(words: list[_Word], width: int) -> list[list[_Word]]:
+    rows, room = [[]], width
+    for word in words:
+        cells = cell_len(word.text)
+        if cells > room and rows[-1]:
+            rows.append([])
+            room = width
+        rows[-1].append(word)
+        room -= cells
+    return rows

@@ -4,18 +4,109 @@ Shows the first step with different plans, one request in both recordings, and t
 with their ratio.
 """
 
+from collections import deque
 from typing import NamedTuple
 
+from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
 from minivllm.text import clean, plural, short_name
-from minivllm.tui.draw.lines import Line, Row, text_of
+from minivllm.tui.draw.lines import Line, Row, Span, line
 from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.histories import Share
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.time.plan_search import PlanSearch, StepPlan
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.frame.panel import Panel
+
+_CHUNK = 1000
+
+
+class StepPlan(NamedTuple):
+    """The number of tokens for each sequence in a step, in the order of the plan."""
+
+    step: int
+    shares: tuple[Share, ...]
+    is_torn: bool = False
+    """Whether the recording ends inside this step, because the engine raised or was killed."""
+
+
+class Parting(NamedTuple):
+    """The first step with different plans. If a recording has no such step, its plan is None."""
+
+    step: int
+    a: StepPlan | None
+    b: StepPlan | None
+
+
+class _Plans:
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.plans: deque[StepPlan] = deque()
+        self._index = 0
+        self._step: int | None = None
+        self._shares: list[Share] = []
+
+    @property
+    def has_more(self) -> bool:
+        return self._index < len(self.recording)
+
+    def read(self) -> None:
+        stop = min(self._index + _CHUNK, len(self.recording))
+        for event in self.recording.events(self._index, stop):
+            match event:
+                case ev.StepBegin():
+                    self._step, self._shares = event.step, []
+                case ev.StepScheduled():
+                    self._shares.append(Share(event.seq_id, event.kind, event.num_tokens))
+                case ev.StepEnd():
+                    self.plans.append(StepPlan(event.step, tuple(self._shares)))
+                    self._step = None
+        self._index = stop
+
+    def end(self) -> None:
+        """Complete an unfinished step, because no more events will come."""
+        if self._step is not None and not self.has_more:
+            self.plans.append(StepPlan(self._step, tuple(self._shares), is_torn=True))
+            self._step = None
+
+
+class PlanSearch:
+    def __init__(self, a: Recording, b: Recording) -> None:
+        self._a, self._b = _Plans(a), _Plans(b)
+        self.parting: Parting | None = None
+        self.same_up_to = -1
+        """The last step with equal plans; -1 before the first step."""
+
+    @property
+    def has_more(self) -> bool:
+        return self.parting is None and (self._a.has_more or self._b.has_more)
+
+    def look(self, a_ended: bool, b_ended: bool) -> None:
+        """Read up to a thousand events per side. a_ended, b_ended: that recording grows no more."""
+        if self.parting is not None:
+            return
+        for side, ended in ((self._a, a_ended), (self._b, b_ended)):
+            if not side.plans and side.has_more:
+                side.read()
+            if ended:
+                side.end()
+        a, b = self._a.plans, self._b.plans
+        while a and b:
+            if a[0] != b[0]:
+                step = min(a[0].step, b[0].step)
+                self.parting = Parting(
+                    step, *(side[0] if side[0].step == step else None for side in (a, b))
+                )
+                return
+            self.same_up_to = a[0].step
+            a.popleft()
+            b.popleft()
+        if b and a_ended and not self._a.has_more:
+            self.parting = Parting(b[0].step, None, b[0])
+        elif a and b_ended and not self._b.has_more:
+            self.parting = Parting(a[0].step, a[0], None)
+
 
 _ROOM_FOR_PLANS = 10
 _RATIO = 7
@@ -29,14 +120,29 @@ class ComparedFigure(NamedTuple):
     form: str = ",.0f"
 
     @property
-    def texts(self) -> tuple[str, str]:
-        return f"{self.a:{self.form}}", f"{self.b:{self.form}}"
-
-    @property
     def ratio(self) -> str:
         if self.a == self.b:
             return "="
         return "" if not self.a else f"×{self.b / self.a:.2f}"
+
+
+_FIRST = {
+    "output tokens": "generation_tokens",
+    "finished": "finished_requests",
+    "preemptions": "num_preemptions",
+}
+_LAST = {
+    "tokens computed": "scheduled_tokens",
+    "tokens cached": "prefix_cache_hits",
+    "blocks evicted": "evicted_blocks",
+    "blocks copied": "copied_blocks",
+    "aborted": "aborted_requests",
+}
+_DRAFTS = {
+    "drafts": "spec_decode_num_draft_tokens",
+    "drafts right": "spec_decode_num_accepted_tokens",
+}
+"""Name of a figure -> the counter. Without room, the last figures are left out."""
 
 
 class Comparison(Panel):
@@ -74,71 +180,53 @@ class Comparison(Panel):
         return lines[:height]
 
     def _request(self, a: DashboardModel, b: DashboardModel, width: int) -> list[Line]:
-        seq_id = self.context.selection.seq_id or next(
-            iter([*a.fold.running, *b.fold.running]), None
-        )
+        running = [*a.fold.running, *b.fold.running]
+        seq_id = self.selection.seq_id or next(iter(running), None)
         if seq_id is None:
-            return [Row(width).put("no request is running in A or B", "muted").line()]
-        target = sequence(seq_id)
-        lines = []
-        for label, model in (("A", a), ("B", b)):
-            row = (
-                Row(width)
-                .put(f"{label}  ", "accent*")
-                .put(f"{short_name(seq_id)}  ", "text*", target=target)
-            )
-            lines.append(row.put(_state_of(model, seq_id), "text").line())
-        both = [model.fold.sequences.get(seq_id) for model in (a, b)]
-        if None not in both and all(one.output_token_ids for one in both):
-            lines[1] = (
-                *lines[1],
-                *_same_tokens(
-                    *(one.output_token_ids for one in both), room=width - _cells(lines[1])
-                ),
-            )
-        return lines
+            return [line(width, ("no request is running in A or B", "muted"))]
+        name = (f"{short_name(seq_id)}  ", "text*", sequence(seq_id))
+        tokens = []
+        for model in (a, b):
+            state = model.fold.sequences.get(seq_id)
+            tokens.append([] if state is None else state.output_token_ids)
+        same = _same_tokens(*tokens) if all(tokens) else ("", "muted")
+        return [
+            line(width, (f"{label}  ", "accent*"), name, (_state_of(model, seq_id), "text"), *more)
+            for label, model, more in (("A", a, ()), ("B", b, (same,)))
+        ]
 
     def _figures(self, first: Transport, second: Transport) -> list[ComparedFigure]:
         a, b = first.view, second.view
         counters = a.fold.counters, b.fold.counters
         usage = self._usage[0].usage_at(first), self._usage[1].usage_at(second)
 
-        def count(name: str, field: str) -> ComparedFigure:
-            return ComparedFigure(name, *(getattr(one, field) for one in counters))
+        def counted(fields: dict[str, str]) -> list[ComparedFigure]:
+            return [
+                ComparedFigure(name, *(getattr(one, field) for one in counters))
+                for name, field in fields.items()
+            ]
 
         is_timed = a.pace.is_timed and b.pace.is_timed
         times = [
             max(model.fold.t - model.header.mono, 0.0) if is_timed else model.fold.step
             for model in (a, b)
         ]
-        speed = [
-            one.generation_tokens / t if t else 0.0 for one, t in zip(counters, times, strict=True)
-        ]
+        pairs = zip(counters, times, strict=True)
+        speed = [one.generation_tokens / t if t else 0.0 for one, t in pairs]
         waste = [100 * one.waste if one is not None else 0.0 for one in usage]
         saved = [100 * one.saved_by_sharing if one is not None else 0.0 for one in usage]
-        drafts = (
-            count("drafts", "spec_decode_num_draft_tokens"),
-            count("drafts right", "spec_decode_num_accepted_tokens"),
-        )
+        unit, form = ("second", ",.2f") if is_timed else ("step", ",.0f")
         return [
-            count("output tokens", "generation_tokens"),
-            count("finished", "finished_requests"),
+            *counted(_FIRST),
             ComparedFigure("waste, %", *waste, ".1f"),
-            count("preemptions", "num_preemptions"),
-            ComparedFigure("seconds", *times, ",.2f")
-            if is_timed
-            else ComparedFigure("steps", *times),
-            ComparedFigure(f"tokens per {'second' if is_timed else 'step'}", *speed, ",.1f"),
-            count("tokens computed", "scheduled_tokens"),
-            count("tokens cached", "prefix_cache_hits"),
+            ComparedFigure(f"{unit}s", *times, form),
+            ComparedFigure(f"tokens per {unit}", *speed, ",.1f"),
             ComparedFigure("blocks in use", a.pool_use().used, b.pool_use().used),
             ComparedFigure("blocks shared, %", *saved, ".1f"),
-            count("blocks evicted", "evicted_blocks"),
-            count("blocks copied", "copied_blocks"),
             ComparedFigure("running", len(a.fold.running), len(b.fold.running)),
             ComparedFigure("waiting", len(a.fold.waiting), len(b.fold.waiting)),
-            count("aborted", "aborted_requests"),
-            *(drafts if any(one.spec_decode_num_draft_tokens for one in counters) else ()),
+            *counted(_LAST),
+            *counted(_DRAFTS if any(one.spec_decode_num_draft_tokens for one in counters) else {}),
         ]
 
 
@@ -150,22 +238,15 @@ def _parting(search: PlanSearch, width: int) -> list[Line]:
     found = search.parting
     if found is None:
         so_far = "so far" if search.has_more else "everywhere"
-        words = (
-            f"The plans are the same {so_far}, up to step {search.same_up_to:,}."
-            if search.same_up_to >= 0
-            else "No plans yet."
-        )
-        return [
-            Row(width)
-            .put(words, "muted")
-            .put(" Still searching …" if search.has_more else "", "warn")
-            .line()
-        ]
-    row = Row(width).put("First different plan: ", "muted")
-    row.put(f"step {found.step:,}", "warn*", target=step(found.step))
+        words = f"The plans are the same {so_far}, up to step {search.same_up_to:,}."
+        words = words if search.same_up_to >= 0 else "No plans yet."
+        more = " Still searching …" if search.has_more else ""
+        return [line(width, (words, "muted"), (more, "warn"))]
+    where = (f"step {found.step:,}", "warn*", step(found.step))
+    sides = (("A", found.a), ("B", found.b))
     return [
-        row.line(),
-        *(_plan(label, plan, width) for label, plan in (("A", found.a), ("B", found.b))),
+        line(width, ("First different plan: ", "muted"), where),
+        *(_plan(label, plan, width) for label, plan in sides),
     ]
 
 
@@ -192,65 +273,49 @@ def _state_of(model: DashboardModel, seq_id: str) -> str:
         record = model.ledger.sequences.get(seq_id)
         if record is None or record.end is None:
             return "not there"
-        return (
-            f"finished ({clean(record.end.reason)}) in step {record.end.step:,} with"
-            f" {plural(record.num_tokens, 'token')}"
-        )
-    tokens = (
-        f"{plural(len(one.output_token_ids), 'token')}, {plural(len(one.block_table), 'block')}"
+        tokens = plural(record.num_tokens, "token")
+        return f"finished ({clean(record.end.reason)}) in step {record.end.step:,} with {tokens}"
+    tokens, blocks = (
+        plural(len(one.output_token_ids), "token"),
+        plural(len(one.block_table), "block"),
     )
     preempted = f", preempted {one.num_preemptions}×" if one.num_preemptions else ""
+    has = f"{tokens}, {blocks}{preempted}"
     if one.slot is not None:
         doing = "prefill" if one.num_computed_tokens < one.num_tokens - 1 else "decode"
-        return f"{doing} in slot {one.slot}: {tokens}{preempted}"
+        return f"{doing} in slot {one.slot}: {has}"
     waits = f" ({deferral(*one.deferred, model.header.max_num_seqs)})" if one.deferred else ""
-    return f"{'preempted, ' if one.status == 'PREEMPTED' else ''}waits{waits}: {tokens}{preempted}"
+    return f"{'preempted, ' if one.status == 'PREEMPTED' else ''}waits{waits}: {has}"
 
 
-def _same_tokens(a: list[int], b: list[int], room: int) -> Line:
+def _same_tokens(a: list[int], b: list[int]) -> Span:
     both = min(len(a), len(b))
     parted = next((index for index in range(both) if a[index] != b[index]), None)
-    words = (
-        f"first {plural(both, 'token')} the same"
-        if parted is None
-        else f"texts differ from token {parted + 1}"
-    )
-    row = Row(room).put("   ")
-    return (
-        row.put(words, "muted" if parted is None else "warn").line()
-        if room > len(words) + 3
-        else ()
-    )
-
-
-def _cells(line: Line) -> int:
-    return len(text_of(line))
+    if parted is None:
+        return f"   first {plural(both, 'token')} the same", "muted"
+    return f"   texts differ from token {parted + 1}", "warn"
 
 
 def _table(figures: list[ComparedFigure], width: int, height: int) -> list[Line]:
     """Lay out the numbers column after column; omit numbers that do not fit."""
     if height <= 0:
         return []
-    number = max(len(text) for figure in figures for text in figure.texts) + 1
+    texts = [(f"{one.a:{one.form}}", f"{one.b:{one.form}}") for one in figures]
+    number = max(len(text) for pair in texts for text in pair) + 1
     names = max(len(figure.name) for figure in figures) + 1
     cell_width = names + 2 * number + 2 + _RATIO
-    columns = max(min((width + 2) // (cell_width + 2), -(-len(figures) // max(height - 1, 1))), 1)
-    heading, rows = (
-        Row(width),
-        [Row(width) for _ in range(min(-(-len(figures) // columns), max(height - 1, 1)))],
-    )
+    most = max(height - 1, 1)
+    columns = max(min((width + 2) // (cell_width + 2), -(-len(figures) // most)), 1)
+    heading = Row(width)
+    rows = [Row(width) for _ in range(min(-(-len(figures) // columns), most))]
     for column in range(columns):
-        gap = "" if column == 0 else "  "
-        heading.put(gap).put("", width=names).put(
-            f"{'A':>{number}}{'B':>{number}}  {'B/A':<{_RATIO}}", "faint"
-        )
-        for row, figure in zip(rows, figures[column * len(rows) :], strict=False):
-            a, b = figure.texts
-            differs = figure.a != figure.b
-            row.put(gap).put(figure.name, "muted", names).put(
-                f"{a:>{number}}{b:>{number}}  ", "text*" if differs else "muted"
-            )
-            row.put(f"{figure.ratio:<{_RATIO}}", "accent" if differs else "faint")
-    return (
-        [heading.line(), *(row.line() for row in rows)][:height] if height > 1 else [rows[0].line()]
-    )
+        gap = "  " * (column > 0)
+        heading.put(gap).put("", width=names)
+        heading.put(f"{'A':>{number}}{'B':>{number}}  {'B/A':<{_RATIO}}", "faint")
+        start = column * len(rows)
+        for row, figure, (a, b) in zip(rows, figures[start:], texts[start:], strict=False):
+            strong, ratio = ("muted", "faint") if figure.a == figure.b else ("text*", "accent")
+            row.put(gap).put(figure.name, "muted", names)
+            row.put(f"{a:>{number}}{b:>{number}}  ", strong)
+            row.put(f"{figure.ratio:<{_RATIO}}", ratio)
+    return [row.line() for row in ([heading, *rows] if height > 1 else rows)][:height]

@@ -4,8 +4,7 @@ from textual.binding import Binding
 from textual.geometry import Size
 
 from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row, first_that_fits, line
-from minivllm.tui.draw.wrap import wrap
+from minivllm.tui.draw.lines import Line, Row, first_that_fits, line, wrap
 from minivllm.tui.race import RaceRuns
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
@@ -61,13 +60,8 @@ class RaceLine(Panel, can_focus=False):
         clock = (label, "accent*"), (f"{now}  ", "text*"), *key
         if context.race is None or context.behind is None or not context.transport.at_end:
             return line(width, (" ", "text"), *clock)
-        long, short = verdicts(context.race)
-        return first_that_fits(
-            width,
-            ((f" {long}  ", "text*"), *clock),
-            ((f" {short}  ", "text*"), *clock),
-            ((f" {short}  ", "text*"), *key),
-        )
+        won = (f" {verdict(context.race)}  ", "text*")
+        return first_that_fits(width, (won, *clock), (won, *key))
 
     def _key(self, command_id: str) -> str:
         if not self._bound:  # finding them takes a good part of a frame's time
@@ -75,14 +69,12 @@ class RaceLine(Panel, can_focus=False):
         return self.app.get_key_display(self._bound[command_id])
 
 
-def verdicts(race: RaceRuns) -> tuple[str, str]:
-    """Who won, in a long and a short sentence."""
+def verdict(race: RaceRuns) -> str:
+    """Who won."""
     a, b = race.results
-    faster, waste = f"{a.seconds / b.seconds:.1f}", f"A {a.waste:.0%}, B {b.waste:.0%}."
-    took = f"{a.seconds:,.1f} s, B {b.seconds:,.1f} s"
     return (
-        f"A took {took}, {faster} times as fast. Wasted on average: {waste}",
-        f"A {took}: {faster}× as fast. Waste {waste}",
+        f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s: {a.seconds / b.seconds:.1f}× as fast."
+        f" Waste A {a.waste:.0%}, B {b.waste:.0%}."
     )
 
 

@@ -1,44 +1,28 @@
 """Panel for one of two compared recordings: its state at the current moment, and its policy."""
 
-import textwrap
-
-from rich.cells import cell_len
-
 from minivllm.events.kv_usage import KVUsage
 from minivllm.events.types import LogHeader
-from minivllm.text import clean
-from minivllm.tui.draw.lines import Line, Row, Span, text_of
+from minivllm.text import clean, short_name
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, packed, wrap
+from minivllm.tui.draw.selection import sequence
+from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.follow import seconds_at
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
-from minivllm.tui.widgets.compare.figures import (
-    large_figures,
-    speed_figure,
-    waiting,
-    waste_figure,
-    wasted,
-)
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.steps.budget import budget_bar
 
 _NO_SECOND = (
-    ("No second recording is open.", "text"),
-    ("", "text"),
-    ("R runs these requests with two configurations, side by side.", "text"),
-    ("", "text"),
-    ("With a model of your choice, and measured times:", "muted"),
-    ("  minivllm compare --record FOLDER", "accent"),
-    ("Open both side by side:", "muted"),
-    ("  minivllm replay FOLDER/a.jsonl --with FOLDER/b.jsonl", "accent"),
+    "No second recording is open. R runs these requests with two configurations, side by side;"
+    " minivllm replay FILE --with OTHER opens two recordings."
 )
-
-
-_ROOM_FOR_WORDS, _ROOM_FOR_LARGE = 12, 14
-"""Rows of a side from which it has sentences, and large figures."""
+_ROOM_FOR_WORDS = 12
+"""Rows of a side from which it has sentences."""
 _MOST_FACTS = 3
+_GAP = "   "
 
 
 class Side(Panel):
@@ -68,11 +52,10 @@ class Side(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         own, other = self._transports()
         if self._is_second and own is None:
-            return _no_second(width)[:height]
+            return [line(width, (row, "text")) for row in wrap(_NO_SECOND, width)][:height]
         self._map.context = self.context
-        facts = flow(
-            _policy(model.header, None if other is None else other.recording.header), width
-        )
+        header = None if other is None else other.recording.header
+        facts = packed(_policy(model.header, header), width, 9, gap=_GAP)
         usage = None if own is None else self._usage.usage_at(own)
         lines = self._state(model, own, other, usage, width, height)
         # Leave some rows for the map: drop options from the end, where the sides are equal.
@@ -108,62 +91,34 @@ class Side(Panel):
         width: int,
         height: int,
     ) -> list[Line]:
-        """The numbers of this moment, large if there is room and something to compare with."""
+        """The numbers of this moment, in sentences if there is room and something to compare."""
         status = self._status(model, own, usage)
         if own is None or other is None or height < _ROOM_FOR_WORDS:
-            return flow(status, width)[:3]
+            return packed(status, width, 9, gap=_GAP)[:3]
         is_over = own.at_end and not model.fold.running
         waste = wasted(usage, model.header, width, is_over=is_over)
-        words = [waste, *waiting(model, width)]
-        if height < _ROOM_FOR_LARGE:
-            return [*flow(status, width)[:1], *words]
-        figures = [waste_figure(usage, is_over=is_over), speed_figure(model, seconds_at(own))]
-        large = large_figures(figures, width, ascii=self.context.ascii)
-        return [*large, *words, *flow(status, width)[:1]]
+        rate = line(width, *speed(model, seconds_at(own)))
+        return [rate, waste, *waiting(model, width), *packed(status, width, 9, gap=_GAP)[:1]]
 
     def _status(
         self, model: DashboardModel, own: Transport | None, usage: KVUsage | None
-    ) -> list[list[Span]]:
+    ) -> list[Line]:
         fold, counters = model.fold, model.fold.counters
         ended = own is not None and own.at_end and own.source.status.state in ("recording", "ended")
-        facts = [
-            [("step ", "muted"), (f"{fold.step:,}", "text*"), (" ■ END" if ended else "", "warn")],
-            [
-                (f"{len(fold.running)}", "text*"),
-                (" run ", "muted"),
-                (f"{len(fold.waiting)}", "text*"),
-                (" wait", "muted"),
-            ],
-            [(f"{counters.generation_tokens:,}", "text*"), (" tokens", "muted")],
-            [(f"{counters.finished_requests:,}", "text*"), (" finished", "muted")],
-            [(f"{counters.num_preemptions:,}", "text*"), (" preempted", "muted")],
+        run, wait = (f"{len(names)}" for names in (fold.running, fold.waiting))
+        numbers = (
+            (f"{counters.generation_tokens:,}", " tokens"),
+            (f"{counters.finished_requests:,}", " finished"),
+            (f"{counters.num_preemptions:,}", " preempted"),
+        )
+        facts: list[Line] = [
+            (("step ", "muted"), (f"{fold.step:,}", "text*"), (" ■ END" if ended else "", "warn")),
+            ((run, "text*"), (" run ", "muted"), (wait, "text*"), (" wait", "muted")),
+            *(((number, "text*"), (words, "muted")) for number, words in numbers),
         ]
         if usage is not None:
-            facts.append([("waste ", "muted"), (f"{usage.waste:.0%}", "text*")])
+            facts.append((("waste ", "muted"), (f"{usage.waste:.0%}", "text*")))
         return facts
-
-
-def _no_second(width: int) -> list[Line]:
-    return [
-        Row(width).put(row, style).line()
-        for text, style in _NO_SECOND
-        for row in textwrap.wrap(
-            text, max(width, 8), subsequent_indent="    ", break_on_hyphens=False
-        )
-        or [""]
-    ]
-
-
-def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
-    rows: list[Row] = []
-    for item in items:
-        wide = cell_len(text_of(item))
-        if not rows or wide + len(gap) > rows[-1].room:
-            rows.append(Row(width))
-        else:
-            rows[-1].put(gap)
-        rows[-1].add(*item)
-    return [row.line() for row in rows]
 
 
 def policy_of(header: LogHeader) -> dict[str, str]:
@@ -176,9 +131,7 @@ def policy_of(header: LogHeader) -> dict[str, str]:
         "prefill": "chunked" if config.get("enable_chunked_prefill", True) else "whole prompts",
         "budget": header.max_num_batched_tokens,
         "slots": header.max_num_seqs,
-        "drafts": "off"
-        if drafts is None
-        else f"{drafts['method']} {drafts['num_speculative_tokens']}",
+        "drafts": "{method} {num_speculative_tokens}".format_map(drafts) if drafts else "off",
         "order": header.scheduling_policy,
         "prefix cache": "on" if header.enable_prefix_caching else "off",
         "blocks": f"{header.num_blocks:,} of {header.block_size}",
@@ -217,3 +170,65 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
         for name in _ALWAYS_SHOWN
         if name not in different
     ]
+
+
+_MUCH, _SOME = 0.5, 0.2
+"""Waste from which its figure is red, or yellow."""
+_WHOLE = 10
+"""Tokens per second from which the figure has no decimals."""
+
+
+def speed(model: DashboardModel, seconds: float) -> list[Span]:
+    """Output tokens per second.
+
+    seconds: how long it took; unused on a virtual clock, where the steps count
+    """
+    time = seconds if model.pace.is_timed else model.fold.step
+    rate = model.fold.counters.generation_tokens / time if time else 0.0
+    decimals = 0 if rate >= _WHOLE or not rate else 1
+    figure = f"{rate:,.{decimals}f}" if time else "-"
+    return [(figure, "accent*"), (f" output tokens per {model.pace.unit}", "muted")]
+
+
+def wasted(usage: KVUsage | None, header: LogHeader, width: int, *, is_over: bool = False) -> Line:
+    """How much of the allocated memory holds no token, in blocks, memory and percent.
+
+    is_over: nothing runs any more, so `usage` is that of the last step
+    """
+    if usage is None or not usage.allocated:
+        return line(width, ("no block is allocated", "muted"))
+    taken, empty = (
+        slots / header.block_size for slots in (usage.allocated, usage.allocated - usage.used)
+    )
+    size = f"{empty * header.block_bytes / 2**20:,.2f} MiB, " if header.block_bytes else ""
+    blocks = f"{empty:,.1f} of {taken:,.0f} blocks"
+    style = "bad*" if usage.waste >= _MUCH else "warn*" if usage.waste >= _SOME else "good*"
+    amount = (f"{blocks} ({size}{usage.waste:.0%})", style)
+    label = (f"wasted{' at its last step' if is_over else ''}: ", "muted")
+    verbs = ("were", "held") if is_over else ("are", "hold")
+    return first_that_fits(
+        width,
+        (label, amount, (f" {verbs[0]} allocated, but {verbs[1]} no token", "muted")),
+        (label, amount, (f" {verbs[1]} no token", "muted")),
+        (label, amount),
+        (("wasted: ", "muted"), (f"{blocks}, {usage.waste:.0%}", style)),
+    )
+
+
+def waiting(model: DashboardModel, width: int) -> list[Line]:
+    """Who waits, and for what the first one waits: always two lines."""
+    fold, names = model.fold, Row(width)
+    if not fold.waiting:
+        words = "nobody waits" if fold.running else "nobody runs or waits"
+        return [names.put(words, "muted").line(), ()]
+    names.put(f"{len(fold.waiting)} {'waits' if len(fold.waiting) == 1 else 'wait'}: ", "warn*")
+    for number, seq_id in enumerate(fold.waiting):
+        names.put(", " if number else "", "muted")
+        names.put(short_name(seq_id), "text", target=sequence(seq_id))
+    first = fold.waiting[0]
+    why = fold.sequences[first].deferred
+    if why is None:
+        return [names.line(), ()]
+    words = deferral(*why, fold.max_num_seqs)
+    reason = line(width, (f"{short_name(first)} is next: ", "muted"), (words, "text"))
+    return [names.line(), reason]

@@ -4,12 +4,10 @@ import textwrap
 from itertools import islice
 from re import compile as compile_pattern
 
-from rich.cells import cell_len, chop_cells
-
 from minivllm.events import types as ev
 from minivllm.text import clean, visible
-from minivllm.tui.answers.code import Rule, SourceLines, meaning_of, source_of
-from minivllm.tui.draw.lines import Line, Row, flow
+from minivllm.tui.answers.code import meaning_of
+from minivllm.tui.draw.lines import Line, Row, flow, line, packed
 from minivllm.tui.draw.selection import Target, block, sequence, step
 from minivllm.tui.state.decisions import sampling_words, sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
@@ -18,9 +16,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _LONGEST_VALUE = 400
 _MOST_NUMBERS = 100
-_FEWEST_SOURCE_ROWS = 6
 _PARTS = compile_pattern(r"[^.]+\.?")
-_BREAKABLE = compile_pattern(r"\.?[^ (\[,.]*[ (\[,]*")
 
 
 class EventDetail(Panel):
@@ -32,14 +28,10 @@ class EventDetail(Panel):
     )
     KEYS = ("look.source", "look.filter", "time.event")
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._sources: dict[Rule, SourceLines] = {}
-
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         event = None if self.context is None else event_in_question(self.context)
         if event is None:
-            return [Row(width).put("There is no event yet.", "muted").line()][:height]
+            return [line(width, ("There is no event yet.", "muted"))][:height]
         top = [
             Row(width)
             .put(event.__struct_config__.tag, "accent*")
@@ -47,12 +39,9 @@ class EventDetail(Panel):
             .line()
         ]
         top += [
-            Row(width).put(text, style_of(event)).line()
-            for text in _wrap(sentence_of(event), width)[:3]
+            line(width, (text, style_of(event))) for text in _wrap(sentence_of(event), width)[:3]
         ]
-        meaning = [
-            Row(width).put(text, "text").line() for text in _wrap(meaning_of(type(event)), width)
-        ]
+        meaning = [line(width, (text, "text")) for text in _wrap(meaning_of(type(event)), width)]
         where, _, function = event.rule.partition(":")
         parts = [(part, "faint") for part in _PARTS.findall(where)]  # a row may end after each
         names = ("emitted by ", "faint"), (function, "muted"), (" in ", "faint"), *parts
@@ -64,51 +53,7 @@ class EventDetail(Panel):
         lines = [*top, *fields, *meaning, *rule]
         if len(lines) + 3 <= height:
             lines = [*top, (), *fields, (), *meaning, (), *rule]
-        return [*lines, *self._source(event, width, height - len(lines))][:height]
-
-    def _source(self, event: ev.Event, width: int, height: int) -> list[Line]:
-        if height < _FEWEST_SOURCE_ROWS:
-            return []
-        rule = Rule(event.rule, type(event))
-        if rule not in self._sources:
-            self._sources[rule] = source_of(rule)
-        found = self._sources[rule]
-        at = min(found.marked, default=found.first_line) - found.first_line
-        return [(), *_code(found, at, width, height - 1)]
-
-
-def _code(found: SourceLines, at: int, width: int, height: int) -> list[Line]:
-    """The code around line `at`, without the indentation that all these lines share.
-
-    Long lines continue in the next row, so that nothing is cut.
-    """
-    code = found.code.splitlines()
-    start = max(min(at - height // 2, len(code) - height), 0)
-    shown = textwrap.dedent("\n".join(code[start : start + height])).splitlines()
-    lines: list[Line] = []
-    first, digits = 0, len(str(found.first_line + len(code)))
-    for number, text in enumerate(shown, found.first_line + start):
-        here = number in found.marked
-        if number == found.first_line + at:
-            first = len(lines)
-        label = f"{number:>{digits}} "
-        for part in _continued(clean(text), width - len(label)):
-            row = Row(width).put(label, "accent*" if here else "faint")
-            lines.append(row.put(part, "text*" if here else "muted").line())
-            label = " " * len(label)
-    above = max(min(first - height // 3, len(lines) - height), 0)
-    return lines[above : above + height]
-
-
-def _continued(text: str, width: int) -> list[str]:
-    """A line of code in rows, broken before dots, and after spaces, brackets and commas."""
-    indent = " " * min(len(text) - len(text.lstrip()) + 2, width // 2)
-    rows = [""]
-    for part in _BREAKABLE.findall(text):
-        if rows[-1].strip() and cell_len(rows[-1] + part.rstrip()) > width:
-            rows.append(indent)
-        rows[-1] += part
-    return [piece for row in rows for piece in chop_cells(row.rstrip(), max(width, 2))]
+        return lines[:height]
 
 
 def _fields(event: ev.Event, width: int) -> list[Line]:
@@ -118,9 +63,8 @@ def _fields(event: ev.Event, width: int) -> list[Line]:
     for name in names:
         texts = _wrap(_text_of(getattr(event, name)), width - label_width)
         target = _target(name, getattr(event, name))
-        lines.append(
-            Row(width).put(name, "muted", label_width).put(texts[0], "text", target=target).line()
-        )
+        row = Row(width).put(name, "muted", label_width).put(texts[0], "text", target=target)
+        lines.append(row.line())
         lines += [
             Row(width).put("", width=label_width).put(text, "text").line() for text in texts[1:3]
         ]
@@ -128,15 +72,12 @@ def _fields(event: ev.Event, width: int) -> list[Line]:
 
 
 def _flowing_fields(event: ev.Event, width: int) -> list[Line]:
-    rows = [Row(width)]
-    for name in _names(event):
-        text = _text_of(getattr(event, name))
-        if cell_len(name) + cell_len(text) + 1 > rows[-1].room and rows[-1].room < width:
-            rows.append(Row(width))
-        rows[-1].put(f"{name} ", "muted").put(
-            text, "text", target=_target(name, getattr(event, name))
-        ).put("   ")
-    return [row.line() for row in rows]
+    values = ((name, getattr(event, name)) for name in _names(event))
+    items = (
+        Row(width).put(f"{name} ", "muted").put(_text_of(value), target=_target(name, value)).line()
+        for name, value in values
+    )
+    return packed(items, width, len(_names(event)), gap="   ")
 
 
 def _names(event: ev.Event) -> list[str]:
@@ -161,11 +102,8 @@ def _text_of(value: object) -> str:
                 f"{key} “{visible(text)}”" for key, text in pieces
             )
         case str():
-            return (
-                f"“{clean(value[:_LONGEST_VALUE])}”"
-                if not value or value != value.strip()
-                else clean(value[:_LONGEST_VALUE])
-            )
+            text = clean(value[:_LONGEST_VALUE])
+            return text if value and value == value.strip() else f"“{text}”"
     return clean(str(value)[:_LONGEST_VALUE])
 
 

@@ -6,8 +6,6 @@ of events per frame (`event_search`) and requests the next frame itself, because
 screen changes meanwhile.
 """
 
-from bisect import bisect_left
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from minivllm.events import types as ev
@@ -18,9 +16,7 @@ from minivllm.tui.draw.selection import event as event_target
 from minivllm.tui.state.decisions import sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.state.pace import Pace
-from minivllm.tui.time.event_owners import EventOwners
-from minivllm.tui.time.event_search import EventCache, EventFilter, EventSearch
-from minivllm.tui.time.transport import State
+from minivllm.tui.time.event_search import EventFilter, EventSearch
 from minivllm.tui.widgets.frame.panel import Panel
 
 _TIME, _KIND = 9, 19
@@ -32,28 +28,17 @@ class EventList(Panel):
     HELP_TEXT = (
         "Every event of the engine, one per row: number, step, seconds since the"
         " beginning, letter of the sequence, kind and description. ▶ marks the current"
-        " event; faint events have not happened yet. ↑, ↓ and a click go to the moment of an"
-        " event, the mouse wheel only scrolls the list, and / shows only the events with a word."
+        " event; faint events have not happened yet. ↑, ↓, the wheel and a click go to the moment"
+        " of an event, and / shows only the events with a word."
     )
     KEYS = ("look.source", "look.filter", "time.event")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._cache = EventCache()
-        self._owners = EventOwners()
         self._search: EventSearch | None = None
-        self._rows: list[int] = []
-        """Indexes of the events that were drawn last."""
-        self._top: int | None = None
-        """Index of the first event to draw, after scrolling; None to follow the moment."""
-        self._last_moment: tuple[State, int] = "live", 0
 
     def title(self, model: DashboardModel, width: int) -> str:
-        return (
-            "Events"
-            if self.context is None or not self.context.event_filter
-            else "Events, filtered"
-        )
+        return "Events, filtered" if self.context and self.context.event_filter else "Events"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if self.context is None:
@@ -65,32 +50,24 @@ class EventList(Panel):
         if wanted is not None and height > 1:
             head.insert(0, ())  # replaced below, after the search
         room = height - len(head)
-        found = self._found(wanted, room, self._top_now())
-        self._rows = [index for index, _ in found]
+        found = self._found(wanted, room)
         if wanted is not None and height > 1:
             head[0] = _search_note(
                 self.context.event_filter, self._search, len(transport.recording), width
             )
-        self._owners.learn(transport.recording, found)
         last = max((index for index, _ in found if index < transport.position), default=None)
         now = None if last is None or last != transport.position - 1 else last
-        rows = []
-        for index, event in found:
-            letter = model.letter(self._owners.owner(index, event))
-            rows.append(
-                columns.row(
-                    model, event, letter, here=index == now, to_come=index >= transport.position
-                )
-            )
+        rows = [
+            columns.row(model, event, here=index == now, to_come=index >= transport.position)
+            for index, event in found
+        ]
         searching = self.context.event_filter and self._search is not None and not self._search.done
-        if searching or not self._owners.has_all:
+        if searching:
             self.show_soon()
         return [*head, *rows]
 
     def move_cursor(self, by: int) -> bool:
         """Go to the event that is `by` rows below the current event."""
-        if self.context is None or self._model is None:
-            return False
         height = max(self.content_size.height, 2 * abs(by) + 2)
         wanted = EventFilter.parse(self.context.event_filter)
         found = self._found(wanted, height)
@@ -104,56 +81,22 @@ class EventList(Panel):
             self.post_message(self.Chosen(event_target(rows[0][1].seq), opened=False))
         return bool(found)
 
-    def scroll_rows(self, by: int) -> None:
-        """Scroll the list without moving in time; at its live end, follow new events again."""
-        if not self._rows:
-            return
-        transport, room = self.context.transport, len(self._rows)
-        indexes: Sequence[int] = range(len(transport.recording))
-        if self.context.event_filter and self._search is not None:
-            self._search.look(transport.recording, self._rows[0], room + abs(by))
-            indexes = self._search.found
-        last = max(len(indexes) - room, 0)
-        to = min(max(bisect_left(indexes, self._rows[0]) + by, 0), last)
-        self._top = None if by > 0 and to == last and transport.state == "live" else indexes[to]
-        self.show_again()
-
-    def _top_now(self) -> int | None:
-        """Follow the moment again if the user has moved in time. New events do not end a scroll."""
-        (was, before), now = self._last_moment, self.context.transport
-        self._last_moment = now.state, now.position
-        if (now.state == "paused" and now.position != before) or (now.state == "live" != was):
-            self._top = None
-        return self._top
-
-    def _found(
-        self, wanted: EventFilter | None, room: int, top: int | None = None
-    ) -> list[tuple[int, ev.Event]]:
-        """The events for `room` rows: from number `top` on, or around the current moment."""
+    def _found(self, wanted: EventFilter | None, room: int) -> list[tuple[int, ev.Event]]:
+        """The events for `room` rows around the current moment."""
+        transport, room = self.context.transport, max(room, 0)
+        position = at = transport.position
+        total = len(transport.recording)
         if wanted is not None:
-            return self._wanted_around(wanted, room, top)
-        transport = self.context.transport
-        total, position = len(transport.recording), transport.position
-        after = min(total - position, max(room // 2, room - position))
-        start = max(position + after - room, 0) if top is None else top
-        indexes = range(start, min(start + max(room, 0), total))
-        return list(zip(indexes, self._cache.read(transport.recording, indexes), strict=True))
-
-    def _wanted_around(
-        self, wanted: EventFilter, room: int, top: int | None
-    ) -> list[tuple[int, ev.Event]]:
-        transport = self.context.transport
-        if self._search is None or self._search.wanted != wanted:
-            self._search = EventSearch(wanted)
-        search = self._search
-        middle = transport.position if top is None else top
-        search.look(transport.recording, middle, max(room, 1))
-        start = at = search.num_before(middle)
-        if top is None:
-            after = min(len(search.found) - at, max(room // 2, room - at))
-            start = max(at + after - room, 0)
-        indexes = search.found[start : start + max(room, 0)]
-        return [(index, search.events[index]) for index in indexes]
+            if self._search is None or self._search.wanted != wanted:
+                self._search = EventSearch(wanted)
+            self._search.look(transport.recording, position, max(room, 1))
+            at, total = self._search.num_before(position), len(self._search.found)
+        after = min(total - at, max(room // 2, room - at))
+        start = max(at + after - room, 0)
+        if wanted is not None:
+            indexes = self._search.found[start : start + room]
+            return [(index, self._search.events[index]) for index in indexes]
+        return list(enumerate(transport.recording.events(start, start + room), start))
 
 
 # ---- rows ----
@@ -193,7 +136,6 @@ class _Columns(NamedTuple):
         self,
         model: DashboardModel,
         event: ev.Event,
-        letter: str | None,
         *,
         here: bool,
         to_come: bool,
@@ -206,16 +148,11 @@ class _Columns(NamedTuple):
             row.put(numbers, number, target=target)
         if self.has_time:
             row.put(f"{event.t - model.header.mono:>{_TIME}.3f} ", number, target=target)
-        row.put(
-            f" {letter or ' '} ", "faint" if to_come else f"{model.hue(letter)}*", target=target
-        )
-        kind = event.__struct_config__.tag
-        row.put(
-            f"{kind:<{_KIND}} ",
-            "faint" if to_come else "accent*" if here else "muted",
-            target=target,
-        )
-        style = "faint" if to_come else style_of(event)
+        letter = model.letter(getattr(event, "seq_id", None))
+        kind = f"{event.__struct_config__.tag:<{_KIND}} "
+        styles = f"{model.hue(letter)}*", "accent*" if here else "muted", style_of(event)
+        hue, strong, style = ("faint",) * 3 if to_come else styles
+        row.put(f" {letter or ' '} ", hue, target=target).put(kind, strong, target=target)
         return row.put(sentence_of(event), style, row.room, target=target).line()
 
 

@@ -107,14 +107,8 @@ class Header(Panel, can_focus=False):
         counters = model.fold.counters
         facts: list[list[Span]] = []
         if counters.invariant_violations:
-            facts.append(
-                [
-                    (
-                        f" {plural(counters.invariant_violations, 'invariant violation').upper()} ",
-                        "bad*!",
-                    )
-                ]
-            )
+            violations = plural(counters.invariant_violations, "invariant violation")
+            facts.append([(f" {violations.upper()} ", "bad*!")])
         status = self.context.transport.source.status
         if status.state == "recording" and status.text:
             facts.append([(" LOG DAMAGED ", "bad*!")])

@@ -1,19 +1,20 @@
-"""The bottom line: the keys that are useful on this screen, in this panel and now.
+"""The bottom line with the keys that are useful now, and the tabs of the screens.
 
 The keys are read from the bindings, so they include the user's own keys.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
-
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.content import Content
 from textual.events import Resize
+from textual.geometry import Size
 from textual.screen import Screen
-from textual.widgets import Footer
+from textual.widgets import Footer, Tab
 from textual.widgets._footer import FooterKey
 
+from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ALWAYS = ("app.help", "app.quit")
@@ -22,27 +23,18 @@ _HERE = {
     "blocks": ("look.open", "engine.mass", "engine.xray"),
     "requests": ("look.open", "engine.tokens", "engine.abort"),
     "events": ("look.filter",),
-    "lesson": ("lesson.next", "lesson.back"),
     "choice": ("look.word_back", "look.word", "engine.tokens", "look.confidence"),
 }
 """Screen name -> commands that only this screen shows."""
 _OF_WORDS = ("look.word_back", "look.word", "look.confidence")
 """Only while words are explained."""
 _STEERED = ("engine.step", "engine.burst", "engine.option", "engine.abort")
-_LAST = (
-    "race.start",
-    "time.notable",
-    "time.goto",
-    "look.maximize",
-    "look.next_panel",
-    "app.palette",
-)
+_LAST = ("time.notable", "time.goto", "look.maximize", "look.next_panel", "app.palette")
 _LABELS = {
     "look.down": "Select",
     "look.maximize": "Zoom",
     "look.next_panel": "Panel",
     "engine.add": "Ask",
-    "engine.mass": "Attention",
     "engine.xray": "X-ray",
     "engine.tokens": "Why tokens",
 }
@@ -51,22 +43,6 @@ _ROOM_FOR_PICTURE = 100
 """Columns for the label "Pause picture" in place of "Pause"."""
 _PADDING = 3
 """Cells around a key and its label."""
-
-
-class WantedKey(NamedTuple):
-    command_id: str
-    label: str = ""
-    """Only if the command's usual label does not say what it does now."""
-
-
-class Key(NamedTuple):
-    binding: Binding
-    display: str
-    label: str
-
-    @property
-    def width(self) -> int:
-        return cell_len(self.display) + cell_len(self.label) + _PADDING
 
 
 def bound_commands(screen: Screen) -> dict[str, Binding]:
@@ -85,129 +61,147 @@ class KeyBar(Footer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._last: list[WantedKey] = []
+        self._last: dict[str, str] = {}
         """What `follow` has seen last."""
 
     def compose(self) -> ComposeResult:
         if not self._bindings_ready:
             return
-        self._last = list(self._wanted())
-        for key in self._keys():
-            shown = FooterKey(
-                key.binding.key,
-                key.display,
-                key.label,
-                key.binding.action,
-                tooltip=key.binding.tooltip,
-            )
-            yield shown.data_bind(compact=Footer.compact)
+        self._last = self._wanted()
+        bound, room = bound_commands(self.screen), self.app.size.width
+        shown: dict[str, FooterKey] = {}
+        for command_id, label in (dict.fromkeys(_ALWAYS, "") | self._last).items():
+            if (binding := bound.get(command_id)) is None:
+                continue
+            words = label or _LABELS.get(command_id, binding.description)
+            display = self.app.get_key_display(binding)
+            width = cell_len(display) + cell_len(words) + _PADDING
+            if width <= room:
+                room -= width
+                key = FooterKey(
+                    binding.key, display, words, binding.action, tooltip=binding.tooltip
+                )
+                shown[command_id] = key.data_bind(compact=Footer.compact)
+        always = [shown.pop(command_id) for command_id in _ALWAYS if command_id in shown]
+        yield from (*shown.values(), *always)
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.recompose)
 
-    def _keys(self) -> list[Key]:
-        always, room = list(self._bound(map(WantedKey, _ALWAYS))), self.app.size.width
-        room -= sum(key.width for key in always)
-        shown = []
-        wanted: dict[str, WantedKey] = {}
-        for one in self._wanted():
-            wanted.setdefault(one.command_id, one)
-        for key in self._bound(wanted.values()):
-            if key.width <= room:
-                shown.append(key)
-                room -= key.width
-        return [*shown, *always]
-
     def follow(self) -> None:
         """Show other keys if another mode has begun: a pause, a message, a selection."""
-        if not self.is_attached:  # one more frame can be drawn while the screen is being removed
-            return
-        wanted = list(self._wanted())
-        if wanted != self._last:
-            self._last = wanted
+        # One more frame can be drawn while the screen is being removed.
+        if self.is_attached and self._wanted() != self._last:
+            self._last = self._wanted()
             self.refresh(recompose=True)
 
-    def _wanted(self) -> Iterator[WantedKey]:
-        """The most useful command first."""
-        context, screen = self.screen.context, self.screen.NAME
+    def _wanted(self) -> dict[str, str]:
+        """Command id -> its label now, empty for the usual one; the most useful command first."""
+        context, name, focused = self.screen.context, self.screen.NAME, self.screen.focused
+        live, lesson, control = context.transport.state == "live", context.lesson, context.control
+        wanted: dict[str, str] = {}
+
+        def add(*command_ids: str, label: str = "") -> None:
+            for command_id in command_ids:
+                if control is not None or not command_id.startswith("engine."):
+                    wanted.setdefault(command_id, label)
+
         if self.app.has_sentences:
-            yield WantedKey("look.back", "Close")
+            add("look.back", label="Close")
         if context.start is not None:
-            return
+            return wanted
         if self.screen.maximized is not None:
-            yield WantedKey("look.maximize", "Back to all panels")
-        here = _HERE.get(screen, ())
-        if screen == "lesson":
-            lesson = context.lesson
-            here = here[1 if lesson.page.last and lesson.at_newest else 0 :]
-            yield from map(WantedKey, here)
-        elif context.lesson is not None:
-            yield WantedKey("screen('lesson')")
-        yield from self._of_race()
-        yield from self._of_pauses()
-        live = context.transport.state == "live"
-        yield WantedKey("time.step_back" if live else "time.step")
-        yield WantedKey("look.why")
-        yield from self._of_panel()
-        if not live:
-            yield WantedKey("time.live")
-        if context.transport.state == "playing":
-            yield from map(WantedKey, ("time.faster", "time.slower"))
-        can_race = context.transport.view.fold.counters.generation_tokens and not context.lesson
-        others = ["engine.add", *([] if self.screen.focused else ["look.next_panel"]), *here]
-        others += [*(["race.start"] if can_race else []), *_STEERED]
-        if not context.transport.view.explanations.judged:
-            others = [one for one in others if one not in _OF_WORDS]
-        yield from map(WantedKey, (one for one in others if context.control or "engine" not in one))
-        if context.transport.marks:
-            yield from map(WantedKey, ("time.previous_mark", "time.diff"))
-        yield from map(WantedKey, _LAST)
-
-    def _of_race(self) -> Iterator[WantedKey]:
-        context = self.screen.context
+            add("look.maximize", label="Back to all panels")
+        if name == "lesson":
+            ends = lesson.page.last and lesson.at_newest
+            add(*("lesson.next", "lesson.back")[ends:])
+        elif lesson is not None:
+            add("screen('lesson')")
         if context.race is not None and context.race.state == "running":
-            yield WantedKey("race.cancel")
-        elif self.screen.NAME == "compare" and context.second is not None:
-            yield WantedKey(
-                "race.clock", "Same step" if context.same == "second" else "Same second"
-            )
+            add("race.cancel")
+        elif name == "compare" and context.second is not None:
+            add("race.clock", label="Same step" if context.same == "second" else "Same second")
             if context.behind is not None:
-                yield WantedKey("look.back", "Back")
-        elif self.screen.NAME == "compare" or context.finished is not None:
-            yield WantedKey("race.start")
-
-    def _of_pauses(self) -> Iterator[WantedKey]:
-        """Pausing the picture is one thing, pausing the engine another."""
-        context = self.screen.context
+                add("look.back", label="Back")
+        elif name == "compare" or context.finished is not None:
+            add("race.start")
+        # Pausing the picture is one thing, pausing the engine another.
         verb = "Play" if context.transport.state == "paused" else "Pause"
-        if context.control is None:
-            yield WantedKey("time.toggle", verb)
-            return
-        has_room = self.app.size.width >= _ROOM_FOR_PICTURE
-        yield WantedKey("time.toggle", f"{verb} picture" if has_room else verb)
-        if context.control.state().paused:
-            yield WantedKey("engine.pause", "Resume engine")
-            yield WantedKey("engine.step", "One step")
-            yield WantedKey("engine.phase", "One phase")
-        else:
-            yield WantedKey("engine.pause", "Pause engine")
+        says_what = control is not None and self.app.size.width >= _ROOM_FOR_PICTURE
+        add("time.toggle", label=f"{verb} picture" if says_what else verb)
+        if control is not None and control.state().paused:
+            add("engine.pause", label="Resume engine")
+            add("engine.step", label="One step")
+            add("engine.phase", label="One phase")
+        add("engine.pause", label="Pause engine")
+        add("time.step_back" if live else "time.step", "look.why")
+        if isinstance(focused, Panel):
+            add("look.down", *(["look.open"] if context.selection.last is not None else []))
+            add(*focused.KEYS, *(["look.source"] if focused.RULE is not None else []))
+        if not live:
+            add("time.live")
+        if context.transport.state == "playing":
+            add("time.faster", "time.slower")
+        add("engine.add", *([] if focused else ["look.next_panel"]))
+        is_explained = context.transport.view.explanations.judged
+        here = _HERE.get(name, ())
+        add(*(one for one in here if is_explained or one not in _OF_WORDS))
+        if lesson is None and context.transport.view.fold.counters.generation_tokens:
+            add("race.start")
+        add(*_STEERED, *_LAST)
+        return wanted
 
-    def _of_panel(self) -> Iterator[WantedKey]:
-        context, focused = self.screen.context, self.screen.focused
-        if not isinstance(focused, Panel):
-            return
-        yield WantedKey("look.down")
-        if context.selection.last is not None:
-            yield WantedKey("look.open")
-        for command_id in focused.KEYS:
-            if context.control or "engine" not in command_id:
-                yield WantedKey(command_id)
-        if focused.RULE is not None:
-            yield WantedKey("look.source")
 
-    def _bound(self, wanted: Iterable[WantedKey]) -> Iterator[Key]:
+ROWS_FOR_TABS = 32
+"""On a lower terminal, tabs and top line share a row (`-low` in the style sheet)."""
+_ID = "tab-"
+"""A tab's id is this and the name of its screen."""
+_TAB_PADDING = 2
+"""Cells around a label."""
+_ROOM_FOR_NAME = 60
+"""On a terminal with fewer columns, even the current tab is only a key."""
+_ROOM_FOR_HEADER = 100
+
+
+class ScreenTabs(Horizontal):
+    def compose(self) -> ComposeResult:
+        for name, label in self._labels(self.app.size).items():
+            tab = Tab(label, id=f"{_ID}{name}")
+            tab.set_class(name == self.screen.NAME, "-active")
+            yield tab
+
+    def fit(self, terminal: Size) -> None:
+        labels = self._labels(terminal)
+        for tab in self.query(Tab):
+            label = labels[tab.id.removeprefix(_ID)]
+            if label != tab.label:
+                tab.label = label
+
+    def _labels(self, terminal: Size) -> dict[str, Content]:
+        """Screen name -> its key, and its name where there is room."""
+        named = {
+            name: f"{self.app.get_key_display(binding)} {binding.description}"
+            for name, binding in self._screens().items()
+        }
+        room = terminal.width - (0 if terminal.height >= ROWS_FOR_TABS else _ROOM_FOR_HEADER)
+        is_whole = sum(cell_len(label) + _TAB_PADDING for label in named.values()) <= room
+        has_name = terminal.width >= _ROOM_FOR_NAME
+
+        def shown(name: str, label: str) -> Content:
+            is_named = is_whole or (has_name and name == self.screen.NAME)
+            return Content(label if is_named else label.rpartition(" ")[0])
+
+        return {name: shown(name, label) for name, label in named.items()}
+
+    def _screens(self) -> dict[str, Binding]:
+        """Screen name -> its binding, in the order of the commands; a lesson's screen is first."""
         bound = bound_commands(self.screen)
-        for command_id, label in wanted:
-            if (binding := bound.get(command_id)) is not None:
-                label = label or _LABELS.get(command_id, binding.description)
-                yield Key(binding, self.app.get_key_display(binding), label)
+        ids = {"lesson": "screen('lesson')"} if "screen('lesson')" in bound else {}
+        ids |= {
+            one.id.removeprefix("screen."): one.id for one in COMMANDS if one.group == "Screens"
+        }
+        return {name: bound[command_id] for name, command_id in ids.items()}
+
+    async def on_tab_clicked(self, event: Tab.Clicked) -> None:
+        event.stop()
+        await self.app.action_screen(event.tab.id.removeprefix(_ID))

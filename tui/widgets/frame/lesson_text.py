@@ -9,8 +9,7 @@ from re import compile as pattern
 from rich.cells import cell_len
 
 from minivllm.text import clean, fit
-from minivllm.tui.draw.lines import Line, Row
-from minivllm.tui.draw.wrap import wrap
+from minivllm.tui.draw.lines import Line, Row, line, wrap
 from minivllm.tui.lesson import LessonControl, Page
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
@@ -24,9 +23,8 @@ class LessonText(Panel):
     HELP_TITLE = "Lesson"
     HELP_TEXT = (
         "The text of the lesson. It explains the bright panel beside it. All panels show the"
-        " lesson's engine, and all keys of the dashboard work here: step through time with"
-        " the arrows, select items, ask why. A click on an answer chooses it, a second click"
-        " gives it."
+        " lesson's engine, and all keys of the dashboard work here: step through time with the"
+        " arrows, select items, ask why. A click on an answer chooses it, a second click gives it."
     )
 
     def __init__(self, lesson: LessonControl, *, id: str | None = None) -> None:
@@ -76,7 +74,7 @@ class LessonText(Panel):
         if self.trouble:
             rows += _hanging("", self.trouble, "warn", "warn", width)
         if self.busy:
-            return [*rows, Row(width).put("The engine is running ...", "muted").line()]
+            return [*rows, line(width, ("The engine is running ...", "muted"))]
         if page.waits:
             click = " or click" if page.choices else ""
             row = (
@@ -87,11 +85,11 @@ class LessonText(Panel):
                 row.put(
                     f" {page.unit}s" if page.unit.isalpha() else f" {page.unit}", "muted"
                 ).line(),
-                Row(width).put(f"type{click} it, then enter", "muted").line(),
+                line(width, (f"type{click} it, then enter", "muted")),
             ]
         on = "q leave" if page.last and self._lesson.at_newest else "space go on"
         hints = (f"{on}   b back", "1-7 dashboard   0 here")
-        return [*rows, *(Row(width).put(hint, "muted").line() for hint in hints)]
+        return [*rows, *(line(width, (hint, "muted")) for hint in hints)]
 
 
 def _head(title: str, page: Page, width: int) -> list[Line]:
@@ -105,7 +103,7 @@ def _figure(page: Page, width: int, room: int) -> list[Line]:
     """The figure, or how much larger the terminal must be for it: half a figure says nothing."""
     rows, columns = len(page.figure) - room, max(map(cell_len, page.figure)) - width
     if rows <= 0 and columns <= 0:
-        return [(), *(Row(width).put(row, "accent").line() for row in page.figure)]
+        return [(), *(line(width, (row, "accent")) for row in page.figure)]
     missing = f"{rows} more rows" if rows > 0 else f"{columns} more columns"
     return _hanging(
         "", f"There is a drawing here, in a terminal with {missing}.", "warn", "warn", width

@@ -85,7 +85,10 @@ class Panel(Widget, can_focus=True):
         raise NotImplementedError
 
     def targets(self) -> list[Target]:
-        """What can be selected in this panel now, in the order of the cursor."""
+        """What can be selected in this panel now, in the order of the cursor.
+
+        Like `target_at`, only called after a model was shown.
+        """
         return targets_of(self._lines)
 
     def target_at(self, x: int, y: int) -> Target | None:
@@ -110,9 +113,7 @@ class Panel(Widget, can_focus=True):
         if title != self._title:
             self._title, self.border_title = title, Content(title)
         new, old = self.lines(model, width, height), self._lines
-        if self.context is not None:
-            new = [highlight(line, self.context.selection) for line in new]
-        self._lines = new
+        self._lines = new = [highlight(line, self.selection) for line in new]
         rows = [
             Region(0, y, width, 1)
             for y, (one, other) in enumerate(zip_longest(new, old))
@@ -170,13 +171,18 @@ class Panel(Widget, can_focus=True):
 
     # ---- choosing ----
 
+    @property
+    def selection(self) -> Selection:
+        """The user's selection; an empty one for a panel without a context."""
+        return Selection() if self.context is None else self.context.selection
+
     def move_cursor(self, by: int) -> bool:
         """Choose the next or previous target; False if there is none."""
-        targets = self.targets()
+        targets = [] if self._model is None else self.targets()
         if not targets:
             return False
-        chosen = self.context.selection.holds if self.context is not None else lambda target: False
-        at = next((index for index, target in enumerate(targets) if chosen(target)), None)
+        holds = self.selection.holds
+        at = next((index for index, target in enumerate(targets) if holds(target)), None)
         first = 0 if by > 0 and not self.NEWEST_LAST else len(targets) - 1
         to = first if at is None else min(max(at + by, 0), len(targets) - 1)
         self.post_message(self.Chosen(targets[to], opened=False))
@@ -192,7 +198,7 @@ class Panel(Widget, can_focus=True):
             self.post_message(self.Chosen(target, opened=event.chain > 1))
 
     def _target_under(self, painted: Style, offset: Offset) -> Target | None:
-        return painted.meta.get(_TARGET) or self.target_at(*offset)
+        return painted.meta.get(_TARGET) or (self._model and self.target_at(*offset))
 
     @property
     def tooltip(self) -> Content | None:

@@ -1,4 +1,4 @@
-"""Panels with plain sentences: what to watch, and the summary at the end of a run."""
+"""Panels with plain sentences: what to watch or to try, and the summary at the end of a run."""
 
 import textwrap
 
@@ -6,12 +6,13 @@ from textual.geometry import Size
 
 from minivllm.text import clean
 from minivllm.tui.context import RunSummary
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, width_of
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.frame.figures import figure_lines
+from minivllm.tui.widgets.frame.keybar import bound_commands
 from minivllm.tui.widgets.frame.panel import Panel
 
-_ROWS_FOR_LARGE_FIGURES = 30
+_STYLES = ("good*", "accent*", "warn*")
+"""Of the figures at the end of a run."""
 
 
 class WatchSentence(Panel, can_focus=False):
@@ -56,21 +57,59 @@ class Summary(Panel, can_focus=False):
             self.refresh(layout=True)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        return self._rows(width, self.app.size.height)[:height]
+        return self._rows(width)[:height]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return max(len(self._rows(width, viewport.height)), 1)
+        return len(self._rows(width))
 
-    def _rows(self, width: int, rows_of_terminal: int) -> list[Line]:
-        large = rows_of_terminal >= _ROWS_FOR_LARGE_FIGURES and not self.plain
-        figures = figure_lines(self._summary.figures, width - 2, large=large)
+    def _rows(self, width: int) -> list[Line]:
+        """The figures that fit into one row, then the sentences."""
+        figures = Row(width).put(" ")
+        for (number, label), style in zip(self._summary.figures, _STYLES, strict=False):
+            if width_of(f"{number} {label}") <= figures.room:
+                figures.put(clean(number), style).put(f" {clean(label)}   ", "muted")
         sentences = [
-            ((row, "text"),)
+            ((f" {row}", "text"),)
             for sentence in self._summary.lines
             for row in _wrap(clean(sentence), width - 2)
         ]
-        return [((" ", "text"), *line) for line in (*figures, *sentences)]
+        return [figures.line(), *sentences] if self._summary.figures else sentences or [()]
 
 
 def _wrap(sentence: str, width: int) -> list[str]:
     return textwrap.wrap(sentence, max(width, 10)) or [""]
+
+
+_SUGGESTIONS = (
+    ("engine.add", "Ask the model a question, and watch its blocks fill."),
+    ("engine.burst", "Send four requests with the same beginning: they share blocks."),
+    ("engine.phase", "Run the engine phase by phase: schedule, execute, sample."),
+)
+"""(command id, what it shows)"""
+_KEY_WIDTH = 4
+
+
+class Suggestions(Panel, can_focus=False):
+    HELP_TITLE = "Three things to try"
+    HELP_TEXT = "Press one of these keys, or click on a row. The list goes at the first request."
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        bound, lines, before = bound_commands(self.screen), [], None
+        for command_id, words in self._rows(width):
+            key = "" if command_id == before else self.app.get_key_display(bound[command_id])
+            action = f"app.command('{command_id}')"
+            row = Row(width).put(key, "accent*", _KEY_WIDTH, action)
+            lines.append(row.put(words, "text", row.room, action).line())
+            before = command_id
+        return lines[:height]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._rows(width))
+
+    def _rows(self, width: int) -> list[tuple[str, str]]:
+        """(command id, a part of its sentence) for each row."""
+        return [
+            (command_id, row)
+            for command_id, sentence in _SUGGESTIONS
+            for row in textwrap.wrap(sentence, max(width - _KEY_WIDTH, 10))
+        ]

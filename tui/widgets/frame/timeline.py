@@ -8,7 +8,6 @@ from textual.message import Message
 
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
-from minivllm.text import plural
 from minivllm.tui.draw.lines import Line, Row, Span
 from minivllm.tui.state.decisions import sentence_of
 from minivllm.tui.state.model import DashboardModel
@@ -21,12 +20,11 @@ _ROOM_FOR_EVENT = 50
 
 
 class TimeLine(Panel, can_focus=False):
-    """A slider with ticks and marks, the step and the last event. Click or drag it to move."""
+    """A slider with ticks, the step and the last event. Click or drag it to move."""
 
     HELP_TITLE = "Time bar"
     HELP_TEXT = (
-        "The current position in the recording, with marks (m) as digits, and the last"
-        " event before it. Ticks show prefix cache hits (┴), evictions (┬), both (┼) and"
+        "The current position in the recording, and the last event before it. Ticks show prefix cache hits (┴), evictions (┬), both (┼) and"
         " preemptions (↺). ← and → go step by step, [ and ] event by event, { and } to"
         " the next notable event, end back to live; click or drag the bar to move."
     )
@@ -60,21 +58,18 @@ class TimeLine(Panel, can_focus=False):
         transport = self.context.transport
         recording = transport.recording
         row = Row(width).put(" ").add(*self._slider(_slider_width(width)))
-        row.put(f" step {model.fold.step:,}", "text*").put(
-            f"/{recording.head.fold.step:,}", "muted"
-        )
+        row.put(f" step {model.fold.step:,}", "text*")
+        row.put(f"/{recording.head.fold.step:,}", "muted")
         row.put(f"  event {transport.position:,}", "text").put(f"/{len(recording):,}", "muted")
         if transport.speed != 1.0:
             row.put(f"  {transport.speed:g}×", "warn")
-        if transport.marks:
-            row.put(f"  {plural(len(transport.marks), 'mark')}", "muted")
         # Not while live: the event would be read from the file in each frame.
         event = None if transport.state == "live" else transport.event_here()
         if event is not None:
             has_legend = row.room >= _ROOM_FOR_EVENT + _LEGEND_WIDTH
-            row.put("  ").put(
-                _event(event), "text", width=row.room - _LEGEND_WIDTH if has_legend else None
-            )
+            room = row.put("  ").room
+            words = f"{event.__struct_config__.tag}: {sentence_of(event)}"
+            row.put(words, width=room - _LEGEND_WIDTH if has_legend else None)
         if row.room >= _LEGEND_WIDTH:
             row.put("", width=row.room - _LEGEND_WIDTH)
             for sign, style, word in _LEGEND:
@@ -90,8 +85,6 @@ class TimeLine(Panel, can_focus=False):
             for cell in range(width)
         ]
         cells[at] = ("●", "accent")
-        for number, mark in enumerate(transport.marks):
-            cells[_cell(mark.position, count, width)] = (str((number + 1) % 10), "accent*")
         return [
             ("".join(sign for sign, _ in run), style)
             for style, run in groupby(cells, key=itemgetter(1))
@@ -122,7 +115,3 @@ def _events_in(cell: int, count: int, width: int) -> tuple[int, int]:
     """Numbers of the events after which the slider is in this cell: the first, and one too many."""
     first, end = (-(-one * count // width) - 1 for one in (cell, cell + 1))
     return max(first, 0), count if cell == width - 1 else end
-
-
-def _event(event: ev.Event) -> str:
-    return f"{event.__struct_config__.tag}: {sentence_of(event)}"

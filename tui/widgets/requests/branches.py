@@ -2,12 +2,13 @@
 
     prompt  ... about the sea.
     The sea is
-    ├─ wide and ─┬─ blue              a   -3.21
-    │            └─ deep              ×   -5.02 step 12
+    ├─ wide and
+    │  ├─ blue                        a   -3.21
+    │  └─ deep                        ×   -5.02 step 12
     └─ a large                        b   -4.10
 
-What all answers have in common is drawn once. What continues a branch begins in the same row if
-there is room, or else below. If the tree is too high, the beams dropped first are left out.
+What all answers have in common is drawn once. If the tree is too high, the beams dropped first are
+left out.
 """
 
 from typing import NamedTuple
@@ -15,21 +16,15 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.text import clean, fit, plural, short_name, tail
-from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits, line, wrap_tail
 from minivllm.tui.draw.selection import sequence
-from minivllm.tui.draw.wrap import wrap_tail
 from minivllm.tui.state.branches import Tree
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.finished import REASONS
 from minivllm.tui.widgets.requests.request_detail import shown_record
 
-_LONGEST_INNER = 24
-"""Cells for a text that goes on in the same row."""
-_SHORTEST = 12
-"""Cells that the text at the end of a row needs."""
 _STEM_ROWS = 3
-_MOST_ROWS_PER_TIP = 4
 _MARKS = {"pruned": (" × ", "bad*"), "complete": (" ✓ ", "good*")}
 
 
@@ -58,24 +53,20 @@ class BranchTree(Panel):
         " the log-probability of all the beam's tokens, so 0 would be certain. A dropped beam is"
         " red and struck out, with its last score and the step in which others were better; ✓ marks"
         " a beam whose text ended. The answers found are ranked by their log-probability divided by"
-        " their tokens, or by tokens ** length_penalty, so a long answer can be before a"
-        " likelier one."
-        " Samples (n above 1) have no scores: each of them draws its own tokens."
+        " their tokens, or by tokens ** length_penalty, so a long answer can be before a likelier"
+        " one. Samples (n above 1) have no scores: each of them draws its own tokens."
     )
     KEYS = ("engine.tokens",)
 
     def title(self, model: DashboardModel, width: int) -> str:
-        tree = shown_tree(model, self._chosen())
+        tree = shown_tree(model, self.selection.seq_id)
         return "Branches" if tree is None else "Beams" if tree.is_search else "Samples"
 
-    def _chosen(self) -> str | None:
-        return None if self.context is None else self.context.selection.seq_id
-
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        tree = shown_tree(model, self._chosen())
+        tree = shown_tree(model, self.selection.seq_id)
         if tree is None:
             hint = "This request has one answer: nothing branches."
-            return [Row(width).put(hint, "faint").line()]
+            return [line(width, (hint, "faint"))]
         top = [_head(tree, width), *_found(tree, width)][: max(height - 3, 1)]
         return (top + Drawing(model, tree, width).lines(height - len(top)))[:height]
 
@@ -132,13 +123,6 @@ def _found(tree: Tree, width: int) -> list[Line]:
     return rows
 
 
-def _least_room(node: DrawnNode) -> int:
-    """Cells for what continues a branch, if every branch begins in a row of its own."""
-    if not node.below:
-        return min(cell_len(node.text), _SHORTEST)
-    return len("├─ ") + max(map(_least_room, node.below))
-
-
 def _both_ends(text: str, room: int) -> str:
     """The words after the fork, which tell branches apart, and the newest words."""
     if cell_len(text) <= room:
@@ -163,13 +147,12 @@ class Drawing:
         self._room = max(width - notes, 1)
         """Cells for the tree, left of letters and scores."""
         scores = [tree.branches[at].score for at in tree.tips.values()]
-        self._tip_rows = 1
         self._best = max((one for one in scores if one is not None), default=None)
 
     def lines(self, height: int) -> list[Line]:
         prompt = self._prompt() if height > 8 else []
         stem_rows = min(_STEM_ROWS, max(height // 6, 1))
-        root, rows = self._fitting(height - len(prompt) - stem_rows)
+        root, rows = self._fitting(max(height - len(prompt) - stem_rows, 1))
         stem = wrap_tail(clean(root.text).strip(), self._width, stem_rows)
         return [
             *prompt,
@@ -198,9 +181,6 @@ class Drawing:
             rows = self._below(root, self._room)
             if len(rows) <= height:
                 break
-        self._tip_rows = min(max(height // len(rows), 1), _MOST_ROWS_PER_TIP)
-        if self._tip_rows > 1:
-            rows = self._below(root, self._room)
         return root, rows
 
     def _root(self, hidden: list[int]) -> DrawnNode:
@@ -226,35 +206,18 @@ class Drawing:
         root = node(children[None][0])
         return DrawnNode("", None, [], True) if root is None else root
 
-    def _below(self, node: DrawnNode, room: int) -> list[Tip]:
+    def _below(self, node: DrawnNode, room: int, guide: str = "") -> list[Tip]:
         """The rows of what continues a text."""
         if not node.below:
-            return [Tip((), node.number)]
+            return [] if guide else [Tip((), node.number)]
         rows = []
         for one in node.below:
-            guides = ("└─ ", "   ") if one is node.below[-1] else ("├─ ", "│  ")
-            rows += [
-                Tip(((guides[y > 0], "faint"), *tip.spans), tip.number)
-                for y, tip in enumerate(self._block(one, room - cell_len(guides[0])))
-            ]
+            is_last = one is node.below[-1]
+            text = _both_ends(clean(one.text).strip(), max(room - 3, 1))
+            spans = (f"{guide}{'└─ ' if is_last else '├─ '}", "faint"), (text, self._style(one))
+            rows.append(Tip(spans, one.number))
+            rows += self._below(one, room - 3, guide + ("   " if is_last else "│  "))
         return rows
-
-    def _block(self, node: DrawnNode, room: int) -> list[Tip]:
-        """The rows of a branch and of everything that continues it."""
-        style, text = self._style(node), clean(node.text).strip()
-        inner = _both_ends(text, _LONGEST_INNER)
-        indent = cell_len(inner) + 2
-        if not node.below:
-            texts = [_both_ends(text, room)]
-            if self._tip_rows > 1:
-                texts = wrap_tail(text, max(room, 1), self._tip_rows)
-            return [Tip(((one, style),), None if y else node.number) for y, one in enumerate(texts)]
-        if indent + _least_room(node) > room:
-            return [Tip(((_both_ends(text, room), style),), None), *self._below(node, room)]
-        first, *rows = self._below(node, room - indent)
-        row = Tip(((inner, style), (" ─┬─ ", "faint"), *first.spans[1:]), first.number)
-        gap = (" " * indent, "faint")
-        return [row, *(Tip((gap, *tip.spans), tip.number) for tip in rows)]
 
     def _style(self, node: DrawnNode) -> str:
         if not node.lives:

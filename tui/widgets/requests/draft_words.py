@@ -1,4 +1,4 @@
-"""The drafts of a sequence as marks on its words: see `tui.draw.drafts`.
+"""The drafts of a sequence, and what its grammar allowed, as marks on words: see `draw.drafts`.
 
 the cat sat on [mat and slept]              proposed
 the cat sat on mat and [slept] purred       verified: two are right, then the model's own token
@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from minivllm.text import clean, fit
-from minivllm.tui.draw.drafts import PENDING, REJECTED, bracketed, draft_style
-from minivllm.tui.draw.lines import Span
+from minivllm.text import clean, fit, visible
+from minivllm.tui.draw.drafts import FORCED_STYLE, PENDING, REJECTED, bracketed, draft_style
+from minivllm.tui.draw.lines import Row, Span
 from minivllm.tui.state.drafts import SequenceDrafts
+from minivllm.tui.state.explanations import refused_favourite
 from minivllm.tui.state.model import DashboardModel
 
 _EIGHTHS = "▁▂▃▄▅▆▇█"
@@ -98,3 +99,28 @@ def acceptance(mine: SequenceDrafts) -> str:
         f" ({mine.num_accepted / mine.num_tokens:.0%}), {each:.1f} tokens a step with drafts;"
         f" last steps {bars}"
     )
+
+
+def put_grammar(row: Row, model: DashboardModel, seq_id: str, *, narrow: bool = False) -> None:
+    """Append what the grammar left for the newest token, or for the next one before its draw.
+
+    narrow: without the refused token, and one word for a forced one
+    """
+    sequence, event = model.fold.sequences[seq_id], model.explanations.of(seq_id)
+    grammar = sequence.grammar
+    if grammar is None or grammar.position < sequence.num_tokens - 1:
+        return  # the newest token is not a watched one
+    words = f"{grammar.num_allowed:,} allowed"
+    if grammar.num_allowed == 1:
+        words = "forced" if narrow else f"{words}, forced"
+    row.put(words, FORCED_STYLE if grammar.num_allowed == 1 else "muted").put("  ")
+    if narrow or event is None or event.position != grammar.position:
+        return
+    refused = refused_favourite(event)
+    if refused is not None and refused.token_id == grammar.refused_token_id:
+        row.put(refused_word(model, grammar.refused_token_id), REJECTED).put("  ")
+
+
+def refused_word(model: DashboardModel, token_id: int) -> str:
+    """The refused token in the brackets of a rejected draft."""
+    return bracketed(visible(model.fold.token_pieces.get(token_id, str(token_id))), False)

@@ -12,8 +12,7 @@ from rich.cells import cell_len
 from minivllm.events.ledger import PhaseStart, SequenceEnd, SequencePhase, SequenceRecord
 from minivllm.events.state import FinishedSequence
 from minivllm.text import clean, id_ranges, plural, short_name
-from minivllm.tui.draw.lines import Line, Row, Span, flow, joined, line, text_of
-from minivllm.tui.draw.wrap import wrap, wrap_tail
+from minivllm.tui.draw.lines import Line, Row, Span, flow, joined, line, text_of, wrap, wrap_tail
 from minivllm.tui.state.decisions import sampling_words
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
@@ -44,15 +43,11 @@ class RequestDetail(Panel):
     KEYS = ("engine.tokens", "engine.abort")
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        chosen = None if self.context is None else self.context.selection.seq_id
+        chosen = self.selection.seq_id
         record = shown_record(model, chosen)
         if record is None:
-            words = (
-                "no request yet"
-                if chosen is None
-                else f"{short_name(chosen)} is not known at this moment"
-            )
-            return [Row(width).put(words, "faint").line()]
+            unknown = f"{short_name(chosen or '')} is not known at this moment"
+            return [line(width, (unknown if chosen else "no request yet", "faint"))]
         if width < _TWO_COLUMNS:
             # The texts are the main content, so they get at least half of the rows.
             facts = _facts(model, record, width, max(height - max(height // 2, 3), 1))
@@ -81,25 +76,17 @@ def _facts(model: DashboardModel, record: SequenceRecord, width: int, height: in
     """Facts in at most `height` rows. If there are too many, only the newest phases are shown."""
     letter = model.letter(record.seq_id)
     word, style = state_of(record)
-    head = (
-        Row(width)
-        .put(f"{letter or ' '} ", f"{model.hue(letter)}*")
-        .put(f"{short_name(record.seq_id)} ", "text*")
-        .put(word, style)
-    )
+    head = Row(width).put(f"{letter or ' '} ", f"{model.hue(letter)}*")
+    head.put(f"{short_name(record.seq_id)} ", "text*").put(word, style)
     sequence = model.fold.sequences.get(record.seq_id)
     if sequence is not None and sequence.slot is not None:
         head.put(f" in slot {sequence.slot}", "muted")
     numbers = [head.line(), *_wrapped(_numbers(model, record), width)][:height]
     phases = _wrapped(_phases(model, record), width)
     room = height - len(numbers)
-    if len(phases) > room:
-        phases = (
-            [line(width, ("…", "muted")), *phases[len(phases) - room + 1 :]]
-            if room > 1
-            else phases[len(phases) - room :]
-        )
-    return numbers + phases
+    if len(phases) > room > 1:
+        return [*numbers, line(width, ("…", "muted")), *phases[1 - room :]]
+    return numbers + phases[len(phases) - min(room, len(phases)) :]
 
 
 def _wrapped(sentences: list[Span], width: int) -> list[Line]:
@@ -116,22 +103,17 @@ def _numbers(model: DashboardModel, record: SequenceRecord) -> list[Span]:
         sentences.append((clean(record.request.request_id), "muted"))
     if sequence is not None:
         request = model.fold.requests[sequence.request_id]
-        siblings = (
-            f", {plural(len(request.seq_ids), 'sequence')}" if len(request.seq_ids) > 1 else ""
-        )
+        count = len(request.seq_ids)
+        siblings = f", {plural(count, 'sequence')}" if count > 1 else ""
         # A resumed sequence also finds output tokens, which the top line's hits do not count.
         again = sequence.num_preemptions > 0
         cached = record.num_cached_tokens if again else sequence.num_cached_tokens
-        sentences.append(
-            (
-                f"{plural(sequence.num_prompt_tokens, 'prompt token')}, "
-                f"{cached:,} from the cache; "
-                f"{len(sequence.output_token_ids):,} of at most "
-                f"{request.max_tokens:,} output tokens; "
-                f"{sequence.num_computed_tokens:,} computed; priority {request.priority}{siblings}",
-                "text",
-            )
+        numbers = (
+            f"{plural(sequence.num_prompt_tokens, 'prompt token')}, {cached:,} from the cache;"
+            f" {len(sequence.output_token_ids):,} of at most {request.max_tokens:,} output tokens;"
+            f" {sequence.num_computed_tokens:,} computed; priority {request.priority}{siblings}"
         )
+        sentences.append((numbers, "text"))
         if again and sequence.num_cached_tokens:
             found = f"{plural(sequence.num_cached_tokens, 'token')} found again in the cache"
             sentences.append((f"{found} after its preemption", "text"))
@@ -213,11 +195,7 @@ def _texts(model: DashboardModel, record: SequenceRecord, width: int, height: in
     output = _output(model, record.seq_id, texts.output, width, max(height - 1, 1))
     if height < 3:
         return output[-height:]
-    prompt = (
-        ["unknown: it was given as token ids"]
-        if texts.prompt is None
-        else wrap_tail(texts.prompt, width, height)
-    )
+    prompt = wrap_tail(texts.prompt or "unknown: it was given as token ids", width, height)
     # The prompt gets a third of the rows and the output the rest. Either can use spare rows of
     # the other.
     room = height - 2

@@ -12,8 +12,7 @@ from rich.cells import cell_len
 
 from minivllm.events.state import SequenceState
 from minivllm.text import clean, tail
-from minivllm.tui.draw.confidence import confidence_style, put_word
-from minivllm.tui.draw.drafts import REJECTED
+from minivllm.tui.draw.drafts import REJECTED, confidence_style, put_word
 from minivllm.tui.draw.lines import Row
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
@@ -62,21 +61,9 @@ def put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None
     if request.prompt is not None and row.room > 12:
         row.put("prompt ", "faint")
         token_ids, size = request.prompt_token_ids, model.header.block_size
-        if _has_more(model, request.prompt, token_ids):
-            row.put("…", "faint")
         text = tail(request.prompt, row.room)
         parts = _ending(model, 0, token_ids, len(text) + _LONGEST_TEMPLATE, size)
         _put(row, text, _linked(parts, sequence, model, "muted", {}, {}), "muted")
-
-
-def _has_more(model: DashboardModel, prompt: str, token_ids: Sequence[int]) -> bool:
-    """Whether the model sees a text before `prompt`, such as a system prompt."""
-    pieces, length = model.fold.token_pieces, 0
-    for token_id in token_ids:
-        length += len(pieces.get(token_id, ""))
-        if length > len(prompt) + _LONGEST_TEMPLATE:
-            return True
-    return False
 
 
 def _ending(

@@ -13,7 +13,7 @@ from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.requests.grammar_words import put_grammar
+from minivllm.tui.widgets.requests.draft_words import put_grammar
 from minivllm.tui.widgets.requests.slot_words import put_prompt, put_text
 
 _FOR_REFUSED = 100
@@ -58,11 +58,8 @@ class Slots(Panel):
     def _is_gone(self) -> bool:
         """Whether the engine no longer answers, so that the panel shows its last known state."""
         transport = None if self.context is None else self.context.transport
-        return (
-            transport is not None
-            and transport.state == "live"
-            and transport.source.status.state in ("lost", "ended")
-        )
+        is_live = transport is not None and transport.state == "live"
+        return is_live and transport.source.status.state in ("lost", "ended")
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Two lines per slot if that leaves enough for other panels, else one, else what fits."""
@@ -100,11 +97,8 @@ class Slots(Panel):
                 lines.append(Row(width).put(f"{slot:>2} ", "faint").put("·  free", "faint").line())
                 lines.extend([()] if tall else [])
                 continue
-            lines.extend(
-                _slot(
-                    model, seq_id, scheduled.get(seq_id), width, name_width, tall, gone, confidence
-                )
-            )
+            item = scheduled.get(seq_id)
+            lines += _slot(model, seq_id, item, width, name_width, tall, gone, confidence)
         if len(shown) < len(slots):
             lines.append(_more(model, [by_slot[slot] for slot in slots[room - 1 :]], width))
         return lines
@@ -112,9 +106,7 @@ class Slots(Panel):
 
 def _num_rows(model: DashboardModel, by_slot: dict[int, str]) -> int:
     """One row per slot, including occupied slots above a lowered limit."""
-    return (
-        max(model.max_num_seqs, *(slot + 1 for slot in by_slot)) if by_slot else model.max_num_seqs
-    )
+    return max(model.max_num_seqs, *(slot + 1 for slot in by_slot), 0)
 
 
 def _slot(
@@ -129,26 +121,20 @@ def _slot(
 ) -> list[Line]:
     sequence = model.fold.sequences[seq_id]
     letter = model.letter(seq_id)
-    row = Row(width)
-    target = to_sequence(seq_id)
-    row.put(f"{sequence.slot:>2} ", "muted").put(
-        f"{letter} ", f"{model.hue(letter)}*", target=target
-    )
+    row, target = Row(width).put(f"{sequence.slot:>2} ", "muted"), to_sequence(seq_id)
+    row.put(f"{letter} ", f"{model.hue(letter)}*", target=target)
     row.put(short_name(seq_id), "text*", name_width, target).put(" ")
     row.put(f"↺{sequence.num_preemptions}" if sequence.num_preemptions else "", "warn", 3)
-    prefilling = (
-        sequence.num_computed_tokens < sequence.num_tokens - 1
-        if item is None
-        else item.kind == "prefill"
-    )
+    prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1
+    if item is not None:
+        prefilling = item.kind == "prefill"
     count_width = 8 if width < 100 else 10
     if prefilling:
         done = f"{sequence.num_computed_tokens}/{model.num_tokens_planned(seq_id)}"
         row.put("PREFILL ", "muted" if gone else "accent*").put(done, "text", count_width)
     else:
-        row.put("DECODE  ", "muted" if gone else "good*").put(
-            f"+{len(sequence.output_token_ids)}", "text", count_width
-        )
+        done = f"+{len(sequence.output_token_ids)}"
+        row.put("DECODE  ", "muted" if gone else "good*").put(done, "text", count_width)
     blocks = _newest_blocks(sequence.block_table)
     if tall:
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
@@ -183,7 +169,6 @@ def _more(model: DashboardModel, seq_ids: list[str], width: int) -> Line:
             break
         letter = model.letter(seq_id)
         target = to_sequence(seq_id)
-        row.put(letter, f"{model.hue(letter)}*", target=target).put(
-            f" {short_name(seq_id)}", "muted", target=target
-        ).put("  ")
+        row.put(letter, f"{model.hue(letter)}*", target=target)
+        row.put(f" {short_name(seq_id)}", "muted", target=target).put("  ")
     return row.line()

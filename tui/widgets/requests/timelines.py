@@ -18,7 +18,7 @@ from rich.cells import cell_len
 
 from minivllm.events.ledger import SequencePhase, SequenceRecord
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, Row, Span, targets_of
+from minivllm.tui.draw.lines import Line, Row, Span, line, targets_of
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.state.model import DashboardModel
@@ -74,15 +74,8 @@ class Timelines(Panel):
     )
     KEYS = ("engine.tokens", "engine.abort")
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.axis: Axis | None = None
-        """The axis of the last picture, for charts under the bars; None without a bar."""
-
     def targets(self) -> list[Target]:
         """All remembered sequences, even in hidden rows: the rows scroll with the cursor."""
-        if self._model is None:
-            return []
         return [to_sequence(record.seq_id) for record in in_order(self._model)]
 
     def target_at(self, x: int, y: int) -> Target | None:
@@ -97,17 +90,14 @@ class Timelines(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = in_order(model)
         if not records:
-            self.axis = None
-            return [Row(width).put("no request yet", "faint").line()]
-        chosen = None if self.context is None else self.context.selection.seq_id
+            return [line(width, ("no request yet", "faint"))]
+        chosen = self.selection.seq_id
         head = height >= 3
         start, shown = _window(model, records, chosen, height - head)
         names = [_name(model, record) for record in shown]
         name_width = min(max(map(cell_len, names)), 16 if width >= 100 else 9)
-        rows = [
-            _facts(model, record, name, name_width, width)
-            for record, name in zip(shown, names, strict=True)
-        ]
+        pairs = zip(shown, names, strict=True)
+        rows = [_facts(model, record, name, name_width, width) for record, name in pairs]
         bar_width = max(min(row.room for row in rows), 0)
         first = min(record.phases[0].step for record in shown)
         # If a visible sequence is still live, the axis ends at the current step.
@@ -116,16 +106,12 @@ class Timelines(Panel):
             for record in shown
         )
         is_high = head + 2 * len(records) <= height
-        is_apart = head + 3 * len(records) - 1 <= height
         steps = last - first + 1
         wide = next((size for size in (8, 4, 2) if is_high and steps * size <= bar_width), 1)
         axis = Axis.over(first, last, bar_width // wide)
-        axis = self.axis = axis._replace(wide=wide, indent=width - bar_width)
-        part = (
-            f"{start + 1:,}-{start + len(shown):,} of {len(records):,} ↑↓"
-            if len(shown) < len(records)
-            else ""
-        )
+        axis = axis._replace(wide=wide, indent=width - bar_width)
+        part = f"{start + 1:,}-{start + len(shown):,} of {len(records):,} ↑↓"
+        part = part if len(shown) < len(records) else ""
         lines = [_head(model, axis, last, part, width)] if head else []
         for record, row in zip(shown, rows, strict=True):
             bar = _bar(model, record, axis)
@@ -133,7 +119,6 @@ class Timelines(Panel):
             if is_high:
                 under = [(text.replace(SIGNS["preempted"], " "), style) for text, style in bar]
                 lines.append(((" " * axis.indent, "text"), *under))
-            lines += [()] * is_apart
         return lines[:height]
 
 
@@ -178,21 +163,15 @@ def _name(model: DashboardModel, record: SequenceRecord) -> str:
     depth, parent = 0, record.parent
     while parent is not None:
         depth, parent = depth + 1, model.ledger.sequences[parent].parent
-    return (
-        f"{' ' * (min(depth, _DEEPEST) - 1)}└{short_name(record.seq_id)}"
-        if depth
-        else short_name(record.seq_id)
-    )
+    indent = f"{' ' * (min(depth, _DEEPEST) - 1)}└" if depth else ""
+    return indent + short_name(record.seq_id)
 
 
 def state_of(record: SequenceRecord) -> tuple[str, str]:
     if record.end is not None:
         return REASONS.get(record.end.reason, ("ended", "muted"))
-    phase = record.phase
-    return (
-        phase,
-        {"queued": "warn", "prefill": "accent", "decode": "good", "preempted": "bad"}[phase],
-    )
+    styles = {"queued": "warn", "prefill": "accent", "decode": "good", "preempted": "bad"}
+    return record.phase, styles[record.phase]
 
 
 def _facts(

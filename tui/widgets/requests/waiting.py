@@ -3,11 +3,10 @@
 from rich.cells import cell_len
 
 from minivllm.text import fit, short_name
-from minivllm.tui.draw.lines import Line, Row, flow, line, text_of
+from minivllm.tui.draw.lines import Line, flow, line, text_of
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.decisions import deferral, phrase
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.state.phrases import phrase
 from minivllm.tui.widgets.frame.panel import Panel
 
 
@@ -27,7 +26,7 @@ class Waiting(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         waiting = model.fold.waiting
         if not waiting:
-            return [Row(width).put("none waiting", "faint").line()]
+            return [line(width, ("none waiting", "faint"))]
         shown = waiting if len(waiting) <= height else waiting[: max(height - 1, 1)]
         name_width = min(max(len(short_name(seq_id)) for seq_id in shown), 14)
         for detail in (2, 1, 0):
@@ -41,9 +40,7 @@ class Waiting(Panel):
         if len(lines) < height:
             lines[:1] = flow(rows[0], width, indent=2)
         if len(lines) < height and len(shown) < len(waiting):
-            lines.append(
-                Row(width).put(f"+ {len(waiting) - len(shown):,} more behind", "muted").line()
-            )
+            lines.append(line(width, (f"+ {len(waiting) - len(shown):,} more behind", "muted")))
         return lines[:height]
 
 

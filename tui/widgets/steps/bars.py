@@ -25,8 +25,8 @@ DRAFT_SIGNS: Mapping[ShareKind, Span] = MappingProxyType(
 
 def parts_of(record: StepRecord) -> list[Share]:
     """The shares in the order of the plan. Old steps have only kinds: decode, prefill, draft."""
-    if record.shares:
-        return record.shares
+    if shares := record.shares:
+        return shares
     parts = (
         Share("", "decode", record.decode_tokens),
         Share("", "prefill", record.prefill_tokens),

@@ -6,7 +6,7 @@ from itertools import accumulate, groupby
 from minivllm.events.state import ScheduledState
 from minivllm.text import plural, short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row, text_of, width_of
+from minivllm.tui.draw.lines import Line, Row, line, packed, text_of
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
@@ -19,11 +19,10 @@ from minivllm.tui.widgets.steps.bars import DRAFT_SIGNS, spark
 class Budget(Panel):
     HELP_TITLE = "Token budget"
     HELP_TEXT = (
-        "The whole bar is the maximum number of tokens in one step. Each part has the letter"
-        " of the sequence that got it (+ where several share a cell). A decode takes one"
-        " token; a prefill, in reverse, takes a chunk; drafts (?, or ! if a grammar forces"
-        " them) take what is left. Below: the"
-        " sums, why some of the budget was not used, and the usage of the last steps."
+        "The whole bar is the maximum number of tokens in one step. Each part has the letter of the"
+        " sequence that got it (+ where several share a cell). A decode takes one token; a prefill,"
+        " in reverse, takes a chunk; drafts (?, or ! if a grammar forces them) take what is left."
+        " Below: the sums, why some of the budget was not used, and the usage of the last steps."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -41,13 +40,12 @@ class Budget(Panel):
         if drafts:
             sums.put("  drafts ", "muted").put(f"{drafts:,}", DRAFT_STYLE)
         sums.put("  prefill ", "muted")
-        sums.put(f"{used - decode:,}", "text*").put("  unused ", "muted").put(
-            f"{unused:,}", "text*"
-        )
+        sums.put(f"{used - decode:,}", "text*").put("  unused ", "muted")
+        sums.put(f"{unused:,}", "text*")
         lines = budget_bar(model, width, _bar_rows(budget, width, height))
-        if any("+" in text_of(line) for line in lines):
+        if any("+" in text_of(row) for row in lines):
             sums.put("  + ", "text*").put("several", "muted")
-        lines += [sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
+        lines += [sums.line(), line(width, (_why_unused(model, unused), "muted"))]
         if height > len(lines):
             lines.append(_history(model, width))
         lines += _shares(model, width, height - len(lines))
@@ -200,18 +198,12 @@ def _short_shares(
     model: DashboardModel, items: list[ScheduledState], width: int, height: int
 ) -> list[Line]:
     """Several shares per row, and how many more there are."""
-    rows = [Row(width)]
-    for number, item in enumerate(items):
+    shares = []
+    for item in items:
         letter, target = model.letter(item.seq_id), to_sequence(item.seq_id)
         words = f"{short_name(item.seq_id)} {item.kind} {item.num_tokens:,}"
         words += f" ({_verified(item)})" if item.draft_token_ids else ""
-        cells, more = width_of(words) + 2, f"+{len(items) - number} more"
-        if cells > rows[-1].room and len(rows) < height:
-            rows.append(Row(width))
-        reserved = len(more) + 3 if len(rows) == height and number + 1 < len(items) else 0
-        if cells + reserved > rows[-1].room:
-            rows[-1].put(more, "muted")
-            break
-        rows[-1].put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
-        rows[-1].put(words, "text", target=target).put("", width=3)
-    return [row.line() for row in rows[: max(height, 0)]]
+        shares.append(
+            ((f"{letter or '?'} ", f"{model.hue(letter)}*", target), (words, "text", target))
+        )
+    return packed(shares, width, height, gap="   ")[: max(height, 0)]

@@ -4,8 +4,7 @@
     █
     █▁▁▁▁▁▁▁▁▁▁▁
 
-A chart is computed once per step, not once per frame. A step where the value is unknown, or where
-nothing was measured, has an empty column.
+A step where the value is unknown, or where nothing was measured, has an empty column.
 """
 
 from collections.abc import Callable
@@ -13,14 +12,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from minivllm.text import format_memory
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.histories import StepRecord
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.state.pace import duration
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.requests.timelines import Axis, Timelines
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
@@ -51,73 +49,53 @@ def columns(values: list[Value], full: float, height: int) -> list[str]:
     ]
 
 
-class Charts(Panel):
-    """A subclass says which charts it has."""
-
+class StepCharts(Panel):
+    HELP_TITLE = "Last steps"
+    HELP_TEXT = (
+        "One column per step: output tokens per second, or per step on the virtual clock; the time"
+        " of the step, if it was measured; with speculative decoding, the share of drafts that were"
+        " right; the blocks in use, where a full column is the whole pool. A click selects a step."
+    )
     NEWEST_LAST = True
-
-    def charts(self, model: DashboardModel) -> list[Chart]:
-        raise NotImplementedError
-
-    def last_row(self, model: DashboardModel, width: int) -> list[Line]:
-        """At most one row below the charts."""
-        return []
 
     def targets(self) -> list[Target]:
         """All steps in memory, even those left of the charts."""
-        records = [] if self._model is None else self._model.steps.records
-        return [to_step(record.step) for record in records]
-
-    def axis(self, model: DashboardModel, width: int) -> Axis:
-        """The newest steps, each with one cell."""
-        records = model.steps.records
-        first = max(records[0].step, records[-1].step - width + 1)
-        size = records[-1].step - first + 1
-        return Axis(first, 1, size, next((by for by in (8, 4, 2) if size * by <= width), 1))
+        return [to_step(record.step) for record in self._model.steps.records]
 
     def target_at(self, x: int, y: int) -> Target | None:
         """The step of a column; no target in each span, which would cut the rows into cells."""
-        model = self._model
-        if model is None or not model.steps.records or y < 0:
-            return None
-        axis = self.axis(model, self.content_size.width)
-        cell = (x - axis.indent) // axis.wide
-        steps = (record.step for record in model.steps.records)
-        return next((to_step(step) for step in steps if axis.cell(step) == cell), None)
+        records = self._model.steps.records
+        shown, wide = _shown(records, self.content_size.width)
+        at = x // wide
+        return to_step(records[-shown:][at].step) if y >= 0 and 0 <= at < shown else None
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = model.steps.records
         if not records:
-            return [Row(width).put("no step has ended yet", "faint").line()]
-        chosen = None if self.context is None else self.context.selection.step
-        axis, charts = self.axis(model, width), self.charts(model)
-        steps = [record.step for record in records]
-        below = self.last_row(model, width) if height > 2 * len(charts) else []
-        at = steps.index(chosen) if chosen in steps else None
-        room, lines = height - len(below), []
-        cells = [_in_cells(chart, steps, axis) for chart in charts]
-        high = [chart for chart, values in zip(charts, cells, strict=True) if any(values)]
-        spare = room - (len(charts) - len(high))  # a chart without a column needs one row
-        for chart, values in zip(charts, cells, strict=True):
-            rows = 1
-            if chart in high:
-                number = high.index(chart)
-                rows = max(spare // len(high) + (number < spare % len(high)), 1)
+            return [line(width, ("no step has ended yet", "faint"))]
+        chosen, charts = self.selection.step, charts_of(model)
+        at = next((i for i, one in enumerate(records) if one.step == chosen), None)
+        shown, wide = _shown(records, width)
+        lines: list[Line] = []
+        for number, chart in enumerate(charts):
+            rows = max(height // len(charts) + (number < height % len(charts)), 1)
             now = ("now", chart.values[-1]) if at is None else ("chosen step", chart.values[at])
-            lines.append(_words(chart, values, width, *now))
-            lit = None if at is None else axis.cell(steps[at])
-            lines += _columns(chart, values, axis, width, rows - 1, lit)
-        return [*lines[:room], *below]
+            cells = chart.values[-shown:]
+            lines.append(_words(chart, cells, width, *now))
+            lit = shown if at is None else max(at - len(records) + shown, 0)
+            most = chart.full or max((cell for cell in cells if cell is not None), default=0.0)
+            for row in columns(cells, most, rows - 1):
+                bars = [sign * wide for sign in row]
+                columns_of = Row(width).put("".join(bars[:lit]), chart.style)
+                columns_of.put("".join(bars[lit : lit + 1]), "text*")
+                lines.append(columns_of.put("".join(bars[lit + 1 :]), chart.style).line())
+        return lines[:height]
 
 
-def _in_cells(chart: Chart, steps: list[int], axis: Axis) -> list[Value]:
-    """The largest value in each cell of the axis."""
-    cells: list[Value] = [None] * axis.width
-    for step, value in zip(steps, chart.values, strict=True):
-        cell = axis.cell(step)
-        if value is not None and 0 <= cell < axis.width:
-            cells[cell] = max(value, cells[cell] or 0.0)
-    return cells
+def _shown(records: list[StepRecord], width: int) -> tuple[int, int]:
+    """How many of the newest steps are shown, and the cells of each."""
+    shown = max(min(len(records), width), 1)
+    return shown, next((by for by in (8, 4, 2) if shown * by <= width), 1)
 
 
 def _words(chart: Chart, cells: list[Value], width: int, when: str, value: Value) -> Line:
@@ -130,83 +108,28 @@ def _words(chart: Chart, cells: list[Value], width: int, when: str, value: Value
     return row.line()
 
 
-def _columns(
-    chart: Chart, cells: list[Value], axis: Axis, width: int, height: int, lit: int | None
-) -> list[Line]:
-    """lit: the cell of the selected step."""
-    most = max((cell for cell in cells if cell is not None), default=0.0)
-    lines = []
-    for row in columns(cells, chart.full or most, height):
-        wide = [sign * axis.wide for sign in row]
-        cut = len(wide) if lit is None else max(lit, 0)
-        bars = Row(width).put(" " * axis.indent).put("".join(wide[:cut]), chart.style)
-        bars.put("".join(wide[cut : cut + 1]), "text*").put("".join(wide[cut + 1 :]), chart.style)
-        lines.append(bars.line())
-    return lines
+def charts_of(model: DashboardModel) -> list[Chart]:
+    records, total = model.steps.records, len(model.fold.blocks)
+    rates = [float(record.num_tokens) for record in records]
+    if model.pace.is_timed:
+        rates = _rates(records)
+    charts = [Chart(f"output tokens per {model.pace.unit}", "good", rates, "{:,.0f}".format)]
+    if any(record.draft_tokens for record in records):
+        shares = [
+            record.num_accepted / record.draft_tokens if record.draft_tokens else None
+            for record in records
+        ]
+        charts.append(Chart("drafts that were right", "hue4", shares, "{:.0%}".format, 1.0))
+    if any(any(record.seconds) for record in records):
+        times = [sum(record.seconds) for record in records]
+        charts.append(Chart("time of a step", "accent", times, duration))
 
+    def blocks(value: float) -> str:
+        memory = format_memory(int(value) * model.header.block_bytes)
+        return f"{value:.0f} of {total:,}" + (f", {memory}" if model.header.block_bytes else "")
 
-class StepCharts(Charts):
-    HELP_TITLE = "Last steps"
-    HELP_TEXT = (
-        "One column per step: output tokens per second, or per step on the virtual clock; the"
-        " time of the step, if it was measured; with speculative decoding, the share of drafts that"
-        " were right; the blocks in use, where a full column is the whole pool. A click selects"
-        " a step. Below: the memory of the model's weights beside"
-        " the KV cache."
-    )
-
-    def charts(self, model: DashboardModel) -> list[Chart]:
-        records, header = model.steps.records, model.header
-        if not model.pace.is_timed:
-            per = [float(record.num_tokens) for record in records]
-            charts = [Chart("output tokens per step", "good", per, _count)]
-        else:
-            charts = [Chart("output tokens per second", "good", _rates(records), _count)]
-        if any(record.draft_tokens for record in records):
-            shares = [
-                record.num_accepted / record.draft_tokens if record.draft_tokens else None
-                for record in records
-            ]
-            charts.append(Chart("drafts that were right", "hue4", shares, _percent, 1.0))
-        if any(any(record.seconds) for record in records):
-            times = [sum(record.seconds) for record in records]
-            charts.append(Chart("time of a step", "accent", times, duration))
-        total = len(model.fold.blocks)
-
-        def blocks(value: float) -> str:
-            used = f"{value:.0f} of {total:,}"
-            if not header.block_bytes:
-                return used
-            return f"{used}, {format_memory(int(value) * header.block_bytes)}"
-
-        used = [float(record.num_used_blocks) for record in records]
-        return [*charts, Chart("blocks in use", "hue1", used, blocks, float(total))]
-
-    def last_row(self, model: DashboardModel, width: int) -> list[Line]:
-        """Weights, used blocks and free blocks as one bar, with their sizes, if they fit."""
-        header, record = model.header, model.steps.records[-1]
-        if not header.block_bytes or not header.weight_bytes:
-            return []
-        used = record.num_used_blocks * header.block_bytes
-        free = len(model.fold.blocks) * header.block_bytes - used
-        parts = (
-            (header.weight_bytes, "█", "muted", "weights"),
-            (used, "▓", "hue1", "blocks"),
-            (free, "░", "faint", "free"),
-        )
-        words = [f" {sign} {name} {format_memory(size)}" for size, sign, _, name in parts]
-        row = Row(width).put("memory ", "muted")
-        room, total = row.room - sum(map(len, words)), header.weight_bytes + used + free
-        if room < 0:
-            return []
-        if room >= 10:
-            ends = [0, header.weight_bytes, header.weight_bytes + used, total]
-            cells = [end * room // total for end in ends]
-            for (_, sign, style, _), (first, last) in zip(parts, pairwise(cells), strict=True):
-                row.put(sign * (last - first), style)
-        for (_, _, style, _), word in zip(parts, words, strict=True):
-            row.put(word[:3], style).put(word[3:], "muted")
-        return [row.line()]
+    used = [float(record.num_used_blocks) for record in records]
+    return [*charts, Chart("blocks in use", "hue1", used, blocks, float(total))]
 
 
 def _rates(records: list[StepRecord]) -> list[Value]:
@@ -219,40 +142,3 @@ def _rates(records: list[StepRecord]) -> list[Value]:
         seconds = record.t - before.t
         rates.append(record.num_tokens / seconds if seconds > 0 else None)
     return rates
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _percent(value: float) -> str:
-    return f"{value:.0%}"
-
-
-class LatencyCharts(Charts):
-    HELP_TITLE = "Latency"
-    HELP_TEXT = (
-        "The steps are those of the bars above. Time to first token: how long the request had"
-        " waited that got its first token in a step, from its arrival on. Time between tokens: how"
-        " long after its last token a sequence got the next one; a high column is a step with a"
-        " long prefill, or a sequence that was preempted. If there are several, the longest"
-        " counts. A click selects a step."
-    )
-
-    def __init__(self, timelines: Timelines | None = None, *, id: str | None = None) -> None:
-        """timelines: the bars above, for the same axis; else the newest steps"""
-        super().__init__(id=id)
-        self._timelines = timelines
-
-    def axis(self, model: DashboardModel, width: int) -> Axis:
-        above = None if self._timelines is None else self._timelines.axis
-        return above or super().axis(model, width)
-
-    def charts(self, model: DashboardModel) -> list[Chart]:
-        records = model.steps.records
-        first = [record.first_token_wait for record in records]
-        later = [record.token_wait for record in records]
-        return [
-            Chart("time to first token", "accent", first, model.pace.words),
-            Chart("time between tokens", "good", later, model.pace.words),
-        ]

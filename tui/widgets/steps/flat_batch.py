@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from minivllm.text import fit, plural, short_name, visible
 from minivllm.tui.draw.drafts import bracketed, draft_style
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import block as to_block
 from minivllm.tui.draw.selection import sequence as to_sequence
@@ -51,20 +51,18 @@ class InputToken(NamedTuple):
 class FlatBatch(Panel):
     HELP_TITLE = "Flat batch"
     HELP_TEXT = (
-        "The last step's tokens as the model gets them: one after another, without padding, in"
-        " the order of the plan. Each has its position in its sequence, its id and word, and the"
-        " slot for its keys and values: block number times block size, plus the place in the"
-        " block. No slot (·): the prefix cache has them, and the token is computed only for its"
-        " logits. Drafts are in brackets, right ones underlined, wrong ones struck out. A click on"
-        " a slot selects its block. If not all tokens fit, those of the selected sequence come"
-        " first."
+        "The last step's tokens as the model gets them: one after another, without padding, in the"
+        " order of the plan. Each has its position in its sequence, its id and word, and the slot"
+        " for its keys and values: block number times block size, plus the place in the block. No"
+        " slot (·): the prefix cache has them, and the token is computed only for its logits."
+        " Drafts are in brackets, right ones underlined, wrong ones struck out. A click on a slot"
+        " selects its block. If not all tokens fit, those of the selected sequence come first."
     )
     RULE = "minivllm.runtime.input_batch:InputBatch.prepare"
 
     def targets(self) -> list[Target]:
         """The sequences, each once; only the mouse selects the blocks of slots."""
-        scheduled = [] if self._model is None else self._model.fold.scheduled
-        return [to_sequence(item.seq_id) for item in scheduled]
+        return [to_sequence(item.seq_id) for item in self._model.fold.scheduled]
 
     def title(self, model: DashboardModel, width: int) -> str:
         total = sum(item.num_tokens for item in model.fold.scheduled)
@@ -74,10 +72,10 @@ class FlatBatch(Panel):
         fold = model.fold
         total = sum(item.num_tokens for item in fold.scheduled)
         if not total:
-            return [Row(width).put("no token in this step", "faint").line()]
+            return [line(width, ("no token in this step", "faint"))]
         num_columns = max((width + _GAP) // (_ITEM + _GAP), 1)
         num_rows = max(height - 1, 1)
-        chosen = None if self.context is None else self.context.selection.seq_id
+        chosen = self.selection.seq_id
         first = 0
         if total > num_columns * num_rows:
             num_rows = max(num_rows - 1, 1)  # the last row counts the others
@@ -95,7 +93,7 @@ class FlatBatch(Panel):
                 row.put(f" = block {block_id:,} × {model.header.block_size} + {place}", "muted")
             lines.append(row.line())
         if hidden := total - len(shown):
-            lines.append(Row(width).put(f"+ {plural(hidden, 'more token')}", "muted").line())
+            lines.append(line(width, (f"+ {plural(hidden, 'more token')}", "muted")))
         return lines[:height]
 
 
@@ -141,14 +139,13 @@ def _first_row(model: DashboardModel, chosen: str | None, last: int) -> int:
 
 def _head(width: int, num_columns: int) -> Line:
     head = f"{_HEAD}{'word':<{_WORD}}{'slot':>{_SLOT}}"
-    return Row(width).put((" " * _GAP).join([head] * num_columns), "muted").line()
+    return line(width, ((" " * _GAP).join([head] * num_columns), "muted"))
 
 
 def _put(row: Row, model: DashboardModel, token: InputToken) -> None:
     letter, target = model.letter(token.seq_id), to_sequence(token.seq_id)
-    row.put(f"{token.row:>3} ", "faint").put(
-        f"{letter or ' '} ", f"{model.hue(letter)}*", 2, target
-    )
+    row.put(f"{token.row:>3} ", "faint")
+    row.put(f"{letter or ' '} ", f"{model.hue(letter)}*", 2, target)
     row.put(f"{token.position:>4} ", "muted")
     if token.token_id is None:
         row.put(f" {short_name(token.seq_id)} has ended", "faint", _ITEM - 11)

@@ -1,14 +1,13 @@
-"""Panel for one step: tokens per sequence, and deferrals and preemptions with their reasons.
+"""Panel for one step: the sentence of the key w, its times, and its tokens per sequence.
 
 For old steps only sums are known; the panel says so.
 """
 
-from minivllm.events.types import RequestPreempted
 from minivllm.text import plural, short_name
+from minivllm.tui.answers.why import why_step
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row, flow
+from minivllm.tui.draw.lines import Line, Row, line, packed, wrap
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.state.decisions import cause_of_preemption, deferral
 from minivllm.tui.state.histories import SHARES_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
@@ -27,117 +26,46 @@ class StepDetail(Panel):
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        chosen = None if self.context is None else self.context.selection.step
-        record = chosen_record(model, chosen)
+        records, chosen = model.steps.records, self.selection.step
+        if chosen is None and not records:
+            return [line(width, ("no step has ended yet", "faint"))]
+        step = records[-1].step if chosen is None else chosen
+        record = next((one for one in reversed(records) if one.step == step), None)
+        style = "muted" if record is None else "warn" if record.preempted else "text"
+        said = [line(width, (row, style)) for row in wrap(why_step(model, step), width)]
         if record is None:
-            words = (
-                "no step has ended yet"
-                if chosen is None
-                else f"step {chosen:,} is not in memory at this moment"
-            )
-            return [Row(width).put(words, "faint").line()]
-        # The times come early: a low panel leaves out the last lines.
-        lines = [_sums(model, record, width)]
-        if record.draft_tokens:
-            said = f"{plural(record.draft_tokens, 'draft')}, {record.num_accepted:,} right"
-            lines.append(Row(width).put(said, DRAFT_STYLE).line())
-        if any(record.seconds):
-            lines += _times(record, width)
-        lines += _left_over(model, record, width)
-        for preemption in record.preempted:
-            lines += flow(_preempted(model, preemption), width, indent=2)
+            return said[:height]
+        lines = [*said, *(_times(record, width) if any(record.seconds) else ())]
         if record.num_hits or record.num_evicted:
-            lines.append(_blocks(record, width))
+            hits = (
+                f"{plural(record.num_hits, 'block')} hit",
+                "good" if record.num_hits else "faint",
+            )
+            style = "warn" if record.num_evicted else "faint"
+            lines.append(line(width, hits, (f", {record.num_evicted:,} evicted", style)))
         return (lines + _shares(model, record, width, height - len(lines)))[:height]
-
-
-def chosen_record(model: DashboardModel, chosen: int | None) -> StepRecord | None:
-    """The record of the selected or else the last step; None if the step is not remembered."""
-    records = model.steps.records
-    if chosen is None:
-        return records[-1] if records else None
-    return next((record for record in reversed(records) if record.step == chosen), None)
-
-
-def _sums(model: DashboardModel, record: StepRecord, width: int) -> Line:
-    row = (
-        Row(width)
-        .put(f"step {record.step:,}", "text*")
-        .put(f"  {record.used:,} of {record.budget:,}: ", "text")
-    )
-    row.put(f"{record.decode_tokens:,} decode", "text").put(
-        f", {record.prefill_tokens:,} prefill", "text"
-    )
-    when = f" {time}" if (time := model.pace.moment(record.t)) else ""
-    return row.put(when if row.room >= len(when) else "", "muted").line()
-
-
-def _left_over(model: DashboardModel, record: StepRecord, width: int) -> list[Line]:
-    unused = record.budget - record.used
-    if record.deferred is None:
-        words = f"{unused:,} left over: none waiting" if unused else "all used, none waiting"
-        return [Row(width).put(words, "muted").line()]
-    seq_id, reason, need, free = record.deferred
-    spans = (
-        (f"{unused:,} left over, " if unused else "all used, ", "text"),
-        (f"{short_name(seq_id)} waits", "warn*", to_sequence(seq_id)),
-        (f": {deferral(reason, need, free, model.max_num_seqs)}", "warn"),
-    )
-    return flow(spans, width, indent=2)
-
-
-def _preempted(model: DashboardModel, preemption: RequestPreempted) -> Line:
-    """A line of any width."""
-    letter = model.letter(preemption.seq_id)
-    whom = (
-        "itself" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
-    )
-    cause = cause_of_preemption(preemption.need, preemption.free)
-    return (
-        (f"{letter or '?'} ", f"{model.hue(letter)}*"),
-        (short_name(preemption.seq_id), "bad*", to_sequence(preemption.seq_id)),
-        (" preempted for ", "bad"),
-        (whom, "bad", to_sequence(preemption.victim_of)),
-        (f", which {cause}", "bad"),
-    )
-
-
-def _blocks(record: StepRecord, width: int) -> Line:
-    row = Row(width).put(
-        f"{plural(record.num_hits, 'block')} hit", "good" if record.num_hits else "faint"
-    )
-    return row.put(
-        f", {record.num_evicted:,} evicted", "warn" if record.num_evicted else "faint"
-    ).line()
 
 
 def _times(record: StepRecord, width: int) -> list[Line]:
     """The step's total time, then its parts, longest first, in as many rows as they need."""
-    total = f"{sum(record.seconds) * 1000:,.1f} ms"
-    rows = [Row(width).put(total, "text*")]
-    for seconds, name in sorted(zip(record.seconds, _PHASES, strict=True), reverse=True):
-        number = f"{seconds * 1000:,.1f}"
-        if len(name) + len(number) + 3 > rows[-1].room:
-            rows.append(Row(width).put("", width=len(total)))
-        rows[-1].put(f"  {name} ", "muted").put(number, "text")
-    return [row.line() for row in rows]
+    parts = sorted(zip(record.seconds, _PHASES, strict=True), reverse=True)
+    items = (((f"{name} ", "muted"), (f"{part * 1000:,.1f}", "text")) for part, name in parts)
+    total = f"{sum(record.seconds) * 1000:,.1f} ms  "
+    return packed(items, width, len(parts), head=((total, "text*"),), gap="  ")
 
 
 def _shares(model: DashboardModel, record: StepRecord, width: int, height: int) -> list[Line]:
     if not record.shares:
         words = f"tokens per sequence are kept for {SHARES_KEPT} steps" if record.used else ""
-        return [Row(width).put(words, "faint").line()]
+        return [line(width, (words, "faint"))]
     shown = record.shares if len(record.shares) <= height else record.shares[: max(height - 1, 0)]
     lines = []
     for seq_id, kind, num_tokens in shown:
         letter, target = model.letter(seq_id), to_sequence(seq_id)
         row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
-        row.put(short_name(seq_id), "text", 14, target).put(f" {kind:<7} {num_tokens:>6,}", "text")
-        lines.append(row.line())
-    if len(shown) < len(record.shares):
-        lines.append(
-            Row(width)
-            .put(f"+ {plural(len(record.shares) - len(shown), 'more sequence')}", "muted")
-            .line()
-        )
+        row.put(short_name(seq_id), "text", 14, target)
+        style = DRAFT_STYLE if kind in ("draft", "forced") else "text"
+        lines.append(row.put(f" {kind:<7} {num_tokens:>6,}", style).line())
+    if more := len(record.shares) - len(shown):
+        lines.append(line(width, (f"+ {plural(more, 'more sequence')}", "muted")))
     return lines

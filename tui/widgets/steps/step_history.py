@@ -1,19 +1,18 @@
 """Step history: one row per step, with its use of the budget and why part of it was left over.
 
-The small bars at the top show all remembered steps. The rows follow the newest step, unless a step
-is selected: that step stays visible.
+The rows follow the newest step, unless a step is selected: that step stays visible.
 """
 
 from minivllm.text import short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
-from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.lines import Line, Row, line
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.histories import StepRecord
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
-from minivllm.tui.widgets.steps.bars import bar_spans, spark
+from minivllm.tui.widgets.steps.bars import bar_spans
 
 _NUMBERS = (("dec", 4), ("pref", 6), ("drafts", 7), ("hit", 4), ("evi", 4), ("↺", 3))
 """(heading, width) of each column of numbers. A run without drafts has no column for them."""
@@ -36,52 +35,21 @@ class StepHistory(Panel):
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
     NEWEST_LAST = True
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._rows: dict[int, tuple[StepRecord, bytes, Line]] = {}
-        """Step -> its record, the record's shares (old records lose them), and its row."""
-        self._rows_for: tuple[object, ...] = ()
-        """What all rows depend on, beside their records."""
-
     def targets(self) -> list[Target]:
         """All remembered steps, even in hidden rows: the rows scroll with the cursor."""
-        return (
-            []
-            if self._model is None
-            else [to_step(record.step) for record in self._model.steps.records]
-        )
+        return [to_step(record.step) for record in self._model.steps.records]
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = model.steps.records
         if not records:
-            return [Row(width).put("no step has ended yet", "faint").line()]
-        chosen = None if self.context is None else self.context.selection.step
-        overview = height >= 8
+            return [line(width, ("no step has ended yet", "faint"))]
+        chosen = self.selection.step
         head = height >= 4
-        room = max(height - overview - head, 1)
+        room = max(height - head, 1)
         shown = _window(records, chosen, room)
         columns = _Columns(records, shown, width)
-        lines = [_overview(records, shown, width)] if overview else []
-        lines += [columns.head()] if head else []
-        return [*lines, *self._known_rows(model, columns, shown)][:height]
-
-    def _known_rows(
-        self, model: DashboardModel, columns: "_Columns", shown: list[StepRecord]
-    ) -> list[Line]:
-        """The rows, most of them from the frame before: only letters change in an old row."""
-        letters = model.letters
-        made_for = vars(columns), letters.given, letters.hues, letters.live
-        if self._rows_for != made_for:
-            self._rows_for = tuple(one.copy() for one in made_for)
-            self._rows = {}
-        kept = {}
-        for record in shown:
-            known = self._rows.get(record.step)
-            if known is None or known[0] is not record or known[1] != record.packed_shares:
-                known = record, record.packed_shares, columns.row(model, record)
-            kept[record.step] = known
-        self._rows = kept
-        return [row for *_, row in kept.values()]
+        lines = [columns.head()] if head else []
+        return [*lines, *(columns.row(model, record) for record in shown)][:height]
 
 
 def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[StepRecord]:
@@ -91,16 +59,6 @@ def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[St
         at = sum(record.step < chosen for record in records)
         end = max(at + room // 2 + 1, room)
     return records[max(end - room, 0) : end]
-
-
-def _overview(records: list[StepRecord], shown: list[StepRecord], width: int) -> Line:
-    """All steps as small bars. Steps that also have a row below are bold."""
-    first, last = shown[0].step, shown[-1].step
-    row = Row(width)
-    for record in records[-width:] if width > 0 else ():
-        style = "accent*" if first <= record.step <= last else "faint"
-        row.put(spark(record), style, target=to_step(record.step))
-    return row.line()
 
 
 class _Columns:
@@ -118,18 +76,14 @@ class _Columns:
         times = len(_TIMES) * _TIME_WIDTH + 1 if self._timed else 0
         left = max(width - fixed - times, 0)
         # The reason is the longest column and may be cut. The bar needs no more cells than tokens.
-        self._reason = (
-            max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH)) if left >= 36 else 0
-        )
+        reason = max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH))
+        self._reason = reason if left >= 36 else 0
         most = max(record.budget for record in shown)
         self._bar = min(left - self._reason, max(most, 16))
 
     def head(self) -> Line:
-        row = (
-            Row(self._width)
-            .put(f"{'step':>{self._step}} ", "muted")
-            .put("token budget", "muted", self._bar)
-        )
+        row = Row(self._width).put(f"{'step':>{self._step}} ", "muted")
+        row.put("token budget", "muted", self._bar)
         for name, size in self._numbers:
             row.put(f"{name:>{size}}", "muted")
         row.put("  ")
@@ -154,10 +108,8 @@ class _Columns:
         }
         for name, size in self._numbers:
             value, style = values[name]
-            known = value != "0"
-            row.put(
-                f"{value if known else '·':>{size}}", style if known else "faint", target=target
-            )
+            value, style = (value, style) if value != "0" else ("·", "faint")
+            row.put(f"{value:>{size}}", style, target=target)
         row.put("  ")
         for seconds in record.seconds if self._timed else ():
             row.put(f"{seconds * 1000:>{_TIME_WIDTH - 1}.1f} ", "muted")

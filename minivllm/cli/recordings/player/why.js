@@ -2,7 +2,7 @@ import { causeOfPreemption, phrase, reasonToWait } from "./sentences.js";
 import { number, plural, shortName, visible } from "./text.js";
 
 // Why a sequence waits, runs or has ended: the dashboard's sentences of the key w
-// (tui/answers/why_sequences.py, why_drafts.py). A test compares the two, moment by moment.
+// (tui/answers/why_sequences.py). A test compares the two, moment by moment.
 //
 // past: the events before the moment, which say when and for whom something happened
 
