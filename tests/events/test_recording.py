@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
-from minivllm.events.perfetto.export import export_perfetto
+from minivllm.events.perfetto import export_perfetto
 from minivllm.events.recording.keyframes import Keyframes
 from minivllm.events.recording.lines import encode_event, encode_header, encode_state
 from minivllm.events.recording.log import LogWriter
