@@ -175,7 +175,9 @@ class _Trace:
         self._slice(STEPS, "schedule", begin, edge)
         lengths = event.t_prepare, event.t_model, event.t_sample
         edges = [max(end - _microseconds(sum(lengths[at:])), edge) for at in range(4)]
-        for name, (start, stop) in zip(("prepare", "model", "sample"), pairwise(edges), strict=True):
+        for name, (start, stop) in zip(
+            ("prepare", "model", "sample"), pairwise(edges), strict=True
+        ):
             self._slice(STEPS, name, start, stop)
         for seq_id, turn in self._turns.items():
             self._slice(turn["track"], seq_id.removesuffix(".0"), begin, end, turn["args"])

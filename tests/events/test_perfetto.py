@@ -156,4 +156,6 @@ def test_after_a_gap_only_steps_and_decisions_are_drawn(busy, tmp_path):
     assert trace.about["lost_events"] == 1
     steps = steps_of(trace)
     assert [s.args["step"] for s in steps][-1] == busy.events[-1].step
-    assert max(turn.start for turn in turns_of(trace)) < next(s.start for s in steps if s.args["step"] > 5)
+    assert max(turn.start for turn in turns_of(trace)) < next(
+        s.start for s in steps if s.args["step"] > 5
+    )

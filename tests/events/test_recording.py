@@ -108,6 +108,17 @@ def test_a_token_id_that_no_model_has_is_damage_and_all_before_it_is_shown(
     export_perfetto(path, BytesIO())  # until the damage
 
 
+@pytest.mark.parametrize("kind", ["block.freed", "block.released", "block.hit"])
+def test_an_event_of_a_block_that_the_engine_does_not_have_is_damage(recorded, tmp_path, kind):
+    lines = recorded[1].read_bytes().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if f'"{kind}"'.encode() in line)
+    lines[at] = msgspec.json.encode({**msgspec.json.decode(lines[at]), "block_id": 999}) + b"\n"
+    recording = Recording(written(tmp_path, lines), index=False)
+    recording.index_more(float("inf"))
+    assert len(recording) == at - 1
+    assert f"{kind}, cannot be applied: an earlier event is missing" in recording.damage
+
+
 @pytest.mark.parametrize("token_id", [-1, 2**32])
 def test_a_state_with_a_token_id_that_no_model_has_is_damage(tmp_path, token_id):
     engine = WatchedEngine()
