@@ -208,8 +208,9 @@ class EngineConfig:
     """Split long prompts into chunks. Off: each prompt is computed in a single step."""
 
     speculative_config: SpeculativeConfig | None = None
-    """Draft tokens and verify several in one step: a `SpeculativeConfig` or a dict of its fields.
-    None: one token per step and sequence.
+    """Draft tokens and verify several in one step: a `SpeculativeConfig` or a dict of its fields,
+    such as `{"method": "ngram", "num_speculative_tokens": 4}`. None: one token per step and
+    sequence.
     """
 
     # Baselines: the methods that paging and continuous batching replaced. For comparisons only.
