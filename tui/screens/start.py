@@ -6,7 +6,7 @@ from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.frame.sentences import WatchSentence
-from minivllm.tui.widgets.frame.start_parts import StartParts
+from minivllm.tui.widgets.frame.start_line import StartLine
 
 
 class StartScreen(DashboardScreen):
@@ -14,4 +14,4 @@ class StartScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         yield WatchSentence(self.context.watch, id="watch")
-        yield StartParts(id="start-parts")
+        yield StartLine(id="start-line")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.loading import Tell, load_parts, loading
+from minivllm.cli.loading import load_model, loading
 from minivllm.cli.starting import Built, Starting, nothing_yet
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
@@ -175,8 +175,8 @@ def _go_to(player: LessonPlayer, page: int) -> None:
 def _in_dashboard(
     args: argparse.Namespace, open_lesson: Callable[[ModelShelf], LessonPlayer]
 ) -> None:
-    def build(tell: Tell) -> Built:
-        shelf = ModelShelf(args.model, load=partial(load_parts, tell=tell))
+    def build(progress: Callable[[str], None]) -> Built:
+        shelf = ModelShelf(args.model, load=partial(load_model, progress=progress))
         player = open_lesson(shelf)
         return Built(Started(player.page.stage.source, lesson=player))
 

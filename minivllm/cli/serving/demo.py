@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.loading import Tell, build_engine, load_engine
+from minivllm.cli.loading import build_engine, load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
@@ -33,6 +33,7 @@ from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell as tell_story
+from minivllm.runtime.progress import Progress
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
@@ -193,8 +194,8 @@ class _Demo:
     def run_in_dashboard(self, args: argparse.Namespace, config: EngineConfig) -> None:
         """Show the dashboard until the user leaves, even after the scenario has ended."""
 
-        def build(tell: Tell) -> Built:
-            engine = build_engine(config, tell)
+        def build(progress: Progress) -> Built:
+            engine = build_engine(config, progress)
             writer = self._load(engine)
             source = InProcessSource(self.facts.fold.header, codec=MODELS)
             engine.subscribe(source.put)
