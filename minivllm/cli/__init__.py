@@ -41,7 +41,7 @@ COMMANDS = {
     "generate": Subcommand("serving", "complete one or many prompts"),
     "serve": Subcommand("serving", "serve a model over HTTP, for clients of OpenAI and vLLM"),
     "model": Subcommand("serving", "list, fetch and find models"),
-    "doctor": Subcommand("doctor", "check whether this machine can run the course"),
+    "doctor": Subcommand("course", "check whether this machine can run the course"),
     "once": Subcommand(
         "recordings", "print the state of an engine from a recording, at its end or after a step"
     ),
