@@ -197,7 +197,9 @@ def check_terminal() -> Finding:
         wanted = f"{found}, but the dashboard is made for {COLUMNS} and {ROWS}"
         return Finding("note", f"{wanted}: enlarge the window or shrink the font")
     if not has_utf8():
-        return Finding("note", f"{found}, without UTF-8: the dashboard uses ASCII; set LANG=C.UTF-8")
+        return Finding(
+            "note", f"{found}, without UTF-8: the dashboard uses ASCII; set LANG=C.UTF-8"
+        )
     return Finding("ok", found)
 
 

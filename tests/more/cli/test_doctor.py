@@ -21,7 +21,7 @@ def test_every_check_prints_one_line_and_this_machine_can_run_the_course(capsys)
 
 
 def test_a_note_is_no_obstacle_and_a_bad_finding_or_a_failed_check_is_status_1(monkeypatch, capsys):
-    fine, less = lambda: Finding("ok", "fine"), lambda: Finding("note", "less")  # noqa: E731
+    fine, less = lambda: Finding("ok", "fine"), lambda: Finding("note", "less")
     for checks, status in (
         ({"a": fine, "b": less}, 0),
         ({"a": fine, "c": lambda: Finding("bad", "broken: mend it")}, 1),
