@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from minivllm.cli.dashboard import NEXT, add_dashboard_options, add_race_option, make_app, run_app
+from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note, require_terminal
 from minivllm.errors import ConfigError, EventLogError
 from minivllm.tui.sources.replay import ReplaySource
@@ -60,8 +61,7 @@ def _write_page(args: argparse.Namespace) -> int:
         raise ConfigError("--web takes one recording; add --with LOG for a second beside it.")
     paths = [*args.logs, *([] if args.other is None else [args.other])]
     page = Path(args.web)
-    if page.exists() and any(Path(path).exists() and page.samefile(path) for path in paths):
-        raise ConfigError(f"--web would overwrite the recording {page}: give it another name.")
+    check_output(args.web, paths)
     size = write_page(page, paths, args.step)
     note(f"{page}: {size / 1000:,.0f} kB. Open it in a browser: {page.resolve().as_uri()}")
     return 0
