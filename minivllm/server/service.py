@@ -35,11 +35,10 @@ from minivllm.errors import (
 )
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
-from minivllm.sampling_params import SamplingParams
+from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 from minivllm.server.generation import Generation
 from minivllm.server.protocol.structured_outputs import RequestedGrammar
 from minivllm.server.workers import Workers
-from minivllm.structured_outputs_params import StructuredOutputsParams
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.errors import InvalidSamplingParamsError
+from minivllm.sampling_params import StructuredOutputsKind, StructuredOutputsParams
 from minivllm.structured_output.deep_stack import with_deep_stack
 from minivllm.structured_output.endless import lark_can_end, schema_can_end
-from minivllm.structured_outputs_params import StructuredOutputsKind, StructuredOutputsParams
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher

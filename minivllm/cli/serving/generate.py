@@ -25,8 +25,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.engine.requests import Prompt
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
-from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
-from minivllm.structured_outputs_params import ONE_SPACE
+from minivllm.sampling_params import ONE_SPACE, SamplingParams, StructuredOutputsParams
 from minivllm.text import plural
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}

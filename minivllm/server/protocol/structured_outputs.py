@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, StringConstraints
 
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError, MinivllmError
+from minivllm.sampling_params import ONE_SPACE, StructuredOutputsParams
 from minivllm.server.protocol.strict import Strict
-from minivllm.structured_outputs_params import ONE_SPACE, StructuredOutputsParams
 
 JsonSchema = str | dict[str, Any]
 Choices = Annotated[list[str], Field(min_length=1)]

@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, StringConstraints
 
 from minivllm.errors import InvalidRequestError
+from minivllm.sampling_params import StructuredOutputsParams
 from minivllm.server.errors import ApiError
 from minivllm.server.http.json_body import parse_json
 from minivllm.server.protocol.strict import Strict
 from minivllm.server.protocol.structured_outputs import RequestedGrammar
 from minivllm.structured_output.specification import MAX_LENGTH
-from minivllm.structured_outputs_params import StructuredOutputsParams
 
 MAX_TOOLS = 128
 MAX_CALLS_SENT = 1024
