@@ -26,16 +26,9 @@ SchedulingPolicy = Literal["fcfs", "priority"]
 KVCacheAllocator = Literal["paged", "contiguous"]
 Batching = Literal["continuous", "static", "sequential"]
 AttentionBackendName = Literal[
-    "auto",
-    "torch",
-    "cpu",
-    "triton",
-    "triton:naive",
-    "triton:grouped",
-    "triton:split",
-    "triton:static",
-    "triton:unified",
-]
+    "auto", "torch", "cpu", "triton", "triton:naive", "triton:grouped", "triton:split",
+    "triton:static", "triton:unified",
+]  # fmt: skip
 LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
 SpeculativeMethod = Literal["ngram", "draft_model"]
 
