@@ -79,13 +79,11 @@ def examine(checks: dict[str, Callable[[], Finding]]) -> Iterable[tuple[str, Fin
             yield name, Finding("bad", f"the check failed ({why}): report this")
 
 
-def check_python(found: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
-    text = ".".join(map(str, found))
-    if OLDEST <= found[:2] <= NEWEST:
-        return Finding("ok", text)
-    return Finding(
-        "bad", f"{text}, but minivllm needs 3.11 to 3.13: make PYTHON=python3.12 install"
-    )
+def check_python() -> Finding:
+    found = ".".join(map(str, sys.version_info[:3]))
+    if OLDEST <= sys.version_info[:2] <= NEWEST:
+        return Finding("ok", found)
+    return Finding("bad", f"{found} is not from 3.11 to 3.13: make PYTHON=python3.12 install")
 
 
 def check_packages() -> Finding:
@@ -129,19 +127,10 @@ def check_triton() -> Finding:
 
 def check_extras() -> Finding:
     """Check the optional packages for exercises and for the server."""
-    extras = {
-        "lessons": ("exercises", ("hypothesis",)),
-        "serve": ("the server", ("fastapi", "uvicorn", "prometheus-client")),
-    }
-    lacking = {
-        extra: what for extra, (what, names) in extras.items() if not all(map(_is_installed, names))
-    }
-    if lacking:
-        return Finding(
-            "note",
-            f"{' and '.join(lacking.values())} will not run:"
-            f" pip install 'minivllm[{','.join(lacking)}]'",
-        )
+    if not _is_installed("hypothesis"):
+        return Finding("note", "exercises will not run: pip install 'minivllm[lessons]'")
+    if not all(map(_is_installed, ("fastapi", "uvicorn", "prometheus-client"))):
+        return Finding("note", "the server will not run: pip install 'minivllm[serve]'")
     return Finding("ok", "exercises and the server can run")
 
 
@@ -230,13 +219,7 @@ def check_memory() -> Finding:
     free = available_cpu_memory()
     if free is None:
         return Finding("ok", "this system does not say how much is available")
-    found = f"{format_bytes(free)} available"
-    if free < LEAST_MEMORY:
-        needed = format_bytes(LEAST_MEMORY)
-        return Finding("bad", f"{found}, but {needed} are needed: close programs")
-    if free < GOOD_MEMORY:
-        return Finding("note", f"{found}: enough for the house model, little for the chat model")
-    return Finding("ok", found)
+    return _compare(free, LEAST_MEMORY, GOOD_MEMORY, f"{format_bytes(free)} available", "close programs")
 
 
 def check_disk() -> Finding:
@@ -246,12 +229,15 @@ def check_disk() -> Finding:
     if not os.access(there, os.W_OK):
         return Finding("note", f"{cache} is read-only: set MINIVLLM_CACHE to a folder that is not")
     free = shutil.disk_usage(there).free
-    found = f"{format_bytes(free)} free in {cache}"
     elsewhere = "free some, or set MINIVLLM_CACHE to a folder on a larger disk"
-    if free < LEAST_DISK:
-        return Finding("bad", f"{found}: {elsewhere}")
-    if free < GOOD_DISK:
-        return Finding("note", f"{found}, too little for the chat model: {elsewhere}")
+    return _compare(free, LEAST_DISK, GOOD_DISK, f"{format_bytes(free)} free in {cache}", elsewhere)
+
+
+def _compare(free: int, least: int, good: int, found: str, remedy: str) -> Finding:
+    if free < least:
+        return Finding("bad", f"{found}, but {format_bytes(least)} are needed: {remedy}")
+    if free < good:
+        return Finding("note", f"{found}, too little for the chat model: {remedy}")
     return Finding("ok", found)
 
 
