@@ -17,7 +17,6 @@ from importlib import import_module
 from minivllm import __version__
 from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmError
 
-
 COMMANDS = {
     "demo": ("serving", "watch the engine serve several users at once, in the dashboard"),
     "lesson": ("course", "learn how a serving engine works, with this engine running"),
@@ -68,9 +67,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (room, summary) in COMMANDS.items():
         about = f"{summary[0].upper()}{summary[1:]}."
-        subparser = subparsers.add_parser(
-            name, help=summary, description=about, allow_abbrev=False
-        )
+        subparser = subparsers.add_parser(name, help=summary, description=about, allow_abbrev=False)
         if name == command:
             module = import_module(f"minivllm.cli.{room}.{name.replace('-', '_')}")
             module.add_arguments(subparser)

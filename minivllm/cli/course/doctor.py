@@ -219,7 +219,9 @@ def check_memory() -> Finding:
     free = available_cpu_memory()
     if free is None:
         return Finding("ok", "this system does not say how much is available")
-    return _compare(free, LEAST_MEMORY, GOOD_MEMORY, f"{format_bytes(free)} available", "close programs")
+    return _compare(
+        free, LEAST_MEMORY, GOOD_MEMORY, f"{format_bytes(free)} available", "close programs"
+    )
 
 
 def check_disk() -> Finding:
