@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from minivllm.cli import INTERRUPTED, main
 from minivllm.cli.course.capstone import demo_of_all
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
@@ -168,36 +169,27 @@ def _check(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     if not args.watch:
         return _check_once(args, exercise)
-    usual = {"ascii": False, "light": False, "keys": None, "model": LESSON_MODEL}
-    vars(args).update(usual, name=exercise.name)
-    file = Workspace(args.workspace).submission(exercise).file
-    actions = {"h": _hint, "d": _diff, "l": _list, "x": _reset_if_sure, "n": _next}
-    status = COULD_NOT_RUN
+    own = [] if args.workspace is None else [f"--workspace={args.workspace}"]
+    last = COULD_NOT_RUN
 
-    def look() -> None:
-        nonlocal status
-        status = COULD_NOT_RUN
-        status = _check_once(args, exercise)
+    def run_check() -> None:
+        nonlocal last
+        last = main(["exercise", "check", exercise.name, f"--seed={args.seed}", *own])
+        if last == INTERRUPTED:
+            raise KeyboardInterrupt
 
-    watch(
-        file,
-        lambda: _without_end(look),
-        {key: lambda act=act: _without_end(act, args) and False for key, act in actions.items()},
-    )
-    return status
+    def reset_if_sure() -> None:
+        answer = input("Restore the stub (your file is kept under another name)? y/n ")
+        if answer.strip().lower() == "y":
+            main(["exercise", "reset", exercise.name, *own])
 
-
-def _without_end(act: Callable[..., object], *arguments: object) -> None:
-    """Print an `ExerciseError`, and continue watching."""
-    try:
-        act(*arguments)
-    except ExerciseError as error:
-        print(f"minivllm: {error}", file=sys.stderr)
-
-
-def _reset_if_sure(args: argparse.Namespace) -> int:
-    answer = input("Restore the stub (your file is kept under another name)? y/n ")
-    return _reset(args) if answer.strip().lower() == "y" else 0
+    keys: dict[str, Callable[[], object]] = {"x": reset_if_sure}
+    for key, *words in (
+        ("h", "hint", exercise.name), ("d", "diff", exercise.name), ("l", "list"), ("n", "next"),
+    ):  # fmt: skip
+        keys[key] = lambda words=words: main(["exercise", *words, *own]) == INTERRUPTED
+    watch(Workspace(args.workspace).submission(exercise).file, run_check, keys)
+    return last
 
 
 def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
@@ -243,27 +235,24 @@ def _diff(args: argparse.Namespace) -> int:
     exercise, workspace = _chosen(args), Workspace(args.workspace)
     if exercise.is_hunt:
         answer = workspace.submission(exercise).file
-        return _watch_recording(args, exercise, step_of_answer(exercise, answer))
+        return _show(args, [exercise.recording], step_of_answer(exercise, answer), exercise.title)
     result = check(exercise, workspace.submission(exercise), seed=args.seed, diagnoses=False)
     found = write_difference(result, workspace.folder(exercise) / ".diff")
     print(found.sentence)
+    return _show(args, [found.engine, found.yours], found.step, found.sentence)
+
+
+def _show(args: argparse.Namespace, paths: list[Path], step: int, watch: str) -> int:
+    """Open one recording in the dashboard, or two beside each other, at the end of a step."""
     if not terminal_attached():
+        logs = " --with ".join(map(str, paths))
         print(
-            f"In a terminal: minivllm replay {found.engine} --with {found.yours} --step"
-            f" {found.step}   (key 6)"
+            f"In a terminal: minivllm replay {logs} --step {step}{'   (key 6)' * (len(paths) > 1)}"
         )
         return 0
-    a, b = (ReplaySource(path, codec=MODELS) for path in (found.engine, found.yours))
-    app = make_app(
-        args,
-        a,
-        other=b,
-        watch=found.sentence,
-        state="paused",
-        first_step=found.step,
-        screen="compare",
-    )
-    run_app(app)
+    source, *others = (ReplaySource(path, codec=MODELS) for path in paths)
+    beside = {"other": others[0], "screen": "compare"} if others else {}
+    run_app(make_app(args, source, watch=watch, state="paused", first_step=step, **beside))
     return 0
 
 
@@ -278,7 +267,7 @@ def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     if exercise.is_hunt:
-        return _watch_recording(args, exercise, step=1)
+        return _show(args, [exercise.recording], 1, exercise.title)
     if not exercise.runs_in_engine:
         raise ExerciseError(
             f"No engine runs {exercise.student_file}: `minivllm exercise check {exercise.name}`"
@@ -287,18 +276,6 @@ def _demo(args: argparse.Namespace) -> int:
     file = Workspace(args.workspace).submission(exercise).file
     command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", exercise.name, str(file)]
     return subprocess.run([*command, *dashboard]).returncode
-
-
-def _watch_recording(args: argparse.Namespace, exercise: Exercise, step: int) -> int:
-    """Open the dashboard on the recording, whether the exercise is started or not."""
-    recording = exercise.recording
-    if not terminal_attached():
-        print(f"In a terminal: minivllm replay {recording} --step {step}")
-        return 0
-    source = ReplaySource(recording, codec=MODELS)
-    app = make_app(args, source, watch=exercise.title, state="paused", first_step=step)
-    run_app(app)
-    return 0
 
 
 def _dev_check(args: argparse.Namespace) -> int:
