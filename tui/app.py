@@ -86,7 +86,6 @@ class DashboardApp(App[str]):
         colours: str | None = "truecolor",
         keymap: dict[str, str] | None = None,
         first_step: int = 0,
-        has_next: bool = False,
         follows: bool = False,
         notice: str = "",
         lesson: LessonControl | None = None,
@@ -102,7 +101,6 @@ class DashboardApp(App[str]):
         colours: of the terminal, by Rich's name; pictures have all of them
         keymap: the user's keys by command id; they replace the keys in `commands`
         first_step: a recording opens at the end of this step, once the step has been read
-        has_next: more recordings follow; `run` returns "next" when the user asks for the next one
         follows: when a new engine replaces this one, `run` returns "next": the caller reopens
         notice: a notification to begin with
         lesson: adds the lesson screen and opens it first; `source` must be its first page's source
@@ -132,7 +130,7 @@ class DashboardApp(App[str]):
             self.add_mode(name, partial(self._make_screen, name))
         self._race = race
         self._summary: RunSummary | None = None
-        self._first_step, self._has_next = first_step, has_next
+        self._first_step = first_step
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
 
@@ -328,15 +326,6 @@ class DashboardApp(App[str]):
 
     def on_time_line_moved(self, message: TimeLine.Moved) -> None:
         self.time_keys.slide(message.part)
-
-    def next_recording(self) -> None:
-        """Exit with the result "next": the caller then opens the next recording."""
-        if self._has_next:
-            self.exit("next")
-        else:
-            self.tell(
-                "Only one recording is open: start replay with several to switch between them."
-            )
 
     def toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name

@@ -23,18 +23,11 @@ from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS, DashboardModel
 
-GRACE = 3.0
-"""Seconds until the process ends by force: an import or a download cannot be interrupted."""
-
 
 class Built(NamedTuple):
     started: Started
     thread: EngineThread | None = None
     """Not started yet; a lesson runs its engine without one."""
-
-
-class _Left(BaseException):
-    """The user has left the dashboard during the start."""
 
 
 class Starting:
@@ -53,60 +46,45 @@ class Starting:
         self._thread.start()
 
     def run(self, show: Callable[[], object]) -> EngineThread | None:
-        """Show the dashboard, then wait until the engine has stopped.
+        """Show the dashboard, then wait until the engine has stopped, and return its thread.
 
-        Returns the engine's thread, which has ended; None if there is none, because the user left
-        during the start. Raises the error of the start, but not the engine's.
+        If the user leaves during the start, the process ends here, because an import or a download
+        cannot be interrupted. Raises the error of the start, but not the engine's.
         """
         status = 0
         try:
             show()
         except SystemExit as exit_:
             status = exit_.code
-            raise
         finally:
-            # Succeeds only before the end of the start.
-            if left := self.started.cancel():
-                self._give_up(status)
-            elif self._engine_thread is not None:
+            if self._engine_thread is not None:
                 self._engine_thread.stop()
                 wait((self._engine_thread.ended,))
-        if left:
-            return None
-        self.started.result()
-        return self._engine_thread
-
-    def _give_up(self, status: int) -> None:
-        if self._thread.is_alive():
-            self._thread.join(GRACE)
-        forget_typed_keys()
-        if self._thread.is_alive():
+        if not self.started.done():
+            forget_typed_keys()
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
+        if status:
+            raise SystemExit(status)
+        self.started.result()
+        return self._engine_thread
 
     # ---- the engine's thread ----
 
     def _main(self) -> None:
         try:
             built = self._build(self._report)
-            gc.freeze()  # see `run_app`
-            self._engine_thread = built.thread
-            if not self.started.set_running_or_notify_cancel():
-                return
-        except _Left:
-            return
         except BaseException as error:
-            if self.started.set_running_or_notify_cancel():
-                self.started.set_exception(error)
+            self.started.set_exception(error)
             return
+        gc.freeze()  # see `run_app`
+        self._engine_thread = built.thread
         self.started.set_result(built.started)
         if built.thread is not None:
             built.thread.run()
 
     def _report(self, sentence: str) -> None:
-        if self.started.cancelled():
-            raise _Left
         self.text = sentence
 
 

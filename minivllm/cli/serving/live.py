@@ -74,6 +74,5 @@ def run(args: argparse.Namespace) -> int:
         starting = Starting(build)
         source = nothing_yet(config.model)
         app = make_app(args, source, watch=WATCH, suggests=True, start=starting)
-        if (thread := starting.run(lambda: run_app(app))) is not None:
-            thread.join()  # raises the engine's error
+        starting.run(lambda: run_app(app)).join()  # raises the engine's error
     return 0
