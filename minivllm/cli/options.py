@@ -9,7 +9,6 @@ import argparse
 import ast
 import dataclasses
 import inspect
-import textwrap
 from collections.abc import Mapping
 from itertools import pairwise
 from types import NoneType, UnionType
@@ -121,7 +120,8 @@ def describe(doc: str, default: object = None) -> str:
 
 def field_docs(cls: type) -> dict[str, str]:
     """Return the texts below the fields of a class, from its source."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
+    module = ast.parse(inspect.getsource(inspect.getmodule(cls)))
+    (body,) = (node.body for node in module.body if getattr(node, "name", "") == cls.__name__)
     return {
         field.target.id: after.value.value
         for field, after in pairwise(body)
