@@ -110,27 +110,19 @@ def play(args: argparse.Namespace, scenario: Scenario) -> int:
         except KeyboardInterrupt:
             interrupted = True
         if demo.thread is not None:
-            _report(demo, scenario, whole=is_house, as_json=args.json)
+            error = demo.thread.ended.exception()
+            if error is None or isinstance(error, InvariantError):  # a violation is a result, too
+                stream = sys.stderr if args.json else sys.stdout
+                print_demo_report(
+                    scenario, demo.facts, is_over=demo.is_over, whole=is_house, stream=stream
+                )
+                if args.json:
+                    print_json(report_json(scenario, demo.facts))
+            if error is not None:
+                raise error
         if interrupted:
             raise KeyboardInterrupt
     return 0
-
-
-def _report(demo: "_Demo", scenario: Scenario, *, whole: bool, as_json: bool) -> None:
-    """Print the results of the run, and raise the error that ended it."""
-    error = demo.thread.ended.exception()
-    if error is None or isinstance(error, InvariantError):  # a violation is a result, too
-        print_demo_report(
-            scenario,
-            demo.facts,
-            is_over=demo.is_over,
-            whole=whole,
-            stream=sys.stderr if as_json else sys.stdout,
-        )
-        if as_json:
-            print_json(report_json(scenario, demo.facts))
-    if error is not None:
-        raise error
 
 
 def _model_of_this_machine() -> str:
@@ -199,10 +191,9 @@ class _Demo:
             writer = self._load(engine)
             source = InProcessSource(self.facts.fold.header, codec=MODELS)
             engine.subscribe(source.put)
+            scenario, facts = self._scenario, self.facts
             self._on_over = lambda: app.show_summary(
-                tell_story(self._scenario, self.facts),
-                self.facts.fold.step,
-                figures_of(self._scenario, self.facts),
+                tell_story(scenario, facts), facts.fold.step, figures_of(scenario, facts)
             )
             self.thread.ended.add_done_callback(
                 lambda ended: (
