@@ -5,14 +5,17 @@ depends only on its inputs, so two recordings of the run are equal, byte for byt
 """
 
 import time
-from typing import Literal, Protocol
+from typing import Literal
 
 
-class Clock(Protocol):
-    name: Literal["monotonic", "virtual"]
+class Clock:
+    """What all clocks have. By default, time passes by itself."""
+
+    name: Literal["monotonic", "virtual"] = "monotonic"
 
     def now(self) -> float:
         """Return the time in seconds. Only differences have a meaning."""
+        raise NotImplementedError
 
     def end_step(self) -> None:
         """Called by the engine at the end of each step."""
@@ -21,24 +24,17 @@ class Clock(Protocol):
         """Called by the engine when a step has nothing to run and must wait for time to pass."""
 
 
-class MonotonicClock:
-    name: Literal["monotonic", "virtual"] = "monotonic"
-
+class MonotonicClock(Clock):
     def now(self) -> float:
         return time.monotonic()
-
-    def end_step(self) -> None:
-        """Do nothing: real time passes by itself."""
 
     def idle(self) -> None:
         # The sleep is short, so that the engine soon sees a new request.
         time.sleep(0.001)
 
 
-class ProcessorClock:
+class ProcessorClock(Clock):
     """Processor time of the calling thread. Other work on the machine does not count."""
-
-    name: Literal["monotonic", "virtual"] = "monotonic"
 
     def __init__(self) -> None:
         self._idle = 0.0
@@ -46,18 +42,15 @@ class ProcessorClock:
     def now(self) -> float:
         return time.thread_time() + self._idle
 
-    def end_step(self) -> None:
-        """Do nothing: the work itself takes processor time."""
-
     def idle(self) -> None:
         # A sleeping thread uses no processor time, so a `batch_delay` would never end.
         self._idle += 0.001
 
 
-class VirtualClock:
+class VirtualClock(Clock):
     """A clock that stands still during a step and advances by `seconds_per_step` after it."""
 
-    name: Literal["monotonic", "virtual"] = "virtual"
+    name = "virtual"
 
     def __init__(self, seconds_per_step: float = 0.01) -> None:
         self._seconds_per_step = seconds_per_step
@@ -70,14 +63,11 @@ class VirtualClock:
     def end_step(self) -> None:
         self._steps += 1
 
-    def idle(self) -> None:
-        """Do nothing: `end_step` advances the time."""
 
-
-class SimulatedClock:
+class SimulatedClock(Clock):
     """A clock that the simulation sets with `advance_to`. It never goes back."""
 
-    name: Literal["monotonic", "virtual"] = "virtual"
+    name = "virtual"
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -87,9 +77,3 @@ class SimulatedClock:
 
     def advance_to(self, now: float) -> None:
         self._now = max(self._now, now)
-
-    def end_step(self) -> None:
-        """Do nothing: the simulation calls `advance_to` when a step ends."""
-
-    def idle(self) -> None:
-        """Do nothing: the next arrival advances the time."""

@@ -26,16 +26,9 @@ SchedulingPolicy = Literal["fcfs", "priority"]
 KVCacheAllocator = Literal["paged", "contiguous"]
 Batching = Literal["continuous", "static", "sequential"]
 AttentionBackendName = Literal[
-    "auto",
-    "torch",
-    "cpu",
-    "triton",
-    "triton:naive",
-    "triton:grouped",
-    "triton:split",
-    "triton:static",
-    "triton:unified",
-]
+    "auto", "torch", "cpu", "triton", "triton:naive", "triton:grouped", "triton:split",
+    "triton:static", "triton:unified",
+]  # fmt: skip
 LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
 SpeculativeMethod = Literal["ngram", "draft_model"]
 
@@ -208,8 +201,9 @@ class EngineConfig:
     """Split long prompts into chunks. Off: each prompt is computed in a single step."""
 
     speculative_config: SpeculativeConfig | None = None
-    """Draft tokens and verify several in one step: a `SpeculativeConfig` or a dict of its fields.
-    None: one token per step and sequence.
+    """Draft tokens and verify several in one step: a `SpeculativeConfig` or a dict of its fields,
+    such as `{"method": "ngram", "num_speculative_tokens": 4}`. None: one token per step and
+    sequence.
     """
 
     # Baselines: the methods that paging and continuous batching replaced. For comparisons only.

@@ -5,48 +5,36 @@ engine's defaults. So `static` still has paged memory, and `continuous+paged` is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.errors import ConfigError
 
 if TYPE_CHECKING:
     from minivllm.config import SpeculativeConfig
 
-_NGRAM = MappingProxyType(
-    {
-        "method": "ngram",
-        "num_speculative_tokens": 4,
-        "prompt_lookup_min": 2,
-        "prompt_lookup_max": 5,
-    }
-)
-PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
-    {
-        "continuous": {"batching": "continuous"},
-        "static": {"batching": "static"},
-        "sequential": {"batching": "sequential"},
-        "paged": {"kv_cache_allocator": "paged"},
-        "contiguous": {"kv_cache_allocator": "contiguous"},
-        "chunked": {"enable_chunked_prefill": True},
-        "unchunked": {"enable_chunked_prefill": False},
-        "kv-float32": {"kv_cache_dtype": "auto"},
-        "kv-int8": {"kv_cache_dtype": "int8_per_token_head"},
-        "plain": {"speculative_config": None},
-        "ngram": {"speculative_config": _NGRAM},
-        # Only a draft model of the same vocabulary can be right, so there is no default.
-        "draft_model": {"speculative_config": None},
-        # 50 ms is visible next to a step's time, but short enough for a user. Servers with dynamic
-        # batching often have such a delay.
-        "delay": {"batch_delay": 0.05},
-    }
-)
+_LOOKUP = {"num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 5}
+PARTS: Mapping[str, Mapping[str, object]] = {
+    "continuous": {"batching": "continuous"},
+    "static": {"batching": "static"},
+    "sequential": {"batching": "sequential"},
+    "paged": {"kv_cache_allocator": "paged"},
+    "contiguous": {"kv_cache_allocator": "contiguous"},
+    "chunked": {"enable_chunked_prefill": True},
+    "unchunked": {"enable_chunked_prefill": False},
+    "kv-float32": {"kv_cache_dtype": "auto"},
+    "kv-int8": {"kv_cache_dtype": "int8_per_token_head"},
+    "plain": {"speculative_config": None},
+    "ngram": {"speculative_config": {"method": "ngram", **_LOOKUP}},
+    # Only a draft model of the same vocabulary can be right, so there is no default.
+    "draft_model": {"speculative_config": None},
+    # 50 ms is visible next to a step's time, but short enough for a user. Servers with dynamic
+    # batching often have such a delay.
+    "delay": {"batch_delay": 0.05},
+}
 """Part of a name -> the options that it sets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     name: str
     options: Mapping[str, object]
     """Values for fields of `EngineConfig`."""

@@ -74,7 +74,6 @@ class DashboardApp(App[str]):
         ascii: bool = False,
         keymap: dict[str, str] | None = None,
         first_step: int = 0,
-        has_next: bool = False,
         follows: bool = False,
         notice: str = "",
         lesson: LessonControl | None = None,
@@ -89,7 +88,6 @@ class DashboardApp(App[str]):
         state: "live" begins at the newest event, "playing" and "paused" at the first
         keymap: the user's keys by command id; they replace the keys in `commands`
         first_step: a recording opens at the end of this step, once the step has been read
-        has_next: more recordings follow; `run` returns "next" when the user asks for the next one
         follows: when a new engine replaces this one, `run` returns "next": the caller reopens
         notice: a notification to begin with
         lesson: adds the lesson screen and opens it first; `source` must be its first page's source
@@ -121,7 +119,7 @@ class DashboardApp(App[str]):
             self.add_mode(name, partial(self._make_screen, name))
         self._race = race
         self._summary: RunSummary | None = None
-        self._first_step, self._has_next = first_step, has_next
+        self._first_step = first_step
         self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
 
@@ -295,15 +293,6 @@ class DashboardApp(App[str]):
 
     def on_time_line_moved(self, message: TimeLine.Moved) -> None:
         self.time_keys.slide(message.part)
-
-    def next_recording(self) -> None:
-        """Exit with the result "next": the caller then opens the next recording."""
-        if self._has_next:
-            self.exit("next")
-        else:
-            self.tell(
-                "Only one recording is open: start replay with several to switch between them."
-            )
 
     def toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name

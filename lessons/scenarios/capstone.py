@@ -12,8 +12,7 @@ and not in the list of `minivllm demo`: as a lesson it would show too much at on
 """
 
 from minivllm.lessons.scenarios.scenario import Message, Scenario, ScenarioRequest
-from minivllm.sampling_params import SamplingParams
-from minivllm.structured_outputs_params import StructuredOutputsParams
+from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 _SYSTEM = (
     "You are the house model of minivllm. Be friendly. You answer in plain English. Write short"

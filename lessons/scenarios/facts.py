@@ -12,7 +12,7 @@ from typing import get_args
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter
-from minivllm.structured_outputs_params import StructuredOutputsKind
+from minivllm.sampling_params import StructuredOutputsKind
 
 
 @dataclass(slots=True)

@@ -11,52 +11,45 @@ Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C, 141 the output pip
 import argparse
 import os
 import sys
-from collections.abc import Callable
-from collections.abc import Sequence as Seq
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NamedTuple
 
 from minivllm import __version__
 from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmError
 
-
-class Subcommand(NamedTuple):
-    room: str
-    """Folder of this package with the subcommand's module."""
-    summary: str
-
-
 COMMANDS = {
-    "demo": Subcommand("serving", "watch the engine serve several users at once, in the dashboard"),
-    "lesson": Subcommand("course", "learn how a serving engine works, with this engine running"),
-    "exercise": Subcommand("course", "write a part of the engine, and run the engine with it"),
-    "live": Subcommand(
+    "demo": ("serving", "watch the engine serve several users at once, in the dashboard"),
+    "lesson": ("course", "learn how a serving engine works, with this engine running"),
+    "exercise": ("course", "write a part of the engine, and run the engine with it"),
+    "live": (
         "serving",
         "run your own engine in the dashboard: send requests, pause, step, change options",
     ),
-    "attach": Subcommand("recordings", "watch an engine in another process"),
-    "replay": Subcommand("recordings", "play a recording in the dashboard, forward and back"),
-    "shot": Subcommand("recordings", "draw a picture of any moment of a recording"),
-    "chat": Subcommand("serving", "chat with a model in the terminal"),
-    "generate": Subcommand("serving", "complete one or many prompts"),
-    "serve": Subcommand("serving", "serve a model over HTTP, for clients of OpenAI and vLLM"),
-    "model": Subcommand("serving", "list, fetch and find models"),
-    "doctor": Subcommand("doctor", "check whether this machine can run the course"),
-    "once": Subcommand(
-        "recordings", "print the state of an engine from a recording, at its end or after a step"
+    "attach": ("recordings", "watch an engine in another process"),
+    "replay": ("recordings", "play a recording in the dashboard, forward and back"),
+    "shot": ("recordings", "draw a picture of any moment of a recording"),
+    "chat": ("serving", "chat with a model in the terminal"),
+    "generate": ("serving", "complete one or many prompts"),
+    "serve": ("serving", "serve a model over HTTP, for clients of OpenAI and vLLM"),
+    "model": ("serving", "list, fetch and find models"),
+    "doctor": ("course", "check whether this machine can run the course"),
+    "once": (
+        "recordings",
+        "print the state of an engine from a recording, at its end or after a step",
     ),
-    "export": Subcommand("recordings", "convert a recording into a trace for Perfetto"),
-    "compare": Subcommand("lab", "run the same requests through two configurations of the engine"),
-    "simulate": Subcommand(
+    "export": ("recordings", "convert a recording into a trace for Perfetto"),
+    "compare": ("lab", "run the same requests through two configurations of the engine"),
+    "simulate": (
         "lab",
         "predict latency and throughput under load: the real scheduler with modelled step times",
     ),
-    "bench": Subcommand("lab", "measure the engine"),
-    "to-vllm": Subcommand(
-        "lab", "print the same configuration for vLLM, on one GPU or many: a command and a script"
+    "bench": ("lab", "measure the engine"),
+    "to-vllm": (
+        "lab",
+        "print the same configuration for vLLM, on one GPU or many: a command and a script",
     ),
 }
-"""Name of a subcommand (with underscores, its module) -> folder and summary."""
+"""Name of a subcommand (with underscores, its module) -> its folder in this package, its summary."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + 2
@@ -73,12 +66,8 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"minivllm {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (room, summary) in COMMANDS.items():
-        subparser = subparsers.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            allow_abbrev=False,
-        )
+        about = f"{summary[0].upper()}{summary[1:]}."
+        subparser = subparsers.add_parser(name, help=summary, description=about, allow_abbrev=False)
         if name == command:
             module = import_module(f"minivllm.cli.{room}.{name.replace('-', '_')}")
             module.add_arguments(subparser)
@@ -86,7 +75,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Seq[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     return status_of(lambda: _run(argv))
 
@@ -97,41 +86,31 @@ def status_of(run: Callable[[], int]) -> int:
         status = run()
         # Notice a closed pipe now and not at the interpreter's exit.
         sys.stdout.flush()
-    except (ConfigError, InvalidSamplingParamsError) as error:
-        return _fail(error, USAGE_ERROR)
+        return status
     except MinivllmError as error:
-        return _fail(error, 1)
+        wrong = isinstance(error, ConfigError | InvalidSamplingParamsError)
+        return _fail(error, USAGE_ERROR if wrong else 1)
     except BrokenPipeError:
         # Discard buffered output. Otherwise Python prints an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
-        return _fail(
-            (
-                f"{error.filename}: {error.strerror}."
-                if error.filename
-                else f"{error.strerror or error}."
-            ),
-            1,
-        )
+        reason = error.strerror or error
+        return _fail(f"{error.filename}: {reason}." if error.filename else f"{reason}.", 1)
     except KeyboardInterrupt as interrupt:
         _say_notes(interrupt)
         return INTERRUPTED
-    return status
 
 
-def let_waiting_threads_sleep(argv: Seq[str]) -> None:
+def let_waiting_threads_sleep(argv: Sequence[str]) -> None:
     """Let torch's OpenMP threads spin for only some ten microseconds before they sleep.
 
     By default these threads spin for milliseconds, which takes processor time from other work.
     Nothing changes if torch has been imported (OpenMP reads the variable then), if the user has set
     one of the two variables, or for `bench`, because peers can run in the same process.
     """
-    if (
-        argv[:1] != ["bench"]
-        and "torch" not in sys.modules
-        and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ)
-    ):
+    is_set = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ)
+    if argv[:1] != ["bench"] and "torch" not in sys.modules and not is_set:
         os.environ["GOMP_SPINCOUNT"] = "2000"
 
 
@@ -142,7 +121,7 @@ def _run(argv: list[str]) -> int:
             build_parser().print_help(sys.stderr)
             return USAGE_ERROR
         # Before the subcommand, only --help and --version are allowed.
-        args = build_parser(argv[0] if argv else None).parse_args(argv)
+        args = build_parser(argv[0]).parse_args(argv)
         return args.run(args)
     # Argparse has printed help, version or usage, or a signal has ended the dashboard.
     except SystemExit as exit_:

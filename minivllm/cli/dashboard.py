@@ -15,7 +15,7 @@ _COLLECT_EVERY = 20_000
 
 
 NEXT = "next"
-"""Result of `DashboardApp.run` if the next recording should be opened."""
+"""Result of `DashboardApp.run` if `attach` should open the server's new engine."""
 
 
 def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def make_app(args: argparse.Namespace, source: object, **options: object) -> "Da
 
 
 def run_app(app: "DashboardApp") -> str | None:
-    """Run until the user quits; return `NEXT` if the next recording should be opened.
+    """Run until the user quits; return `NEXT` if another engine should be opened.
 
     After a signal or an error, raises `SystemExit` with the exit status.
     """

@@ -1,4 +1,4 @@
-"""`--record FILE`, for all commands that write a recording.
+"""`--record FILE`, for all commands that write a recording, and a guard for those that read one.
 
 "Recorded up to step N" is printed only if the file is complete; otherwise the command fails at the
 end.
@@ -6,10 +6,12 @@ end.
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from minivllm.cli.terminal import note
+from minivllm.errors import ConfigError
 from minivllm.events.bus import Listener
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import LogHeader
@@ -23,6 +25,15 @@ def check_record(path: str | None) -> None:
     """Raise `OSError` if the file cannot be written. Call this before loading anything."""
     if path is not None:
         open(path, "ab").close()
+
+
+def check_output(output: str, recordings: Iterable[str | None]) -> None:
+    """Raise `ConfigError` if a command would overwrite a recording, which cannot be made again."""
+    path = Path(output)
+    if any(
+        log and path.exists() and Path(log).exists() and path.samefile(log) for log in recordings
+    ):
+        raise ConfigError(f"{output} is the recording itself: name another file.")
 
 
 @contextmanager

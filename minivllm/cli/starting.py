@@ -2,30 +2,26 @@
 
 torch keeps a pool of worker threads for each thread that uses it, so one thread does both.
 
-    dashboard's thread    first frame  ->  begin()          ...  draws parts()  ->  draws the engine
-    engine's thread                         build(tell): torch, kernels, weights  ->  thread.run()
+    dashboard's thread    first frame  ->  begin()           ...  draws `text`  ->  draws the engine
+    engine's thread                         build(progress): torch, model  ->  thread.run()
 """
 
 import gc
 import os
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from threading import Thread
 from typing import NamedTuple
 
 from minivllm import __version__
-from minivllm.cli.loading import PARTS, Tell
 from minivllm.cli.terminal import forget_typed_keys
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.events.types import LogHeader
+from minivllm.runtime.progress import Progress
 from minivllm.tui.sources.in_process import InProcessSource
-from minivllm.tui.start import Started, StartPart
+from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS, DashboardModel
-
-GRACE = 3.0
-"""Seconds until the process ends by force: an import or a download cannot be interrupted."""
 
 
 class Built(NamedTuple):
@@ -34,20 +30,14 @@ class Built(NamedTuple):
     """Not started yet; a lesson runs its engine without one."""
 
 
-class _Left(BaseException):
-    """The user has left the dashboard during the start."""
-
-
 class Starting:
     """Implements `minivllm.tui.start.Start`. `build` runs in the engine's thread."""
 
-    def __init__(self, build: Callable[[Tell], Built]) -> None:
+    def __init__(self, build: Callable[[Progress], Built]) -> None:
         self.started: Future[Started] = Future()
+        self.text = ""
         self._build = build
         self._engine_thread: EngineThread | None = None
-        self._parts = {name: StartPart(name) for name in PARTS}
-        self._began = dict.fromkeys(PARTS, 0.0)
-        """Part -> time at which it began."""
         self._thread = Thread(target=self._main, name="minivllm-engine", daemon=True)
 
     # ---- the dashboard's thread ----
@@ -55,87 +45,60 @@ class Starting:
     def begin(self) -> None:
         self._thread.start()
 
-    def parts(self) -> list[StartPart]:
-        now = time.monotonic()
-        return [
-            part if part.done >= 1.0 or not part.text else part._replace(seconds=now - began)
-            for part, began in zip(self._parts.values(), self._began.values(), strict=True)
-        ]
-
     def run(self, show: Callable[[], object]) -> EngineThread | None:
-        """Show the dashboard, then wait until the engine has stopped.
+        """Show the dashboard, then wait until the engine has stopped, and return its thread.
 
-        Returns the engine's thread, which has ended; None if there is none, because the user left
-        during the start. Raises the error of the start, but not the engine's.
+        If the user leaves during the start, the process ends here, because an import or a download
+        cannot be interrupted. Raises the error of the start, but not the engine's.
         """
         status = 0
         try:
             show()
         except SystemExit as exit_:
             status = exit_.code
-            raise
         finally:
-            # Succeeds only before the end of the start.
-            if left := self.started.cancel():
-                self._give_up(status)
-            elif self._engine_thread is not None:
+            if self._engine_thread is not None:
                 self._engine_thread.stop()
                 wait((self._engine_thread.ended,))
-        if left:
-            return None
-        self.started.result()
-        return self._engine_thread
-
-    def _give_up(self, status: int) -> None:
-        if self._thread.is_alive():
-            self._thread.join(GRACE)
-        forget_typed_keys()
-        if self._thread.is_alive():
+        if not self.started.done():
+            forget_typed_keys()
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
+        if status:
+            raise SystemExit(status)
+        self.started.result()
+        return self._engine_thread
 
     # ---- the engine's thread ----
 
     def _main(self) -> None:
         try:
-            built = self._build(self._tell)
-            gc.freeze()  # see `run_app`
-            self._engine_thread = built.thread
-            if not self.started.set_running_or_notify_cancel():
-                return
-        except _Left:
-            return
+            built = self._build(self._report)
         except BaseException as error:
-            if self.started.set_running_or_notify_cancel():
-                self.started.set_exception(error)
+            self.started.set_exception(error)
             return
+        gc.freeze()  # see `run_app`
+        self._engine_thread = built.thread
         self.started.set_result(built.started)
         if built.thread is not None:
             built.thread.run()
 
-    def _tell(self, name: str, text: str, done: float) -> None:
-        if self.started.cancelled():
-            raise _Left
-        now = time.monotonic()
-        began = self._began[name] = self._began[name] or now
-        self._parts[name] = StartPart(name, text, done, now - began)
+    def _report(self, sentence: str) -> None:
+        self.text = sentence
 
 
 def nothing_yet(model: str) -> InProcessSource[DashboardModel]:
     """Return a source without events, to be drawn until the engine's own source is there."""
+    sizes = ("num_blocks", "block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")
     header = LogHeader(
         engine=__version__,
         model=model,
         clock="monotonic",
         wall=0.0,
         mono=0.0,
-        num_blocks=1,
-        block_size=1,
-        max_num_seqs=1,
-        max_num_batched_tokens=1,
-        max_model_len=1,
         scheduling_policy="fcfs",
         enable_prefix_caching=False,
+        **dict.fromkeys(sizes, 1),
     )
     return InProcessSource(header, codec=MODELS)

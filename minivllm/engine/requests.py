@@ -25,8 +25,7 @@ from minivllm.errors import (
     PromptTooLongError,
     TokenOutOfVocabularyError,
 )
-from minivllm.sampling_params import SamplingParams
-from minivllm.structured_outputs_params import StructuredOutputsParams
+from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer

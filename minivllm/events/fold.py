@@ -275,6 +275,7 @@ class Fold:
         self.sequences[event.seq_id].block_table.pop()
 
     def _freed(self, event: ev.BlockFreed) -> None:
+        _ = self.blocks[event.block_id]  # raises for a block that the engine does not have
         self.free_queue[event.block_id] = None
         if event.position == "head":
             self.free_queue.move_to_end(event.block_id, last=False)

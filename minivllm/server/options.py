@@ -27,11 +27,11 @@ class ServerOptions:
     host: Annotated[str, Meta(min_length=1, description="a name or an address")] = "127.0.0.1"
     """The address to serve on; an `api_key` is required if other machines can reach it."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8000
-    """0 means any free port."""
+    """The port to serve on; 0 is any free port."""
     api_key: Strings = ()
     """Each of these keys opens every route. If there are none, no key is required."""
     served_model_name: str | None = None
-    """The model's name for clients; None means the name that the model was loaded by."""
+    """The model's name for clients. None: the name that the model was loaded by."""
     allowed_hosts: Strings = ()
     """Additional names that a request's Host header may contain. Without them, a server on loopback
     accepts only loopback names.
@@ -58,7 +58,7 @@ class ServerOptions:
     tool_call_parser: ToolParserName | None = None
     """The form in which the model calls tools: Hermes 2 Pro's and Qwen's, or Llama 3's."""
     reasoning_parser: ReasoningParserName | None = None
-    """How the model marks its reasoning, which is then separated from its answers; None: not."""
+    """How the model marks its reasoning, which is then separated from its answers. None: not at all."""
 
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)

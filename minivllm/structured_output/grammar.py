@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from minivllm.core.request import Sequence
 from minivllm.errors import UnusableGrammarError
-from minivllm.structured_outputs_params import StructuredOutputsKind
+from minivllm.sampling_params import StructuredOutputsKind
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher

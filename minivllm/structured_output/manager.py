@@ -21,9 +21,9 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from minivllm.errors import UnusableGrammarError
+from minivllm.sampling_params import StructuredOutputsParams
 from minivllm.structured_output.grammar import StructuredOutputGrammar
 from minivllm.structured_output.specification import LIMITS, Specification, check, with_deep_stack
-from minivllm.structured_outputs_params import StructuredOutputsParams
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from minivllm.errors import InvalidSamplingParamsError
-from minivllm.structured_outputs_params import StructuredOutputsKind, StructuredOutputsParams
+from minivllm.sampling_params import StructuredOutputsKind, StructuredOutputsParams
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher

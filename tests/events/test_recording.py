@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
-from minivllm.events.perfetto.export import export_perfetto
+from minivllm.events.perfetto import export_perfetto
 from minivllm.events.recording.keyframes import Keyframes
 from minivllm.events.recording.lines import encode_event, encode_header, encode_state
 from minivllm.events.recording.log import LogWriter
@@ -106,6 +106,17 @@ def test_a_token_id_that_no_model_has_is_damage_and_all_before_it_is_shown(
     recording.index_more(float("inf"))
     assert len(recording) == at - 1 and "too large or negative" in recording.damage
     export_perfetto(path, BytesIO())  # until the damage
+
+
+@pytest.mark.parametrize("kind", ["block.freed", "block.released", "block.hit"])
+def test_an_event_of_a_block_that_the_engine_does_not_have_is_damage(recorded, tmp_path, kind):
+    lines = recorded[1].read_bytes().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if f'"{kind}"'.encode() in line)
+    lines[at] = msgspec.json.encode({**msgspec.json.decode(lines[at]), "block_id": 999}) + b"\n"
+    recording = Recording(written(tmp_path, lines), index=False)
+    recording.index_more(float("inf"))
+    assert len(recording) == at - 1
+    assert f"{kind}, cannot be applied: an earlier event is missing" in recording.damage
 
 
 @pytest.mark.parametrize("token_id", [-1, 2**32])

@@ -48,7 +48,7 @@ def page() -> str:
     )
     for name, parser in parsers.items():
         text += _section(
-            parser, 2, shared, source=f"minivllm.cli.{COMMANDS[name].room}.{name.replace('-', '_')}"
+            parser, 2, shared, source=f"minivllm.cli.{COMMANDS[name][0]}.{name.replace('-', '_')}"
         )
     for title, rows in shared.items():
         text += f"\n## {SHARED[title]}\n\nThe fields of "

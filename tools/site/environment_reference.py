@@ -38,7 +38,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         ),
         "NO_COLOR": "Any value: the dashboard is drawn in grey, and `minivllm doctor` plain.",
         "OPENAI_API_KEY": "`minivllm bench serve` sends it if `VLLM_API_KEY` is not set.",
-        "TERM": "The kind of terminal; `minivllm doctor` says how many colours it has.",
+        "TERM": "The kind of terminal, which decides the number of colours.",
         "TEXTUAL_DRIVER": (
             "Set by `textual serve`: the dashboard is shown in a browser, without a terminal."
         ),

@@ -20,8 +20,7 @@ from minivllm.errors import InvariantError
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import encode_event
 from minivllm.events.recording.log import LogWriter
-from minivllm.sampling_params import SamplingParams
-from minivllm.structured_outputs_params import StructuredOutputsParams
+from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 RECORDINGS = (
     "memory-pressure.jsonl",

@@ -67,7 +67,6 @@ MODULES = (
     "errors",
     "outputs",
     "sampling_params",
-    "structured_outputs_params",
     "text",
     "lab/__init__",
     "lab/bench/__init__",

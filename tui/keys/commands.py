@@ -154,8 +154,6 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Screenshot", "Save the screen as an SVG picture.", "Dashboard"),
     Command("app.export", "E", lambda app: app.look_keys.save(),
             "Export", "Save the recording and a Perfetto trace.", "Dashboard"),
-    Command("app.next_recording", "ctrl+n", lambda app: app.next_recording(),
-            "Next recording", "Open the next recording of those given to replay.", "Dashboard"),
     Command("app.palette", "ctrl+p", lambda app: app.look_keys.palette(),
             "Commands", "Find a command by its name.", "Dashboard"),
     Command("app.help", "question_mark,f1", lambda app: app.look_keys.help(),

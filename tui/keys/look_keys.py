@@ -284,7 +284,7 @@ def save_recording(recording: Recording) -> str:
         recording.save(f"{name}.jsonl")
         with whole_file(f"{name}.perfetto.json") as file:
             # late: a dashboard that exports nothing starts 15 ms earlier
-            from minivllm.events.perfetto.export import export_perfetto
+            from minivllm.events.perfetto import export_perfetto
 
             export_perfetto(f"{name}.jsonl", file)
     except OSError as error:

@@ -4,9 +4,27 @@ from collections.abc import Iterable
 
 from textual.widget import Widget
 
+from minivllm.text import clean
+from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.frame.sentences import WatchSentence
-from minivllm.tui.widgets.frame.start_parts import StartParts
+
+
+class StartLine(Panel, can_focus=False):
+    HELP_TITLE = "Loading the model"
+    HELP_TEXT = (
+        "The engine is being built: the import of PyTorch, the kernels (built with the machine's"
+        " compiler at the first start), the model's files and weights, and the memory for the KV"
+        " cache. Then the screens open. q leaves at any time."
+    )
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        start = None if self.context is None else self.context.start
+        if start is None or not start.text:
+            return []
+        return [Row(width).put("▶ ", "accent").put(clean(start.text), "text").line()][:height]
 
 
 class StartScreen(DashboardScreen):
@@ -14,4 +32,4 @@ class StartScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         yield WatchSentence(self.context.watch, id="watch")
-        yield StartParts(id="start-parts")
+        yield StartLine(id="start-line")

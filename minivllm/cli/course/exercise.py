@@ -8,10 +8,9 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
+from minivllm.cli import INTERRUPTED, main
 from minivllm.cli.course.capstone import demo_of_all
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
@@ -38,26 +37,35 @@ COULD_NOT_RUN = 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    add = partial(_add_action, actions)
-    add("list", _list, "list all exercises and your progress")
-    add("start", _start, "copy an exercise into your workspace", named="?", without="the first")
-    check = add(
-        "check",
-        _check,
-        "run the engine with your code and compare it with the original engine",
-        named="?",
-    )
-    check.add_argument(
+    parsers = {}
+    for name, (act, summary, named, without) in ACTIONS.items():
+        action = parsers[name] = actions.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            allow_abbrev=False,
+        )
+        action.set_defaults(run_action=act)
+        action.add_argument(
+            "--workspace",
+            metavar="DIR",
+            type=Path,
+            help="folder of your files (default: ~/minivllm-exercises)",
+        )
+        if named:
+            action.add_argument(
+                "name", metavar="NAME", nargs=named, help=f"an exercise (default: {without})"
+            )
+    parsers["check"].add_argument(
         "--watch",
         action="store_true",
         help="check again after each save, with keys for hints and more",
     )
-    check.add_argument(
-        "--seed", type=int, default=0, help="seed for the random cases (default: %(default)s)"
-    )
-    add("hint", _hint, "show the next of three hints", named="?")
-    demo = add("demo", _demo, "run the dashboard's demo with your code", named="?")
+    for name in ("check", "diff"):
+        parsers[name].add_argument(
+            "--seed", type=int, default=0, help="seed for the random cases (default: %(default)s)"
+        )
+    demo = parsers["demo"]
     demo.add_argument(
         "--model", default=LESSON_MODEL, help="the model to run (default: %(default)s)"
     )
@@ -70,62 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--headless", action="store_true", help="print plain lines instead of opening the dashboard"
     )
     add_dashboard_options(demo)
-    diff = add("diff", _diff, "open the dashboard at the first wrong step", named="?")
-    diff.add_argument(
-        "--seed", type=int, default=0, help="same as for check (default: %(default)s)"
-    )
-    add_dashboard_options(diff)
-    add("reset", _reset, "restore the stub; your file is kept under another name", named="?")
-    add("next", _next, "start the next exercise that you have not passed")
-    report = add(
-        "report", report_progress, "list what you have passed, with the number of checks and hints"
-    )
-    report.add_argument("--json", action="store_true", help="as one line of JSON")
-    add_grade_options(
-        add("grade", grade_all, "check the submissions of a class", named="*", without="all")
-    )
-    add(
-        "dev-check",
-        _dev_check,
-        "check the exercises themselves (for authors)",
-        named="*",
-        without="all",
-    )
-
-
-def _add_action(
-    actions: Any,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    summary: str,
-    *,
-    named: str = "",
-    without: str = "your current one",
-) -> argparse.ArgumentParser:
-    """Add an action.
-
-    actions: argparse's list of actions
-    named: how many exercises the user may name, as argparse's `nargs`; empty for none
-    without: which exercise an action without a name takes
-    """
-    action = actions.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        allow_abbrev=False,
-    )
-    action.set_defaults(run_action=run)
-    action.add_argument(
-        "--workspace",
-        metavar="DIR",
-        type=Path,
-        help="folder of your files (default: ~/minivllm-exercises)",
-    )
-    if named:
-        action.add_argument(
-            "name", metavar="NAME", nargs=named, help=f"an exercise (default: {without})"
-        )
-    return action
+    add_dashboard_options(parsers["diff"])
+    parsers["report"].add_argument("--json", action="store_true", help="as one line of JSON")
+    add_grade_options(parsers["grade"])
 
 
 def run(args: argparse.Namespace) -> int:
@@ -136,36 +91,30 @@ def run(args: argparse.Namespace) -> int:
         return COULD_NOT_RUN
 
 
-def _workspace(args: argparse.Namespace) -> Workspace:
-    return Workspace(args.workspace)
+def _passed() -> set[str]:
+    return {name for name, one in Progress().read().exercises.items() if one.passed}
 
 
 def _chosen(args: argparse.Namespace) -> Exercise:
     if args.name:
         return find_exercise(args.name)
-    passed = Progress().read().exercises
-    started = _workspace(args).started()
-    for exercise in started:
-        if exercise.name not in passed or not passed[exercise.name].passed:
-            return exercise
-    if started:
-        return started[-1]
-    raise ExerciseError(
-        "You have not started an exercise yet: `minivllm exercise list` lists them, `start NAME`"
-        " starts one."
-    )
+    passed, started = _passed(), Workspace(args.workspace).started()
+    if not started:
+        raise ExerciseError(
+            "You have not started an exercise yet: `minivllm exercise list` lists them, `start"
+            " NAME` starts one."
+        )
+    return next((one for one in started if one.name not in passed), started[-1])
 
 
 # ---- choosing and beginning ----
 
 
 def _list(args: argparse.Namespace) -> int:
-    done, workspace = Progress().read().exercises, _workspace(args)
+    passed, workspace = _passed(), Workspace(args.workspace)
     for exercise in exercises():
-        if exercise.name in done and done[exercise.name].passed:
-            mark = "passed"
-        else:
-            mark = "begun" if workspace.is_started(exercise) else ""
+        begun = "begun" if workspace.is_started(exercise) else ""
+        mark = "passed" if exercise.name in passed else begun
         print(
             f"{exercise.name:<24} lesson {exercise.lesson:>2}  {exercise.level:<8}"
             f" {exercise.minutes:>3} min  {mark:<7} {exercise.title}"
@@ -178,22 +127,20 @@ def _start(args: argparse.Namespace) -> int:
 
 
 def _next(args: argparse.Namespace) -> int:
-    passed = Progress().read().exercises
+    passed, workspace = _passed(), Workspace(args.workspace)
     for exercise in exercises():
-        if not exercise.obstacle and not (exercise.name in passed and passed[exercise.name].passed):
-            if _workspace(args).is_started(exercise):
-                print(
-                    f"Your current exercise is {exercise.name}: {_workspace(args).file(exercise)}"
-                )
-                return 0
-            return _begin(args, exercise)
+        if not exercise.obstacle and exercise.name not in passed:
+            if not workspace.is_started(exercise):
+                return _begin(args, exercise)
+            print(f"Your current exercise is {exercise.name}: {workspace.file(exercise)}")
+            return 0
     print("You have passed every exercise: `minivllm exercise demo --all-passed` runs them all.")
     return 0
 
 
 def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
     exercise.require_what_it_needs()
-    workspace = _workspace(args)
+    workspace = Workspace(args.workspace)
     file = workspace.start(exercise)
     print(
         f"{exercise.title} (lesson {exercise.lesson}, {exercise.level}, about {exercise.minutes}"
@@ -210,8 +157,8 @@ def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
 
 def _reset(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
-    kept = _workspace(args).reset(exercise)
-    print(f"{_workspace(args).file(exercise)} is the stub again; your file is now {kept}.")
+    kept = Workspace(args.workspace).reset(exercise)
+    print(f"{Workspace(args.workspace).file(exercise)} is the stub again; your file is now {kept}.")
     return 0
 
 
@@ -222,49 +169,31 @@ def _check(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     if not args.watch:
         return _check_once(args, exercise)
-    args.name, args.ascii, args.light, args.keys, args.model = (
-        exercise.name,
-        False,
-        False,
-        None,
-        LESSON_MODEL,
-    )
-    file = _workspace(args).submission(exercise).file
-    actions = {"h": _hint, "d": _diff, "l": _list, "x": _reset_if_sure, "n": _next}
-    status = COULD_NOT_RUN
+    own = [] if args.workspace is None else [f"--workspace={args.workspace}"]
+    last = COULD_NOT_RUN
 
-    def look() -> None:
-        nonlocal status
-        status = COULD_NOT_RUN
-        status = _check_once(args, exercise)
+    def run_check() -> None:
+        nonlocal last
+        last = main(["exercise", "check", exercise.name, f"--seed={args.seed}", *own])
+        if last == INTERRUPTED:
+            raise KeyboardInterrupt
 
-    watch(
-        file,
-        lambda: _without_end(look),
-        {key: lambda act=act: _without_end(act, args) and False for key, act in actions.items()},
-    )
-    return status
+    def reset_if_sure() -> None:
+        answer = input("Restore the stub (your file is kept under another name)? y/n ")
+        if answer.strip().lower() == "y":
+            main(["exercise", "reset", exercise.name, *own])
 
-
-def _without_end(act: Callable[..., object], *arguments: object) -> None:
-    """Print an `ExerciseError`, and continue watching."""
-    try:
-        act(*arguments)
-    except ExerciseError as error:
-        print(f"minivllm: {error}", file=sys.stderr)
-
-
-def _reset_if_sure(args: argparse.Namespace) -> int:
-    if (
-        input("Restore the stub (your file is kept under another name)? y/n ").strip().lower()
-        == "y"
-    ):
-        return _reset(args)
-    return 0
+    keys: dict[str, Callable[[], object]] = {"x": reset_if_sure}
+    for key, *words in (
+        ("h", "hint", exercise.name), ("d", "diff", exercise.name), ("l", "list"), ("n", "next"),
+    ):  # fmt: skip
+        keys[key] = lambda words=words: main(["exercise", *words, *own]) == INTERRUPTED
+    watch(Workspace(args.workspace).submission(exercise).file, run_check, keys)
+    return last
 
 
 def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
-    workspace = _workspace(args)
+    workspace = Workspace(args.workspace)
     if notice := walls.notice():
         note(f"minivllm: {notice}")
     result = check(exercise, workspace.submission(exercise), seed=args.seed)
@@ -303,30 +232,27 @@ def _hint(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    exercise, workspace = _chosen(args), _workspace(args)
+    exercise, workspace = _chosen(args), Workspace(args.workspace)
     if exercise.is_hunt:
         answer = workspace.submission(exercise).file
-        return _watch_recording(args, exercise, step_of_answer(exercise, answer))
+        return _show(args, [exercise.recording], step_of_answer(exercise, answer), exercise.title)
     result = check(exercise, workspace.submission(exercise), seed=args.seed, diagnoses=False)
     found = write_difference(result, workspace.folder(exercise) / ".diff")
     print(found.sentence)
+    return _show(args, [found.engine, found.yours], found.step, found.sentence)
+
+
+def _show(args: argparse.Namespace, paths: list[Path], step: int, watch: str) -> int:
+    """Open one recording in the dashboard, or two beside each other, at the end of a step."""
     if not terminal_attached():
+        logs = " --with ".join(map(str, paths))
         print(
-            f"In a terminal: minivllm replay {found.engine} --with {found.yours} --step"
-            f" {found.step}   (key 6)"
+            f"In a terminal: minivllm replay {logs} --step {step}{'   (key 6)' * (len(paths) > 1)}"
         )
         return 0
-    a, b = (ReplaySource(path, codec=MODELS) for path in (found.engine, found.yours))
-    app = make_app(
-        args,
-        a,
-        other=b,
-        watch=found.sentence,
-        state="paused",
-        first_step=found.step,
-        screen="compare",
-    )
-    run_app(app)
+    source, *others = (ReplaySource(path, codec=MODELS) for path in paths)
+    beside = {"other": others[0], "screen": "compare"} if others else {}
+    run_app(make_app(args, source, watch=watch, state="paused", first_step=step, **beside))
     return 0
 
 
@@ -341,27 +267,15 @@ def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     if exercise.is_hunt:
-        return _watch_recording(args, exercise, step=1)
+        return _show(args, [exercise.recording], 1, exercise.title)
     if not exercise.runs_in_engine:
         raise ExerciseError(
             f"No engine runs {exercise.student_file}: `minivllm exercise check {exercise.name}`"
             " runs it by itself."
         )
-    file = _workspace(args).submission(exercise).file
+    file = Workspace(args.workspace).submission(exercise).file
     command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", exercise.name, str(file)]
     return subprocess.run([*command, *dashboard]).returncode
-
-
-def _watch_recording(args: argparse.Namespace, exercise: Exercise, step: int) -> int:
-    """Open the dashboard on the recording, whether the exercise is started or not."""
-    recording = exercise.recording
-    if not terminal_attached():
-        print(f"In a terminal: minivllm replay {recording} --step {step}")
-        return 0
-    source = ReplaySource(recording, codec=MODELS)
-    app = make_app(args, source, watch=exercise.title, state="paused", first_step=step)
-    run_app(app)
-    return 0
 
 
 def _dev_check(args: argparse.Namespace) -> int:
@@ -373,3 +287,30 @@ def _dev_check(args: argparse.Namespace) -> int:
             faults += 1
     print(f"{len(chosen)} exercises, {faults} faults.")
     return 1 if faults else 0
+
+
+_CURRENT = "your current one"
+ACTIONS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str, str]] = {
+    "list": (_list, "list all exercises and your progress", "", ""),
+    "start": (_start, "copy an exercise into your workspace", "?", "the first"),
+    "check": (
+        _check,
+        "run the engine with your code and compare it with the original engine",
+        "?",
+        _CURRENT,
+    ),
+    "hint": (_hint, "show the next of three hints", "?", _CURRENT),
+    "demo": (_demo, "run the dashboard's demo with your code", "?", _CURRENT),
+    "diff": (_diff, "open the dashboard at the first wrong step", "?", _CURRENT),
+    "reset": (_reset, "restore the stub; your file is kept under another name", "?", _CURRENT),
+    "next": (_next, "start the next exercise that you have not passed", "", ""),
+    "report": (
+        report_progress,
+        "list what you have passed, with the number of checks and hints",
+        "",
+        "",
+    ),
+    "grade": (grade_all, "check the submissions of a class", "*", "all"),
+    "dev-check": (_dev_check, "check the exercises themselves (for authors)", "*", "all"),
+}
+"""Name -> what it does, its summary, argparse's `nargs` for exercises, and what it does without."""

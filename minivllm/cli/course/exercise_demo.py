@@ -6,27 +6,23 @@ scenario that runs the student's code: without preemptions or drafts, some of it
 """
 
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 
 from minivllm.cli import build_parser, status_of
 from minivllm.lessons.checker.catalogue import POLICY_MODULE, Exercise, find_exercise
 from minivllm.lessons.checker.child.plug import plug_in, where_in
 from minivllm.text import clean
 
-OPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "copy-on-write": ("--scenario", "parallel-sampling"),
-        "preemption": ("--scenario", "memory-pressure"),
-        "paged-attention": ("--attention-backend", "torch"),
-        "split-kv": ("--attention-backend", "torch"),
-        "paged-attention-triton": ("--attention-backend", "triton:naive"),
-        "verify-drafts": ("--scenario", "speculation"),
-        "own-policy": ("--scenario", "burst"),
-    }
-)
+OPTIONS: dict[str, tuple[str, str]] = {
+    "copy-on-write": ("--scenario", "parallel-sampling"),
+    "preemption": ("--scenario", "memory-pressure"),
+    "paged-attention": ("--attention-backend", "torch"),
+    "split-kv": ("--attention-backend", "torch"),
+    "paged-attention-triton": ("--attention-backend", "triton:naive"),
+    "verify-drafts": ("--scenario", "speculation"),
+    "own-policy": ("--scenario", "burst"),
+}
 """Exercise -> the options of `demo` that make its code run. Without a GPU, Triton code is
 interpreted, and a step takes seconds.
 """

@@ -32,7 +32,6 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
         help="a folder that contains one folder per student, or the folder of one student",
     )
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write the results as a table")
-    parser.add_argument("--junit", type=_gone, help=argparse.SUPPRESS)
     parser.add_argument(
         "--json",
         metavar="PATH",
@@ -43,12 +42,6 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
         "--secret",
         default=os.environ.get(SECRET, ""),
         help=f"a secret that makes the random cases unpredictable (default: ${SECRET})",
-    )
-
-
-def _gone(_: str) -> None:
-    raise argparse.ArgumentTypeError(
-        "JUnit's XML is no longer written: use --json for every case, or --csv for a table"
     )
 
 
@@ -101,25 +94,15 @@ def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
 
 
 def report_progress(args: argparse.Namespace) -> int:
-    done = Progress().read().exercises
-    rows = [(exercise, done.get(exercise.name)) for exercise in exercises()]
-    if args.json:
-        print_json(
-            [
-                {
-                    "exercise": exercise.name,
-                    "passed": bool(one and one.passed),
-                    "checks": one.checks if one else 0,
-                    "hints": one.hints if one else 0,
-                }
-                for exercise, one in rows
-            ]
-        )
-        return 0
-    for exercise, one in rows:
-        state = "passed" if one and one.passed else "not passed" if one else "not begun"
+    done, rows = Progress().read().exercises, []
+    for name in (exercise.name for exercise in exercises()):
+        one = done.get(name)
         checks, hints = (one.checks, one.hints) if one else (0, 0)
-        print(
-            f"{exercise.name:<24} {state:<11} {plural(checks, 'check'):<10} {plural(hints, 'hint')}"
-        )
+        passed = bool(one and one.passed)
+        rows.append({"exercise": name, "passed": passed, "checks": checks, "hints": hints})
+        if not args.json:
+            state = "passed" if passed else "not passed" if one else "not begun"
+            print(f"{name:<24} {state:<11} {plural(checks, 'check'):<10} {plural(hints, 'hint')}")
+    if args.json:
+        print_json(rows)
     return 0

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.loading import Tell, load_parts, loading
+from minivllm.cli.loading import load_model, loading
 from minivllm.cli.starting import Built, Starting, nothing_yet
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
@@ -20,7 +20,7 @@ from minivllm.lessons.course.library import KERNEL_TRACK, find_lesson, lessons
 from minivllm.lessons.shown.recorded import triton_is_here
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
-from minivllm.lessons.teacher.progress import LessonProgress, Place, Progress
+from minivllm.lessons.teacher.progress import LessonProgress, Progress
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.lessons.teacher.script import Lesson
 from minivllm.tui.start import Started
@@ -82,8 +82,12 @@ def run(args: argparse.Namespace) -> int:
     progress, resume = None if answers_itself else Progress(), None
     if progress is not None:
         done = progress.read().lessons.get(lesson.name)  # raises if the file is damaged
-        if done is not None and done.left_at is not None and args.first is None:
-            resume = _ask_where_to_go_on(lesson, done.left_at)
+        left_at = None if done is None or args.first is not None else done.left_at
+        if left_at is not None and left_at.page > 1 and terminal_attached():
+            resume = left_at
+            note(
+                f"Lesson {lesson.number} continues at page {left_at.page}; --from 1 starts it over."
+            )
     _say_what_is_recorded(lesson, args.model)
 
     def open_lesson(shelf: ModelShelf) -> LessonPlayer:
@@ -143,22 +147,6 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
     )
 
 
-def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
-    """Ask whether to continue at `left_at`; without a terminal, return None."""
-    if left_at.page == 1 or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return None
-    question = (
-        f"Lesson {lesson.number}: continue at page {left_at.page} (enter), or start over (s)? "
-    )
-    try:
-        while (typed := input(question).strip().casefold()) not in ("", "s"):
-            pass
-    except EOFError:  # ctrl+d leaves, like ctrl+c
-        print()
-        raise KeyboardInterrupt from None
-    return left_at if typed == "" else None
-
-
 def _go_to(player: LessonPlayer, page: int) -> None:
     """Go to `page` and skip all questions on earlier pages."""
     if page < 1:
@@ -175,8 +163,8 @@ def _go_to(player: LessonPlayer, page: int) -> None:
 def _in_dashboard(
     args: argparse.Namespace, open_lesson: Callable[[ModelShelf], LessonPlayer]
 ) -> None:
-    def build(tell: Tell) -> Built:
-        shelf = ModelShelf(args.model, load=partial(load_parts, tell=tell))
+    def build(progress: Callable[[str], None]) -> Built:
+        shelf = ModelShelf(args.model, load=partial(load_model, progress=progress))
         player = open_lesson(shelf)
         return Built(Started(player.page.stage.source, lesson=player))
 
@@ -204,12 +192,6 @@ def _print_list(*, ascii: bool) -> None:
         f"\n{'To continue' if done else 'To begin'}: minivllm lesson {_following().number}. Each"
         " lesson runs the real engine and asks for your prediction first."
     )
-    if not triton_is_here():
-        numbers = " and ".join(str(lesson.number) for lesson in lessons() if lesson.watches_kernels)
-        print(
-            f"Triton is not installed here, so lessons {numbers} show recordings of their kernels"
-            " from another machine."
-        )
 
 
 def _following() -> Lesson:

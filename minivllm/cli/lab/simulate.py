@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
-from minivllm.cli.options import ENGINE_HELP, ReadSpeculativeConfig
+from minivllm.cli.options import ReadSpeculativeConfig, describe, field_docs
 from minivllm.cli.recording import recording
-from minivllm.config import Batching, KVCacheAllocator, SchedulingPolicy
+from minivllm.config import Batching, EngineConfig, KVCacheAllocator, SchedulingPolicy
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import add_json_argument, positive_int, request_rate
@@ -126,6 +126,8 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_servers(group: argparse._ArgumentGroup) -> None:
+    docs = {name: describe(doc, "") for name, doc in field_docs(EngineConfig).items()}
+
     def add(name: str, read: type, default: object, help_: str) -> None:
         group.add_argument(
             name, type=listed(read), default=[default], help=f"{help_} (default: {default}){_MANY}"
@@ -139,19 +141,19 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
         f"how requests are assigned to replicas: {', '.join(ROUTERS)}",
     )
     policies = one_of(get_args(SchedulingPolicy))
-    add("--scheduling-policy", policies, "fcfs", ENGINE_HELP["scheduling_policy"])
+    add("--scheduling-policy", policies, "fcfs", docs["scheduling_policy"])
     for name, known, default in (
         ("batching", Batching, "continuous"),
         ("kv_cache_allocator", KVCacheAllocator, "paged"),
     ):
         flag = f"--{name.replace('_', '-')}"
-        add(flag, one_of(get_args(known)), default, ENGINE_HELP[name])
-    add("--max-num-batched-tokens", positive_int, 512, ENGINE_HELP["max_num_batched_tokens"])
-    add("--max-num-seqs", positive_int, 16, ENGINE_HELP["max_num_seqs"])
+        add(flag, one_of(get_args(known)), default, docs[name])
+    add("--max-num-batched-tokens", positive_int, 512, docs["max_num_batched_tokens"])
+    add("--max-num-seqs", positive_int, 16, docs["max_num_seqs"])
     # This many blocks of SmolLM2-135M in float32 fit into 1 GiB, the engine's default on a CPU.
-    add("--num-gpu-blocks-override", positive_int, 1456, ENGINE_HELP["num_gpu_blocks_override"])
+    add("--num-gpu-blocks-override", positive_int, 1456, docs["num_gpu_blocks_override"])
     for name, default in (("block_size", 16), ("max_model_len", 8192)):
-        help_ = f"{ENGINE_HELP[name]} (default: {default})"
+        help_ = f"{docs[name]} (default: {default})"
         group.add_argument(
             f"--{name.replace('_', '-')}",
             type=positive_int,
@@ -163,7 +165,7 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
         "--speculative-config",
         action=ReadSpeculativeConfig,
         metavar="JSON",
-        help=f"{ENGINE_HELP['speculative_config']}; needs --acceptance-rate",
+        help=f"{docs['speculative_config']}; needs --acceptance-rate",
     )
     group.add_argument(
         "--acceptance-rate",
@@ -174,7 +176,7 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
     for name, default in (("enable_prefix_caching", None), ("enable_chunked_prefill", True)):
         flag = f"--{name.replace('_', '-')}"
         group.add_argument(
-            flag, action=argparse.BooleanOptionalAction, default=default, help=ENGINE_HELP[name]
+            flag, action=argparse.BooleanOptionalAction, default=default, help=docs[name]
         )
 
 

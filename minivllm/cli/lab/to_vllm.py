@@ -9,7 +9,7 @@ plain GGUF file. So the output names the model's Hub id, or its directory on thi
 import argparse
 from pathlib import Path
 
-from minivllm.cli.options import add_engine_options, engine_config
+from minivllm.cli.options import add_engine_options, engine_config, take_model_tag
 from minivllm.errors import ConfigError
 from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
@@ -67,12 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.model_tag is not None:
-        if getattr(args, "model", args.model_tag) != args.model_tag:
-            raise ConfigError(
-                f"MODEL is {args.model_tag} and --model is {args.model}: name the model once."
-            )
-        args.model = args.model_tag
+    take_model_tag(args)
     config = engine_config(args)
     if args.port is not None and not 0 < args.port < 65536:
         raise ConfigError(f"port must be a number from 1 to 65535; got {args.port}.")

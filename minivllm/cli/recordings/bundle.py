@@ -20,7 +20,6 @@ ENTRY = "embed.js"
 LABELS = "labels.js"
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.]+)";\n', re.M)
-_TOP = re.compile(r"^(?:async )?(?:function|class|const|let) (\w+)", re.M)
 _COMMENT = re.compile(r"^\s*//.*\n", re.M)
 _SPACE = re.compile(r"^\s+", re.M)
 """Empty lines and indentation. No module has a string over several lines."""
@@ -37,15 +36,9 @@ def modules() -> dict[str, str]:
 
 
 def bundle(modules: dict[str, str]) -> str:
-    """Return all modules as one script. Raises `ValueError` if two modules use one name."""
+    """Return all modules as one script."""
     done: dict[str, str] = {}
     _add(ENTRY, modules, done)
-    owners: dict[str, str] = {}
-    for module, text in done.items():
-        for name in _TOP.findall(text):
-            if name in owners:
-                raise ValueError(f"{module} and {owners[name]} both have {name}: rename one.")
-            owners[name] = module
     text = _SPACE.sub("", "".join(done.values()))
     return f'// The player of minivllm.\n(() => {{\n"use strict";\n{text}}})();\n'
 

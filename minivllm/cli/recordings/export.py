@@ -2,17 +2,15 @@
 
     minivllm export run.jsonl --perfetto run.json      # then open run.json in ui.perfetto.dev
 
-`minivllm.events.perfetto.export` describes the format. The command refuses to overwrite the
-recording, which cannot be made again.
+`minivllm.events.perfetto` describes the format.
 """
 
 import argparse
-import os
 
+from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note
-from minivllm.errors import ConfigError, EventLogError
-from minivllm.events.perfetto.export import export_perfetto
-from minivllm.events.recording.reader import LogReader
+from minivllm.errors import EventLogError
+from minivllm.events.perfetto import export_perfetto
 from minivllm.events.recording.whole_file import whole_file
 
 
@@ -27,11 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    LogReader(args.log).close()  # raises if the file is not a recording
-    if os.path.exists(args.perfetto) and os.path.samefile(args.log, args.perfetto):
-        raise ConfigError(
-            f"{args.perfetto} is the recording itself: name another file for the trace."
-        )
+    check_output(args.perfetto, [args.log])
     with whole_file(args.perfetto) as file:
         exported = export_perfetto(args.log, file)
         size = file.tell() if file.seekable() else 0
@@ -42,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if exported.lost_events:
         note(
             f"{exported.lost_events:,} events are missing in the recording; after this gap the"
-            " trace shows only steps."
+            " trace shows only steps and decisions."
         )
     if exported.damage is not None:
         raise EventLogError(f"{exported.damage} The trace ends before it.")

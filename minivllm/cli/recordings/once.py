@@ -43,10 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a recording, complete or still being written, or http://host:port of a server",
     )
     parser.add_argument(
-        "--step",
-        type=_step,
-        metavar="N",
-        help="the state after step N (default: the last step)",
+        "--step", type=_step, metavar="N", help="the state after step N (default: the last step)"
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
@@ -75,14 +72,14 @@ def fold_once(source: str, step: int | None) -> Found:
                 break
             else:
                 time.sleep(0.02)
-        recording = opened.recording
-        if step is not None and step > recording.last_step and recording.damage is None:
+        recording, damage = opened.recording, opened.recording.damage
+        if step is None:
+            return Found(recording.head, damage)
+        if step > recording.last_step and damage is None:
             raise EventLogError(
                 f"{source} ends with step {recording.last_step}; it has no step {step} yet."
             )
-        return Found(
-            recording.head if step is None else recording.view_at_step(step), recording.damage
-        )
+        return Found(recording.view_at_step(step), damage)
     finally:
         opened.close()
 

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from minivllm.cli.dashboard import add_race_option
+from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
 from minivllm.events.recording.whole_file import write_whole
@@ -77,14 +78,8 @@ def run(args: argparse.Namespace) -> int:
             f"--size must be columns and rows, at most {_LARGEST} each, as in 120x36; got"
             f" {args.size!r}."
         )
+    check_output(args.output, [args.log, args.other])
     output = Path(args.output)
-    if any(
-        log is not None and output.exists() and output.samefile(log)
-        for log in (args.log, args.other)
-    ):
-        raise ConfigError(
-            f"{args.output} is the recording itself: name another file for the picture."
-        )
     if output.suffix.lower() not in ("", ".svg"):
         raise ConfigError(
             f"shot writes SVG files only: name it {output.with_suffix('.svg')} (browsers open it;"
@@ -135,21 +130,15 @@ def _go_to(transport: Transport, args: argparse.Namespace) -> None:
 
 
 def _target(app: DashboardApp, what: str, log: str) -> Target:
-    if what[:1] == "e" and what[1:].isdecimal():
-        target = (
-            None
-            if index_of(app.context.transport.recording, int(what[1:])) is None
-            else event(int(what[1:]))
-        )
-    else:
-        target = find_target(app.context, what)
-    if target is None:
-        last_block = len(app.model.fold.blocks) - 1
-        raise ConfigError(
-            f"--choose {what}: {log} has no such request, block (b0 to b{last_block}) or event"
-            " (e993)."
-        )
-    return target
+    recording = app.context.transport.recording
+    if what[:1] == "e" and what[1:].isdecimal() and index_of(recording, int(what[1:])) is not None:
+        return event(int(what[1:]))
+    if (target := find_target(app.context, what)) is not None:
+        return target
+    last_block = len(app.model.fold.blocks) - 1
+    raise ConfigError(
+        f"--choose {what}: {log} has no such request, block (b0 to b{last_block}) or event (e993)."
+    )
 
 
 def _open(path: str) -> ReplaySource[DashboardModel]:

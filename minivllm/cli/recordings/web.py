@@ -17,9 +17,8 @@ from minivllm.errors import EventLogError
 from minivllm.events.recording.recording import Recording
 from minivllm.events.recording.whole_file import write_whole
 
-MOST_BYTES = 64 << 20
-"""The page's own limit for a recording (`load.js`)."""
-MOST_BLOCKS = 1 << 16
+MOST_MIB, MOST_BLOCKS = 64, 1 << 16
+"""The page's own limits for a recording (`load.js`)."""
 
 _PAGE = """\
 <!doctype html>
@@ -62,16 +61,16 @@ def write_page(
 
     Raises `EventLogError` if a recording cannot be played, and `OSError` for `output`.
     """
-    names = _names(paths)
-    recordings = "\n".join(
-        script_of(name, _checked(path) if whole else Path(path).read_bytes())
-        for name, path in zip(names, paths, strict=True)
-    )
+    # The page's list of names uses some characters itself.
+    names = [re.sub(r"[^\w.+-]+", "-", Path(path).stem) or "recording" for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{name}-{'AB'[at]}" for at, name in enumerate(names)]
+    recordings = [_checked(path) if whole else Path(path).read_bytes() for path in paths]
     page = _PAGE.format(
         title=html.escape(" and ".join(names)),
         names=html.escape(",".join(names)),
         options="" if step is None else f' data-step="{step}"',
-        recordings=recordings,
+        recordings="\n".join(map(script_of, names, recordings)),
         player=player_script(),
     )
     write_whole(output, page)
@@ -84,30 +83,22 @@ def script_of(name: str, recording: bytes) -> str:
     return f"(window.minivllmRecordings??={{}})[{json.dumps(name)}]={json.dumps(packed)};"
 
 
-def _names(paths: Sequence[str | Path]) -> list[str]:
-    """Names for the page, without characters that its list of names uses."""
-    names = [re.sub(r"[^\w.+-]+", "-", Path(path).stem) or "recording" for path in paths]
-    if len(set(names)) < len(names):
-        names = [f"{name}-{'AB'[at]}" for at, name in enumerate(names)]
-    return names
-
-
 def _checked(path: str | Path) -> bytes:
     """The bytes of a recording that the page's player can play."""
     recording = Recording(path)
     try:
-        if recording.indexed_bytes > MOST_BYTES:
-            raise EventLogError(
-                f"{path} has {recording.indexed_bytes >> 20} MiB, but a page plays at most"
-                f" {MOST_BYTES >> 20}: play it with `minivllm replay {path}`."
-            )
-        if recording.header.num_blocks > MOST_BLOCKS:
-            raise EventLogError(
-                f"{path} has {recording.header.num_blocks:,} blocks, but a page shows at most"
-                f" {MOST_BLOCKS:,}: play it with `minivllm replay {path}`."
-            )
+        size, num_blocks = recording.indexed_bytes, recording.header.num_blocks
+        for found, most, unit in (
+            (size >> 20, MOST_MIB, "MiB"),
+            (num_blocks, MOST_BLOCKS, "blocks"),
+        ):
+            if found > most:
+                raise EventLogError(
+                    f"{path} has {found:,} {unit}, but a page plays at most {most:,}: play it with"
+                    f" `minivllm replay {path}`."
+                )
         if not len(recording):
             raise EventLogError(f"{path} has no events: record a run that has a step.")
-        return Path(path).read_bytes()[: recording.indexed_bytes]
+        return Path(path).read_bytes()[:size]
     finally:
         recording.close()

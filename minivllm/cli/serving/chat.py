@@ -7,6 +7,7 @@ KeyboardInterrupt can break a step.
 
 import argparse
 import sys
+import time
 from itertools import count
 from queue import SimpleQueue
 
@@ -19,7 +20,6 @@ from minivllm.cli.options import (
     sampling_params,
 )
 from minivllm.cli.terminal import note, show
-from minivllm.clock import MonotonicClock
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import RequestOutput
@@ -53,8 +53,7 @@ class _Conversation:
     def __init__(self, thread: EngineThread, params: SamplingParams, system: str | None) -> None:
         self.was_refused = False
         """Whether a message was refused, most likely because the conversation was too long."""
-        self._thread = thread
-        self._params = params
+        self._thread, self._params = thread, params
         self._opening = [] if system is None else [{"role": "system", "content": system}]
         self._messages = list(self._opening)
         self._request_ids = (f"turn-{number}" for number in count(1))
@@ -97,34 +96,32 @@ class _Conversation:
         except InvalidRequestError as error:
             self.was_refused = True
             note(f"minivllm: {error} (/reset starts a new conversation.)")
-            return
-        self._messages = [*messages, {"role": "assistant", "content": answer}]
+        else:
+            self._messages = [*messages, {"role": "assistant", "content": answer}]
 
     def _stream_answer(self, messages: list[dict[str, str]]) -> str:
         """Show the answer as it is generated, until its end or Ctrl-C; return the shown text."""
-        now = MonotonicClock().now
-        began, answer, num_tokens = now(), "", 0
-        request_id = next(self._request_ids)
-        token_ids = self._thread.call(
+        began, answer, num_tokens, cached = time.monotonic(), "", 0, 0
+        request_id, thread = next(self._request_ids), self._thread
+        token_ids = thread.call(
             lambda engine: engine.tokenizer.apply_chat_template(messages)
         ).result()
         prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
         outputs: SimpleQueue[RequestOutput | None] = SimpleQueue()
-        future = self._thread.add_request(request_id, prompt, self._params, on_output=outputs.put)
+        future = thread.add_request(request_id, prompt, self._params, on_output=outputs.put)
         # End the loop below, even after an error.
         future.add_done_callback(lambda _: outputs.put(None))
-        cached = 0
         try:
             for output in iter(outputs.get, None):
-                answer += output.outputs[0].text
-                num_tokens += len(output.outputs[0].token_ids)
-                cached = output.num_cached_tokens
-                show(output.outputs[0].text)
+                (new,), cached = output.outputs, output.num_cached_tokens
+                answer += new.text
+                num_tokens += len(new.token_ids)
+                show(new.text)
             future.result()
         except KeyboardInterrupt:
-            self._thread.abort_request(request_id).result()
+            thread.abort_request(request_id).result()
+        rate = num_tokens / max(time.monotonic() - began, 1e-9)
         show("\n")
-        rate = num_tokens / max(now() - began, 1e-9)
         note(
             f"({num_tokens} tokens, {rate:.1f} a second; {cached} of {len(token_ids)} prompt tokens"
             " were cached)"

@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.loading import Tell, build_engine, load_engine
+from minivllm.cli.loading import build_engine, load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
@@ -33,6 +33,7 @@ from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell as tell_story
+from minivllm.runtime.progress import Progress
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
@@ -109,27 +110,19 @@ def play(args: argparse.Namespace, scenario: Scenario) -> int:
         except KeyboardInterrupt:
             interrupted = True
         if demo.thread is not None:
-            _report(demo, scenario, whole=is_house, as_json=args.json)
+            error = demo.thread.ended.exception()
+            if error is None or isinstance(error, InvariantError):  # a violation is a result, too
+                stream = sys.stderr if args.json else sys.stdout
+                print_demo_report(
+                    scenario, demo.facts, is_over=demo.is_over, whole=is_house, stream=stream
+                )
+                if args.json:
+                    print_json(report_json(scenario, demo.facts))
+            if error is not None:
+                raise error
         if interrupted:
             raise KeyboardInterrupt
     return 0
-
-
-def _report(demo: "_Demo", scenario: Scenario, *, whole: bool, as_json: bool) -> None:
-    """Print the results of the run, and raise the error that ended it."""
-    error = demo.thread.ended.exception()
-    if error is None or isinstance(error, InvariantError):  # a violation is a result, too
-        print_demo_report(
-            scenario,
-            demo.facts,
-            is_over=demo.is_over,
-            whole=whole,
-            stream=sys.stderr if as_json else sys.stdout,
-        )
-        if as_json:
-            print_json(report_json(scenario, demo.facts))
-    if error is not None:
-        raise error
 
 
 def _model_of_this_machine() -> str:
@@ -193,15 +186,14 @@ class _Demo:
     def run_in_dashboard(self, args: argparse.Namespace, config: EngineConfig) -> None:
         """Show the dashboard until the user leaves, even after the scenario has ended."""
 
-        def build(tell: Tell) -> Built:
-            engine = build_engine(config, tell)
+        def build(progress: Progress) -> Built:
+            engine = build_engine(config, progress)
             writer = self._load(engine)
             source = InProcessSource(self.facts.fold.header, codec=MODELS)
             engine.subscribe(source.put)
+            scenario, facts = self._scenario, self.facts
             self._on_over = lambda: app.show_summary(
-                tell_story(self._scenario, self.facts),
-                self.facts.fold.step,
-                figures_of(self._scenario, self.facts),
+                tell_story(scenario, facts), facts.fold.step, figures_of(scenario, facts)
             )
             self.thread.ended.add_done_callback(
                 lambda ended: (

@@ -68,9 +68,7 @@ class EngineThreadControl:
 
     def add_burst(self) -> None:
         self._watch(
-            self._thread.call(
-                lambda engine: self._add(engine, BURST, map(Question, _burst_texts(engine)))
-            )
+            self._thread.call(lambda engine: self._add(engine, BURST, _burst_questions(engine)))
         )
 
     def abort(self, request_id: str) -> None:
@@ -145,26 +143,26 @@ class EngineThreadControl:
 
 def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
     """Convert a text to a prompt: a chat message if the model has a chat template."""
-    if not engine.tokenizer.has_chat_template:
-        return {"prompt_token_ids": engine.tokenizer.encode(text), "prompt": text}
-    messages = [{"role": "user", "content": text}]
-    return {"prompt_token_ids": engine.tokenizer.apply_chat_template(messages), "prompt": text}
+    tokenizer = engine.tokenizer
+    if tokenizer.has_chat_template:
+        token_ids = tokenizer.apply_chat_template([{"role": "user", "content": text}])
+    else:
+        token_ids = tokenizer.encode(text)
+    return {"prompt_token_ids": token_ids, "prompt": text}
 
 
-def _burst_texts(engine: LLMEngine) -> list[str]:
+def _burst_questions(engine: LLMEngine) -> list[Question]:
     """Return a burst's prompts. If possible, they leave room for `MAX_TOKENS` output tokens."""
     for num_sentences in range(len(BURST_PREFIX), 0, -1):
-        texts = [
-            " ".join([*BURST_PREFIX[:num_sentences], question]) for question in BURST_QUESTIONS
-        ]
+        prefix = " ".join(BURST_PREFIX[:num_sentences])
+        texts = [f"{prefix} {question}" for question in BURST_QUESTIONS]
         if all(_room_for_output(engine, _as_prompt(engine, text)) >= MAX_TOKENS for text in texts):
             break
-    return texts
+    return [Question(text) for text in texts]
 
 
 def _room_for_output(engine: LLMEngine, prompt: TokensPrompt) -> int:
     """Return how many tokens fit into context and KV cache after the prompt."""
     header = engine.log_header()
-    return min(header.max_model_len, header.num_blocks * header.block_size) - len(
-        prompt["prompt_token_ids"]
-    )
+    room = min(header.max_model_len, header.num_blocks * header.block_size)
+    return room - len(prompt["prompt_token_ids"])

@@ -7,8 +7,10 @@ the others.
 
 import argparse
 import dataclasses
+import json
+import math
 import sys
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 from minivllm.cli.loading import load_engine
@@ -18,19 +20,12 @@ from minivllm.cli.options import (
     engine_config,
     sampling_params,
 )
-from minivllm.cli.serving.probabilities import Probabilities
 from minivllm.cli.terminal import note, print_json, show
-from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.requests import Prompt
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
-from minivllm.sampling_params import (
-    RequestOutputKind,
-    SamplingParams,
-    StructuredOutputsParams,
-)
-from minivllm.structured_outputs_params import ONE_SPACE
+from minivllm.sampling_params import ONE_SPACE, SamplingParams, StructuredOutputsParams
 from minivllm.text import plural
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
@@ -69,110 +64,103 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    config = engine_config(args)
-    params = _params(args)
-    prompts = _read_prompts(args)
+    config, params, prompts = engine_config(args), _params(args), _read_prompts(args)
     if not prompts:
         args.usage_error("no prompt: give one as an argument, in a --file, or on standard input")
-    if params.logprobs is not None and not (params.greedy or args.json):
-        config = dataclasses.replace(config, explain_tokens=True)
     engine = load_engine(config)
-    now = MonotonicClock().now
-    began = now()
-    run_ = _Run(engine, prompts, params, chat=args.chat)
+    began = time.monotonic()
+    refused = _add_requests(engine, prompts, params, chat=args.chat)
+    single = len(prompts) == 1 and params.num_sequences == 1
+    finished: dict[int, RequestOutput] = {}
+    shown = 0  # characters of a single text, else prompts
+    while engine.has_unfinished_requests():
+        for output in engine.step():
+            if output.finished:
+                finished[int(output.request_id)] = output
+            if single and not args.json:
+                text = output.outputs[0].text
+                show(text[shown:])
+                shown = len(text)
+        while not (single or args.json) and shown in finished.keys() | refused.keys():
+            if shown in finished:
+                _show_texts(shown, finished[shown], params, several=len(prompts) > 1)
+            shown += 1
+    seconds = time.monotonic() - began
+    texts = [text for output in finished.values() for text in output.outputs]
+    tokens = sum(len(text.token_ids) for text in texts)
     if args.json:
-        run_.finish()
-    elif len(prompts) == 1 and params.num_sequences == 1:
-        run_.stream()
-    else:
-        run_.print_in_order()
-    seconds = now() - began
-    tokens = sum(
-        len(text.token_ids) for output in run_.finished.values() for text in output.outputs
-    )
-    if args.json:
-        models = {"model": config.model, "weights": engine.weights}
-        print_json(models | _as_json(run_, tokens, seconds))
-        return 1 if run_.refused else 0
-    texts = [text for output in run_.finished.values() for text in output.outputs]
+        outputs = [
+            fields
+            for number, prompt in enumerate(prompts)
+            for fields in _as_json(prompt, finished.get(number), refused.get(number))
+        ]
+        print_json(
+            {
+                "model": config.model,
+                "weights": engine.weights,
+                "outputs": outputs,
+                "generated_tokens": tokens,
+                "seconds": seconds,
+                "tokens_per_s": tokens / seconds if tokens else 0.0,
+            }
+        )
+        return 1 if refused else 0
+    if single and texts:
+        show("\n" + _describe(texts[0]))
     if params.structured_outputs and any(text.finish_reason == "length" for text in texts):
         note(f"minivllm: --max-tokens {params.max_tokens} ended an incomplete output: raise it.")
     if tokens:
-        cached = sum(output.num_cached_tokens for output in run_.finished.values())
+        cached = sum(output.num_cached_tokens for output in finished.values())
         note(
             f"{config.model} ({engine.weights}): {tokens} tokens in {seconds:.1f} s,"
             f" {tokens / seconds:.1f} a second; {cached} prompt tokens were cached"
         )
-    return 1 if run_.refused else 0
+    return 1 if refused else 0
 
 
-class _Run:
-    def __init__(
-        self, engine: LLMEngine, prompts: list[str], params: SamplingParams, *, chat: bool
-    ) -> None:
-        self.prompts = prompts
-        self.finished: dict[int, RequestOutput] = {}
-        """Number of a prompt -> the prompt's output, with all texts."""
-        self.refused: dict[int, InvalidRequestError] = {}
-        self._engine = engine
-        self._params = params
-        self._probabilities = Probabilities(engine)
-        for number, text in enumerate(prompts):
-            prompt: Prompt = text
-            if chat:
-                token_ids = engine.tokenizer.apply_chat_template(
-                    [{"role": "user", "content": text}]
-                )
-                prompt = {"prompt_token_ids": token_ids, "prompt": text}
-            try:
-                engine.add_request(
-                    str(number),
-                    prompt,
-                    dataclasses.replace(params, output_kind=RequestOutputKind.CUMULATIVE),
-                )
-            except InvalidRequestError as error:
-                self.refused[number] = error
-                note(f"minivllm: {_with_option(error)}")
+def _add_requests(
+    engine: LLMEngine, prompts: list[str], params: SamplingParams, *, chat: bool
+) -> dict[int, InvalidRequestError]:
+    """Queue all prompts; return the number and the error of each that is refused."""
+    refused: dict[int, InvalidRequestError] = {}
+    for number, text in enumerate(prompts):
+        prompt: Prompt = text
+        if chat:
+            messages = [{"role": "user", "content": text}]
+            token_ids = engine.tokenizer.apply_chat_template(messages)
+            prompt = {"prompt_token_ids": token_ids, "prompt": text}
+        try:
+            engine.add_request(str(number), prompt, params)
+        except InvalidRequestError as error:
+            refused[number] = error
+            note(f"minivllm: {_with_option(error)}")
+    return refused
 
-    def _outputs(self) -> Iterator[RequestOutput]:
-        while self._engine.has_unfinished_requests():
-            for output in self._engine.step():
-                if output.finished:
-                    self.finished[int(output.request_id)] = output
-                yield output
 
-    def finish(self) -> None:
-        for _ in self._outputs():
-            pass
+def _show_texts(
+    number: int, output: RequestOutput, params: SamplingParams, *, several: bool
+) -> None:
+    """Show all texts of a prompt, with the numbers of prompt and text if there are several."""
+    for text in output.outputs:
+        parts = [str(number + 1)] * several + [str(text.index + 1)] * (params.n > 1)
+        label = f"[{'.'.join(parts)}] " if parts else ""
+        show(label + text.text.strip("\n").replace("\n", "\n    ") + "\n")
+        show(score(text, params) if params.use_beam_search else _describe(text))
 
-    def stream(self) -> None:
-        shown = 0
-        for output in self._outputs():
-            text = output.outputs[0].text
-            show(text[shown:])
-            shown = len(text)
-        for output in self.finished.values():
-            show("\n" + self._probabilities.describe(output, output.outputs[0]))
 
-    def print_in_order(self) -> None:
-        """Show each whole text as soon as all earlier ones are shown."""
-        next_number = 0
-        for _ in self._outputs():
-            while next_number in self.finished or next_number in self.refused:
-                output = self.finished.get(next_number)
-                for text in output.outputs if output else ():
-                    show(self._label(next_number, text.index))
-                    show(text.text.strip("\n").replace("\n", "\n    ") + "\n")
-                    if self._params.use_beam_search:
-                        show(score(text, self._params))
-                    else:
-                        show(self._probabilities.describe(output, text))
-                next_number += 1
-
-    def _label(self, number: int, index: int) -> str:
-        several_prompts, several_texts = len(self.prompts) > 1, self._params.n > 1
-        parts = [str(number + 1)] * several_prompts + [str(index + 1)] * several_texts
-        return f"[{'.'.join(parts)}] " if parts else ""
+def _describe(text: CompletionOutput) -> str:
+    """Return a line for each token of `text` with log-probabilities: its own, and others."""
+    lines = []
+    for token_id, likely in zip(text.token_ids, text.logprobs or (), strict=False):
+        # Quoted, so that spaces and line ends are visible.
+        own, *others = (
+            (json.dumps(token.decoded_token, ensure_ascii=False), f"{math.exp(token.logprob):.1%}")
+            for token in likely.values()  # the text's own token is first
+        )
+        line = f"    {own[0]:<16} {own[1]:>6}  rank {likely[token_id].rank:<4}"
+        rest = ", ".join(map(" ".join, others))
+        lines.append(f"{line}  others: {rest}\n" if rest else f"{line}\n")
+    return "".join(lines)
 
 
 def score(output: CompletionOutput, params: SamplingParams) -> str:
@@ -216,43 +204,27 @@ def _with_option(error: InvalidRequestError) -> str:
 
 
 def _read_text(path: str) -> str:
+    name = "standard input" if path == "-" else path
     try:
-        return Path(path).read_text(encoding="utf-8")
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidRequestError(f"{path} is not UTF-8 text: convert it first.") from error
+        raise InvalidRequestError(f"{name} is not UTF-8 text: convert it first.") from error
 
 
 def _read_prompts(args: argparse.Namespace) -> list[str]:
-    from_stdin = args.file == "-" or (
-        args.file is None and not args.prompts and not sys.stdin.isatty()
-    )
-    if from_stdin:
-        try:
-            text = sys.stdin.buffer.read().decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InvalidRequestError(
-                "standard input is not UTF-8 text: convert it first."
-            ) from error
-    else:
-        text = "" if args.file is None else _read_text(args.file)
+    file = args.file
+    if file is None and not args.prompts and not sys.stdin.isatty():
+        file = "-"
+    text = "" if file is None else _read_text(file)
     # Skip empty lines between prompts. But an empty argument is a prompt, and will be refused.
     return list(args.prompts) + [line for line in text.splitlines() if line]
 
 
-def _as_json(run_: _Run, tokens: int, seconds: float) -> dict[str, object]:
-    outputs: list[dict[str, object]] = []
-    for number, prompt in enumerate(run_.prompts):
-        if number in run_.refused:
-            outputs.append({"prompt": prompt, "error": str(run_.refused[number])})
-            continue
-        output = run_.finished[number]
-        for completion in map(dataclasses.asdict, output.outputs):
-            outputs.append(
-                {"prompt": prompt, "num_cached_tokens": output.num_cached_tokens, **completion}
-            )
-    return {
-        "outputs": outputs,
-        "generated_tokens": tokens,
-        "seconds": seconds,
-        "tokens_per_s": tokens / seconds if tokens else 0.0,
-    }
+def _as_json(
+    prompt: str, output: RequestOutput | None, error: InvalidRequestError | None
+) -> list[dict[str, object]]:
+    if output is None:
+        return [{"prompt": prompt, "error": str(error)}]
+    common = {"prompt": prompt, "num_cached_tokens": output.num_cached_tokens}
+    return [common | dataclasses.asdict(text) for text in output.outputs]

@@ -8,13 +8,14 @@ import argparse
 from contextlib import ExitStack
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.loading import Tell, build_engine
+from minivllm.cli.loading import build_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.engine_control import EngineThreadControl
 from minivllm.cli.starting import Built, Starting, nothing_yet
 from minivllm.cli.terminal import require_terminal
 from minivllm.engine.engine_thread import EngineThread
+from minivllm.runtime.progress import Progress
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
@@ -58,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     check_record(args.record)
     with ExitStack() as recordings:
 
-        def build(tell: Tell) -> Built:
-            engine = build_engine(config, tell)
+        def build(progress: Progress) -> Built:
+            engine = build_engine(config, progress)
             header = engine.log_header()
             source = InProcessSource(header, codec=MODELS)
             engine.subscribe(source.put)
@@ -73,6 +74,5 @@ def run(args: argparse.Namespace) -> int:
         starting = Starting(build)
         source = nothing_yet(config.model)
         app = make_app(args, source, watch=WATCH, suggests=True, start=starting)
-        if (thread := starting.run(lambda: run_app(app))) is not None:
-            thread.join()  # raises the engine's error
+        starting.run(lambda: run_app(app)).join()  # raises the engine's error
     return 0

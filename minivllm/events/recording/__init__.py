@@ -1,4 +1,1 @@
-"""The event log in a file: `log` writes the file, `recording` reads it forward and backward.
-
-With `event_index` and `keyframes`, any moment of a long recording can be reached quickly.
-"""
+"""The event log in a file: `log` writes it, `recording` reads any moment of it quickly."""

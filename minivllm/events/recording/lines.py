@@ -131,19 +131,13 @@ def decode_line(line: bytes) -> tuple[int, Event | None]:
     return event.seq, event
 
 
-def decode_known(lines: bytes) -> list[Event]:
-    """Decode whole lines that are known to be valid; leave out events of unknown kinds."""
-    try:
-        return _event_decoder.decode_lines(lines)
-    except msgspec.ValidationError:
-        decoded = (decode_line(line)[1] for line in lines.split(b"\n") if line)
-        return [event for event in decoded if event is not None]
-
-
 def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
     """Decode lines that had `count` known events. Raise `EventLogError` if the lines changed."""
     try:
-        events = decode_known(lines)
+        events = decode_if_all_known(lines)
+        if events is None:
+            decoded = (decode_line(line)[1] for line in lines.split(b"\n") if line)
+            events = [event for event in decoded if event is not None]
     except (msgspec.DecodeError, UnicodeDecodeError):
         events = []
     if len(events) < count:

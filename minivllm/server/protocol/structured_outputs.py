@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError, MinivllmError
-from minivllm.structured_outputs_params import ONE_SPACE, StructuredOutputsParams
+from minivllm.sampling_params import ONE_SPACE, StructuredOutputsParams
 
 JsonSchema = str | dict[str, Any]
 Choices = Annotated[list[str], Meta(min_length=1)]

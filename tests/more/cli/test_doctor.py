@@ -8,24 +8,24 @@ import pytest
 from support.patience import SOON
 
 from minivllm.cli import main
-from minivllm.cli.doctor import doctor
-from minivllm.cli.doctor.finding import advice, bad, ok
+from minivllm.cli.course import doctor
+from minivllm.cli.course.doctor import Finding
 
 
 def test_every_check_prints_one_line_and_this_machine_can_run_the_course(capsys):
     assert main(["doctor"]) == 0
     *lines, empty, conclusion = capsys.readouterr().out.splitlines()
-    names = [name for name, _ in doctor.CHECKS]
+    names = [*doctor.CHECKS]
     assert [re.match(r"(?:ok|note|bad) +(\w+( model)?)", line)[1] for line in lines] == names
     assert empty == "" and conclusion.startswith("The course can be done on this machine.")
 
 
 def test_a_note_is_no_obstacle_and_a_bad_finding_or_a_failed_check_is_status_1(monkeypatch, capsys):
-    fine, less = ("a", lambda: ok("a", "fine")), ("b", lambda: advice("b", "less"))
+    fine, less = lambda: Finding("ok", "fine"), lambda: Finding("note", "less")
     for checks, status in (
-        ((fine, less), 0),
-        ((fine, ("c", lambda: bad("c", "broken: mend it"))), 1),
-        ((("x", lambda: 1 / 0), fine), 1),
+        ({"a": fine, "b": less}, 0),
+        ({"a": fine, "c": lambda: Finding("bad", "broken: mend it")}, 1),
+        ({"x": lambda: 1 / 0, "a": fine}, 1),
     ):
         monkeypatch.setattr(doctor, "CHECKS", checks)
         assert main(["doctor"]) == status
@@ -39,11 +39,11 @@ def test_a_note_is_no_obstacle_and_a_bad_finding_or_a_failed_check_is_status_1(m
 def test_without_a_library_the_doctor_says_so_and_does_all_other_checks(missing):
     code = (
         f"import sys; sys.modules[{missing!r}] = None; from minivllm.cli import main;"
-        " from minivllm.cli.doctor import libraries; real = libraries.version;"
+        " from minivllm.cli.course import doctor; real = doctor.version;"
         " from importlib.metadata import PackageNotFoundError\n"
         f"def version(name):\n if name == {missing!r}: raise PackageNotFoundError(name)\n"
         " return real(name)\n"
-        "libraries.version = version; sys.exit(main(['doctor']))"
+        "doctor.version = version; sys.exit(main(['doctor']))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SOON)
     assert run.returncode == 1 and "Traceback" not in run.stderr, run.stderr

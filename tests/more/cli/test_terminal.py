@@ -34,7 +34,7 @@ def endless(checkpoint: Path) -> Path:
 def test_a_key_leaves_during_the_start_even_if_the_weights_never_come(command, key, endless):
     with Program.minivllm(*command.split(), "--model", endless) as program:
         program.wait_for("LOADING")
-        program.wait_for("Weights")
+        program.wait_for("importing PyTorch")
         program.press(b"ls -l\r")
         program.press(key)
         assert program.wait_for_end() == 0

@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.events.perfetto.export import export_perfetto
+from minivllm.events.perfetto import export_perfetto
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lab.bench.step.parts import watch_parts

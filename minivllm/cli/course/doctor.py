@@ -1,0 +1,271 @@
+"""`minivllm doctor`: checks this machine in less than a minute and prints a line for each check.
+
+The exit status is 0 if the course works on this machine, else 1.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from typing import Literal, NamedTuple
+
+from minivllm.cli.terminal import has_utf8
+from minivllm.errors import ExerciseError, ModelError, TritonMissingError
+from minivllm.runtime.paths import default_cache_root
+from minivllm.runtime.progress import format_bytes
+
+OLDEST, NEWEST = (3, 11), (3, 13)
+LEAST_MEMORY, GOOD_MEMORY = 1_000_000_000, 3_000_000_000
+"""For torch with the house model, and for the chat model in float32 with 1 GB of KV cache."""
+LEAST_DISK, GOOD_DISK = 50_000_000, 1_000_000_000
+"""For built kernels and recordings, and for the chat model while it is converted."""
+COLUMNS, ROWS = 120, 36
+"""The size that the dashboard is designed for (docs/start/index.md)."""
+COMPILER_SECONDS = 60
+_INSTALL = "pip install -c constraints.txt -e '.[kv-events,lessons,serve]'"
+_TRY_KERNELS = """
+import torch
+from minivllm.kernels import reference_ops
+from minivllm.runtime.cpu.load import load_cpu_ops
+ops = load_cpu_ops()
+x = torch.linspace(-2, 2, 64).reshape(2, 32)
+assert torch.allclose(ops.silu_and_mul(x), reference_ops.silu_and_mul(x), atol=1e-5)
+fast = ops.linear_is_fast
+print(f"bfloat16 runs on {ops.bf16_way}" if fast else "without AVX2, so oneDNN multiplies")
+"""
+
+
+class Finding(NamedTuple):
+    state: Literal["ok", "note", "bad"]
+    """`note`: the course works, with limits; `bad`: it does not work."""
+    text: str
+    """What was found, and for `note` and `bad` also what to do."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command has no options."""
+
+
+def run(args: argparse.Namespace) -> int:
+    colours = {"ok": "\x1b[32m", "note": "\x1b[33m", "bad": "\x1b[31m"}
+    coloured, num_bad = sys.stdout.isatty() and "NO_COLOR" not in os.environ, 0
+    for name, (state, text) in examine(CHECKS):
+        line = f"{state:<4}  {name:<11}  {text}"
+        print(f"{colours[state]}{line}\x1b[0m" if coloured else line, flush=True)
+        num_bad += state == "bad"
+    if num_bad:
+        things = "1 thing" if num_bad == 1 else f"{num_bad} things"
+        print(f"\nMend {things} first (bad), then run minivllm doctor again.")
+        return 1
+    print("\nThe course can be done on this machine. Start with: minivllm lesson")
+    return 0
+
+
+def examine(checks: dict[str, Callable[[], Finding]]) -> Iterable[tuple[str, Finding]]:
+    """Run each check. If a check raises, that is its finding."""
+    for name, check in checks.items():
+        try:
+            yield name, check()
+        except ModuleNotFoundError as error:
+            yield name, Finding("bad", f"needs the package {error.name}: install it first")
+        except Exception as error:  # run the other checks
+            why = f"{type(error).__name__}: {error}"
+            yield name, Finding("bad", f"the check failed ({why}): report this")
+
+
+def check_python() -> Finding:
+    found = ".".join(map(str, sys.version_info[:3]))
+    if OLDEST <= sys.version_info[:2] <= NEWEST:
+        return Finding("ok", found)
+    return Finding("bad", f"{found} is not from 3.11 to 3.13: make PYTHON=python3.12 install")
+
+
+def check_packages() -> Finding:
+    """Check that all required packages are installed; torch and Triton have their own checks."""
+    try:
+        requirements = [text for text in requires("minivllm") or () if "extra ==" not in text]
+    except PackageNotFoundError:
+        return Finding("bad", f"minivllm itself is not installed: {_INSTALL}")
+    names = {re.match(r"[\w.-]+", text)[0] for text in requirements} - {"torch", "triton"}
+    if missing := sorted(name for name in names if not _is_installed(name)):
+        return Finding("bad", f"not installed: {', '.join(missing)}: {_INSTALL}")
+    return Finding("ok", f"all {len(names)} are installed")
+
+
+def check_torch() -> Finding:
+    """Import torch and compute with it: a damaged library fails only then."""
+    try:
+        torch = import_module("torch")
+        total = float((torch.ones(8, 8) @ torch.ones(8, 8)).sum())
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        return Finding("bad", f"cannot be used ({_first_line(error)}): remove it and {_INSTALL}")
+    if total != 512:
+        return Finding("bad", f"8 x 8 ones give {total:g} in place of 512: {_INSTALL}")
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ", no GPU needed"
+    return Finding("ok", f"{torch.__version__}{gpu}")
+
+
+def check_triton() -> Finding:
+    """Import Triton in the mode that the kernels use: compiled or interpreted."""
+    if find_spec("triton") is None:
+        missing = TritonMissingError("The kernel x-ray", "lessons 17 and 18 show recordings")
+        return Finding("note", str(missing).rstrip("."))
+    import_module("torch")
+    try:
+        mode = import_module("minivllm.kernels.mode")
+    except (ImportError, OSError, RuntimeError) as error:
+        return Finding("note", f"{_first_line(error)} Lessons 17 and 18 show recordings")
+    how = "its interpreter runs kernels here" if mode.INTERPRETED else "compiles for the GPU"
+    return Finding("ok", f"{mode.triton.__version__}, {how}")
+
+
+def check_extras() -> Finding:
+    """Check the optional packages for exercises and for the server."""
+    if not _is_installed("hypothesis"):
+        return Finding("note", "exercises will not run: pip install 'minivllm[lessons]'")
+    if not all(map(_is_installed, ("starlette", "uvicorn", "prometheus-client"))):
+        return Finding("note", "the server will not run: pip install 'minivllm[serve]'")
+    return Finding("ok", "exercises and the server can run")
+
+
+def check_compiler() -> Finding:
+    """In a separate process, build the C kernels if needed, and run one of them."""
+    import_module("torch")
+    command = [sys.executable, "-c", _TRY_KERNELS]
+    slower = "the engine runs without it, a few times slower"
+    try:
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=COMPILER_SECONDS)
+    except subprocess.TimeoutExpired:
+        return Finding("note", f"took over {COMPILER_SECONDS} seconds ({slower})")
+    if tried.returncode == 0:
+        return Finding("ok", f"the C kernels compute the right numbers; {tried.stdout.strip()}")
+    last = (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[-1]
+    reason = last.rpartition("CpuKernelsError: ")[2].rstrip(".")
+    return Finding("note", f"{reason}: install gcc, or set CC to it ({slower})")
+
+
+def check_sandbox() -> Finding:
+    """The engine's own solution of an exercise must pass in a child process."""
+    import_module("numpy")
+    from minivllm.lessons.checker.catalogue import find_exercise
+    from minivllm.lessons.checker.child import walls
+    from minivllm.lessons.checker.child.sandbox import Session, Submission
+
+    exercise = find_exercise("lru")
+    try:
+        with Session(exercise, Submission(exercise.source_file)) as session:
+            failure = session.start()
+    except (ExerciseError, OSError) as error:
+        return Finding("bad", f"exercises cannot run: {str(error).rstrip('.')}")
+    if failure is not None:
+        return Finding("bad", f"exercises cannot run: {failure.text}")
+    if walls.program() is not None:
+        return Finding("ok", "exercises run, without network and with their own folder only")
+    limits = "exercises run with limits on time and memory"
+    if why := walls.notice():
+        return Finding("ok", f"{limits}; {why.rstrip('.')}")
+    locked = "Landlock lets them write only to their own folder"
+    return Finding("ok", f"{limits}; {locked if walls.landlock() else 'there is no Landlock here'}")
+
+
+def check_terminal() -> Finding:
+    """Compare the size and the characters with what the dashboard needs."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return Finding(
+            "note", "none here, so no dashboard: lesson --plain and demo --headless work"
+        )
+    size = shutil.get_terminal_size()
+    found = f"{size.columns} columns and {size.lines} rows"
+    if size.columns < COLUMNS or size.lines < ROWS:
+        wanted = f"{found}, but the dashboard is made for {COLUMNS} and {ROWS}"
+        return Finding("note", f"{wanted}: enlarge the window or shrink the font")
+    if not has_utf8():
+        return Finding(
+            "note", f"{found}, without UTF-8: the dashboard uses ASCII; set LANG=C.UTF-8"
+        )
+    return Finding("ok", found)
+
+
+def check_house_model() -> Finding:
+    from minivllm.runtime.checkpoint.checkpoint import check_checkpoint
+    from minivllm.runtime.store.provenance import HOUSE_FOLDER, provenance_of
+
+    try:
+        check_checkpoint(HOUSE_FOLDER)
+        return Finding("ok", str(provenance_of(HOUSE_FOLDER)))
+    except ModelError as error:
+        return Finding("bad", str(error).rstrip("."))
+
+
+def check_chat_model() -> Finding:
+    """Look for the chat model in the caches; the doctor downloads nothing."""
+    from minivllm.runtime.store.model_store import ModelStore
+    from minivllm.runtime.store.provenance import provenance_of
+
+    found = ModelStore().smollm2_if_here()
+    if found is None:
+        return Finding("note", "not downloaded: minivllm model fetch smollm2")
+    return Finding("ok", f"smollm2, {provenance_of(found)}")
+
+
+def check_memory() -> Finding:
+    from minivllm.runtime.kv_cache import available_cpu_memory
+
+    free = available_cpu_memory()
+    if free is None:
+        return Finding("ok", "this system does not say how much is available")
+    return _compare(
+        free, LEAST_MEMORY, GOOD_MEMORY, f"{format_bytes(free)} available", "close programs"
+    )
+
+
+def check_disk() -> Finding:
+    """Check free space and write permission where models and kernels are stored."""
+    cache = default_cache_root()
+    there = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
+    if not os.access(there, os.W_OK):
+        return Finding("note", f"{cache} is read-only: set MINIVLLM_CACHE to a folder that is not")
+    free = shutil.disk_usage(there).free
+    elsewhere = "free some, or set MINIVLLM_CACHE to a folder on a larger disk"
+    return _compare(free, LEAST_DISK, GOOD_DISK, f"{format_bytes(free)} free in {cache}", elsewhere)
+
+
+def _compare(free: int, least: int, good: int, found: str, remedy: str) -> Finding:
+    if free < least:
+        return Finding("bad", f"{found}, but {format_bytes(least)} are needed: {remedy}")
+    if free < good:
+        return Finding("note", f"{found}, too little for the chat model: {remedy}")
+    return Finding("ok", found)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+CHECKS: dict[str, Callable[[], Finding]] = {
+    "Python": check_python,
+    "packages": check_packages,
+    "torch": check_torch,
+    "Triton": check_triton,
+    "extras": check_extras,
+    "compiler": check_compiler,
+    "sandbox": check_sandbox,
+    "terminal": check_terminal,
+    "house model": check_house_model,
+    "chat model": check_chat_model,
+    "memory": check_memory,
+    "disk": check_disk,
+}
