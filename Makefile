@@ -39,7 +39,6 @@ demo: install ## watch a real chat model answer several users at once (without a
 pictures: setup ## draw the pictures of the docs from the committed recordings
 	$(BIN)/python tools/pictures/make_pictures.py
 	$(BIN)/python tools/pictures/make_hero.py
-	$(BIN)/python tools/pictures/make_diagrams.py
 
 # From a seed, on our own text. At the end it prints how many of 200 held-out prompts get a
 # grammatical answer (at least 95 %) and a right one, and how many questions about serving.
