@@ -15,7 +15,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = "This page is generated from the code: `make docs-pages` writes it again."
 _CODE = re.compile(r"(`+.*?`+)", re.DOTALL)
 _SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
 
