@@ -1,8 +1,8 @@
 """Decode steps of Qwen3-0.6B's shape under torch's profiler.
 
 Each batch decodes 20 steps without a profiler and 5 under it. The row has both times, so that the
-profiler's cost is visible. DIR/profile-BATCH.json is the trace of these five, for Perfetto: it shows
-what the host does between two launches, under the names of the parts of a step.
+profiler's cost is visible. DIR/profile-BATCH.json is the trace of these five, for Perfetto: it
+shows what the host does between two launches, under the names of the parts of a step.
 """
 
 import json

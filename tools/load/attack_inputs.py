@@ -45,7 +45,8 @@ BODIES = [
     _completion(stop="a" * 10_000), _completion(prompt=["a"] * 1000),
     _completion(logit_bias={str(i): 100 for i in range(2000)}),
     json.dumps({f"k{i}": i for i in range(50_000)}).encode(),
-    json.dumps({"messages": [{}] * 50_000}).encode(), json.dumps({"prompt": [1] * 300_000}).encode(),
+    json.dumps({"messages": [{}] * 50_000}).encode(),
+    json.dumps({"prompt": [1] * 300_000}).encode(),
     # templates and grammars
     _completion(chat_template="{% for i in range(10**9) %}x{% endfor %}"),
     _completion(guided_regex="(((a{1000}){1000}){1000})"),

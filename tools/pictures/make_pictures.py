@@ -4,8 +4,8 @@
     tools/pictures/make_pictures.py           # all pictures; `make pictures` does the same
     tools/pictures/make_pictures.py blocks    # only this picture
 
-Each picture is one `minivllm shot` command. tests/more/tui/test_pictures.py compares the dashboard with
-the pictures; after an intended change of the dashboard, run this command again.
+Each picture is one `minivllm shot` command. tests/more/tui/test_pictures.py compares the dashboard
+with the pictures; after an intended change of the dashboard, run this command again.
 """
 
 import sys

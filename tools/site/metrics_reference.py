@@ -1,8 +1,8 @@
 """The tables of docs/use/observability.md: the metrics of `GET /metrics`, from a metrics registry.
 
 The registry has counted only one HTTP request, which is enough: names, types, labels and buckets do
-not depend on counts. The `process_*` metrics of `prometheus_client` exist only on Linux, so the page
-describes them.
+not depend on counts. The page describes the `process_*` metrics of `prometheus_client`, which exist
+only on Linux.
 """
 
 from page_text import code, prose, sentence, table

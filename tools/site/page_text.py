@@ -52,7 +52,7 @@ def sentence(text: str) -> str:
 
 
 def source_link(target: str, text: str | None = None) -> str:
-    """A link from a page in docs/inside or docs/use to a module, or to `package.module:Name.name`."""
+    """A link from a page in docs/inside or docs/use to a module, or to `module:Name.name`."""
     module, _, name = target.partition(":")
     path = _path_of(module)
     shown = code(text or name or module)

@@ -96,7 +96,9 @@ class Site:
 
         text = LINK.sub(to_page, text)
         if 'class="player"' in text and "needs JavaScript" not in text:
-            text = re.sub("^# .*\n", rf"\g<0>\n{WITHOUT_SCRIPTS}", text, count=1, flags=re.MULTILINE)
+            text = re.sub(
+                "^# .*\n", rf"\g<0>\n{WITHOUT_SCRIPTS}", text, count=1, flags=re.MULTILINE
+            )
         return text
 
 

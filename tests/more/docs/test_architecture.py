@@ -1,4 +1,4 @@
-"""The call chains in docs/inside/architecture.md are the ones that a request and an event really take."""
+"""The paths in docs/inside/architecture.md are those that a request and an event really take."""
 
 import re
 import sys

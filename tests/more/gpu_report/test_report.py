@@ -1,4 +1,4 @@
-"""The GPU report: a dry run of all stages, what it refuses, and the arithmetic of a profiled step."""
+"""The GPU report: a dry run of all stages, what it refuses, and how a profiled step is summed."""
 
 import json
 import subprocess
