@@ -20,6 +20,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from machine import ROOT
@@ -31,21 +32,27 @@ PEER_REQUESTS = {"transformers, one at a time": 4, "transformers, static batches
 """How many of the 256 requests a peer gets, so that it ends in a minute; lengths are random."""
 CONTINUOUS_REQUESTS = 64
 CONTINUOUS_LIMIT_S = 150.0
+TOGETHER = (
+    "tests/test_kernels_are_the_reference.py", "tests/kernels", "tests/runtime",
+    "tests/more/kernels", "tests/more/runtime",
+)  # fmt: skip
+ALONE = "tests/more/identity/test_gpu.py"
 WORKERS = 8
+"""Compiling kernels for each shape and dtype takes most of the time."""
 
 
 def tests(args: Namespace) -> Iterator[Row]:
-    """One run of all files with GPU tests; a test that fills the device's memory runs alone."""
-    alone = "tests/more/identity/test_gpu.py"
+    """The log names each test as it ends. A test that measures free memory runs alone."""
     if args.dry_run:
-        yield _pytest(args, "--collect-only", alone)
+        yield _pytest(args, "--collect-only", ALONE)
         return
-    yield _pytest(args, "-n", str(WORKERS), "tests", f"--ignore={alone}")
-    yield _pytest(args, alone)
+    workers = ("-n", str(WORKERS)) if find_spec("xdist") else ()
+    yield _pytest(args, *workers, *TOGETHER)
+    yield _pytest(args, ALONE)
 
 
 def _pytest(args: Namespace, *arguments: str) -> Row:
-    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-rfE", "--tb=short", *arguments]
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-v", "-rfE", "--tb=short", *arguments]
     with (args.out / "tests.log").open("a+") as log:
         begin = log.seek(0, os.SEEK_END)
         status = subprocess.run(command, cwd=ROOT, stdout=log, stderr=log).returncode
@@ -144,7 +151,7 @@ def _speed(
 
 
 def speculation(args: Namespace) -> Iterator[Row]:
-    options = ["--model", args.model, "--dtype", "bfloat16"]
+    options = ["--model", args.model]  # float32: both sides must write the same tokens
     if args.dry_run:
         options = ["--model", "tiny-random", "--rounds", "1", "--output-len", "4"]
     for graphs in ([], ["--enforce-eager"]):
