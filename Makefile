@@ -39,7 +39,6 @@ demo: install ## watch a real chat model answer several users at once (without a
 pictures: setup ## draw the pictures of the docs from the committed recordings
 	$(BIN)/python tools/pictures/make_pictures.py
 	$(BIN)/python tools/pictures/make_hero.py
-	$(BIN)/python tools/pictures/make_diagrams.py
 
 # From a seed, on our own text. At the end it prints how many of 200 held-out prompts get a
 # grammatical answer (at least 95 %) and a right one, and how many questions about serving.
@@ -53,11 +52,14 @@ docs-pages: setup ## write the pages of the docs that are made from the code
 
 docs: setup ## build the site into site/; open site/index.html, no server is needed
 	-@$(BIN)/python tools/site/fetch_pyodide.py
+	$(BIN)/python tools/site/prepare.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-serve: setup ## show the site on http://127.0.0.1:8008, and again whenever a page changes
 	-@$(BIN)/python tools/site/fetch_pyodide.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8008
+	$(BIN)/python tools/site/prepare.py
+	$(BIN)/python tools/site/prepare.py --watch & trap "kill $$!" INT TERM EXIT; \
+		NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8008
 
 # One worker per core, with a single thread each, so that workers do not wait for each other's threads.
 TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" \

@@ -1,7 +1,7 @@
 """How attention kernels are launched: one table per kernel with tile sizes, warps and stages.
 
-The entries change the speed of a kernel, never its result. `python tools/gpu_report tune` measures
-candidates on a device and prints the best entries.
+The entries change the speed of a kernel, never its result. `minivllm bench kernels` measures them
+on a device: change an entry, and compare.
 
     rows     query rows per program. A matrix instruction needs at least 16 rows, which is enough
              for a decode. In a chunk, more rows share each loaded key; 128 rows of 128 numbers fill

@@ -4,8 +4,8 @@
 
 Each input is loaded in a forked process with limits on time and memory. Loading must succeed, or
 raise one of our typed errors with one sentence. Any other outcome is printed with the seed that
-reproduces it, and the exit status is 1. docs/use/reliability.md has the numbers of the final line for
-each kind of file.
+reproduces it, and the exit status is 1. docs/use/reliability.md has the numbers of the final line
+for each kind of file.
 """
 
 import argparse

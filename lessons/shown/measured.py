@@ -1,7 +1,4 @@
-"""Kernel speeds on a GPU for lesson 18, from a file that `tools/gpu_report/tables.py` writes.
-
-The file exists only after a GPU report was made.
-"""
+"""Kernel speeds on a GPU for lesson 18: rows of docs/measured/gpu/kernels.json at two shapes."""
 
 from importlib.resources import files
 

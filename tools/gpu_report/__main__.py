@@ -1,175 +1,129 @@
-"""`python tools/gpu_report`: all measurements that need a GPU, in stages of at most ten minutes.
+"""`python tools/gpu_report`: what only a GPU can show, in stages of at most six minutes.
 
-    python tools/gpu_report --out report                      all stages in turn
-    python tools/gpu_report kernels engine --out report       two stages
-    python tools/gpu_report --out /tmp/dry --dry-run          on any machine, in a minute: tiny
-                                                              shapes, times have no meaning
+    python tools/gpu_report --out report                    the stages of `stages.STAGES`, in turn
+    python tools/gpu_report engine profile --out report     two stages
+    python tools/gpu_report --out /tmp/dry --dry-run        on any machine, in a minute: tiny
+                                                            shapes, times have no meaning
 
-    tests      the tests marked `gpu`; a row for each file
-    kernels    attention and cache writes, peers, and the device's copy and read speed
-    tune       launch parameters of the attention kernels
-    engine     nano-vllm's workload, compared with three ways to run transformers
-    profile    the parts of a decode step: kernels, launches, Python
-    demo       not a measurement: records the demo, with one traced decode, to DIR/demo.jsonl
-
-Each stage runs in its own process and writes DIR/STAGE.json (`stage_file`). A second run keeps the
-existing rows if device, versions and commit are the same, and measures the missing rows. It does
-not compare uncommitted changes, so use another DIR after such a change. `tables.py` writes the
-results to the docs.
+Each stage runs in its own process and writes DIR/STAGE.jsonl: a line about the machine, a line for
+each row as soon as it is measured, and a line that says how the stage ended. A stage that runs
+again replaces its file. A folder with figures of another device, commit or version is refused.
 
 For a machine without network, `make gpu-wheels` downloads the missing packages on another machine,
 and `make gpu-install` installs them. Exit status: 0 if all stages are done, 1 if a stage failed or
-ran out of time, 2 if this machine cannot run the report.
+ran out of time, 2 if this machine cannot make the report.
 """
 
 import argparse
+import json
 import os
 import signal
 import subprocess
 import sys
-import traceback
-from functools import partial
-from importlib import import_module
+import time
 from pathlib import Path
+from typing import Any
 
-from machine import ROOT, clocks, describe_machine, refusal
-from stage_file import OutOfTimeError, StageFailedError, StageFile, mark_ended, read_stage
+from machine import ROOT, describe_machine, refusal
+from stages import STAGES
 
-from minivllm.clock import MonotonicClock
-
-STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
-LIMIT_S = 540.0
-SECONDS_TO_FINISH = 45.0
-"""After its limit, a stage may continue for this many seconds to finish a row."""
+LIMIT_S = 360.0
 DRY_RUN_ENVIRONMENT = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 
-def main(arguments: list[str] | None = None) -> int:
-    args = _parse(arguments)
+def main() -> int:
+    args = parse()
     if args.in_this_process:
-        return _run_here(args)
+        return run_here(args)
     reason = None if args.dry_run else refusal()
+    if reason is None:
+        about = {**describe_machine(), "dry_run": args.dry_run}
+        reason = other_machine(args.out, about)
     if reason is not None:
         print(reason, file=sys.stderr)
         return 2
     args.out.mkdir(parents=True, exist_ok=True)
-    return max([_run_in_process(stage, args) for stage in args.stages or STAGES])
+    return max([run_in_process(stage, about, args) for stage in args.stages or STAGES])
 
 
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="gpu_report", description="Measure minivllm on a GPU, stage by stage."
     )
-    parser.add_argument(
-        "stages", nargs="*", metavar="STAGE", help=f"{', '.join(STAGES)} (default: all of them)"
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder for the results"
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="run on any machine with tiny shapes: times are meaningless",
-    )
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"{', '.join(STAGES)} (all)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of results")
+    parser.add_argument("--dry-run", action="store_true", help="tiny shapes on any machine")
     parser.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS",
-        help="time limit of each stage; after it no new row is started (default: %(default)g)",
+        help="a stage is ended after this time (default: %(default)g)",
     )  # fmt: skip
-    parser.add_argument(
-        "--model",
-        help="model for the stage demo (default: smollm2 if it is downloaded, else tiny-random)",
-    )
+    parser.add_argument("--model", default="house", help="of demo and drafts (default: house)")
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args(arguments)
+    args = parser.parse_args()
     args.out = args.out.resolve()  # a stage runs in the repository's root
-    # With `choices`, argparse would reject the empty list, too.
-    unknown = [stage for stage in args.stages if stage not in STAGES]
-    if unknown:
+    if unknown := [stage for stage in args.stages if stage not in STAGES]:
         parser.error(f"there is no stage {unknown[0]!r}: choose from {', '.join(STAGES)}.")
     return args
 
 
-def _run_in_process(stage: str, args: argparse.Namespace) -> int:
-    path = args.out / f"{stage}.json"
-    command = [
-        sys.executable,
-        str(Path(__file__).parent),
-        stage,
-        "--out",
-        str(args.out),
-        "--limit",
-        str(args.limit),
-    ]
-    command += (
-        ["--dry-run"] * args.dry_run
-        + (["--model", args.model] if args.model else [])
-        + ["--in-this-process"]
+def other_machine(folder: Path, about: dict[str, Any]) -> str | None:
+    """Why new figures must not go into this folder; None if they may."""
+    for path in folder.glob("*.jsonl"):
+        then = json.loads(path.read_text("utf-8").partition("\n")[0])
+        differ = [name for name in about if "began" in then and then.get(name) != about[name]]
+        if differ:
+            return f"{path} has figures of another {' and '.join(differ)}: name another --out."
+    return None
+
+
+def run_in_process(stage: str, about: dict[str, Any], args: argparse.Namespace) -> int:
+    path = args.out / f"{stage}.jsonl"
+    write_line(
+        path, {"stage": stage, "began": time.strftime("%FT%TZ", time.gmtime()), **about}, "w"
     )
+    command = [sys.executable, Path(__file__).parent, stage, "--out", args.out, "--in-this-process"]
+    command += ["--model", args.model, *["--dry-run"] * args.dry_run]
     environment = {**os.environ, **(DRY_RUN_ENVIRONMENT if args.dry_run else {})}
+    began = time.monotonic()
     # The stage gets its own session, so that it can be killed together with its children.
     child = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
     try:
-        status = child.wait(args.limit + SECONDS_TO_FINISH)
+        status = child.wait(args.limit)
+        ended = "done" if status == 0 else f"failed with exit status {status}"
+        if status < 0:
+            ended = f"ended by {signal.Signals(-status).name}"
     except subprocess.TimeoutExpired:
-        status = None
+        ended = f"out of time after {args.limit:.0f} s"
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-    if status is None:
-        sentence = (
-            f"A row was not done {SECONDS_TO_FINISH:.0f} s after the limit, so the stage was"
-            " stopped."
-        )
-        mark_ended(path, stage, "out of time", sentence)
-    elif status < 0:
-        mark_ended(
-            path,
-            stage,
-            "failed",
-            f"The stage's process was ended by {signal.Signals(-status).name}.",
-        )
-    elif status > 0 and (read_stage(path) or {}).get("status") in (None, "running", "done"):
-        mark_ended(path, stage, "failed", f"The stage's process ended with exit status {status}.")
-    result = read_stage(path)
-    said = f"{stage}: {result['status']}, {len(result['rows'])} rows, {result['seconds']:.0f} s"
-    print(f"{said}. {result['error'] or ''}".rstrip(), flush=True)
-    return 0 if status == 0 else 1
+    write_line(path, {"ended": ended, "seconds": time.monotonic() - began})
+    print(f"{stage}: {ended}", flush=True)
+    return 0 if ended == "done" else 1
 
 
-def _run_here(args: argparse.Namespace) -> int:
+def run_here(args: argparse.Namespace) -> int:
     (stage,) = args.stages
-    report = StageFile(
-        args.out / f"{stage}.json", stage, describe_machine(args.out),
-        dry_run=args.dry_run, limit_s=args.limit, clock=MonotonicClock(),
-    )  # fmt: skip
-    try:
-        _find(stage, args)(report, dry_run=args.dry_run)
-    except OutOfTimeError as error:
-        report.end("out of time", str(error), clocks())
-        return 1
-    except StageFailedError as error:
-        report.end("failed", str(error), clocks())
-        return 1
-    except Exception as error:
-        traceback.print_exc()
-        report.end("failed", f"{type(error).__name__}: {error}", clocks())
-        return 1
-    report.end("done", None, clocks())
-    return 0
+    complete = True
+    for row in STAGES[stage](args):
+        write_line(args.out / f"{stage}.jsonl", row)
+        print(f"{stage}: {shortened(row)}", flush=True)
+        complete &= "failed" not in row
+    return 0 if complete else 1
 
 
-def _find(stage: str, args: argparse.Namespace) -> partial[None]:
-    """Return the function of a stage. Only this stage's module is imported."""
-    match stage:
-        case "kernels" | "tune":
-            return partial(getattr(import_module("stage_kernels"), f"run_{stage}"))
-        case "demo":
-            return partial(
-                import_module("stage_demo").run, model=args.model, recording=args.out / "demo.jsonl"
-            )
-        case _:
-            return partial(import_module(f"stage_{stage}").run)
+def write_line(path: Path, row: dict[str, Any], mode: str = "a") -> None:
+    with path.open(mode, encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def shortened(row: dict[str, Any]) -> str:
+    cells = {name: value for name, value in row.items() if not isinstance(value, dict | list)}
+    return ", ".join(
+        f"{name} {value:,.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in cells.items()
+    )
 
 
 if __name__ == "__main__":

@@ -1,20 +1,14 @@
 #!/usr/bin/env python3
-"""Draws the animation of the home page and the README: the dashboard plays a committed recording.
+"""Draws docs/assets/hero.svg and hero-light.svg: the dashboard plays a committed recording.
 
-    tools/pictures/make_hero.py                  # docs/assets/hero.svg and hero-light.svg;
-                                                   `make pictures` does the same
-    tools/pictures/make_hero.py --out /tmp/x     # in another folder
-
-The animation shows every fifth step of the recording shared-prefix, two steps per
-second. The SVG has no script: CSS shows each element at the right time. If the reader prefers
-reduced motion, or if the viewer cannot animate, the picture shows step STILL.
+The animation shows every fifth step of the recording shared-prefix, two steps per second; `make
+pictures` draws it again. The SVG has no script: CSS shows each element at the right time. If the
+reader prefers reduced motion, or if the viewer cannot animate, the picture shows step STILL.
 """
 
-import argparse
 import asyncio
 import inspect
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
@@ -26,24 +20,16 @@ from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.time.transport import STEPS_PER_SECOND
 
-ROOT = Path(__file__).resolve().parents[2]
-RECORDING = ROOT / "docs/assets/recordings/shared-prefix.jsonl"
+ASSETS = Path(__file__).resolve().parents[2] / "docs/assets"
+RECORDING = ASSETS / "recordings/shared-prefix.jsonl"
 PICTURES = {"hero.svg": DARK.name, "hero-light.svg": LIGHT.name}
-SIZE = (100, 30)
-SPEED = 1.0
-STRIDE = 5
+STRIDE, STILL = 5, 111
 STEPS = range(1, 181, STRIDE)
 """From the first prefill to the stories of those who had to wait for a slot."""
-STILL = 111
 SVG = "{http://www.w3.org/2000/svg}"
 
-
-@dataclass(frozen=True, slots=True)
-class SvgElement:
-    """A rectangle or a run of characters, with position and style."""
-
-    is_text: bool
-    svg: str
+Frame = dict[str, None]
+"""The rectangles of a frame and its runs of characters, as SVG, in order."""
 
 
 class _StillApp(DashboardApp):
@@ -62,9 +48,9 @@ async def draw_frames(theme: str) -> list[str]:
     app = _StillApp(source, state="paused")
     app.theme = theme
     frames = []
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=(100, 30)) as pilot:
         transport = app.context.transport
-        transport.speed = SPEED
+        transport.speed = 1.0
         for step in STEPS:
             transport.to_step(step)
             transport.play()
@@ -74,40 +60,30 @@ async def draw_frames(theme: str) -> list[str]:
     return frames
 
 
-def elements_of(svg: str, styles: dict[str, str]) -> list[SvgElement]:
+def elements_of(svg: str, styles: dict[str, str]) -> Frame:
     """The elements inside a frame's window. Each new style gets a name in `styles`."""
     declared = dict(re.findall(r"\.terminal-\d+-(r\d+) \{ (.*?) \}", svg))
-    window = next(
-        node for node in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in node.attrib
-    )
-    elements = []
-    for node in window.iter():
+    groups = ElementTree.fromstring(svg).iter(f"{SVG}g")
+    elements: Frame = {}
+    for node in next(group for group in groups if "clip-path" in group.attrib).iter():
         at = f'x="{node.get("x")}" y="{node.get("y")}"'
         if node.tag == f"{SVG}rect":
             size = f'width="{node.get("width")}" height="{node.get("height")}"'
-            elements.append(SvgElement(False, f'<rect fill="{node.get("fill")}" {at} {size}/>'))
+            elements[f'<rect fill="{node.get("fill")}" {at} {size}/>'] = None
         elif node.tag == f"{SVG}text" and node.text.strip("\n\xa0 "):
-            style = styles.setdefault(
-                declared[node.get("class").rpartition("-")[2]], f"s{len(styles)}"
-            )
-            text = escape(node.text)
-            elements.append(
-                SvgElement(
-                    True,
-                    f'<text class="{style}" {at}'
-                    f' textLength="{node.get("textLength")}">{text}</text>',
-                )
-            )
+            style = declared[node.get("class").rpartition("-")[2]]
+            style = styles.setdefault(style, f"s{len(styles)}")
+            length = f'textLength="{node.get("textLength")}"'
+            elements[f'<text class="{style}" {at} {length}>{escape(node.text)}</text>'] = None
     return elements
 
 
-def spans_of(frames: list[list[SvgElement]]) -> dict[tuple[int, int], list[SvgElement]]:
+def spans_of(frames: list[Frame]) -> dict[tuple[int, int], list[str]]:
     """Map (first frame, frame after the last) to the elements that are visible in these frames."""
-    began: dict[SvgElement, int] = {}
-    spans: dict[tuple[int, int], list[SvgElement]] = {}
-    for number, frame in enumerate([*frames, []]):
-        here = set(frame)
-        for element in [element for element in began if element not in here]:
+    began: dict[str, int] = {}
+    spans: dict[tuple[int, int], list[str]] = {}
+    for number, frame in enumerate([*frames, {}]):
+        for element in [element for element in began if element not in frame]:
             spans.setdefault((began.pop(element), number), []).append(element)
         for element in frame:
             began.setdefault(element, number)
@@ -117,70 +93,46 @@ def spans_of(frames: list[list[SvgElement]]) -> dict[tuple[int, int], list[SvgEl
 def animate(frames: list[str]) -> str:
     styles: dict[str, str] = {}
     spans = spans_of([elements_of(frame, styles) for frame in frames])
-    still, num_frames = STEPS.index(STILL), len(frames)
-    seconds = num_frames * STRIDE / STEPS_PER_SECOND / SPEED
+    still, end_of_all = STEPS.index(STILL), len(frames)
     rules = [f".{name} {{ {style} }}" for style, name in styles.items()]
-    layers: dict[bool, list[str]] = {False: [], True: []}
+    layers: dict[str, list[str]] = {"<rect": [], "<text": []}
     for (first, end), elements in spans.items():
         name = f"f{first}-{end}"
-        if (first, end) != (0, num_frames):
+        if (first, end) != (0, end_of_all):
+            # Because of `step-end`, each keyframe holds until the next one.
+            changes = {0: "hidden", first: "visible"}
+            changes |= {end: "hidden"} if end < end_of_all else {}
+            keys = (
+                f"{100 * at / end_of_all:.4g}% {{ visibility: {seen} }}"
+                for at, seen in changes.items()
+            )
             at_rest = "visible" if first <= still < end else "hidden"
             rules.append(f".{name} {{ visibility: {at_rest}; animation-name: {name} }}")
-            rules.append(f"@keyframes {name} {{ {_keyframes(first, end, num_frames)} }}")
-        for is_text, layer in layers.items():
-            if drawn := [element.svg for element in elements if element.is_text == is_text]:
+            rules.append(f"@keyframes {name} {{ {' '.join(keys)} }}")
+        for tag, layer in layers.items():
+            if drawn := [element for element in elements if element.startswith(tag)]:
                 layer.append(f'<g class="frame {name}">\n' + "\n".join(drawn) + "\n</g>")
-    head, window = _surroundings(frames[still])
+    head = re.search(r"<svg .*?>", frames[still])[0].replace(' class="rich-terminal"', "")
+    window = re.search(r"</defs>\s*(<rect.*?</g>)", frames[still], re.DOTALL)[1]
     return f"""{head}
 <style>
 text {{ font-family: ui-monospace, monospace; font-size: 20px; white-space: pre }}
 .title {{ font: bold 18px arial, sans-serif }}
-.frame {{ animation: {seconds:g}s step-end infinite }}
+.frame {{ animation: {end_of_all * STRIDE / STEPS_PER_SECOND:g}s step-end infinite }}
 {chr(10).join(rules)}
 @media (prefers-reduced-motion: reduce) {{ .frame {{ animation: none !important }} }}
 </style>
-{window}
+{re.sub(r"terminal-[0-9]+-", "", window)}
 <g transform="translate(9, 41)">
 <g shape-rendering="crispEdges">
-{chr(10).join(layers[False])}
+{chr(10).join(layers["<rect"])}
 </g>
-{chr(10).join(layers[True])}
+{chr(10).join(layers["<text"])}
 </g>
 </svg>
 """
 
 
-def _keyframes(first: int, end: int, num_frames: int) -> str:
-    """Because of `step-end`, each keyframe holds until the next one."""
-    changes = {0: "hidden", first: "visible"} | ({end: "hidden"} if end < num_frames else {})
-    return " ".join(
-        f"{100 * at / num_frames:.4g}% {{ visibility: {seen} }}" for at, seen in changes.items()
-    )
-
-
-def _surroundings(svg: str) -> tuple[str, str]:
-    """The picture's first line, and the frame, title and buttons of the window."""
-    head = re.search(r"<svg .*?>", svg)[0].replace(' class="rich-terminal"', "")
-    window = re.search(r"</defs>\s*(<rect.*?</g>)", svg, re.DOTALL)[1]
-    return head, re.sub(r"terminal-\d+-", "", window)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Draw the animated picture of the home page from a committed recording."
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=ROOT / "docs/assets",
-        metavar="FOLDER",
-        help="(default: docs/assets)",
-    )
-    args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    for name, theme in PICTURES.items():
-        (args.out / name).write_text(animate(asyncio.run(draw_frames(theme))), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    for file, theme in PICTURES.items():
+        (ASSETS / file).write_text(animate(asyncio.run(draw_frames(theme))), encoding="utf-8")

@@ -1,20 +1,15 @@
 #!/usr/bin/env python3
 """Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from recordings.
 
-    tools/pictures/make_pictures.py
-        # all pictures, in place; `make pictures` does the same
-    tools/pictures/make_pictures.py --only blocks --out /tmp/x
-        # only this picture, in another folder; --only can be repeated
+    tools/pictures/make_pictures.py           # all pictures; `make pictures` does the same
+    tools/pictures/make_pictures.py blocks    # only this picture
 
-Each picture is one `minivllm shot` command. tests/more/tui/test_pictures.py compares the dashboard with
-the pictures; after an intended change of the dashboard, run this command again.
+Each picture is one `minivllm shot` command. tests/more/tui/test_pictures.py compares the dashboard
+with the pictures; after an intended change of the dashboard, run this command again.
 """
 
-import argparse
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from minivllm.cli import main as minivllm
 
@@ -22,70 +17,66 @@ ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs/assets/dashboard"
 RECORDINGS = ROOT / "docs/assets/recordings"
 
-SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        # Four users share a system prompt, a fifth waits for a slot, and a sixth has finished.
-        "overview": ("shared-prefix.jsonl", "--step", "111"),
-        "overview-light": ("memory-pressure.jsonl", "--step", "90", "--light"),
-        "blocks": (
-            "shared-prefix.jsonl", "--step", "111", "--screen", "blocks",
-            "--choose", "b3", "--choose", "eve",
-        ),
-        "scheduler": (
-            "long-and-short.jsonl", "--step", "26", "--screen", "scheduler", "--choose", "diary",
-        ),
-        "requests": (
-            "memory-pressure.jsonl", "--step", "140", "--screen", "requests", "--choose", "cleo",
-        ),
-        "events": (
-            "memory-pressure.jsonl", "--step", "82", "--screen", "events", "--choose", "e1015",
-        ),
-        "compare": (
-            "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",
-            "--step", "100", "--screen", "compare",
-        ),
-        "choice": ("choice.jsonl", "--step", "15", "--screen", "choice", "--choose", "ada"),
-        "speculation": (
-            "speculation.jsonl", "--step", "20", "--screen", "requests", "--choose", "ben",
-        ),
-        # A forced token, and the word that the model wanted; then words without their own step.
-        "forced": ("structured.jsonl", "--step", "19", "--screen", "choice", "--choose", "eve"),
-        "structured": ("structured.jsonl", "--step", "20", "--size", "120x30"),
-        "race": (
-            "shared-prefix.jsonl", "--race", "static+contiguous,continuous+paged",
-            "--step", "150", "--screen", "compare",
-        ),
-        "beams": ("beams.jsonl", "--step", "60", "--screen", "requests", "--choose", "ada.19"),
-        # for docs/summaries
-        "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
-        "freed": (
-            "memory-pressure.jsonl", "--step", "66", "--screen", "blocks", "--size", "120x30",
-            "--choose", "b7",
-        ),
-        "copy-on-write": (
-            "parallel-sampling.jsonl", "--step", "2", "--screen", "blocks", "--size", "120x30",
-            "--choose", "b3",
-        ),
-        "samples": ("parallel-sampling.jsonl", "--step", "10", "--size", "120x32"),
-        "latencies": (
-            "burst.jsonl", "--step", "63", "--screen", "requests", "--size", "120x30",
-            "--choose", "ivo",
-        ),
-        "x-ray": (
-            "kernels/x-ray.jsonl", "--step", "3", "--screen", "blocks", "--size", "120x30",
-            "--choose", "b7", "--choose", "ada",
-        ),
-    }
-)  # fmt: skip
+SHOTS = {
+    # Four users share a system prompt, a fifth waits for a slot, and a sixth has finished.
+    "overview": ("shared-prefix.jsonl", "--step", "111"),
+    "overview-light": ("memory-pressure.jsonl", "--step", "90", "--light"),
+    "blocks": (
+        "shared-prefix.jsonl", "--step", "111", "--screen", "blocks",
+        "--choose", "b3", "--choose", "eve",
+    ),
+    "scheduler": (
+        "long-and-short.jsonl", "--step", "26", "--screen", "scheduler", "--choose", "diary",
+    ),
+    "requests": (
+        "memory-pressure.jsonl", "--step", "140", "--screen", "requests", "--choose", "cleo",
+    ),
+    "events": (
+        "memory-pressure.jsonl", "--step", "82", "--screen", "events", "--choose", "e1015",
+    ),
+    "compare": (
+        "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",
+        "--step", "100", "--screen", "compare",
+    ),
+    "choice": ("choice.jsonl", "--step", "15", "--screen", "choice", "--choose", "ada"),
+    "speculation": (
+        "speculation.jsonl", "--step", "20", "--screen", "requests", "--choose", "ben",
+    ),
+    # A forced token, and the word that the model wanted; then words without their own step.
+    "forced": ("structured.jsonl", "--step", "19", "--screen", "choice", "--choose", "eve"),
+    "structured": ("structured.jsonl", "--step", "20", "--size", "120x30"),
+    "race": (
+        "shared-prefix.jsonl", "--race", "static+contiguous,continuous+paged",
+        "--step", "150", "--screen", "compare",
+    ),
+    "beams": ("beams.jsonl", "--step", "60", "--screen", "requests", "--choose", "ada.19"),
+    # for docs/summaries
+    "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
+    "freed": (
+        "memory-pressure.jsonl", "--step", "66", "--screen", "blocks", "--size", "120x30",
+        "--choose", "b7",
+    ),
+    "copy-on-write": (
+        "parallel-sampling.jsonl", "--step", "2", "--screen", "blocks", "--size", "120x30",
+        "--choose", "b3",
+    ),
+    "samples": ("parallel-sampling.jsonl", "--step", "10", "--size", "120x32"),
+    "latencies": (
+        "burst.jsonl", "--step", "63", "--screen", "requests", "--size", "120x30",
+        "--choose", "ivo",
+    ),
+    "x-ray": (
+        "kernels/x-ray.jsonl", "--step", "3", "--screen", "blocks", "--size", "120x30",
+        "--choose", "b7", "--choose", "ada",
+    ),
+}  # fmt: skip
 """Name of the picture -> the arguments of `minivllm shot`, with names of committed recordings."""
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare", "race", "choice")
-SIZED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        f"{name}.{size}": (*SHOTS[name], "--size", size)
-        for name in SCREENS
-        for size in ("80x24", "200x50")
-    }
-)
+SIZED = {
+    f"{name}.{size}": (*SHOTS[name], "--size", size)
+    for name in SCREENS
+    for size in ("80x24", "200x50")
+}
 """The pictures of the page "All screens", in a small and a large terminal."""
 
 
@@ -99,25 +90,6 @@ def draw(name: str, path: Path) -> None:
         sys.exit(status)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Draw the pictures of the docs from the committed recordings."
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=PICTURES,
-        metavar="FOLDER",
-        help="(default: docs/assets/dashboard)",
-    )
-    parser.add_argument(
-        "--only", choices=(*SHOTS, *SIZED), action="append", help="(default: all of them)"
-    )
-    args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    for name in args.only or (*SHOTS, *SIZED):
-        draw(name, args.out / f"{name}.svg")
-
-
 if __name__ == "__main__":
-    main()
+    for chosen in sys.argv[1:] or (*SHOTS, *SIZED):
+        draw(chosen, PICTURES / f"{chosen}.svg")

@@ -1,4 +1,4 @@
-"""Makes docs/use/cli.md: all commands of `minivllm` with options, from argparse's parsers.
+"""The lists of docs/use/cli.md: all commands of `minivllm` with options, from argparse's parsers.
 
 It reads the parsers themselves, because argparse's help differs between Python versions. Paths in
 the user's home folder must not appear in the page. Options that many commands share are listed
@@ -8,7 +8,7 @@ once.
 import argparse
 from pathlib import Path
 
-from page_text import GENERATED, code, prose, sentence, source_link, table
+from page_text import code, prose, sentence, source_link, table
 
 from minivllm.cli import COMMANDS, build_parser
 from minivllm.cli.options import add_engine_options, add_sampling_options
@@ -18,28 +18,12 @@ Row = tuple[str, str]
 
 SHARED = {"engine": "Engine options", "sampling": "Sampling options"}
 """Title of an option group that many commands share -> heading of the group's section."""
-_HEAD = f"""# Command line
-
-{GENERATED} `minivllm COMMAND --help` prints the same in a terminal.
-
-Every command begins with `minivllm`; `python -m minivllm` is the same. \
-The exit status is 0 for success, 1 for a failure,
-2 for wrong usage (for `exercise`, also if it could not run), \
-130 after Ctrl-C, and 141 if the output pipe was closed. \
-An error is one
-sentence on standard error.
-
-The value of an option follows after a space or a `=`. \
-`minivllm --version` prints the version. `--help` or `-h`, also after
-a command, prints the help.
-
-"""
 
 
-def page() -> str:
+def commands() -> str:
     shared = _shared_groups()
     parsers = {name: _subparser(build_parser(name), name) for name in COMMANDS}
-    text = _HEAD + table(
+    text = table(
         ("Command", "What it does"),
         (
             (f"[{code(name)}](#minivllm-{name})", prose(sentence(summary)))

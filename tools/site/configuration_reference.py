@@ -1,4 +1,4 @@
-"""Makes docs/use/configuration.md: all options of engine, request and server, with rules.
+"""The tables of docs/use/configuration.md: all options of engine, request and server, with rules.
 
 Types, defaults and meanings are from the dataclasses. The rule of a field is taken from the error
 message for an impossible value, and rules about several fields from the errors for the combinations
@@ -7,13 +7,11 @@ in `TOGETHER`.
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum
-from types import MappingProxyType
 from typing import Any
 
-import environment_reference
-from page_text import GENERATED, code, field_docs, prose, sentence, source_link, table, type_name
+from page_text import code, field_docs, prose, sentence, table, type_name
 
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
@@ -22,121 +20,43 @@ from minivllm.server.options import ServerOptions
 
 _PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
 """A field with a rule of its own refuses at least one of these values."""
-_OURS = frozenset(
-    {
-        "kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants",
-        "explain_tokens",
-    }
-)  # fmt: skip
-"""Engine options that vLLM does not have: the methods that paging and continuous batching have
-replaced, the checks, and what only the dashboard shows.
-"""
-
-TOGETHER: Mapping[type, tuple[dict[str, Any], ...]] = MappingProxyType(
-    {
-        EngineConfig: (
-            {"kv_cache_allocator": "contiguous", "enable_prefix_caching": True},
-            {"batch_size": 4},
-            {"enable_chunked_prefill": False, "max_num_batched_tokens": 512, "max_model_len": 2048},
-            {"custom_ops": ["all", "rms_norm"]},
-            {
-                "block_size": 8,
-                "speculative_config": {
-                    "method": "ngram",
-                    "num_speculative_tokens": 9,
-                },
-            },
-        ),
-        SpeculativeConfig: (
-            {"method": "eagle", "num_speculative_tokens": 4},
-            {"method": "ngram", "num_speculative_tokens": 0},
-            {"method": "ngram", "num_speculative_tokens": 4, "model": "house"},
-            {"method": "draft_model", "num_speculative_tokens": 4},
-            {
-                "method": "ngram",
-                "num_speculative_tokens": 4,
-                "prompt_lookup_max": 2,
-                "prompt_lookup_min": 3,
-            },
-        ),
-        SamplingParams: (
-            {"n": 4, "best_of": 2},
-            {"max_tokens": 4, "min_tokens": 8},
-            {"length_penalty": 2.0},
-            {"use_beam_search": True},
-            {"n": 4, "beam_width": 2},
-            {"best_of": 4, "beam_width": 4},
-            {"beam_width": 4, "top_p": 0.5},
-        ),
-        ServerOptions: ({"host": "0.0.0.0"}, {"api_key": ("",)}),
-    }
-)
+TOGETHER: dict[type, tuple[dict[str, Any], ...]] = {
+    EngineConfig: (
+        {"kv_cache_allocator": "contiguous", "enable_prefix_caching": True},
+        {"batch_size": 4},
+        {"enable_chunked_prefill": False, "max_num_batched_tokens": 512, "max_model_len": 2048},
+        {"custom_ops": ["all", "rms_norm"]},
+        {
+            "block_size": 8,
+            "speculative_config": {"method": "ngram", "num_speculative_tokens": 9},
+        },
+    ),
+    SpeculativeConfig: (
+        {"method": "eagle", "num_speculative_tokens": 4},
+        {"method": "ngram", "num_speculative_tokens": 0},
+        {"method": "ngram", "num_speculative_tokens": 4, "model": "house"},
+        {"method": "draft_model", "num_speculative_tokens": 4},
+        {
+            "method": "ngram", "num_speculative_tokens": 4,
+            "prompt_lookup_max": 2, "prompt_lookup_min": 3,
+        },
+    ),
+    SamplingParams: (
+        {"n": 4, "best_of": 2},
+        {"max_tokens": 4, "min_tokens": 8},
+        {"length_penalty": 2.0},
+        {"use_beam_search": True},
+        {"n": 4, "beam_width": 2},
+        {"best_of": 4, "beam_width": 4},
+        {"beam_width": 4, "top_p": 0.5},
+    ),
+    ServerOptions: ({"host": "0.0.0.0"}, {"api_key": ("",)}),
+}  # fmt: skip
 """Combinations of values that are refused, although each value alone could be valid."""
 
-_HEAD = f"""# Configuration
 
-{GENERATED}
-
-| Part | Content |
-| --- | --- |
-| [`EngineConfig`](#engineconfig) | options of the engine: \
-for `minivllm` commands and for `LLM(...)` |
-| [`SpeculativeConfig`](#speculativeconfig) | how to draft tokens |
-| [`SamplingParams`](#samplingparams) | options of a request |
-| [`ServerOptions`](#serveroptions) | options of the server, `minivllm serve` |
-| [Environment variables](#environment-variables) | the variables that minivllm reads |
-| [Files](#files) | the files that minivllm writes |
-
-An invalid value is refused immediately, with a sentence that says what to change. \
-Values are never rounded to a valid one.
-"""
-_ABOUT: Mapping[type, str] = MappingProxyType(
-    {
-        EngineConfig: (
-            "Names and meanings are those of vLLM. Only these fields do not exist in vLLM:"
-            f" {', '.join(code(name) for name in sorted(_OURS))}. `attention_backend` and"
-            " `custom_ops` have vLLM's names, but other values. A field `max_num_seqs` is"
-            " `--max-num-seqs` on the [command line](cli.md#engine-options). An invalid value"
-            " raises `ConfigError`."
-        ),
-        SpeculativeConfig: (
-            "The value of `speculative_config`, in Python also as a dict, and on the command line"
-            ' as JSON: `--speculative-config \'{"method": "ngram", "num_speculative_tokens": 4}\'`.'
-            " Names are those of vLLM. The draft model's KV cache has as many blocks as the"
-            " model's; `kv_cache_memory_bytes` is for both. An invalid value raises `ConfigError`."
-        ),
-        SamplingParams: (
-            "Names and ranges are those of vLLM. `best_of`, `use_beam_search`, `length_penalty`"
-            " and `early_stopping` are from its first versions, `beam_width` is from its current"
-            " `BeamSearchParams`. Most are also options of the"
-            " [command line](cli.md#sampling-options). An invalid value raises"
-            " `InvalidSamplingParamsError`."
-        ),
-        ServerOptions: (
-            "Use this class to build a server in Python. On the"
-            " [command line](cli.md#minivllm-serve) `allowed_hosts` is `--allowed-host` and"
-            " `drain_timeout` is vLLM's `--shutdown-timeout`; `max_body_bytes` and `body_timeout`"
-            " have no option. An invalid value raises `ConfigError`."
-        ),
-    }
-)
-
-
-def page() -> str:
-    return (
-        _HEAD
-        + "".join(map(_section, (EngineConfig, SpeculativeConfig, SamplingParams, ServerOptions)))
-        + "\n"
-        + environment_reference.section()
-    )
-
-
-def _section(cls: type) -> str:
-    text = (
-        f"\n## {cls.__name__}\n\nSource: {source_link(f'{cls.__module__}:{cls.__name__}')}."
-        f" {_ABOUT[cls]}\n\n"
-    )
-    text += table(("Field", "Type and default", "Meaning"), _rows(cls))
+def fields_and_refusals(cls: type) -> str:
+    text = table(("Field", "Type and default", "Meaning"), _rows(cls))
     text += "\nThese combinations are refused:\n\n"
     return text + table(
         ("Given", "Error"),

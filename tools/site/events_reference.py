@@ -1,17 +1,18 @@
-"""Makes docs/inside/events.md: every kind of event with fields, source and a real example.
+"""The tables of docs/inside/events.md: every kind of event with fields, source and a real example.
 
-The page is made from the structs in `minivllm.events.types` and the strings under their fields. A
-field without a description is an error.
+They are made from the structs in `minivllm.events.types` and the strings under their fields. A
+field without a description is an error. An example is a line of a committed recording; no recording
+has the four kinds that only a fault or a client makes.
 """
 
 import inspect
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType, ModuleType
+import json
+from collections.abc import Iterable
+from types import ModuleType
 
 import msgspec
-from example_events import example_lines
 from page_text import (
-    GENERATED,
+    ROOT,
     code,
     field_docs,
     paragraphs,
@@ -26,63 +27,38 @@ from minivllm.events import types as ev
 from minivllm.events.types import blocks, drafts, explanations, grammars, kernels, requests, steps
 from minivllm.sampling_params import SamplingParams
 
-COMMON: Mapping[str, str] = MappingProxyType(
-    {
-        "request_id": "Name of the request.",
-        "seq_id": "The sequence, named after its request: `ada.0` is the first sequence of `ada`.",
-        "block_id": "The block, from 0 to `num_blocks` - 1.",
-        "logical": "Entry of the sequence's block table, from 0.",
-        "slot": "Slot in the batch, from 0 to `max_num_seqs` - 1.",
-        "position": "Position in the queue named above; 0 is first.",
-        "num_cached_tokens": "Tokens whose keys and values were found in the prefix cache.",
-        "num_computed_tokens": "Tokens that need no computation: the first chunk starts here.",
-        "token_id": "The token's id in the model's vocabulary.",
-        "num_blocks": "Blocks of the KV cache.",
-        "block_size": "Tokens per block.",
-        "max_num_seqs": "Slots of the batch.",
-        "max_num_batched_tokens": "The token budget of a step.",
-        "max_model_len": "Maximum number of tokens of one sequence, prompt and output together.",
-        "scheduling_policy": "`fcfs` or `priority`.",
-        "enable_prefix_caching": "Whether sequences can share cached blocks, found by hash.",
-        "schema": "The kind of file.",
-        "version": (
-            "Version of the schema. It increases when an old reader would misread a new log, but"
-            " not for new kinds and fields."
-        ),
-        "model": "The model that the engine loaded.",
-        "clock": (
-            "The clock of `t`: the system's, or a virtual clock that advances by 0.01 s per step"
-            " on every machine."
-        ),
-        "mono": "Time on the engine's clock when the log began, in seconds.",
-        "kernel": "Name of the Triton kernel.",
-    }
-)
+COMMON = {
+    "request_id": "Name of the request.",
+    "seq_id": "The sequence, named after its request: `ada.0` is the first sequence of `ada`.",
+    "block_id": "The block, from 0 to `num_blocks` - 1.",
+    "logical": "Entry of the sequence's block table, from 0.",
+    "slot": "Slot in the batch, from 0 to `max_num_seqs` - 1.",
+    "position": "Position in the queue named above; 0 is first.",
+    "num_cached_tokens": "Tokens whose keys and values were found in the prefix cache.",
+    "num_computed_tokens": "Tokens that need no computation: the first chunk starts here.",
+    "token_id": "The token's id in the model's vocabulary.",
+    "num_blocks": "Blocks of the KV cache.",
+    "block_size": "Tokens per block.",
+    "max_num_seqs": "Slots of the batch.",
+    "max_num_batched_tokens": "The token budget of a step.",
+    "max_model_len": "Maximum number of tokens of one sequence, prompt and output together.",
+    "scheduling_policy": "`fcfs` or `priority`.",
+    "enable_prefix_caching": "Whether sequences can share cached blocks, found by hash.",
+    "schema": "The kind of file.",
+    "version": (
+        "Version of the schema. It increases when an old reader would misread a new log, but"
+        " not for new kinds and fields."
+    ),
+    "model": "The model that the engine loaded.",
+    "clock": (
+        "The clock of `t`: the system's, or a virtual clock that advances by 0.01 s per step"
+        " on every machine."
+    ),
+    "mono": "Time on the engine's clock when the log began, in seconds.",
+    "kernel": "Name of the Triton kernel.",
+}
 """Descriptions of fields that have none in the source."""
 
-_HEAD = f"""# Events
-
-{GENERATED} The structs are in {source_link("minivllm.events.types")}.
-
-The engine emits each decision as an event, at the moment of the decision. The dashboard, \
-recordings, `/events` of the server and the
-metrics use only these events. A program that applies all of them in order \
-has the engine's exact state; {source_link("minivllm.events.fold:Fold")} does this.
-
-## A recording
-
-A recording is a text file. Each line is a JSON object, and its field `ev` names its kind. \
-The first line is `meta`. If the recording begins in the middle of a run, the second line is \
-`log.state`, with the complete
-state of the engine at that moment. Each further line is one event. `GET /events` \
-of a server sends the same objects.
-
-A reader skips kinds and fields that it does not know, because they are from a newer engine. A \
-field with its default value is left out of the line.
-
-### `meta`
-
-"""
 _SUBJECTS: tuple[tuple[str, ModuleType], ...] = (
     ("Requests", requests),
     ("Steps, tokens and the log", steps),
@@ -94,34 +70,25 @@ _SUBJECTS: tuple[tuple[str, ModuleType], ...] = (
 )
 
 
-def page() -> str:
-    lines = example_lines()
-    text = (
-        _HEAD
-        + f"{paragraphs(ev.LogHeader.__doc__)}\n\n"
-        + _fields(ev.LogHeader)
-        + _example(lines["meta"])
+def meta() -> str:
+    return f"{paragraphs(ev.LogHeader.__doc__)}\n\n{_fields(ev.LogHeader)}" + _example(
+        _examples()["meta"]
     )
-    text += "\n### The envelope\n\nEvery event begins with the same three fields.\n\n" + _fields(
-        ev.Event, own=False
-    )
-    text += (
-        "\nNumbers have no gaps. If numbers are missing and no [`log.gap`](#loggap) explains it,"
-        " a reader reports the damaged line. Times are in seconds. A real engine uses the"
-        " monotonic clock, whose zero is arbitrary (`wall` and `mono` of `meta` relate it to the"
-        " calendar). A recording that must be identical on every machine uses a virtual clock.\n"
-    )
-    text += "\n## All kinds\n\n" + table(
-        ("Kind", "What happened"), (_summary(kind) for kind in ev.EVENT_KINDS)
-    )
+
+
+def envelope() -> str:
+    return _fields(ev.Event, own=False)
+
+
+def kinds() -> str:
+    examples = _examples()
+    text = table(("Kind", "What happened"), (_summary(kind) for kind in ev.EVENT_KINDS))
     for title, module in _SUBJECTS:
         kinds = [kind for kind in ev.EVENT_KINDS if kind.__module__ == module.__name__]
-        text += f"\n## {title}\n"
-        text += "".join(_section(kind, lines[_tag(kind)]) for kind in kinds)
+        text += f"\n## {title}\n" + "".join(_section(kind, examples) for kind in kinds)
         for part in _parts(module, kinds):
-            text += (
-                f"\n### {part.__name__}\n\n{paragraphs(part.__doc__)}\n\n{_fields(part, own=False)}"
-            )
+            fields = _fields(part, own=False)
+            text += f"\n### {part.__name__}\n\n{paragraphs(part.__doc__)}\n\n{fields}"
     return text
 
 
@@ -138,16 +105,27 @@ def _summary(kind: type[ev.Event]) -> tuple[str, str]:
     return f"[{code(_tag(kind))}]({_anchor(kind)})", prose(first)
 
 
-def _section(kind: type[ev.Event], line: str) -> str:
-    where = source_link(kind.rule)
-    return (
-        f"\n### `{_tag(kind)}`\n\n{paragraphs(kind.__doc__)}\n\nEmitted by {where}. As a struct: "
-        f"{source_link(f'{kind.__module__}:{kind.__name__}')}.\n\n{_fields(kind)}{_example(line)}"
-    )
+def _section(kind: type[ev.Event], examples: dict[str, str]) -> str:
+    struct = source_link(f"{kind.__module__}:{kind.__name__}")
+    text = f"\n### `{_tag(kind)}`\n\n{paragraphs(kind.__doc__)}\n\nEmitted by "
+    text += f"{source_link(kind.rule)}. As a struct: {struct}.\n\n{_fields(kind)}"
+    return text + _example(examples.get(_tag(kind)))
 
 
-def _example(line: str) -> str:
-    return f"\n```json\n{line}\n```\n"
+def _example(line: str | None) -> str:
+    return f"\n```json\n{line}\n```\n" if line else ""
+
+
+def _examples() -> dict[str, str]:
+    """The best line of each kind: with most fields (defaults are left out), then the shortest."""
+    found: dict[str, tuple[tuple[int, int], str]] = {}
+    for file in sorted((ROOT / "docs/assets/recordings").rglob("*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            worth = len(event), -len(line)
+            if event["ev"] not in found or worth > found[event["ev"]][0]:
+                found[event["ev"]] = worth, line
+    return {tag: line for tag, (_, line) in found.items()}
 
 
 def _fields(struct: type[msgspec.Struct], own: bool = True) -> str:

@@ -26,23 +26,12 @@ REGISTRY = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org")
 PYODIDE = f"{REGISTRY.rstrip('/')}/pyodide/-/pyodide-314.0.7.tgz"
 PYODIDE_SHA256 = "66b7949e5a0cba2250b586d7e368bf12fb482800748d182c4618254b685ffaa0"
 FILES = (
-    "pyodide.mjs",
-    "pyodide.asm.mjs",
-    "pyodide.asm.wasm",
-    "python_stdlib.zip",
-    "pyodide-lock.json",
-)
+    "pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json",
+)  # fmt: skip
 """What a browser needs of the npm package."""
 MSGSPEC = "msgspec==0.22.0"
 MSGSPEC_SHA256 = "a66b1766311e42371e509c996c3933b161c7ae0eabdf361af5316dec197e1022"
-PLATFORM = (
-    "--platform",
-    "pyemscripten_2026_0_wasm32",
-    "--python-version",
-    "3.14",
-    "--abi",
-    "cp314",
-)
+PLATFORM = "--platform pyemscripten_2026_0_wasm32 --python-version 3.14 --abi cp314"
 WHEEL = "msgspec.whl"
 PATIENCE = 60
 """Seconds to wait for an answer."""
@@ -86,9 +75,9 @@ def _download(url: str) -> bytes:
 def _msgspec() -> bytes:
     """The wheel for WebAssembly, with pip: it knows the reader's own index."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        options = ["--only-binary", ":all:", *PLATFORM, "--dest", folder, MSGSPEC]
-        run = subprocess.run([*command, *options], capture_output=True, text=True)
+        options = f"-m pip download --quiet --no-deps --only-binary :all: {PLATFORM}".split()
+        command = [sys.executable, *options, "--dest", folder, MSGSPEC]
+        run = subprocess.run(command, capture_output=True, text=True)
         wheels = list(Path(folder).glob("*.whl"))
         if run.returncode or not wheels:
             last = run.stderr.strip().rpartition("\n")[2]

@@ -1,21 +1,18 @@
 #!/usr/bin/env python3
-"""Writes the pages of the docs that are made from the code; `make docs-pages` does the same.
+"""Writes what pages of the docs show of the code; `make docs-pages` does the same.
 
     tools/site/make_pages.py                           # all pages, in place
-    tools/site/make_pages.py --only use/cli.md         # only this page; --only can be repeated
-    tools/site/make_pages.py --out /tmp/pages          # in another folder than docs/
+    tools/site/make_pages.py use/cli.md                # only this page
 
-Without --only, the events that the summaries quote are taken again from the recordings.
-
-The pages are committed, and tests/more/docs/test_pages_are_fresh.py compares them with newly made pages.
-So the text of a page must not depend on the machine.
+A page is written by hand, but for its regions, each between two comments. The pages are committed,
+and tests/more/docs/test_pages_are_fresh.py compares them with newly made ones. So a region must not
+depend on the machine.
 """
 
-import argparse
 import sys
-from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import getsource
 from pathlib import Path
-from types import MappingProxyType
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -23,50 +20,44 @@ import cli_reference
 import configuration_reference
 import events_reference
 import metrics_reference
-import quoted_events
-import ways
 
+from minivllm.engine.core import EngineCore
 from minivllm.lessons.site.markdown import with_region
 from minivllm.tui.keys.commands import key_tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def dashboard_page() -> str:
-    """docs/start/dashboard.md: all but the tables of keys is written by hand."""
-    text = (DOCS / "start/dashboard.md").read_text(encoding="utf-8")
-    return with_region(text, "keys", key_tables())
+def step_of_the_engine() -> str:
+    return f"<!-- not run: part of a module -->\n```python\n{getsource(EngineCore)}```"
 
 
-PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
-    {
-        "inside/architecture.md": ways.page,
-        "use/cli.md": cli_reference.page,
-        "use/configuration.md": configuration_reference.page,
-        "inside/events.md": events_reference.page,
-        "start/dashboard.md": dashboard_page,
-        "use/observability.md": metrics_reference.page,
-    }
-)
-"""Path of a page below docs/ -> function that makes its text."""
+PAGES = {
+    "inside/architecture.md": {"step": step_of_the_engine},
+    "use/cli.md": {"commands": cli_reference.commands},
+    "use/configuration.md": {
+        cls.__name__: partial(configuration_reference.fields_and_refusals, cls)
+        for cls in configuration_reference.TOGETHER
+    },
+    "inside/events.md": {
+        "meta": events_reference.meta,
+        "envelope": events_reference.envelope,
+        "kinds": events_reference.kinds,
+    },
+    "start/dashboard.md": {"keys": key_tables},
+    "use/observability.md": {"metrics": metrics_reference.tables_of_metrics},
+}
+"""Path of a page below docs/ -> name of a region -> function that makes its text."""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Write the docs pages that are generated from the code."
-    )
-    parser.add_argument("--out", type=Path, default=DOCS, metavar="FOLDER", help="(default: docs)")
-    parser.add_argument(
-        "--only", choices=tuple(PAGES), action="append", help="(default: all of them)"
-    )
-    args = parser.parse_args()
-    for name in args.only or PAGES:
-        path = args.out / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(PAGES[name](), encoding="utf-8")
-    if not args.only:
-        quoted_events.refresh_pages(DOCS)
+def page(name: str) -> str:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    for region, make in PAGES[name].items():
+        content = make().strip("\n")
+        text = with_region(text, region, f"\n{content}\n\n")
+    return text
 
 
 if __name__ == "__main__":
-    main()
+    for chosen in sys.argv[1:] or PAGES:
+        (DOCS / chosen).write_text(page(chosen), encoding="utf-8")

@@ -15,7 +15,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = "This page is generated from the code: `make docs-pages` writes it again."
 _CODE = re.compile(r"(`+.*?`+)", re.DOTALL)
 _SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
 
@@ -53,7 +52,7 @@ def sentence(text: str) -> str:
 
 
 def source_link(target: str, text: str | None = None) -> str:
-    """A link from a page in docs/inside or docs/use to a module, or to `package.module:Name.name`."""
+    """A link from a page in docs/inside or docs/use to a module, or to `module:Name.name`."""
     module, _, name = target.partition(":")
     path = _path_of(module)
     shown = code(text or name or module)

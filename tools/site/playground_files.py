@@ -1,21 +1,17 @@
-"""A hook of mkdocs: the playground's Python, the torch-free part of minivllm, and the traces.
+"""The playground's files: its Python, the torch-free part of minivllm, and the traces.
 
 assets/pyodide/            Pyodide and msgspec, if `tools/site/fetch_pyodide.py` has fetched them
 assets/playground/         engine.zip: the part of minivllm that runs there
                            traces.json: requests of the recordings, with their options
-
-mkdocs itself never uses the network.
 """
 
-import logging
-import shutil
+import io
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -28,8 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "docs/assets/recordings"
 ASSETS = "assets/playground"
 PYTHON = "assets/pyodide"
-
-log = logging.getLogger("mkdocs.hooks.playground_files")
 
 TRACES = {
     "burst": "A burst: twelve requests at once",
@@ -90,13 +84,15 @@ def engine_files() -> list[Path]:
     return [file.relative_to(ROOT) for file in dict.fromkeys(found)]
 
 
-def write_engine(path: Path) -> None:
-    """Write engine.zip. Equal sources give equal bytes."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+def engine() -> bytes:
+    """engine.zip. Equal sources give equal bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in engine_files():
             entry = zipfile.ZipInfo(file.as_posix(), date_time=(2026, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, (ROOT / file).read_bytes())
+    return buffer.getvalue()
 
 
 def traces() -> bytes:
@@ -109,24 +105,9 @@ def traces() -> bytes:
     return msgspec.json.encode(found)
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    if files.get_file_from_path("playground.md") is not None:
-        files.append(File.generated(config, f"{ASSETS}/traces.json", content=traces()))
-    return files
-
-
-def on_post_build(config: MkDocsConfig) -> None:
-    site = Path(config.site_dir)
-    if (site / ASSETS).is_dir():  # not in a small site of the tests
-        write_engine(site / ASSETS / "engine.zip")
-        add_python(site)
-
-
-def add_python(site: Path) -> None:
-    """Copy Pyodide and msgspec into the site, if they have been fetched."""
-    if not is_fetched():
-        log.info("The playground has no Python: tools/site/fetch_pyodide.py fetches it.")
-        return
-    (site / PYTHON).mkdir(exist_ok=True)
-    for name in (*FILES, WHEEL):
-        shutil.copyfile(VENDORED / name, site / PYTHON / name)
+def files() -> Iterator[tuple[str, bytes]]:
+    """Name below docs/ and content of each file; without Pyodide if it has not been fetched."""
+    yield f"{ASSETS}/traces.json", traces()
+    yield f"{ASSETS}/engine.zip", engine()
+    for name in (*FILES, WHEEL) if is_fetched() else ():
+        yield f"{PYTHON}/{name}", (VENDORED / name).read_bytes()

@@ -1,11 +1,11 @@
-"""The call chains in docs/inside/architecture.md are the ones that a request and an event really take."""
+"""The paths in docs/inside/architecture.md are those that a request and an event really take."""
 
 import re
 import sys
 from collections.abc import Callable, Sequence
 
 from support.engine.engine_fakes import WatchedEngine
-from support.tool_modules import load_tool
+from support.tool_modules import TOOLS, load_tool
 
 from minivllm.llm import LLM
 from minivllm.sampling_params import SamplingParams
@@ -15,7 +15,19 @@ from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.time.transport import Transport
 
-WAYS = load_tool("site/make_pages.py").ways
+ROOT = TOOLS.parent
+PAGE = (ROOT / "docs/inside/architecture.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    return PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def path_of(title: str) -> list[str]:
+    """`module:Class.function` of each row of a section's table."""
+    rows = re.findall(r"^\| \d+ \|.*?\(\.\./\.\./(\S+)\.py#(\S+)\)", section(title), re.MULTILINE)
+    modules = ((f"minivllm/{file.removeprefix('minivllm/')}", name) for file, name in rows)
+    return [f"{file.replace('/', '.')}:{name}" for file, name in modules]
 
 
 def functions_called(work: Callable[[], object]) -> list[str]:
@@ -36,26 +48,24 @@ def functions_called(work: Callable[[], object]) -> list[str]:
     return called
 
 
-def first_missing(stops: Sequence, called: list[str]) -> str | None:
-    """The first stop that does not occur in `called` after the one before it."""
+def first_missing(path: Sequence[str], called: list[str]) -> str | None:
+    """The first function that does not occur in `called` after the one before it."""
+    assert path
     calls = iter(called)
-    return next(
-        (stop.target for stop in stops if not any(call == stop.target for call in calls)), None
-    )
+    return next((one for one in path if not any(call == one for call in calls)), None)
 
 
-def test_a_request_takes_the_drawn_path():
+def test_a_request_takes_the_listed_path():
     llm = LLM(model="tiny-random", attention_backend="torch", num_gpu_blocks_override=64)
     params = SamplingParams(max_tokens=2)
     called = functions_called(lambda: llm.generate("hello", params, use_tqdm=False))
-    assert first_missing(WAYS.REQUEST.stations, called) is None
+    assert first_missing(path_of("How a request travels"), called) is None
     entered = {call.partition(":")[0].partition(".")[2].replace(".", "/") for call in called}
-    page = WAYS.PAGE.read_text(encoding="utf-8")
-    (number, listed), *_ = re.findall(r"enters (\d+) files.*?order: (.*)", page)
+    (number, listed), *_ = re.findall(r"enters (\d+) files.*?order: (.*)", PAGE)
     assert set(re.findall(r"`(\S+)\.py`", listed)) == entered and int(number) == len(entered)
 
 
-def test_an_event_takes_the_drawn_path():
+def test_an_event_takes_the_listed_path():
     watched = WatchedEngine()
     source = InProcessSource(watched.engine.log_header(), codec=MODELS)
     watched.engine.subscribe(source.put)
@@ -67,15 +77,14 @@ def test_an_event_takes_the_drawn_path():
         transport.tick(0.0, 1.0)
         picture("slots", Context(transport), 80, 10)
 
-    assert first_missing(WAYS.EVENT.stations, functions_called(work)) is None
+    assert first_missing(path_of("How an event travels"), functions_called(work)) is None
     source.close()
 
 
 def test_the_lines_that_a_prompt_needs_are_those_that_readers_are_told():
     sz = load_tool("sz.py")
     needed = sz.by_room(sz.lines_of_generate())
-    page, readme = (path.read_text("utf-8") for path in (WAYS.PAGE, WAYS.ROOT / "README.md"))
-    table = page.partition("## How much code a prompt needs\n")[2].partition("\n## ")[0]
+    table, readme = section("How much code a prompt needs"), (ROOT / "README.md").read_text("utf-8")
     rows = re.findall(r"^\| `([^`]+)`.* \| ([\d,]+) \|", table, re.MULTILINE)
     assert {room for room, _ in rows} == needed.keys()
     (told,) = re.findall(r"`LLM.generate` needs \[([\d,]+) lines\]", readme)

@@ -27,7 +27,9 @@ def address(site: Path) -> Iterator[str]:
         fetching.fetch()
     except fetching.FetchError as error:
         pytest.skip(f"no Pyodide: {error}")
-    load_tool("site/playground_files.py").add_python(site)
+    for name, content in load_tool("site/playground_files.py").files():
+        (site / name).parent.mkdir(exist_ok=True)
+        (site / name).write_bytes(content)
     with served(site) as address:
         yield address
 

@@ -1,4 +1,4 @@
-"""Builds the site with mkdocs in a subprocess, and reads its settings."""
+"""Builds the site as `make docs` does, and reads its settings."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ DOCS = ROOT / "docs"
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Exit status and output of one `mkdocs build --strict`."""
+    """Exit status and output of what prepares the pages and of `mkdocs build --strict`."""
 
     status: int
     said: str
@@ -23,9 +23,17 @@ class Build:
 
 
 def build(site: Path) -> Build:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(site)]
-    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    pages = site.with_name(f"{site.name}-pages")
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "SITE_DOCS": str(pages)}
+    for command in (
+        ["tools/site/prepare.py", pages],
+        ["-m", "mkdocs", "build", "--strict", "-d", site],
+    ):
+        run = subprocess.run(
+            [sys.executable, *command], cwd=ROOT, env=env, capture_output=True, text=True
+        )
+        if run.returncode:
+            break
     return Build(run.returncode, run.stdout + run.stderr, site)
 
 

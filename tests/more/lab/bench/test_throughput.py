@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from support.gpu_report_files import HandClock
 
 from minivllm.cli import main
 from minivllm.errors import BenchError
@@ -19,6 +18,13 @@ from minivllm.lab.common.report import progress_bar
 
 SMALL = WorkloadSpec("small", 3, prompt_len=(4, 20), output_len=(2, 5), shared_prefix_len=8)
 QUICK = ["bench", "throughput", "--workload", "single", "--quick", "--rounds", "1", "--json"]
+
+
+class HandClock:
+    seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
 
 
 class ScriptedEngine:

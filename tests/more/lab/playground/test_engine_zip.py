@@ -1,5 +1,6 @@
 """engine.zip is what the browser gets: here it runs with nothing else but msgspec."""
 
+import io
 import json
 import subprocess
 import sys
@@ -28,8 +29,7 @@ print(json.dumps({"answer": json.loads(answer), "foreign": sorted(foreign)}))
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked zip, with msgspec beside it."""
     folder = tmp_path_factory.mktemp("engine")
-    load_tool("site/playground_files.py").write_engine(folder / "engine.zip")
-    with zipfile.ZipFile(folder / "engine.zip") as archive:
+    with zipfile.ZipFile(io.BytesIO(load_tool("site/playground_files.py").engine())) as archive:
         archive.extractall(folder / "files")
     (folder / "files/msgspec").symlink_to(Path(msgspec.__file__).parent)
     return folder / "files"
