@@ -1,8 +1,4 @@
-"""Where a measurement ran: processor, versions, threads, and this process's peak memory.
-
-On Linux, the peak memory is `VmHWM` in /proc, which starts at zero for each program. `getrusage` is
-used only where there is no /proc, because in a child process it starts at the parent's peak.
-"""
+"""Where a measurement ran: processor, versions, threads, and this process's peak memory."""
 
 import os
 import platform
@@ -41,13 +37,6 @@ def cpu_model() -> str:
 
 
 def peak_rss_bytes() -> int:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

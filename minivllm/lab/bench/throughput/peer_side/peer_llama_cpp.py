@@ -8,7 +8,7 @@ logits, found by a token's position in the batch.
 import llama_cpp
 import numpy as np
 
-PACKAGES = ("numpy",)
+PACKAGES = ("llama_cpp", "numpy")
 GGML_TYPES = {"float32": 0, "float16": 1, "bfloat16": 30}
 BATCH_TOKENS = 512
 
