@@ -37,7 +37,6 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
             " in `XDG_DATA_HOME`)."
         ),
         "NO_COLOR": "Any value: the dashboard is drawn in grey, and `minivllm doctor` plain.",
-        "OPENAI_API_KEY": "`minivllm bench serve` sends it if `VLLM_API_KEY` is not set.",
         "TERM": "The kind of terminal; `minivllm doctor` says how many colours it has.",
         "TEXTUAL_DRIVER": (
             "Set by `textual serve`: the dashboard is shown in a browser, without a terminal."
@@ -51,8 +50,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
             " a CPU."
         ),
         "VLLM_API_KEY": (
-            "`minivllm serve` requires this key from its clients; `attach`, `once` and `bench"
-            " serve` send it."
+            "`minivllm serve` requires this key from its clients; `attach` and `once` send it."
         ),
         "XDG_CACHE_HOME": "Folder of all caches (default: `~/.cache`).",
         "XDG_CONFIG_HOME": "Folder of all configuration (default: `~/.config`).",
