@@ -27,7 +27,7 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.lab.bench.step.points import RandomRequests
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS
-from minivllm.lab.common.environment import describe_environment, peak_rss_bytes, set_num_threads
+from minivllm.lab.common.environment import describe_bench, peak_rss_bytes, set_num_threads
 from minivllm.lab.common.report import (
     add_model_arguments,
     positive_int,
@@ -168,17 +168,13 @@ def run(args: argparse.Namespace) -> int:
     # A value under 0 is noise.
     slowdown = statistics.median(recorded / plain for plain, recorded in pairs) - 1
     result = {
-        "bench": "events",
-        "model": args.model,
-        "dtype": args.dtype,
-        "threads": args.num_threads,
+        **describe_bench(args, "msgspec", "torch"),
         "slowdown": slowdown,
         "pairs": NUM_PAIRS,
         "step_ms": plain,
         "recorded_step_ms": recorded,
         "blocks": NUM_BLOCKS,
         **reading,
-        **describe_environment("msgspec", "torch"),
     }
     rows = [
         ("step, no subscribers", f"{plain:.2f} ms"),

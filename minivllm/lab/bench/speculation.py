@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
-from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
     add_model_arguments,
     positive_int,
@@ -124,17 +124,10 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
                 }
             )
     return {
-        "bench": "speculation",
-        "model": args.model,
-        "dtype": args.dtype,
-        "threads": args.num_threads,
-        "rounds": args.rounds,
-        "output_len": args.output_len,
-        "enforce_eager": args.enforce_eager,
+        **describe_bench(args, "torch"),
         "speculative_config": drafts,
         "results": results,
         "peers": [{"versions": peer.versions, "preloaded": peer.preloaded} for peer in peers],
-        **describe_environment("torch"),
     }
 
 

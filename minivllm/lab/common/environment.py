@@ -4,6 +4,7 @@ import os
 import platform
 import resource
 import sys
+from argparse import Namespace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +25,12 @@ def describe_environment(*packages: str) -> dict[str, object]:
             "system": f"{platform.system()} {platform.machine()}",
         },
     }
+
+
+def describe_bench(args: Namespace, *packages: str) -> dict[str, object]:
+    """Return what the JSON of each bench has: all its options, and `describe_environment`."""
+    asked = {name: value for name, value in vars(args).items() if not callable(value)}
+    return asked | {"threads": args.num_threads} | describe_environment(*packages)
 
 
 def cpu_model() -> str:

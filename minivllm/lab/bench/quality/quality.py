@@ -21,7 +21,7 @@ from pathlib import Path
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
-from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
     add_model_arguments,
     print_report,
@@ -124,15 +124,7 @@ def run(args: argparse.Namespace) -> int:
     sides = [EngineConfig(model=args.model, **parse_numbers(name)) for name in (args.a, args.b)]
     set_num_threads(args.num_threads)
     found = compare_quality(*(judge(side, text_for(args.model)) for side in sides))
-    result = {
-        "bench": "quality",
-        "model": args.model,
-        "a": args.a,
-        "b": args.b,
-        "window": WINDOW,
-        **found,
-        **describe_environment("torch"),
-    }
+    result = describe_bench(args, "torch") | found | {"window": WINDOW}
     change, same = f"{found['perplexity_change']:+.3%}", f"{found['same_top_token']:.2%}"
     rows = [
         (args.a, f"{found['perplexity_a']:.4f}", "", ""),

@@ -20,7 +20,6 @@ class MeasuredSteps:
     """Times of one kind of step, in seconds, one per step."""
 
     plain: list[float] = field(default_factory=list)
-    recorded: list[float] = field(default_factory=list)
     watched: list[dict[str, float]] = field(default_factory=list)
     """For each watched step: part -> seconds."""
 
@@ -37,7 +36,6 @@ def describe_times(times: MeasuredSteps) -> dict[str, Any]:
         "seconds": seconds,
         "parts": parts,
         "watching": watched / seconds - 1,
-        "events": statistics.median(times.recorded) - seconds,
         "outside_model": sum(parts[name] for name in OUTSIDE_PARTS) / seconds,
         "linear": sum(parts[name] for name in LINEAR_PARTS) / seconds,
     }
@@ -50,7 +48,6 @@ def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]
         (name, *(_cell(measured["parts"][name], measured) for measured in results))
         for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
     ]
-    rows.append(("events, if recorded", *(_cell(each["events"], each) for each in results)))
     rows.append(("step", *(f"{measured['seconds'] * 1e3:.2f}" for measured in results)))
     return columns, rows
 

@@ -3,11 +3,10 @@
     minivllm bench step --batch-sizes 1,4,16,64 --context 128 --json
     minivllm bench step --batch-sizes 16 --trace step.json  # then open step.json in ui.perfetto.dev
 
-The steps of one engine are measured in three ways:
+The steps of one engine are measured in two ways, which take turns:
 
     plain      how long a step takes
     watched    how the time of a step divides into parts (`stopwatch.py`); watching takes time, too
-    recorded   how much time events take
 
 Decode steps start at contexts of `--context` tokens. A prefill step has one prompt that fills the
 token budget. No decode step can be faster than reading all weights once, which the same run
@@ -33,7 +32,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch_parts
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
 from minivllm.lab.bench.step.report import MeasuredSteps, describe_times, notes, table
-from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
     add_model_arguments,
     positive_int,
@@ -62,7 +61,7 @@ class StepBench:
         times = MeasuredSteps()
         # Sequences start new blocks at fixed distances, which must not always coincide with the
         # same way of measuring.
-        ways = [self._plain, self._watched, self._recorded] * num_steps
+        ways = [self._plain, self._watched] * num_steps
         self._order.shuffle(ways)
         for _ in range(batch_size):
             self.requests.add(context, max_tokens)
@@ -81,24 +80,15 @@ class StepBench:
         times = MeasuredSteps()
         self.requests.add(num_tokens, max_tokens=1)
         self.engine.step()
-        for way in [self._plain, self._watched, self._recorded] * NUM_PREFILLS:
+        for way in [self._plain, self._watched] * NUM_PREFILLS:
             self.requests.add(num_tokens, max_tokens=1)
             way(times)
         return times
 
-    def _time_step(self) -> float:
+    def _plain(self, times: MeasuredSteps) -> None:
         started = self._now()
         self.engine.step()
-        return self._now() - started
-
-    def _plain(self, times: MeasuredSteps) -> None:
-        times.plain.append(self._time_step())
-
-    def _recorded(self, times: MeasuredSteps) -> None:
-        events: list[object] = []
-        unsubscribe = self.engine.subscribe(events.append)
-        times.recorded.append(self._time_step())
-        unsubscribe()
+        times.plain.append(self._now() - started)
 
     def _watched(self, times: MeasuredSteps) -> None:
         stopwatch = Stopwatch(self._now)
@@ -118,7 +108,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     budget = max(EngineConfig().max_num_batched_tokens, 2 * largest)
     # Until all prompts are computed, each step is full, with at most `largest` decodes.
     starting = math.ceil(largest * args.context / (budget - largest))
-    max_tokens = starting + WARM_UP_STEPS + 3 * args.steps + 1
+    max_tokens = starting + WARM_UP_STEPS + 2 * args.steps + 1
     num_tokens = largest * (args.context + max_tokens) + max(budget, LONGEST_POINT)
     config = EngineConfig(
         model=args.model,
@@ -156,21 +146,14 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         points = measure_points(engine, bench.requests, clock, sizes) if args.json else []
     weights = model.decoder.bytes_per_token
     return {
-        "bench": "step",
-        "model": args.model,
-        "dtype": args.dtype,
+        **describe_bench(args, "torch"),
         "device": model.device.type,
-        "threads": args.num_threads,
         "attention_backend": engine.core.runner.attention_backend,
-        "context": args.context,
-        "steps": args.steps,
-        "seed": args.seed,
         "weight_bytes": weights,
         "machine_speed": speed,
         "read_weights_s": weights / speed["read_gb_per_s"] / 1e9,
         "results": results,
         "points": [asdict(point) for point in points],
-        **describe_environment("torch"),
     }
 
 

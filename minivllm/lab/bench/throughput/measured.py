@@ -21,7 +21,7 @@ from minivllm.lab.bench.throughput.weights_gguf import (
     write_stored_copy,
 )
 from minivllm.lab.bench.throughput.workloads import WorkloadSpec, make_requests
-from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import progress_bar
 from minivllm.runtime.store.model_store import resolve_for_transformers, resolve_model
 from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
@@ -135,33 +135,23 @@ def _result(
         for rounds, peer in zip(theirs, peers, strict=True)
     ]
     return {
-        "bench": "throughput",
+        **describe_bench(args, "torch", "transformers"),
         "workload": spec.name,
         "requests": spec.num_requests,
         "output_tokens": sum(map(len, mine.outputs[0])),
-        "seed": args.seed,
-        "model": args.model,
-        "dtype": args.dtype,
         "device": device,
         "attention_backend": ours.llm.llm_engine.core.runner.attention_backend,
-        "enforce_eager": args.enforce_eager,
-        "peer_gguf": args.peer_gguf,
-        "threads": args.num_threads,
-        "rounds": args.rounds,
         "tokens_per_s": mine.tokens_per_s,
         "runs": mine.runs,
         # Of the first peer: most comparisons have only one.
         "ratio": peer_results[0]["ratio"] if peer_results else None,
         "peers": peer_results,
         "preloaded": preloaded_libraries(),
-        **describe_environment("torch", "transformers"),
     }
 
 
 def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | None]:
     """Map each requested peer to its Python interpreter; None means this process."""
-    if len(set(names)) < len(names):
-        raise BenchError("--vs names a peer twice: name each once.")
     apart = [name for name in names if name != "transformers"]
     if not apart and pythons:
         raise BenchError(

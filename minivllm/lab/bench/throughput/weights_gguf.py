@@ -23,7 +23,6 @@ _TYPES = {
     "float32": "F32", "float16": "F16", "bfloat16": "BF16", "q8_0": "Q8_0", "q4_0": "Q4_0",
     "q4_1": "Q4_1",
 }  # fmt: skip
-GGUF_FORMATS = tuple(_TYPES)
 """Formats that the `gguf` library can write. It can only read q4_k and q6_k."""
 INT8 = "int8"
 """Not a format of a file: the engine quantizes while it loads."""
@@ -31,11 +30,9 @@ INT8 = "int8"
 
 def formats_of(asked: str) -> list[str]:
     """Split the option `--formats`. Raises `BenchError`."""
-    formats = asked.split(",")
-    for format_ in formats:
-        if format_ not in (*GGUF_FORMATS, INT8):
-            names = ", ".join((*GGUF_FORMATS, INT8))
-            raise BenchError(f"--formats: use {names}; got {format_!r}.")
+    formats, known = asked.split(","), (*_TYPES, INT8)
+    if unknown := set(formats) - set(known):
+        raise BenchError(f"--formats: use {', '.join(known)}; got {', '.join(unknown)}.")
     return formats
 
 
@@ -53,7 +50,7 @@ def own_gguf(model: str) -> Path:
 def write_stored_copy(checkpoint: Path, target: Path, format_: str) -> None:
     """Write the model of directory `checkpoint` into the existing, empty directory `target`.
 
-    format_: of all matrices, one of `GGUF_FORMATS`; float32 for `INT8`
+    format_: of all matrices, one of `_TYPES`; float32 for `INT8`
     """
     copy_other_files(checkpoint, target)
     write_gguf(checkpoint, target / GGUF_FILE, "float32" if format_ == INT8 else format_)
