@@ -29,9 +29,9 @@ from support.model.paged_cases import (
     edge_lengths,
     new_seed,  # noqa: F401  (a fixture)
 )
+from support.model.random_weights import random_weight
 
 from minivllm.kernels import reference, reference_ops
-from minivllm.lab.bench.linear_formats import random_weight
 from minivllm.runtime.model.linear_backend import CpuMatrix
 from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import StoredWeight

@@ -58,9 +58,9 @@ def run(L: Teacher) -> Script:
         " `quantization` and `kv_cache_dtype` in both."
     )
     yield L.say(
-        "Try it: `minivllm bench quality` measures what fewer bits cost in quality, and `minivllm"
-        " bench memory` the bytes. The header of the dashboard shows how many bytes a token reads."
-        " The next lesson gets several tokens out of one pass."
+        "Try it: `minivllm bench quality` measures what fewer bits cost in quality. The header of"
+        " the dashboard shows how many bytes a token reads. The next lesson gets several tokens out"
+        " of one pass."
     )
 
 

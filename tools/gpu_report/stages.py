@@ -72,6 +72,7 @@ def engine(args: Namespace) -> Iterator[Row]:
     """
     from minivllm.lab.bench.throughput.dummy_peers import ContinuousBatches, load_dummy_transformers
     from minivllm.lab.bench.throughput.nano_vllm import STATIC_BATCH_SIZE, free_device_memory
+
     from minivllm.lab.bench.throughput.peers import StaticBatches
     from minivllm.runtime.store.model_store import resolve_model
 
@@ -103,10 +104,11 @@ def eager(args: Namespace) -> Iterator[Row]:
 def _workload(args: Namespace) -> tuple[Any, list[list[Any]]]:
     """The bench's settings, and the requests of each round; the first round is a warm-up."""
     from minivllm.lab.bench.throughput.nano_vllm import NanoVllmSettings
+
     from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WorkloadSpec, make_requests
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.store.model_store import resolve_model
-    from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
+    from minivllm.runtime.store.toys import QWEN3_DUMMY
 
     settings = NanoVllmSettings(
         spec=NANO_VLLM, model=QWEN3_DUMMY, dtype="bfloat16", device="cuda",
@@ -138,8 +140,9 @@ def _speed(
     name: str, engine: Any, rounds: list[list[Any]], attention: str, *,
     batch_size: int | None = None, ours: Row | None = None,
 ) -> Row:  # fmt: skip
-    from minivllm.clock import MonotonicClock
     from minivllm.lab.bench.throughput.engine_speed import EngineSpeed, time_engine
+
+    from minivllm.clock import MonotonicClock
 
     speed = EngineSpeed(name, attention=attention)
     time_engine(speed, engine, rounds, MonotonicClock(), batch_size=batch_size)

@@ -12,11 +12,11 @@ import argparse
 import statistics
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from minivllm.clock import Clock, MonotonicClock
+from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
@@ -25,10 +25,10 @@ from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import Keyframes, V, ViewCodec
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
-from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, WorkloadSpec, make_requests
-from minivllm.lab.common.environment import describe_environment, peak_rss_bytes, set_num_threads
+from minivllm.lab.bench.step.points import RandomRequests
+from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS
+from minivllm.lab.common.environment import describe_bench, peak_rss_bytes, set_num_threads
 from minivllm.lab.common.report import (
-    add_json_argument,
     add_model_arguments,
     positive_int,
     print_report,
@@ -36,98 +36,42 @@ from minivllm.lab.common.report import (
 )
 from minivllm.lab.common.statistics import nearest_rank
 from minivllm.lab.common.traffic import RecordedTraffic, record_traffic
-from minivllm.sampling_params import SamplingParams
 
 NUM_EVENTS = 1_000_000
 NUM_BLOCKS = 2000
 NUM_SEEKS = 1000
 NUM_PAIRS = 200
-
-# All 16 prompts fit into one step. After the warm-up steps, about 62 pairs of decodes follow.
-_STEPS = WorkloadSpec(
-    "events", num_requests=MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(128, 128)
-)
-_WARM_UP_STEPS = 4
+# All 16 prompts fit into one step.
+_PROMPT_LEN, _OUTPUT_LEN, _WARM_UP_STEPS = 16, 128, 4
 
 
-@dataclass(frozen=True, slots=True)
-class StepPair:
-    """Seconds of two neighbouring steps with the same batch."""
+def time_step_pairs(engine: LLMEngine, log_path: Path) -> list[tuple[float, float]]:
+    """Decode `MAX_NUM_SEQS` sequences repeatedly; return pairs of seconds: plain and recorded."""
+    clock, order, requests = MonotonicClock(), Random(0), RandomRequests(engine, seed=0)
+    pairs: list[tuple[float, float]] = []
 
-    plain: float
-    recorded: float
+    def seconds(is_recorded: bool) -> float:
+        unsubscribe = engine.subscribe(writer.write) if is_recorded else lambda: None
+        started = clock.now()
+        engine.step()
+        ended = clock.now()
+        unsubscribe()
+        return ended - started
 
-
-@dataclass(frozen=True, slots=True)
-class SeekTimes:
-    num_events: int
-    num_bytes: int
-    open_seconds: float
-    """Seconds until the header is read and a dashboard could be drawn."""
-    index_seconds: float
-    """Seconds from opening until every step of the recording can be shown."""
-    index_memory_bytes: int
-    """By how much the process's peak memory grew while opening and indexing."""
-    keyframe_bytes: int
-    """In bytes."""
-    seek_seconds: list[float]
-
-
-def time_step_pairs(
-    engine: LLMEngine, vocab_size: int, num_pairs: int, log_path: Path
-) -> list[StepPair]:
-    """Decode `MAX_NUM_SEQS` sequences repeatedly until `num_pairs` pairs of steps are timed."""
-    clock = MonotonicClock()
-    order = Random(0)
-    pairs: list[StepPair] = []
-    round_number = 0
     with LogWriter(log_path, engine.log_header()) as writer:
-        while len(pairs) < num_pairs:
-            requests = make_requests(_STEPS, 0, round_number, vocab_size)
-            for number, request in enumerate(requests):
-                params = SamplingParams(
-                    temperature=0, max_tokens=request.max_tokens, ignore_eos=True
-                )
-                prompt = {"prompt_token_ids": request.prompt_token_ids}
-                engine.add_request(f"{round_number}-{number}", prompt, params)
+        while len(pairs) < NUM_PAIRS:
+            for _ in range(MAX_NUM_SEQS):
+                requests.add(_PROMPT_LEN, _OUTPUT_LEN)
             for _ in range(_WARM_UP_STEPS):
                 engine.step()
             # Leave out the last step, in which all sequences finish.
-            for _ in range((_STEPS.output_len[0] - _WARM_UP_STEPS - 1) // 2):
-                recorded_first = order.random() < 0.5
-                first = _time_step(engine, writer if recorded_first else None, clock)
-                second = _time_step(engine, None if recorded_first else writer, clock)
-                pairs.append(StepPair(second, first) if recorded_first else StepPair(first, second))
+            for _ in range((_OUTPUT_LEN - _WARM_UP_STEPS - 1) // 2):
+                first = order.random() < 0.5
+                pair = {is_recorded: seconds(is_recorded) for is_recorded in (first, not first)}
+                pairs.append((pair[False], pair[True]))
             while engine.has_unfinished_requests():
                 engine.step()
-            round_number += 1
-    return pairs[:num_pairs]
-
-
-def _time_step(engine: LLMEngine, writer: LogWriter | None, clock: Clock) -> float:
-    unsubscribe = engine.subscribe(writer.write) if writer else None
-    started = clock.now()
-    engine.step()
-    seconds = clock.now() - started
-    if unsubscribe:
-        unsubscribe()
-    return seconds
-
-
-def slowdown(pairs: list[StepPair]) -> float:
-    """Return how much longer recording makes a step: 0.01 is 1 %. A value under 0 is noise."""
-    return statistics.median(pair.recorded / pair.plain for pair in pairs) - 1
-
-
-def time_seeks(path: Path, num_events: int, num_blocks: int, num_seeks: int) -> SeekTimes:
-    """Make a recording, open it and seek. Raises `BenchError` if a restored state is wrong."""
-    return time_reading(
-        path,
-        record_traffic(path, num_events, num_blocks, seed=0),
-        num_seeks,
-        FOLD,
-        lambda fold: fold,
-    )
+    return pairs[:NUM_PAIRS]
 
 
 def time_reading(
@@ -136,118 +80,107 @@ def time_reading(
     num_seeks: int,
     codec: ViewCodec[V],
     fold_of: Callable[[V], Fold],
-) -> SeekTimes:
-    """Open a recording of `traffic`, index it and seek to random steps.
+) -> dict[str, Any]:
+    """Open a recording of `traffic`, index it and seek to random steps: times and bytes.
 
     fold_of: returns the engine's state in a view
+
+    Raises `BenchError` if a restored state is wrong.
     """
     clock = MonotonicClock()
     keyframes = Keyframes()
     memory, started = peak_rss_bytes(), clock.now()
     recording = Recording(path, codec, index=False, keyframes=keyframes)
-    open_seconds = clock.now() - started
+    opened = clock.now()
     recording.index_more(float("inf"))
-    index_seconds, memory = clock.now() - started - open_seconds, peak_rss_bytes() - memory
+    indexed, memory = clock.now(), peak_rss_bytes() - memory
     last = fold_of(recording.view_at_step(recording.last_step))
     if len(recording) != traffic.num_events or last.state != traffic.final_state:
         raise BenchError("The recording does not lead to the state of the engine that wrote it.")
     steps = Random(0)
-    seek_seconds = []
+    seeks = []
     for _ in range(num_seeks):
         step = steps.randint(recording.first_step, recording.last_step)
-        started = clock.now()
+        began = clock.now()
         view = recording.view_at_step(step)
-        seek_seconds.append(clock.now() - started)
+        seeks.append((clock.now() - began) * 1000)
         if fold_of(view).step != step:
             raise BenchError(f"A seek to step {step} ended at step {fold_of(view).step}.")
-    num_bytes = path.stat().st_size
-    return SeekTimes(
-        len(recording),
-        num_bytes,
-        open_seconds,
-        index_seconds,
-        memory,
-        keyframes.num_bytes,
-        seek_seconds,
-    )
-
-
-def measure(
-    model: str,
-    dtype: str,
-    num_threads: int,
-    *,
-    num_pairs: int = NUM_PAIRS,
-    num_events: int = NUM_EVENTS,
-    num_blocks: int = NUM_BLOCKS,
-    num_seeks: int = NUM_SEEKS,
-) -> dict[str, object]:
-    """Run both measurements, and return the report for `--json`."""
-    set_num_threads(num_threads)
-    with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
-        task = progress.add_task("seeking", total=2)
-        progress.refresh()
-        seeks = time_seeks(Path(folder, "traffic.jsonl"), num_events, num_blocks, num_seeks)
-        progress.update(task, description="recording", advance=1, refresh=True)
-        engine = LLMEngine.from_config(
-            EngineConfig(model=model, dtype=dtype, max_num_seqs=MAX_NUM_SEQS)
-        )
-        pairs = time_step_pairs(
-            engine, engine.tokenizer.vocab_size, num_pairs, Path(folder, "steps.jsonl")
-        )
     return {
-        "bench": "events",
-        "model": model,
-        "dtype": dtype,
-        "threads": num_threads,
-        "slowdown": slowdown(pairs),
-        "pairs": num_pairs,
-        "step_ms": statistics.median(pair.plain for pair in pairs) * 1000,
-        "recorded_step_ms": statistics.median(pair.recorded for pair in pairs) * 1000,
-        "events": seeks.num_events,
-        "recording_bytes": seeks.num_bytes,
-        "blocks": num_blocks,
-        "open_seconds": seeks.open_seconds,
-        "index_seconds": seeks.index_seconds,
-        "indexed_events_per_second": seeks.num_events / seeks.index_seconds,
-        "index_memory_bytes": seeks.index_memory_bytes,
+        "events": len(recording),
+        "recording_bytes": path.stat().st_size,
+        "open_seconds": opened - started,
+        "index_seconds": indexed - opened,
+        "indexed_events_per_second": len(recording) / (indexed - opened),
+        # By how much the process's peak memory grew.
+        "index_memory_bytes": memory,
+        "keyframe_bytes": keyframes.num_bytes,
         "seeks": num_seeks,
         "seek_ms": {
-            "median": statistics.median(seeks.seek_seconds) * 1000,
-            "p99": nearest_rank(seeks.seek_seconds, 99) * 1000,
-            "max": max(seeks.seek_seconds) * 1000,
+            "median": statistics.median(seeks), "p99": nearest_rank(seeks, 99), "max": max(seeks)
         },
-        **describe_environment("msgspec", "torch"),
-    }
+    }  # fmt: skip
+
+
+def seek_rows(reading: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return rows of a report for the result of `time_reading`."""
+    seek = reading["seek_ms"]
+    return [
+        (
+            f"open {reading['events']:,} events, {reading['recording_bytes'] / 1e6:.0f} MB",
+            f"{reading['open_seconds'] * 1000:.2f} ms",
+        ),
+        ("index them", f"{reading['index_seconds']:.2f} s"),
+        ("memory of the index", f"{reading['index_memory_bytes'] / 1e6:.0f} MB"),
+        ("memory of its keyframes", f"{reading['keyframe_bytes'] / 1e6:.0f} MB"),
+        (f"seek, median of {reading['seeks']:,}", f"{seek['median']:.2f} ms"),
+        ("seek, p99", f"{seek['p99']:.2f} ms"),
+        ("seek, slowest", f"{seek['max']:.2f} ms"),
+    ]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
+    add_num_events(parser)
+
+
+def add_num_events(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num-events",
         type=positive_int,
         default=NUM_EVENTS,
         help=f"number of events in the recording to seek in (default: {NUM_EVENTS:,})",
     )
-    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    result = measure(args.model, args.dtype, args.num_threads, num_events=args.num_events)
-    seek = result["seek_ms"]
+    set_num_threads(args.num_threads)
+    with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
+        task = progress.add_task("seeking", total=2)
+        progress.refresh()
+        log = Path(folder, "traffic.jsonl")
+        traffic = record_traffic(log, args.num_events, NUM_BLOCKS, seed=0)
+        reading = time_reading(log, traffic, NUM_SEEKS, FOLD, lambda fold: fold)
+        progress.update(task, description="recording", advance=1, refresh=True)
+        config = EngineConfig(model=args.model, dtype=args.dtype, max_num_seqs=MAX_NUM_SEQS)
+        pairs = time_step_pairs(LLMEngine.from_config(config), Path(folder, "steps.jsonl"))
+    plain, recorded = (statistics.median(times) * 1000 for times in zip(*pairs, strict=True))
+    # A value under 0 is noise.
+    slowdown = statistics.median(recorded / plain for plain, recorded in pairs) - 1
+    result = {
+        **describe_bench(args, "msgspec", "torch"),
+        "slowdown": slowdown,
+        "pairs": NUM_PAIRS,
+        "step_ms": plain,
+        "recorded_step_ms": recorded,
+        "blocks": NUM_BLOCKS,
+        **reading,
+    }
     rows = [
-        ("step, no subscribers", f"{result['step_ms']:.2f} ms"),
-        ("step, recorded", f"{result['recorded_step_ms']:.2f} ms"),
-        (f"slowdown (median of {result['pairs']} pairs)", f"{result['slowdown']:+.2%}"),
-        (
-            f"open {result['events']:,} events, {result['recording_bytes'] / 1e6:.0f} MB",
-            f"{result['open_seconds'] * 1000:.2f} ms",
-        ),
-        ("index them", f"{result['index_seconds']:.2f} s"),
-        ("memory of the index", f"{result['index_memory_bytes'] / 1e6:.0f} MB"),
-        (f"seek, median of {result['seeks']:,}", f"{seek['median']:.2f} ms"),
-        ("seek, p99", f"{seek['p99']:.2f} ms"),
-        ("seek, slowest", f"{seek['max']:.2f} ms"),
+        ("step, no subscribers", f"{plain:.2f} ms"),
+        ("step, recorded", f"{recorded:.2f} ms"),
+        (f"slowdown (median of {NUM_PAIRS} pairs)", f"{slowdown:+.2%}"),
+        *seek_rows(reading),
     ]
     title = (
         f"Recording {args.model} in {args.dtype}, {MAX_NUM_SEQS} sequences decoding,"

@@ -1,13 +1,10 @@
-"""Where a measurement ran: processor, versions, threads, and this process's peak memory.
-
-On Linux, the peak memory is `VmHWM` in /proc, which starts at zero for each program. `getrusage` is
-used only where there is no /proc, because in a child process it starts at the parent's peak.
-"""
+"""Where a measurement ran: processor, versions, threads, and this process's peak memory."""
 
 import os
 import platform
 import resource
 import sys
+from argparse import Namespace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -30,6 +27,12 @@ def describe_environment(*packages: str) -> dict[str, object]:
     }
 
 
+def describe_bench(args: Namespace, *packages: str) -> dict[str, object]:
+    """Return what the JSON of each bench has: all its options, and `describe_environment`."""
+    asked = {name: value for name, value in vars(args).items() if not callable(value)}
+    return asked | {"threads": args.num_threads} | describe_environment(*packages)
+
+
 def cpu_model() -> str:
     """Return the processor's name, or the architecture if the name is not available."""
     try:
@@ -41,13 +44,6 @@ def cpu_model() -> str:
 
 
 def peak_rss_bytes() -> int:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

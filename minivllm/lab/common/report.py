@@ -52,20 +52,20 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+def add_model_arguments(parser: argparse.ArgumentParser, *, dtype: bool = True) -> None:
     parser.add_argument(
         "--model",
         default=DEFAULT_MODEL,
         help=f"alias, directory, .gguf file or Hugging Face id (default: {DEFAULT_MODEL})",
     )
-    # No `auto`: the result must state the dtype.
-    dtypes = ("float32", "bfloat16", "float16")
-    parser.add_argument(
-        "--dtype",
-        default=DEFAULT_DTYPE,
-        choices=dtypes,
-        help=f"type of the computation and KV cache (default: {DEFAULT_DTYPE})",
-    )
+    if dtype:
+        # No `auto`: the result must state the dtype.
+        parser.add_argument(
+            "--dtype",
+            default=DEFAULT_DTYPE,
+            choices=("float32", "bfloat16", "float16"),
+            help=f"type of the computation and KV cache (default: {DEFAULT_DTYPE})",
+        )
     parser.add_argument(
         "--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)"
     )

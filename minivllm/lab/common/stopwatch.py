@@ -1,14 +1,12 @@
 """`Stopwatch`: measures how the time of a call divides into named parts, without changing the code.
 
-The caller names a part for a method of one object, or for a torch module. Time counts only for the
-innermost running part, so that the parts add up to the whole time. On a GPU, use `waiting_clock`:
-otherwise a part only gets the time in which its GPU work is launched. Watching costs half a
-microsecond per call.
+The caller names a part for a method of one object. Time counts only for the innermost running part,
+so that the parts add up to the whole time. On a GPU, use `waiting_clock`: otherwise a part only
+gets the time in which its GPU work is launched. Watching costs half a microsecond per call.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -16,19 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 
-class PartWatcher(ABC):
-    """`begin` and `end` are called when a watched part begins and ends."""
-
-    @abstractmethod
-    def begin(self, part: str) -> None:
-        """Note that `part` begins, inside the part that was running, if any."""
-
-    @abstractmethod
-    def end(self) -> None:
-        """Note that the innermost part has ended."""
+class PartWatcher:
+    """Its subclasses have `begin(part)` and `end()`, called when a watched part begins and ends."""
 
     @contextmanager
     def methods(self, watched: list[tuple[object, str, str]]) -> Iterator[None]:
@@ -40,19 +29,6 @@ class PartWatcher(ABC):
         finally:
             for owner, name, _ in watched:
                 delattr(owner, name)  # makes the class's own method visible again
-
-    @contextmanager
-    def modules(self, watched: list[tuple[nn.Module, str]]) -> Iterator[None]:
-        """Watch calls of torch modules, each given as (module, part name)."""
-        handles = []
-        for module, part in watched:
-            handles.append(module.register_forward_pre_hook(lambda *_, part=part: self.begin(part)))
-            handles.append(module.register_forward_hook(lambda *_: self.end()))
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _timed(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
         @wraps(method)
@@ -72,10 +48,7 @@ class Stopwatch(PartWatcher):
         self._running: list[str] = []
         self._since = 0.0
         self.seconds: dict[str, float] = {}
-        """Part name -> seconds spent in the part since `clear`."""
-
-    def clear(self) -> None:
-        self.seconds = {}
+        """Part name -> seconds spent in the part."""
 
     def begin(self, part: str) -> None:
         self._count()

@@ -1,7 +1,7 @@
 """Three ways to multiply by weights, each with the memory layout that it reads fastest.
 
 A decode step reads all weights for a handful of rows, so the layout of the weights decides the
-speed of the step (`minivllm bench linear`):
+speed of the step:
 
     torch     `F.linear` over the plain weight
     onednn    oneDNN changes the layout once, when the weight is loaded

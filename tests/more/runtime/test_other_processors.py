@@ -9,11 +9,11 @@ from runtime.quantization.test_panels import MIXED, assert_same_bits
 from support.model.attention_cases import random_case
 from support.model.backend_cases import CpuCase
 from support.model.needs import cpu_ops
+from support.model.random_weights import random_weight
 
 from minivllm.kernels.cpu import library
 from minivllm.kernels.cpu.library import load_cpu_library
 from minivllm.kernels.cpu.ops import CpuOps
-from minivllm.lab.bench.linear_formats import random_weight
 from minivllm.runtime.model import linear_backend
 from minivllm.runtime.quantization.formats import FORMATS
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from gguf import quants
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+from support.model.random_weights import random_weight
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
-from minivllm.lab.bench.linear_formats import random_weight
 from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import StoredWeight, join_rows
 

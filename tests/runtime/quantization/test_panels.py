@@ -3,8 +3,8 @@
 import pytest
 import torch
 from support.model.needs import cpu_ops
+from support.model.random_weights import random_weight
 
-from minivllm.lab.bench.linear_formats import random_weight
 from minivllm.runtime.model.linear_backend import CpuMatrix
 from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import StoredWeight

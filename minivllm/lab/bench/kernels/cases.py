@@ -38,13 +38,9 @@ class KernelCase:
     @property
     def query_lens(self) -> list[int]:
         """Number of tokens that each sequence computes."""
-        match self.kernel:
-            case "prefill":
-                return [self.context] * self.batch
-            case "mixed":
-                return [1] * (self.batch - 1) + [self.chunk]
-            case _:
-                return [1] * self.batch
+        if self.kernel == "prefill":
+            return [self.context] * self.batch
+        return [1] * (self.batch - 1) + [self.chunk or 1]
 
     @property
     def bytes_moved(self) -> int:

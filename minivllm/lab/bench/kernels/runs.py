@@ -79,30 +79,17 @@ def _expected(
         src, dst = batch.block_tables.T
         reference.copy_blocks(before, src, dst)
         return before, slice(None)
-    if case.kernel == "decode":
-        rows = sorted({0, case.batch - 1})
-        caches, tables = _exact_contexts(batch, rows)
-        return (
-            reference.decode_attention(
-                batch.query[rows].float(), *caches, tables, batch.seq_lens[rows], scale
-            ),
-            rows,
-        )
     # Compare the last tokens of a chunk, because they attend to the whole context.
     num_rows = min(8, case.query_lens[-1])
     last_rows = list(range(len(batch.query) - num_rows, len(batch.query)))
-    # In `mixed`, decodes come before the chunk; compare the first and the last decode.
-    decodes = [0, case.batch - 2] if case.kernel == "mixed" else []
+    # Of the decodes before them, compare the first; in `mixed`, the last, too.
+    first = {"mixed": [0, case.batch - 2], "decode": [0][: case.batch - 1]}
+    decodes = first.get(case.kernel, [])
     rows, sequences = [*decodes, *last_rows], [*decodes, case.batch - 1]
     caches, tables = _exact_contexts(batch, sequences)
     starts = [*range(len(sequences)), len(rows)]
-    query = batch.query[rows].float()
-    return (
-        reference.paged_attention(
-            query, *caches, tables, starts, [case.context] * len(sequences), scale
-        ),
-        rows,
-    )
+    query, contexts = batch.query[rows].float(), [case.context] * len(sequences)
+    return reference.paged_attention(query, *caches, tables, starts, contexts, scale), rows
 
 
 def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -171,15 +158,11 @@ def _unified(case: KernelCase, batch: Batch) -> Run:
         num_processors = num_processors_of(batch.query.device)
         num_splits = choose_num_splits(case.batch, case.kv_heads, case.context, num_processors)
     starts = torch.tensor([0, *case.query_lens]).cumsum(0).int().to(batch.query.device)
-    arguments = (
-        batch.query,
-        *batch.key_value_views,
-        batch.block_tables,
-        starts,
-        batch.seq_lens,
-        case.head_size**-0.5,
+    arguments = (batch.query, *batch.key_value_views, batch.block_tables, starts, batch.seq_lens)
+    scale = case.head_size**-0.5
+    return partial(
+        unified_attention, *arguments, scale, has_chunks=has_chunks, num_splits=num_splits
     )
-    return partial(unified_attention, *arguments, has_chunks=has_chunks, num_splits=num_splits)
 
 
 def _prefill_arguments(case: KernelCase, batch: Batch, sequences: list[int]) -> tuple:

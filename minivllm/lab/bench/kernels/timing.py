@@ -7,9 +7,7 @@ small kernel would include the launch, which takes longer than the kernel.
 Source: triton 3.7 `triton/testing.py` (`do_bench`).
 """
 
-import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
@@ -17,7 +15,6 @@ from minivllm.clock import MonotonicClock
 
 FLUSH_BYTES = 512 << 20
 """Ten times the L2 cache of an H200; writing it takes over 100 microseconds."""
-COPY_BYTES = 2 << 30
 WARM_UP_RUNS = 3
 IN_A_ROW = 28
 """Number of launches without a pause: one for each layer of Qwen3-0.6B."""
@@ -30,7 +27,7 @@ def seconds_of_runs(
     for _ in range(WARM_UP_RUNS if device.type == "cuda" else 1):
         function()
     if device.type != "cuda":
-        return [_time_on_cpu(function) for _ in range(num_runs)]
+        return [_seconds(function) for _ in range(num_runs)]
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device)
     pairs = [tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)) for _ in range(num_runs)]
     for begin, end in pairs:
@@ -52,7 +49,7 @@ def seconds_in_a_row(
     as_graph: record the launches as a CUDA graph and replay the graph, as the engine does
     """
     if device.type != "cuda":
-        return [_time_on_cpu(function) for _ in range(num_runs)]
+        return [_seconds(function) for _ in range(num_runs)]
 
     def all_of_them() -> None:
         for _ in range(IN_A_ROW):
@@ -65,54 +62,17 @@ def seconds_in_a_row(
         with torch.cuda.graph(graph):
             all_of_them()
         run = graph.replay
-    seconds = []
-    for _ in range(WARM_UP_RUNS + num_runs):
-        # Start with an idle device, as in a step that has waited for its sampled tokens.
-        torch.cuda.synchronize(device)
-        clock = MonotonicClock()
-        begin = clock.now()
+
+    def run_and_wait() -> None:
         run()
         torch.cuda.synchronize(device)
-        seconds.append((clock.now() - begin) / IN_A_ROW)
+
+    # The device is idle at the start, as in a step that has waited for its sampled tokens.
+    seconds = [_seconds(run_and_wait) / IN_A_ROW for _ in range(WARM_UP_RUNS + num_runs)]
     return seconds[WARM_UP_RUNS:]
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """A plain copy or read on the device. Kernels are compared with its speed."""
-
-    num_bytes: int
-    """Bytes read plus bytes written."""
-    runs: list[float]
-    """Seconds of each run."""
-
-    @property
-    def bytes_per_s(self) -> float:
-        return self.num_bytes / statistics.median(self.runs)
-
-
-def measure_copy(device: torch.device, num_runs: int) -> Movement:
-    """Time a large copy, the upper bound for a kernel."""
-    source = _large_buffer(device)
-    target = torch.empty_like(source)
-    return Movement(
-        2 * source.nbytes, seconds_of_runs(lambda: target.copy_(source), device, num_runs)
-    )
-
-
-def measure_read(device: torch.device, num_runs: int) -> Movement:
-    """Time a large sum, which writes almost nothing, like attention in decoding."""
-    source = _large_buffer(device)
-    return Movement(source.nbytes, seconds_of_runs(source.sum, device, num_runs))
-
-
-def _large_buffer(device: torch.device) -> torch.Tensor:
-    return torch.zeros(
-        (COPY_BYTES if device.type == "cuda" else 1 << 20) // 4, dtype=torch.float32, device=device
-    )
-
-
-def _time_on_cpu(function: Callable[[], object]) -> float:
+def _seconds(function: Callable[[], object]) -> float:
     clock = MonotonicClock()
     begin = clock.now()
     function()

@@ -14,36 +14,32 @@ training did not use). Other models read prose.txt, from pages of this project's
 import argparse
 import math
 import statistics
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
-from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
-    DEFAULT_MODEL,
-    add_json_argument,
-    positive_int,
+    add_model_arguments,
     print_report,
     progress_bar,
 )
+from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 WINDOW = 512
 """Tokens that a model reads at once; each window starts without context."""
-PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
-    {
-        "float32": {"dtype": "float32"},
-        "bfloat16": {"dtype": "bfloat16"},
-        "float16": {"dtype": "float16"},
-        "int8": {"quantization": "int8"},
-        "kv-bfloat16": {"kv_cache_dtype": "bfloat16"},
-        "kv-int8": {"kv_cache_dtype": "int8"},
-    }
-)
+PARTS: dict[str, dict[str, object]] = {
+    "float32": {"dtype": "float32"},
+    "bfloat16": {"dtype": "bfloat16"},
+    "float16": {"dtype": "float16"},
+    "int8": {"quantization": "int8"},
+    "kv-bfloat16": {"kv_cache_dtype": "bfloat16"},
+    "kv-int8": {"kv_cache_dtype": "int8"},
+}
 """Part of a configuration's name -> the options that it sets."""
 
 
@@ -55,16 +51,6 @@ class TokenOfText:
     """Of the text's own token."""
     top_token: int
     """The most likely token."""
-
-
-@dataclass(frozen=True, slots=True)
-class QualityDifference:
-    num_tokens: int
-    perplexity_a: float
-    perplexity_b: float
-    same_top_token: float
-    """0 to 1"""
-    logprob_difference: float
 
 
 def parse_numbers(name: str) -> dict[str, object]:
@@ -89,41 +75,39 @@ def judge(config: EngineConfig, text: str) -> list[TokenOfText]:
     token_ids = engine.tokenizer.encode(text, add_special_tokens=False)
     length = min(WINDOW, engine.max_model_len - 1)
     params = SamplingParams(
-        temperature=0.0,
-        max_tokens=1,
-        prompt_logprobs=1,
-        output_kind=RequestOutputKind.FINAL_ONLY,
+        temperature=0.0, max_tokens=1, prompt_logprobs=1, output_kind=RequestOutputKind.FINAL_ONLY
     )
     judged: list[TokenOfText] = []
-    starts = range(0, len(token_ids), length)
     with progress_bar() as progress:
-        for start in progress.track(starts, description="reading"):
+        for start in progress.track(range(0, len(token_ids), length), description="reading"):
             progress.refresh()
-            window = token_ids[start : start + length]
-            engine.add_request(str(start), {"prompt_token_ids": window}, params)
-            judged += _run(engine)
+            window = {"prompt_token_ids": token_ids[start : start + length]}
+            engine.add_request(str(start), window, params)
+            while engine.has_unfinished_requests():
+                for output in engine.step():
+                    judged += _tokens_of(output)
     return judged
 
 
-def _run(engine: LLMEngine) -> Iterator[TokenOfText]:
-    while engine.has_unfinished_requests():
-        for output in engine.step():
-            pairs = zip(output.prompt_token_ids[1:], output.prompt_logprobs[1:], strict=True)
-            for token_id, found in pairs:
-                top = next(other for other, logprob in found.items() if logprob.rank == 1)
-                yield TokenOfText(found[token_id].logprob, top)
+def _tokens_of(output: RequestOutput) -> Iterator[TokenOfText]:
+    pairs = zip(output.prompt_token_ids[1:], output.prompt_logprobs[1:], strict=True)
+    for token_id, found in pairs:
+        top = next(other for other, logprob in found.items() if logprob.rank == 1)
+        yield TokenOfText(found[token_id].logprob, top)
 
 
-def compare_quality(a: list[TokenOfText], b: list[TokenOfText]) -> QualityDifference:
-    """Compare two readings of the same text."""
+def compare_quality(a: list[TokenOfText], b: list[TokenOfText]) -> dict[str, float]:
+    """Compare two readings of the same text; the share of same tokens is 0 to 1."""
     pairs = list(zip(a, b, strict=True))
-    return QualityDifference(
-        num_tokens=len(pairs),
-        perplexity_a=math.exp(-statistics.fmean(token.logprob for token in a)),
-        perplexity_b=math.exp(-statistics.fmean(token.logprob for token in b)),
-        same_top_token=statistics.fmean(x.top_token == y.top_token for x, y in pairs),
-        logprob_difference=statistics.fmean(abs(x.logprob - y.logprob) for x, y in pairs),
-    )
+    perplexities = [math.exp(-statistics.fmean(token.logprob for token in side)) for side in (a, b)]
+    return {
+        "num_tokens": len(pairs),
+        "perplexity_a": perplexities[0],
+        "perplexity_b": perplexities[1],
+        "perplexity_change": perplexities[1] / perplexities[0] - 1,
+        "same_top_token": statistics.fmean(x.top_token == y.top_token for x, y in pairs),
+        "logprob_difference": statistics.fmean(abs(x.logprob - y.logprob) for x, y in pairs),
+    }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,45 +117,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"parts of {', '.join(PARTS)}, joined by + (default: %(default)s)",
     )
     parser.add_argument("--b", default="int8", help="the other side (default: %(default)s)")
-    parser.add_argument(
-        "--model",
-        default=DEFAULT_MODEL,
-        help="alias, directory, .gguf file or Hugging Face id (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)"
-    )
-    add_json_argument(parser)
+    add_model_arguments(parser, dtype=False)
 
 
 def run(args: argparse.Namespace) -> int:
     sides = [EngineConfig(model=args.model, **parse_numbers(name)) for name in (args.a, args.b)]
     set_num_threads(args.num_threads)
     found = compare_quality(*(judge(side, text_for(args.model)) for side in sides))
-    change = found.perplexity_b / found.perplexity_a - 1
-    result = {
-        "bench": "quality",
-        "model": args.model,
-        "a": args.a,
-        "b": args.b,
-        "window": WINDOW,
-        **asdict(found),
-        "perplexity_change": change,
-        **describe_environment("torch"),
-    }
+    result = describe_bench(args, "torch") | found | {"window": WINDOW}
+    change, same = f"{found['perplexity_change']:+.3%}", f"{found['same_top_token']:.2%}"
     rows = [
-        (args.a, f"{found.perplexity_a:.4f}", "", ""),
-        (
-            args.b,
-            f"{found.perplexity_b:.4f}",
-            f"{change:+.3%}",
-            f"{found.same_top_token:.2%}",
-        ),
+        (args.a, f"{found['perplexity_a']:.4f}", "", ""),
+        (args.b, f"{found['perplexity_b']:.4f}", change, same),
     ]
-    title = f"{args.model} reads {found.num_tokens:,} tokens in windows of up to {WINDOW}"
+    title = f"{args.model} reads {found['num_tokens']:,} tokens in windows of up to {WINDOW}"
     notes = [
         "The log-probabilities of the text's tokens differ by"
-        f" {found.logprob_difference:.5f} on average."
+        f" {found['logprob_difference']:.5f} on average."
     ]
     columns = ("numbers", "perplexity", "change", "same top token")
     print_report(title, columns, rows, notes, result, args.json)

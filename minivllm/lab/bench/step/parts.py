@@ -4,8 +4,7 @@ This module uses the engine's internals, so that the engine needs no code for me
 between nested parts counts for the part around them: `layers` gets the time between the decoder's
 modules, and `step` that of the engine's loop. On a CPU, all layers are one call that has no parts
 (`CpuLayers`), so a watched step runs them one operation at a time and takes longer. A method of
-which the engine keeps a bound copy (the runner's `_forward`) cannot be watched; modules can,
-because they look up their hooks at each call.
+which the engine keeps a bound copy (the runner's `_forward`) cannot be watched.
 """
 
 from collections.abc import Iterator
@@ -58,18 +57,17 @@ def watch_parts(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
     modules = [(decoder, "layers"), (decoder.embed_tokens, "embed")]
     for layer in decoder.layers:
         attention, mlp = layer.self_attn, layer.mlp
-        modules += [(layer.input_layernorm, "norms"), (layer.post_attention_layernorm, "norms")]
-        # `rotary` and `silu` get the rest of `attention` and `mlp`, without the nested parts.
         modules += [
-            (attention, "rotary"),
-            (attention.qkv_proj, "qkv_proj"),
-            (attention.o_proj, "o_proj"),
-        ]
-        modules += [(mlp, "silu"), (mlp.gate_up_proj, "gate_up_proj"), (mlp.down_proj, "down_proj")]
+            (layer.input_layernorm, "norms"), (layer.post_attention_layernorm, "norms"),
+            # `rotary` and `silu` get the rest of `attention` and `mlp`, without the nested parts.
+            (attention, "rotary"), (attention.qkv_proj, "qkv_proj"), (attention.o_proj, "o_proj"),
+            (mlp, "silu"), (mlp.gate_up_proj, "gate_up_proj"), (mlp.down_proj, "down_proj"),
+        ]  # fmt: skip
+    methods += [(module, "forward", part) for module, part in modules]
     forward = runner._forward
     runner._forward = runner._run_modules(runner._attention)
     try:
-        with watcher.methods(methods), watcher.modules(modules):
+        with watcher.methods(methods):
             yield
     finally:
         runner._forward = forward

@@ -20,36 +20,24 @@ class MeasuredSteps:
     """Times of one kind of step, in seconds, one per step."""
 
     plain: list[float] = field(default_factory=list)
-    recorded: list[float] = field(default_factory=list)
     watched: list[dict[str, float]] = field(default_factory=list)
     """For each watched step: part -> seconds."""
 
-    @property
-    def parts(self) -> dict[str, float]:
-        """Median time of each part over the watched steps."""
-        names = {name: None for step in self.watched for name in step}
-        return {
-            name: statistics.median(step.get(name, 0.0) for step in self.watched) for name in names
-        }
-
-    @property
-    def watched_total(self) -> float:
-        return statistics.median(sum(step.values()) for step in self.watched)
-
 
 def describe_times(times: MeasuredSteps) -> dict[str, Any]:
-    parts = times.parts
-    seconds, outside = (
-        statistics.median(times.plain),
-        sum(parts.get(name, 0.0) for name in OUTSIDE_PARTS),
-    )
+    """Return medians over the steps, and shares of the plain step."""
+    parts = {
+        name: statistics.median(step.get(name, 0.0) for step in times.watched)
+        for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
+    }
+    seconds = statistics.median(times.plain)
+    watched = statistics.median(sum(step.values()) for step in times.watched)
     return {
         "seconds": seconds,
         "parts": parts,
-        "watching": times.watched_total / seconds - 1,
-        "events": statistics.median(times.recorded) - seconds,
-        "outside_model": outside / seconds,
-        "linear": sum(parts.get(name, 0.0) for name in LINEAR_PARTS) / seconds,
+        "watching": watched / seconds - 1,
+        "outside_model": sum(parts[name] for name in OUTSIDE_PARTS) / seconds,
+        "linear": sum(parts[name] for name in LINEAR_PARTS) / seconds,
     }
 
 
@@ -57,12 +45,9 @@ def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]
     results = result["results"]
     columns = ("part", *(_name(measured) for measured in results))
     rows = [
-        (name, *(_cell(measured["parts"].get(name, 0.0), measured) for measured in results))
+        (name, *(_cell(measured["parts"][name], measured) for measured in results))
         for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
     ]
-    rows.append(
-        ("events, if recorded", *(_cell(measured["events"], measured) for measured in results))
-    )
     rows.append(("step", *(f"{measured['seconds'] * 1e3:.2f}" for measured in results)))
     return columns, rows
 
@@ -74,17 +59,10 @@ def notes(result: dict[str, Any]) -> list[str]:
         f" {speed['gemm_gflop_per_s']:.0f} GFLOP/s; reading the weights"
         f" ({result['weight_bytes'] / 1e6:.0f} MB) once takes {floor * 1e3:.1f} ms."
     ]
-    if left_out := result["left_out_batch_sizes"]:
-        lines.append(
-            "Left out, because that many sequences of this length do not fit:"
-            f" {', '.join(map(str, left_out))}."
-        )
     for measured in result["results"]:
-        over = (
-            f"{measured['seconds'] / floor:.2f} times reading the weights, "
-            if measured["kind"] == "decode"
-            else ""
-        )
+        over = ""
+        if measured["kind"] == "decode":
+            over = f"{measured['seconds'] / floor:.2f} times reading the weights, "
         lines.append(
             f"{_name(measured)}: {over}linear layers {measured['linear']:.0%}, outside of the model"
             f" {measured['outside_model']:.1%} of the step; watched it takes"
@@ -94,11 +72,7 @@ def notes(result: dict[str, Any]) -> list[str]:
 
 
 def _name(measured: dict[str, Any]) -> str:
-    return (
-        f"decode {measured['batch_size']}"
-        if measured["kind"] == "decode"
-        else f"prefill {measured['num_tokens']}"
-    )
+    return f"{measured['kind']} {measured.get('batch_size') or measured['num_tokens']}"
 
 
 def _cell(seconds: float, measured: dict[str, Any]) -> str:

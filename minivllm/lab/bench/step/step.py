@@ -3,11 +3,10 @@
     minivllm bench step --batch-sizes 1,4,16,64 --context 128 --json
     minivllm bench step --batch-sizes 16 --trace step.json  # then open step.json in ui.perfetto.dev
 
-The steps of one engine are measured in three ways:
+The steps of one engine are measured in two ways, which take turns:
 
     plain      how long a step takes
     watched    how the time of a step divides into parts (`stopwatch.py`); watching takes time, too
-    recorded   how much time events take
 
 Decode steps start at contexts of `--context` tokens. A prefill step has one prompt that fills the
 token budget. No decode step can be faster than reading all weights once, which the same run
@@ -16,12 +15,12 @@ measures. `--json` adds `points`: single steps of many kinds (`points.py`).
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from random import Random
 from typing import Any, get_args
 
-from minivllm.clock import Clock, MonotonicClock
+from minivllm.clock import MonotonicClock
 from minivllm.config import (
     MAX_NUM_SEQS,
     AttentionBackendName,
@@ -30,13 +29,11 @@ from minivllm.config import (
     LinearBackendName,
 )
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import BenchError
 from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch_parts
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
 from minivllm.lab.bench.step.report import MeasuredSteps, describe_times, notes, table
-from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
-    add_json_argument,
     add_model_arguments,
     positive_int,
     positive_ints,
@@ -45,79 +42,59 @@ from minivllm.lab.common.report import (
 )
 from minivllm.lab.common.stopwatch import Stopwatch, waiting_clock
 
-NUM_STEPS = 20
 WARM_UP_STEPS = 3
 NUM_PREFILLS = 5
-PREFILL = "prefill"
-USUAL_BATCH_SIZES = (1, 4, 16, 64)
+LONGEST_POINT = 1024
+"""Tokens of the longest request of `points.py`, at least."""
 
 
 class StepBench:
-    def __init__(self, engine: LLMEngine, clock: Clock, seed: int) -> None:
-        self.engine = engine
+    def __init__(self, engine: LLMEngine, now: Callable[[], float], seed: int) -> None:
+        self.engine, self._now = engine, now
         self.requests = RandomRequests(engine, seed)
-        self._device = engine.core.runner._model.device
-        self._now = waiting_clock(clock.now, self._device)
-        self._stopwatch = Stopwatch(self._now)
         self._order = Random(seed)
 
-    def measure_decodes(self, batch_size: int, context: int, num_steps: int) -> MeasuredSteps:
+    def measure_decodes(
+        self, batch_size: int, context: int, max_tokens: int, num_steps: int
+    ) -> MeasuredSteps:
         """Measure `num_steps` steps in each way; sequences start with `context` tokens."""
         times = MeasuredSteps()
-        ways = [self._plain, self._watched, self._recorded] * num_steps
         # Sequences start new blocks at fixed distances, which must not always coincide with the
         # same way of measuring.
+        ways = [self._plain, self._watched] * num_steps
         self._order.shuffle(ways)
         for _ in range(batch_size):
-            self.requests.add(
-                context, num_tokens_needed(self.engine, batch_size, context, num_steps) - context
-            )
-        self._start_all()
+            self.requests.add(context, max_tokens)
+        for _ in range(WARM_UP_STEPS):
+            self.engine.step()
+            while any(item.kind == "prefill" for item in self.engine.core.last_plan.scheduled):
+                self.engine.step()
         for way in ways:
             way(times)
-        self._end_all()
+        for request_id in list(self.engine.core.scheduler.requests):
+            self.engine.abort_request(request_id)
         return times
 
     def measure_prefills(self, num_tokens: int) -> MeasuredSteps:
         """Measure steps with only one prompt of `num_tokens` tokens."""
         times = MeasuredSteps()
-        for way in [
-            lambda _: self.engine.step(),
-            *[self._plain, self._watched, self._recorded] * NUM_PREFILLS,
-        ]:
+        self.requests.add(num_tokens, max_tokens=1)
+        self.engine.step()
+        for way in [self._plain, self._watched] * NUM_PREFILLS:
             self.requests.add(num_tokens, max_tokens=1)
             way(times)
         return times
 
-    def _start_all(self) -> None:
-        for _ in range(WARM_UP_STEPS):
-            self.engine.step()
-            while any(item.kind == PREFILL for item in self.engine.core.last_plan.scheduled):
-                self.engine.step()
-
-    def _end_all(self) -> None:
-        for request_id in list(self.engine.core.scheduler.requests):
-            self.engine.abort_request(request_id)
-
-    def _time(self, step: Callable[[], Any]) -> float:
-        started = self._now()
-        step()
-        return self._now() - started
-
     def _plain(self, times: MeasuredSteps) -> None:
-        times.plain.append(self._time(self.engine.step))
-
-    def _recorded(self, times: MeasuredSteps) -> None:
-        events: list[object] = []
-        unsubscribe = self.engine.subscribe(events.append)
-        times.recorded.append(self._time(self.engine.step))
-        unsubscribe()
+        started = self._now()
+        self.engine.step()
+        times.plain.append(self._now() - started)
 
     def _watched(self, times: MeasuredSteps) -> None:
-        self._stopwatch.clear()
-        with watch_parts(self.engine, self._stopwatch):
+        stopwatch = Stopwatch(self._now)
+        with watch_parts(self.engine, stopwatch):
             self.engine.step()
-        times.watched.append(self._stopwatch.seconds)
+        times.watched.append(stopwatch.seconds)
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
@@ -126,103 +103,58 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     from minivllm.lab.common.machine_speed import measure_machine_speed
 
     set_num_threads(args.num_threads)
-    clock = MonotonicClock()
-    asked = args.batch_sizes or USUAL_BATCH_SIZES
-    config = _engine_config(args, asked)
-    engine = LLMEngine.from_config(config, clock=clock)
-    batch_sizes = fitting_batch_sizes(args, engine)
-    bench = StepBench(engine, clock, args.seed)
-    model = engine.core.runner._model
-    if args.trace is not None:
-        write_trace(engine, bench.requests, max(batch_sizes), args.context, args.trace)
-    with progress_bar() as progress:
-        task = progress.add_task("speed of the machine", total=len(batch_sizes) + 3)
-        speed = measure_machine_speed(model.dtype, model.device, clock)
-        results = []
-        for batch_size in batch_sizes:
-            progress.update(
-                task, advance=1, description=f"decode steps of {batch_size}", refresh=True
-            )
-            times = bench.measure_decodes(batch_size, args.context, args.steps)
-            results.append({"kind": "decode", "batch_size": batch_size, **describe_times(times)})
-        progress.update(task, advance=1, description="prefill steps", refresh=True)
-        num_tokens = min(config.max_num_batched_tokens, engine.max_model_len - 1)
-        prefills = bench.measure_prefills(num_tokens)
-        results.append({"kind": PREFILL, "num_tokens": num_tokens, **describe_times(prefills)})
-        progress.update(task, advance=1, description="steps of all kinds", refresh=True)
-        points = measure_points(engine, bench.requests, clock, batch_sizes) if args.json else []
-    weights = model.decoder.bytes_per_token
-    return {
-        "bench": "step",
-        "model": args.model,
-        "dtype": args.dtype,
-        "device": model.device.type,
-        "threads": args.num_threads,
-        "attention_backend": engine.core.runner.attention_backend,
-        "context": args.context,
-        "left_out_batch_sizes": [size for size in asked if size not in batch_sizes],
-        "steps": args.steps,
-        "seed": args.seed,
-        "weight_bytes": weights,
-        "machine_speed": asdict(speed),
-        "read_weights_s": speed.seconds_to_read(weights),
-        "results": results,
-        "points": [asdict(point) for point in points],
-        **describe_environment("torch"),
-    }
-
-
-def _engine_config(args: argparse.Namespace, batch_sizes: Sequence[int]) -> EngineConfig:
-    return EngineConfig(
+    largest = max(args.batch_sizes)
+    # Leave room for prompts in a step with all decodes.
+    budget = max(EngineConfig().max_num_batched_tokens, 2 * largest)
+    # Until all prompts are computed, each step is full, with at most `largest` decodes.
+    starting = math.ceil(largest * args.context / (budget - largest))
+    max_tokens = starting + WARM_UP_STEPS + 2 * args.steps + 1
+    num_tokens = largest * (args.context + max_tokens) + max(budget, LONGEST_POINT)
+    config = EngineConfig(
         model=args.model,
         dtype=args.dtype,
-        max_num_seqs=max(batch_sizes),
-        # Leave room for prompts in a step with all decodes.
-        max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(batch_sizes)),
+        max_num_seqs=largest,
+        max_num_batched_tokens=budget,
+        num_gpu_blocks_override=num_tokens // EngineConfig().block_size + largest,
         enforce_eager=True,  # CUDA graphs would hide the parts of a step
         attention_backend=args.attention_backend,
         linear_backend=args.linear_backend,
         custom_ops=args.custom_ops,
     )
-
-
-def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_steps: int) -> int:
-    """Return a sequence's number of tokens, prompt included, after the last measured step."""
-    # Until all prompts are computed, each step is full, with at most `batch_size` decodes.
-    starting = math.ceil(batch_size * context / (engine.config.max_num_batched_tokens - batch_size))
-    return context + starting + WARM_UP_STEPS + 3 * num_steps + 1
-
-
-def fitting_batch_sizes(args: argparse.Namespace, engine: LLMEngine) -> list[int]:
-    """Return the requested batch sizes, or the usual ones that fit.
-
-    Raises `BenchError` if a requested batch size does not fit, or if no usual one fits.
-    """
-    fitting: list[int] = []
-    for size in args.batch_sizes or USUAL_BATCH_SIZES:
-        why = _why_too_large(size, args, engine)
-        if why is None:
-            fitting.append(size)
-        elif args.batch_sizes or not fitting:
-            raise BenchError(why)
-    return fitting
-
-
-def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine) -> str | None:
-    needed = num_tokens_needed(engine, batch_size, args.context, args.steps)
-    if needed > engine.max_model_len:
-        return (
-            f"--context {args.context} and 3 times --steps {args.steps} need {needed} tokens in a"
-            f" batch of {batch_size}, but max_model_len of {args.model} is {engine.max_model_len}:"
-            " lower one of them."
-        )
-    num_blocks, block_size = engine.core.runner.num_blocks, engine.config.block_size
-    if batch_size * math.ceil(needed / block_size) > num_blocks:
-        return (
-            f"The KV cache ({num_blocks} blocks of {block_size} tokens) cannot hold {batch_size}"
-            f" sequences of {needed} tokens: lower --batch-sizes, --context or --steps."
-        )
-    return None
+    clock = MonotonicClock()
+    engine = LLMEngine.from_config(config, clock=clock)
+    model = engine.core.runner._model
+    now = waiting_clock(clock.now, model.device)
+    bench = StepBench(engine, now, args.seed)
+    if args.trace is not None:
+        write_trace(engine, bench.requests, largest, args.context, args.trace)
+    with progress_bar() as progress:
+        task = progress.add_task("speed of the machine", total=len(args.batch_sizes) + 2)
+        progress.refresh()
+        speed = measure_machine_speed(model.dtype, model.device, now)
+        results = []
+        for size in args.batch_sizes:
+            progress.update(task, advance=1, description=f"decode steps of {size}", refresh=True)
+            times = bench.measure_decodes(size, args.context, max_tokens, args.steps)
+            results.append({"kind": "decode", "batch_size": size, **describe_times(times)})
+        progress.update(task, advance=1, description="prefill steps", refresh=True)
+        num_tokens = min(budget, engine.max_model_len - 1)
+        times = bench.measure_prefills(num_tokens)
+        results.append({"kind": "prefill", "num_tokens": num_tokens, **describe_times(times)})
+        progress.update(task, advance=1, description="steps of all kinds", refresh=True)
+        sizes = args.batch_sizes
+        points = measure_points(engine, bench.requests, clock, sizes) if args.json else []
+    weights = model.decoder.bytes_per_token
+    return {
+        **describe_bench(args, "torch"),
+        "device": model.device.type,
+        "attention_backend": engine.core.runner.attention_backend,
+        "weight_bytes": weights,
+        "machine_speed": speed,
+        "read_weights_s": weights / speed["read_gb_per_s"] / 1e9,
+        "results": results,
+        "points": [asdict(point) for point in points],
+    }
 
 
 def batch_sizes(text: str) -> list[int]:
@@ -240,10 +172,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-sizes",
         type=batch_sizes,
         metavar="N,...",
-        help=(
-            f"numbers of running sequences (default: {','.join(map(str, USUAL_BATCH_SIZES))}, those"
-            " that fit)"
-        ),
+        default=[1, 4, 16, 64],
+        help="numbers of running sequences (default: 1,4,16,64)",
     )
     for name, choices in (("attention", AttentionBackendName), ("linear", LinearBackendName)):
         parser.add_argument(
@@ -261,18 +191,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             " runs in kernels)"
         ),
     )
-    parser.add_argument(
-        "--context",
-        type=positive_int,
-        default=128,
-        help="tokens of each sequence (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--steps",
-        type=positive_int,
-        default=NUM_STEPS,
-        help="steps for each way of measuring and batch size (default: %(default)s)",
-    )
+    for option, default, meaning in (
+        ("--context", 128, "tokens of each sequence"),
+        ("--steps", 20, "steps for each way of measuring and batch size"),
+    ):
+        parser.add_argument(
+            option, type=positive_int, default=default, help=f"{meaning} (default: %(default)s)"
+        )
     parser.add_argument(
         "--seed", type=int, default=0, help="seed for the prompts (default: %(default)s)"
     )
@@ -281,7 +206,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write some steps, from torch's profiler and the engine's events, for Perfetto",
     )
-    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,12 +11,10 @@ import json
 import tempfile
 from pathlib import Path
 
-import torch
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import profile, record_function
 
 from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import BenchError
 from minivllm.events.perfetto import export_perfetto
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.whole_file import write_whole
@@ -43,18 +41,14 @@ class PartsInTrace(PartWatcher):
 def write_trace(
     engine: LLMEngine, requests: RandomRequests, batch_size: int, context: int, path: str
 ) -> None:
-    _require_writable(path)
     for _ in range(batch_size):
         requests.add(context, max_tokens=NUM_STEPS)
-    activities = [ProfilerActivity.CPU]
-    if torch.cuda.is_available():
-        activities.append(ProfilerActivity.CUDA)
     with tempfile.TemporaryDirectory() as folder:
         log, operations = Path(folder, "events.jsonl"), Path(folder, "operations.json")
         with (
             LogWriter(log, engine.log_header()) as writer,
             watch_parts(engine, PartsInTrace()),
-            profile(activities=activities) as profiler,
+            profile() as profiler,
         ):
             unsubscribe = engine.subscribe(writer.write)
             mark, marked_at = _mark_time()
@@ -63,9 +57,8 @@ def write_trace(
                     engine.step()
             unsubscribe()
         profiler.export_chrome_trace(str(operations))
-        write_whole(
-            path, json.dumps(_merge(json.loads(operations.read_text()), log, mark, marked_at))
-        )
+        merged = _merge(json.loads(operations.read_text()), log, mark, marked_at)
+    write_whole(path, json.dumps(merged))
 
 
 def _mark_time() -> tuple[str, float]:
@@ -97,13 +90,3 @@ def _merge(operations: dict, log: Path, mark_name: str, marked_at: float) -> dic
             record["ts"] += shift
     operations["traceEvents"] += engine_trace["traceEvents"]
     return operations | {"minivllm": engine_trace["otherData"]}
-
-
-def _require_writable(path: str) -> None:
-    """Raise `BenchError` if the file cannot be written. Call this before minutes of measuring."""
-    try:
-        open(path, "ab").close()
-    except OSError as error:
-        raise BenchError(
-            f"{path} cannot be written ({error.strerror}): name another file with --trace."
-        ) from error

@@ -1,7 +1,7 @@
-"""The engines of `minivllm bench throughput` with one interface: requests in, token ids out.
+"""The engines of this process with one interface: requests in, token ids out.
 
-`MinivllmEngine` uses `LLM(...)` like a user. `StaticBatches` calls `transformers`' `generate` with
-left padding, sdpa attention and the default cache; `TransformersPeer` does so with a checkpoint.
+`MinivllmEngine` uses `LLM(...)` like a user. `TransformersPeer` calls `generate` in static batches
+with left padding, sdpa attention and the default cache.
 
 A peer gets the same token ids, dtype, device and number of threads, and full batches. It has no
 end-of-sequence token: masking that token (`min_new_tokens`) would be more work, and the tokens
@@ -31,21 +31,11 @@ class MinivllmEngine:
         self, model: str, dtype: str, device: str, *, name: str = "minivllm", **options: Any
     ) -> None:
         self.name = name
-        self._llm = LLM(
-            model=model, dtype=dtype, device=device, **({"max_num_seqs": MAX_NUM_SEQS} | options)
-        )
-
-    @property
-    def vocab_size(self) -> int:
-        return self._llm.llm_engine.tokenizer.vocab_size
-
-    @property
-    def attention_backend(self) -> str:
-        """The backend that `auto` has chosen."""
-        return self._llm.llm_engine.core.runner.attention_backend
+        options = {"max_num_seqs": MAX_NUM_SEQS} | options
+        self.llm = LLM(model=model, dtype=dtype, device=device, **options)
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        outputs = self._llm.generate(
+        outputs = self.llm.generate(
             [{"prompt_token_ids": request.prompt_token_ids} for request in requests],
             [
                 SamplingParams(temperature=0, max_tokens=request.max_tokens, ignore_eos=True)
@@ -56,24 +46,36 @@ class MinivllmEngine:
         return [output.outputs[0].token_ids for output in outputs]
 
 
-class StaticBatches:
-    """`transformers`' `generate` in static batches of `batch_size`, in order of the requests."""
+class TransformersPeer:
+    """`AutoModelForCausalLM.from_pretrained`, in static batches in order of the requests."""
 
-    def __init__(self, model: Any, name: str, batch_size: int) -> None:
-        from transformers import GenerationConfig
+    name = "transformers"
 
-        self.name = name
-        self.batch_size = batch_size
-        self._model = model.eval()
+    def __init__(
+        self, checkpoint: Path, dtype: str, device: str, batch_size: int = MAX_NUM_SEQS
+    ) -> None:
+        """checkpoint: a directory; without weights, they are random"""
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        options = {"dtype": getattr(torch, dtype), "attn_implementation": "sdpa"}
+        if any(checkpoint.glob("*.safetensors")):
+            model = AutoModelForCausalLM.from_pretrained(checkpoint, **options)
+        else:
+            with torch.device(device):
+                config = AutoConfig.from_pretrained(checkpoint)
+                model = AutoModelForCausalLM.from_config(config, **options)
+        self._model, self._batch_size = model.to(device).eval(), batch_size
         # Without the checkpoint's own defaults (temperature, penalties, end-of-sequence).
         self._model.generation_config = GenerationConfig(
             do_sample=False, eos_token_id=None, pad_token_id=0
         )
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        batches = (
-            requests[i : i + self.batch_size] for i in range(0, len(requests), self.batch_size)
-        )
+        size = self._batch_size
+        batches = (requests[i : i + size] for i in range(0, len(requests), size))
         return [token_ids for batch in batches for token_ids in self._generate_batch(batch)]
 
     def _generate_batch(self, batch: list[BenchRequest]) -> list[list[int]]:
@@ -102,20 +104,3 @@ class StaticBatches:
         # A static batch runs to its longest output; tokens beyond `max_tokens` are not counted.
         rows = output[:, width:].tolist()
         return [row[: request.max_tokens] for row, request in zip(rows, batch, strict=True)]
-
-
-class TransformersPeer(StaticBatches):
-    """`AutoModelForCausalLM.from_pretrained`, in static batches of `MAX_NUM_SEQS`."""
-
-    name = "transformers"
-
-    def __init__(self, checkpoint: Path, dtype: str, device: str) -> None:
-        import torch
-        from transformers import AutoModelForCausalLM
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
-        model = AutoModelForCausalLM.from_pretrained(
-            checkpoint, dtype=getattr(torch, dtype), attn_implementation="sdpa"
-        )
-        super().__init__(model.to(device), self.name, MAX_NUM_SEQS)

@@ -1,29 +1,26 @@
-"""`measure_rounds`: lets engines take turns on the same requests, and compares times and tokens.
+"""Engines take turns on the same requests: times, tokens, and medians over the rounds.
 
 A machine's speed changes by tens of percent within an hour, so only neighbouring turns can be
-compared. OpenMP threads keep spinning after their work (Intel's: for 200 ms), so there is a pause
-before each turn if an engine runs in another process.
+compared: a ratio is the median of the rounds' own ratios. OpenMP threads keep spinning after their
+work (Intel's: for 200 ms), so there is a pause before each turn if an engine runs in another
+process.
 """
 
 import gc
 import statistics
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from rich.progress import Progress
 
 from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.peers import BenchEngine
-from minivllm.lab.bench.throughput.workloads import (
-    BenchRequest,
-    WorkloadSpec,
-    count_output_tokens,
-    make_requests,
-)
+from minivllm.lab.bench.throughput.workloads import BenchRequest
 
-WARM_UP_ROUND = 0
-"""Not counted, because first runs include compilation and allocation."""
+WARM_UP_TOKENS = 128
+"""Most output tokens of a request in the first round, which is not counted."""
 SETTLE_S = 0.3
 
 
@@ -39,90 +36,86 @@ class TokenMismatch:
 
 
 @dataclass(slots=True)
-class PeerRounds:
-    """Measurements of one peer; entry i of `runs` is round i."""
+class EngineRounds:
+    """Measurements of one engine; entry i of each list is round i."""
 
     name: str
     runs: list[float] = field(default_factory=list)
     """Seconds of each round."""
-    differences: list[TokenMismatch] = field(default_factory=list)
+    outputs: list[list[list[int]]] = field(default_factory=list)
+    """Token ids, for each round and request."""
 
+    @property
+    def speeds(self) -> list[float]:
+        """Output tokens per second."""
+        return [
+            sum(map(len, outputs)) / run
+            for outputs, run in zip(self.outputs, self.runs, strict=True)
+        ]
 
-@dataclass(slots=True)
-class Rounds:
-    """Measurements of all engines; entry i of each list is round i."""
+    @property
+    def tokens_per_s(self) -> float:
+        return statistics.median(self.speeds)
 
-    runs: list[float] = field(default_factory=list)
-    """Seconds of our engine in each round."""
-    output_tokens: list[int] = field(default_factory=list)
-    peers: list[PeerRounds] = field(default_factory=list)
+    def ratios(self, peer: "EngineRounds") -> list[float]:
+        """Return for each round this engine's speed divided by the peer's."""
+        return [ours / theirs for ours, theirs in zip(self.speeds, peer.speeds, strict=True)]
 
-    def tokens_per_s(self, runs: list[float]) -> float:
-        return statistics.median(
-            tokens / run for tokens, run in zip(self.output_tokens, runs, strict=True)
-        )
-
-    def ratios(self, peer: PeerRounds) -> list[float]:
-        """Return for each round our engine's speed divided by the peer's speed."""
-        return [theirs / ours for ours, theirs in zip(self.runs, peer.runs, strict=True)]
-
-    def ratio(self, peer: PeerRounds) -> float:
+    def ratio(self, peer: "EngineRounds") -> float:
         return statistics.median(self.ratios(peer))
+
+    def differences(self, peer: "EngineRounds") -> list[TokenMismatch]:
+        """Return for each request the first difference: later tokens depend on it."""
+        found = []
+        for number, outputs in enumerate(zip(self.outputs, peer.outputs, strict=True), 1):
+            for request, (ours, theirs) in enumerate(zip(*outputs, strict=True)):
+                pairs = enumerate(zip(ours, theirs, strict=True))
+                if differing := [position for position, (a, b) in pairs if a != b]:
+                    at = differing[0]
+                    found.append(TokenMismatch(number, request, at, ours[at], theirs[at]))
+        return found
+
+    def identical(self, peer: "EngineRounds") -> float:
+        """Return the share of the requests, over all rounds, in which both wrote the same."""
+        return 1 - len(self.differences(peer)) / sum(map(len, self.outputs))
 
 
 def measure_rounds(
-    spec: WorkloadSpec,
-    seed: int,
-    vocab_size: int,
+    engines: list[BenchEngine],
+    requests_of: Callable[[int], list[BenchRequest]],
     num_rounds: int,
-    engine: BenchEngine,
-    peers: list[BenchEngine],
     progress: Progress,
+    label: str,
     settle_s: float = 0.0,
-) -> Rounds:
+) -> list[EngineRounds]:
     """Warm up each engine, then run `num_rounds` rounds in strict turns.
 
+    requests_of: number of a round -> its requests; round 0 is the warm-up
     settle_s: seconds of rest before each turn
     """
-    engines = [engine, *peers]
-    task = progress.add_task(spec.name, total=(num_rounds + 1) * len(engines))
-    rounds = Rounds(peers=[PeerRounds(peer.name) for peer in peers])
-    for round_number in range(num_rounds + 1):
-        requests = make_requests(spec, seed, round_number, vocab_size)
-        timed = []
-        for each in engines:
-            name = "warm-up" if round_number == WARM_UP_ROUND else f"round {round_number}"
-            progress.update(task, description=f"{spec.name}: {name}, {each.name}", refresh=True)
+    task = progress.add_task(label, total=(num_rounds + 1) * len(engines))
+    measured = [EngineRounds(engine.name) for engine in engines]
+    for number in range(num_rounds + 1):
+        requests = requests_of(number)
+        if number == 0:
+            requests = [replace(r, max_tokens=min(r.max_tokens, WARM_UP_TOKENS)) for r in requests]
+        for engine, rounds in zip(engines, measured, strict=True):
+            turn = f"round {number}" if number else "warm-up"
+            progress.update(task, description=f"{label}: {turn}, {engine.name}", refresh=True)
             time.sleep(settle_s)
-            timed.append(time_run(each, requests))
+            seconds, outputs = _timed(engine, requests)
+            if number:
+                rounds.runs.append(seconds)
+                rounds.outputs.append(outputs)
             progress.update(task, advance=1, refresh=True)
-        if round_number == WARM_UP_ROUND:
-            continue
-        ours, *theirs = timed
-        rounds.output_tokens.append(count_output_tokens(requests))
-        rounds.runs.append(ours.seconds)
-        for peer, run in zip(rounds.peers, theirs, strict=True):
-            peer.runs.append(run.seconds)
-            peer.differences += _differences(round_number, ours.outputs, run.outputs)
-        speeds = (
-            f"{e.name} {rounds.output_tokens[-1] / t.seconds:.1f}"
-            for e, t in zip(engines, timed, strict=True)
-        )
-        progress.console.print(
-            f"{spec.name}, round {round_number} of {num_rounds}: {', '.join(speeds)} tokens/s"
-        )
+        if number:
+            speeds = ", ".join(f"{rounds.name} {rounds.speeds[-1]:.1f}" for rounds in measured)
+            progress.console.print(f"{label}, round {number} of {num_rounds}: {speeds} tokens/s")
     progress.remove_task(task)
-    return rounds
+    return measured
 
 
-@dataclass(frozen=True, slots=True)
-class TimedRun:
-    seconds: float
-    outputs: list[list[int]]
-
-
-def time_run(engine: BenchEngine, requests: list[BenchRequest]) -> TimedRun:
-    """Run the requests once. Raises `BenchError` if the engine returns too few tokens."""
+def _timed(engine: BenchEngine, requests: list[BenchRequest]) -> tuple[float, list[list[int]]]:
     clock = MonotonicClock()
     gc.collect()  # so that no engine pays for the garbage of another
     started = clock.now()
@@ -132,18 +125,4 @@ def time_run(engine: BenchEngine, requests: list[BenchRequest]) -> TimedRun:
         raise BenchError(
             f"{engine.name} did not return all requested tokens, so its speed is not reported."
         )
-    return TimedRun(seconds, outputs)
-
-
-def _differences(
-    round_number: int, ours: list[list[int]], theirs: list[list[int]]
-) -> list[TokenMismatch]:
-    found = []
-    for request, (output, peer_output) in enumerate(zip(ours, theirs, strict=True)):
-        for position, (token_id, peer_token_id) in enumerate(zip(output, peer_output, strict=True)):
-            if token_id != peer_token_id:
-                found.append(
-                    TokenMismatch(round_number, request, position, token_id, peer_token_id)
-                )
-                break  # only the first difference counts: later tokens depend on it
-    return found
+    return seconds, outputs

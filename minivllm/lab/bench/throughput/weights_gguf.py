@@ -17,21 +17,12 @@ from minivllm.runtime.checkpoint.gguf import GGUF_NAMES
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import is_redundant
+from minivllm.runtime.store.model_store import resolve_model
 
-ARCHITECTURES = {
-    "LlamaForCausalLM": "llama",
-    "Qwen2ForCausalLM": "qwen2",
-    "Qwen3ForCausalLM": "qwen3",
-}
 _TYPES = {
-    "float32": gguf.GGMLQuantizationType.F32,
-    "float16": gguf.GGMLQuantizationType.F16,
-    "bfloat16": gguf.GGMLQuantizationType.BF16,
-    "q8_0": gguf.GGMLQuantizationType.Q8_0,
-    "q4_0": gguf.GGMLQuantizationType.Q4_0,
-    "q4_1": gguf.GGMLQuantizationType.Q4_1,
-}
-GGUF_FORMATS = tuple(_TYPES)
+    "float32": "F32", "float16": "F16", "bfloat16": "BF16", "q8_0": "Q8_0", "q4_0": "Q4_0",
+    "q4_1": "Q4_1",
+}  # fmt: skip
 """Formats that the `gguf` library can write. It can only read q4_k and q6_k."""
 INT8 = "int8"
 """Not a format of a file: the engine quantizes while it loads."""
@@ -39,18 +30,27 @@ INT8 = "int8"
 
 def formats_of(asked: str) -> list[str]:
     """Split the option `--formats`. Raises `BenchError`."""
-    formats = asked.split(",")
-    for format_ in formats:
-        if format_ not in (*GGUF_FORMATS, INT8):
-            names = ", ".join((*GGUF_FORMATS, INT8))
-            raise BenchError(f"--formats: use {names}; got {format_!r}.")
+    formats, known = asked.split(","), (*_TYPES, INT8)
+    if unknown := set(formats) - set(known):
+        raise BenchError(f"--formats: use {', '.join(known)}; got {', '.join(unknown)}.")
     return formats
+
+
+def own_gguf(model: str) -> Path:
+    """Return the GGUF file that `model` runs from. Raises `BenchError` if there is none."""
+    path = resolve_model(model) / GGUF_FILE
+    if not path.is_file():
+        raise BenchError(
+            f"--peer-gguf same needs a model from a GGUF file, and {model} is not one: leave it"
+            " out."
+        )
+    return path
 
 
 def write_stored_copy(checkpoint: Path, target: Path, format_: str) -> None:
     """Write the model of directory `checkpoint` into the existing, empty directory `target`.
 
-    format_: of all matrices, one of `GGUF_FORMATS`; float32 for `INT8`
+    format_: of all matrices, one of `_TYPES`; float32 for `INT8`
     """
     copy_other_files(checkpoint, target)
     write_gguf(checkpoint, target / GGUF_FILE, "float32" if format_ == INT8 else format_)
@@ -67,7 +67,7 @@ def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
             "This benchmark cannot pass scaled rotary embeddings to llama.cpp: compare with"
             " another model."
         )
-    arch = ARCHITECTURES[config.architecture]
+    arch = config.architecture.removesuffix("ForCausalLM").lower()  # such as qwen3
     writer = gguf.GGUFWriter(path, arch)
     _add_shape(writer, config)
     theirs = {ours: name for name, ours in GGUF_NAMES.items()}
@@ -85,7 +85,7 @@ def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
         array = as_float32(tensor).numpy()
         if theirs[module] in permuted:
             array = _llama_cpp_rotary_order(array, permuted[theirs[module]])
-        type_ = _TYPES[dtype] if array.ndim == 2 else gguf.GGMLQuantizationType.F32
+        type_ = gguf.GGMLQuantizationType[_TYPES[dtype] if array.ndim == 2 else "F32"]
         writer.add_tensor(
             f"{layer}{theirs[module]}.{kind}", gguf.quants.quantize(array, type_), raw_dtype=type_
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 MAX_NUM_SEQS = 16
-"""For all `WORKLOADS`: number of our engine's batch slots, and size of the peers' batches."""
+"""Of all workloads but one: number of our engine's batch slots, and size of the peers' batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,13 @@ class WorkloadSpec:
     output_len: tuple[int, int]
     shared_prefix_len: int = 0
     """Number of tokens at the start of every prompt that are the same in all prompts."""
+    max_num_seqs: int = MAX_NUM_SEQS
+    max_num_batched_tokens: int | None = None
+
+    @property
+    def max_model_len(self) -> int:
+        """The most tokens that a request needs."""
+        return self.shared_prefix_len + self.prompt_len[1] + self.output_len[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +41,25 @@ class BenchRequest:
     max_tokens: int
 
 
+NANO_VLLM = "nano-vllm"
 WORKLOADS: dict[str, WorkloadSpec] = {
     spec.name: spec
     for spec in (
         # A full batch with equal lengths: the engine's steady state.
-        WorkloadSpec("decode", num_requests=16, prompt_len=(64, 64), output_len=(64, 64)),
+        WorkloadSpec("decode", 16, prompt_len=(64, 64), output_len=(64, 64)),
         # Mixed lengths and more requests than slots: continuous batching helps most.
-        WorkloadSpec("ragged", num_requests=32, prompt_len=(16, 256), output_len=(8, 128)),
+        WorkloadSpec("ragged", 32, prompt_len=(16, 256), output_len=(8, 128)),
         # One long system prompt and many users: the prefix cache helps most.
-        WorkloadSpec(
-            "shared-prefix",
-            num_requests=16,
-            prompt_len=(16, 16),
-            output_len=(32, 32),
-            shared_prefix_len=512,
-        ),
+        WorkloadSpec("shared-prefix", 16, (16, 16), output_len=(32, 32), shared_prefix_len=512),
         # A single user: the engine's own overhead is visible.
-        WorkloadSpec("single", num_requests=1, prompt_len=(128, 128), output_len=(128, 128)),
+        WorkloadSpec("single", 1, prompt_len=(128, 128), output_len=(128, 128)),
+        # The workload and the token budget of nano-vllm's published speed (its `bench.py`), for a
+        # GPU. It samples at temperature 0.6, we are greedy.
+        WorkloadSpec(
+            NANO_VLLM, 256, (100, 1024), (100, 1024), max_num_seqs=256, max_num_batched_tokens=16384
+        ),
     )
 }
-
-NANO_VLLM = WorkloadSpec(
-    "nano-vllm", num_requests=256, prompt_len=(100, 1024), output_len=(100, 1024)
-)
-"""The workload of nano-vllm's published speed (its `bench.py`), for a GPU, with its own batch sizes
-and peers.
-"""
 
 
 def quick(spec: WorkloadSpec) -> WorkloadSpec:
@@ -80,10 +80,7 @@ def quick(spec: WorkloadSpec) -> WorkloadSpec:
 def make_requests(
     spec: WorkloadSpec, seed: int, round_number: int, vocab_size: int
 ) -> list[BenchRequest]:
-    """Return the requests of one round.
-
-    Token ids are from 0 to `vocab_size - 1`.
-    """
+    """Return the requests of one round, with token ids from 0 to `vocab_size - 1`."""
     # `Random` hashes a string with SHA-512, so each pair of seed and round gives different numbers.
     # `seed + round_number` would not.
     lengths = Random(f"{spec.name}/lengths/{seed}")

@@ -34,8 +34,9 @@ def test_perplexity_and_agreement_follow_from_the_tokens():
     a = [TokenOfText(half, 1), TokenOfText(half, 2)]
     b = [TokenOfText(half, 1), TokenOfText(quarter, 3)]
     found = compare_quality(a, b)
-    assert found.perplexity_a == pytest.approx(2) and found.perplexity_b == pytest.approx(8**0.5)
-    assert (found.num_tokens, found.same_top_token) == (2, 0.5)
+    perplexities = found["perplexity_a"], found["perplexity_b"]
+    assert perplexities == pytest.approx((2, 8**0.5))
+    assert (found["num_tokens"], found["same_top_token"]) == (2, 0.5)
 
 
 def test_an_unknown_part_is_refused_with_the_known_ones():

@@ -1,4 +1,4 @@
-"""Slow imports stay out of the way of a first token; `bench startup` measures the rest."""
+"""Slow imports stay out of the way of a first token; the rest is torch and the model."""
 
 import subprocess
 import sys

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+import torch
 
 from minivllm.cli import main
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.engine_speed import EngineSpeed, time_engine
-from minivllm.lab.bench.throughput.rounds import PeerRounds, Rounds, TokenMismatch, measure_rounds
+from minivllm.lab.bench.throughput.rounds import EngineRounds, TokenMismatch, measure_rounds
 from minivllm.lab.bench.throughput.workloads import (
     WORKLOADS,
     BenchRequest,
@@ -46,21 +46,31 @@ def test_engines_take_strict_turns_on_the_same_prompts_and_differing_tokens_are_
     calls: list[str] = []
     ours, peer = ScriptedEngine("ours", calls), ScriptedEngine("peer", calls, differs=True)
     with progress_bar() as progress:
-        rounds = measure_rounds(SMALL, 0, 100, 2, ours, [peer], progress)
+        mine, theirs = measure_rounds(
+            [ours, peer], lambda number: make_requests(SMALL, 0, number, 100), 2, progress, "small"
+        )
     assert calls == ["ours", "peer"] * 3, "after one uncounted round each"
-    assert len(rounds.runs) == len(rounds.peers[0].runs) == len(rounds.output_tokens) == 2
+    assert len(mine.runs) == len(theirs.runs) == len(mine.outputs) == 2
     assert ours.prompts == peer.prompts
     assert len({tuple(prompt) for prompt in ours.prompts}) == 3 * SMALL.num_requests
-    expected = [TokenMismatch(number, 2, 1, 1, 9) for number in (1, 2)]
-    assert rounds.peers[0].differences == expected
+    assert mine.differences(theirs) == [TokenMismatch(number, 2, 1, 1, 9) for number in (1, 2)]
+    assert mine.identical(theirs) == pytest.approx(2 / 3)
+
+
+def test_an_engine_that_returns_too_few_tokens_has_no_speed():
+    peer = ScriptedEngine("peer", [])
+    peer.generate = lambda requests: [[1]] * len(requests)
+    with progress_bar() as progress, pytest.raises(BenchError, match="peer did not return all"):
+        measure_rounds([peer], lambda _: [BenchRequest([1, 2], 2)], 1, progress, "small")
 
 
 def test_speed_and_ratio_are_medians_over_rounds():
-    peer = PeerRounds("peer", [2.0, 8.0, 8.0])
-    rounds = Rounds([1.0, 2.0, 8.0], [80, 80, 80], [peer])
-    assert rounds.tokens_per_s(rounds.runs) == 40.0
-    assert rounds.tokens_per_s(peer.runs) == 10.0
-    assert rounds.ratio(peer) == 2.0  # of 2, 4 and 1, not the ratio of the medians, 8 / 2
+    outputs = [[[0] * 80]] * 3
+    mine = EngineRounds("mine", [1.0, 2.0, 8.0], outputs)
+    peer = EngineRounds("peer", [2.0, 8.0, 8.0], outputs)
+    assert mine.tokens_per_s == 40.0
+    assert peer.tokens_per_s == 10.0
+    assert mine.ratio(peer) == 2.0  # of 2, 4 and 1, not the ratio of the medians, 8 / 2
 
 
 @pytest.mark.parametrize("spec", WORKLOADS.values(), ids=lambda spec: spec.name)
@@ -72,38 +82,22 @@ def test_another_round_has_other_tokens_and_the_same_lengths(spec):
         assert a.prompt_token_ids[:16] != b.prompt_token_ids[:16]
 
 
-def test_after_the_limit_no_batch_begins_and_the_speed_is_that_of_the_finished_requests():
-    clock, asked, missing = HandClock(), [], 0
-
-    class Steady:
-        """Takes one second per request."""
-
-        def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-            asked.append([request.max_tokens for request in requests])
-            clock.seconds += len(requests)
-            return [[1] * (request.max_tokens - missing) for request in requests]
-
-    rounds = [[BenchRequest([1, 2], max_tokens) for max_tokens in (100, 10, 30, 40, 50)]] * 2
-    time_engine(speed := EngineSpeed("steady"), Steady(), rounds, clock, batch_size=2, limit_s=3)
-    assert asked[1:] == [[100, 10], [30, 40]]
-    # The second batch ends at 4 s, beyond the limit. It counts, with its time.
-    assert speed.runs == [4.0] and speed.output_tokens == [180]
-    assert speed.extrapolated and speed.tokens_per_s == 45.0
-    missing = 1
-    with pytest.raises(BenchError, match="steady did not return all requested tokens"):
-        time_engine(EngineSpeed("steady"), Steady(), rounds, clock)
+def test_the_tokens_are_those_of_transformers(capsys):
+    assert main([*QUICK, "--model", "tiny-random", "--vs", "transformers"]) == 0
+    (peer,) = json.loads(capsys.readouterr().out)["peers"]
+    assert peer["identical_sequences"] == 1.0 and peer["differences"] == []
 
 
-def test_with_drafts_the_tokens_are_still_those_of_transformers(capsys):
-    drafts = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1}'
-    asked = [*QUICK, "--model", "tiny-random", "--vs", "transformers", "--speculative-config"]
-    assert main([*asked, drafts]) == 0
+def test_the_published_workload_runs_on_dummy_weights_and_a_few_requests_on_a_cpu(capsys):
+    nano = ["bench", "throughput", "--workload", "nano-vllm", "--json"]
+    assert main(nano) == (0 if torch.cuda.is_available() else 1)
+    few = [*nano, "--num-requests", "1"]
+    assert main([*few, "--vs", "vllm", "--peer-python", "python"]) == 1
+    assert "has no weights that a process could read" in capsys.readouterr().err
+    nano += ["--num-requests", "2", "--quick", "--model", "tiny-random", "--dtype", "float32"]
+    assert main(nano) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["speculative_config"]["method"] == "ngram"
-    assert result["identical_sequences"] == 1.0 and result["differences"] == []
-    assert result["ratio"] == pytest.approx(result["tokens_per_s"] / result["peer_tokens_per_s"])
-    assert main([*asked, "ngram"]) == 2
-    assert "must be a JSON object" in capsys.readouterr().err
+    assert (result["requests"], result["rounds"], result["peers"]) == (2, 1, [])
 
 
 def test_stored_formats_run_in_turns_with_the_model_as_it_is(capsys):

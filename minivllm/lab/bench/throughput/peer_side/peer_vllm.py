@@ -7,7 +7,7 @@ scheduler. Environment variables are set before the import, at which vLLM reads 
 
 import os
 
-PACKAGES = ("torch",)
+PACKAGES = ("vllm", "torch")
 KV_CACHE_GIB = 1
 
 

@@ -1,1 +1,0 @@
-"""`minivllm bench serve`: measures a running server under load, like `vllm bench serve`."""
