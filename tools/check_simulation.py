@@ -36,12 +36,13 @@ from minivllm.lab.common.report import (
     positive_int,
     print_report,
 )
+from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.configurations import comfortable_rate
 from minivllm.lab.simulate.fit import fit_step_times
 from minivllm.lab.simulate.measure import summarise
 from minivllm.lab.simulate.replica import make_request
 from minivllm.lab.simulate.run import Setup, build_replicas, simulate
-from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
+from minivllm.lab.simulate.workload import CrowdOptions, at_rate, draw_crowd
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 METRICS = ("output_throughput", "p50_ttft_ms", "p50_itl_ms", "p50_tpot_ms", "p50_e2el_ms")

@@ -29,13 +29,20 @@ def check(
     seed: int = 0,
     diagnoses: bool = True,
     patience: float = PATIENCE,
+    session: Session | None = None,
 ) -> Result:
-    """Run all checks. On a failure, look for the known misconception behind it."""
+    """Run all checks. On a failure, look for the known misconception behind it.
+
+    patience: seconds to shrink the first failure; 0 shrinks none
+    session: runs the submission; None starts a child process for it
+    """
     if exercise.is_hunt:
         return judge(exercise, submission.file, seed=seed)
     wrong = WrongSolutions(exercise) if diagnoses else None
     with wrong or nullcontext():
-        return run_behaviours(exercise, submission, seed=seed, patience=patience, wrong=wrong)
+        return run_behaviours(
+            exercise, submission, seed=seed, patience=patience, wrong=wrong, session=session
+        )
 
 
 def run_behaviours(
@@ -45,18 +52,19 @@ def run_behaviours(
     seed: int = 0,
     patience: float = PATIENCE,
     wrong: WrongSolutions | None = None,
+    session: Session | None = None,
 ) -> Result:
     """Run all checks. Raises `ExerciseError` if this machine cannot run the exercise.
 
-    patience: seconds to shrink the first failure
     wrong: known wrong solutions, to compare with a failing submission
+    patience, session: as for `check`
     """
     exercise.require_what_it_needs()
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
     visible: list[str] = []
     fitting: list[Misconception] = []
-    with Session(exercise, submission) as session:
+    with session or Session(exercise, submission) as session:
         failure = session.start()
         if failure is not None:
             nothing = Counterexample({}, [], [], 0, failure)

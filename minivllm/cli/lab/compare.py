@@ -28,9 +28,10 @@ from minivllm.lab.common.report import (
     print_report,
 )
 from minivllm.lab.compare.measure import Measured, measure_recording
-from minivllm.lab.compare.plot import check_plot, plot_comparison
+from minivllm.lab.compare.plot import plot_comparison
 from minivllm.lab.compare.run import Run, check_trace, run_trace
 from minivllm.lab.compare.trace import TRACE_NAMES, Trace, make_trace
+from minivllm.lab.plot import check_plot
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
@@ -122,13 +123,14 @@ def run(args: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     runs: list[Run] = []
     measured: list[Measured] = []
-    for letter, side, config in zip("ab", sides, configs, strict=True):
+    for letter, config in zip("ab", configs, strict=True):
         path = folder / f"{letter}.jsonl"
         runs.append(run_trace(config, model, trace, path))
-        measured.append(measure_recording(side.name, path))
-    _report(args, trace, runs, measured)
+        measured.append(measure_recording(path))
+    _report(args, trace, runs, measured, folder)
     if args.plot is not None:
-        plot_comparison(f"{trace.name} on {args.model}, {_blocks(runs)}", measured, Path(args.plot))
+        title = f"{trace.name} on {args.model}, {_blocks(measured)}"
+        plot_comparison(title, (args.a, args.b), measured, Path(args.plot))
     return 0
 
 
@@ -153,15 +155,22 @@ def _bytes_of_blocks(config: EngineConfig, model: "LoadedModel") -> int:
     return config.num_gpu_blocks_override * spec.bytes_per_block
 
 
-def _blocks(runs: list[Run]) -> str:
-    counts = dict.fromkeys(f"{run.num_blocks}" for run in runs)
+def _blocks(measured: list[Measured]) -> str:
+    counts = dict.fromkeys(f"{side.figures['num_blocks']}" for side in measured)
     return f"{' and '.join(counts)} blocks"
 
 
 def _report(
-    args: argparse.Namespace, trace: Trace, runs: list[Run], measured: list[Measured]
+    args: argparse.Namespace,
+    trace: Trace,
+    runs: list[Run],
+    measured: list[Measured],
+    folder: Path,
 ) -> None:
-    a, b = (side.as_json() for side in measured)
+    a, b = (
+        {"configuration": name, **side.figures, "recording": str(folder / f"{letter}.jsonl")}
+        for name, letter, side in zip((args.a, args.b), "ab", measured, strict=True)
+    )
     same = [runs[0].outputs[name] == runs[1].outputs[name] for name in runs[0].outputs]
     result = {
         "scenario": trace.name,
@@ -170,8 +179,8 @@ def _report(
         "threads": args.num_threads,
         "seed": args.seed,
         "requests": len(trace.requests),
-        "output_tokens": measured[0].output_tokens,
-        "num_blocks": runs[0].num_blocks,
+        "output_tokens": a["output_tokens"],
+        "num_blocks": a["num_blocks"],
         "block_size": runs[0].block_size,
         "clock": runs[0].clock,
         "a": a,
@@ -201,7 +210,7 @@ def _report(
     ]
     title = (
         f"{trace.name}: {result['requests']} requests, {result['output_tokens']:,} output tokens,"
-        f" {args.model} {args.dtype}, {_blocks(runs)} of {runs[0].block_size} tokens,"
+        f" {args.model} {args.dtype}, {_blocks(measured)} of {runs[0].block_size} tokens,"
         f" {args.num_threads} threads"
     )
     print_report(title, ("", f"a: {args.a}", f"b: {args.b}"), rows, notes, result, args.json)

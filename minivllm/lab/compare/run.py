@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 class Run:
     """Results of a run that are not in the recording."""
 
-    num_blocks: int
     block_size: int
     clock: Literal["processor", "wall"]
     """The clock that measures the seconds in the recording."""
@@ -41,8 +40,12 @@ class TracePlayer(ScenarioPlayer):
     """Plays a trace like a scenario, but with prompts that are already token ids."""
 
     def _send(self, arrival: TraceRequest) -> None:
-        prompt = {"prompt_token_ids": arrival.prompt_token_ids}
-        self._engine.add_request(arrival.request_id, prompt, arrival.params)
+        _add(self._engine, arrival)
+
+
+def _add(engine: LLMEngine, request: TraceRequest) -> None:
+    prompt = {"prompt_token_ids": request.prompt_token_ids}
+    engine.add_request(request.request_id, prompt, request.params)
 
 
 def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> None:
@@ -52,9 +55,7 @@ def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> None:
     """
     engine = LLMEngine.from_model(config, model)
     for request in trace.requests:
-        engine.add_request(
-            request.request_id, {"prompt_token_ids": request.prompt_token_ids}, request.params
-        )
+        _add(engine, request)
         engine.abort_request(request.request_id)
 
 
@@ -66,11 +67,10 @@ def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording:
         config, model, clock=ProcessorClock() if on_cpu else MonotonicClock()
     )
     gc.collect()
-    header = engine.log_header()
-    with LogWriter(recording, header) as writer:
+    with LogWriter(recording, engine.log_header()) as writer:
         engine.subscribe(writer.write)
         outputs = play(engine, trace)
-    return Run(header.num_blocks, header.block_size, "processor" if on_cpu else "wall", outputs)
+    return Run(config.block_size, "processor" if on_cpu else "wall", outputs)
 
 
 def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:

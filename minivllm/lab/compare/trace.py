@@ -6,23 +6,19 @@ A request arrives at a *step* of its wave, because step times differ between mod
 lengths, `max_model_len` is longer than any request: a server cannot know lengths in advance.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from minivllm.errors import ConfigError
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
-
-class ChatTokenizer(Protocol):
-    """The parts of a tokenizer that a trace needs."""
-
-    vocab_size: int
-
-    def apply_chat_template(self, messages: list[dict[str, str]]) -> list[int]: ...
+if TYPE_CHECKING:
+    from minivllm.runtime.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,71 +46,49 @@ class Trace:
         return [request for wave in self.waves for request in wave]
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """A trace with random lengths. Each length is in tokens: (lowest, highest), both included."""
-
-    name: str
-    num_requests: int
-    prompt_len: tuple[int, int] | None
-    output_len: tuple[int, int] | None
-    total_len: tuple[int, int] | None
-    """Length of prompt plus output, half each. If set, the two lengths above are None."""
-    max_num_seqs: int
-
-    def draw(self, rng: Random) -> tuple[int, int]:
-        if self.total_len is not None:
-            total = rng.randint(*self.total_len)
-            return total // 2, total - total // 2
-        return rng.randint(*self.prompt_len), rng.randint(*self.output_len)
+def _halves(rng: Random) -> tuple[int, int]:
+    total = rng.randint(64, 1024)
+    return total // 2, total - total // 2
 
 
-LENGTHS: Mapping[str, Lengths] = MappingProxyType(
-    {
-        "lengths-64-1024": Lengths("lengths-64-1024", 48, None, None, (64, 1024), max_num_seqs=64),
-        "lengths-8-256": Lengths("lengths-8-256", 96, (8, 256), (8, 256), None, max_num_seqs=64),
-    }
-)
-_MAX_MODEL_LEN = 2048
-"""A limit that today's small models allow; so do `tiny-random` and the OPT models of the paper."""
-_NUM_BLOCKS = 576
-"""576 blocks of 16 tokens hold 9,216 tokens: four and a half sequences of `_MAX_MODEL_LEN`."""
-
+LENGTHS: dict[str, tuple[int, Callable[[Random], tuple[int, int]]]] = {
+    "lengths-64-1024": (48, _halves),
+    "lengths-8-256": (96, lambda rng: (rng.randint(8, 256), rng.randint(8, 256))),
+}
+"""Name -> number of requests, and how to draw the tokens of a prompt and of its output."""
+_OPTIONS = {
+    # Today's small models allow this length; so do `tiny-random` and the OPT models of the paper.
+    "max_model_len": 2048,
+    # 576 blocks of 16 tokens hold four and a half sequences of this length.
+    "num_gpu_blocks_override": 576,
+    "max_num_seqs": 64,
+    "max_num_batched_tokens": 512,
+}
 TRACE_NAMES = (*LENGTHS, *SCENARIOS)
 
 
-def make_trace(name: str, tokenizer: ChatTokenizer, seed: int) -> Trace:
+def make_trace(name: str, tokenizer: Tokenizer, seed: int) -> Trace:
     if name in LENGTHS:
-        return _trace_of_lengths(LENGTHS[name], tokenizer.vocab_size, seed)
+        return _trace_of_lengths(name, tokenizer.vocab_size, seed)
     if name in SCENARIOS:
         return _trace_of_scenario(SCENARIOS[name], tokenizer)
     raise ConfigError(f"There is no scenario {name!r}: use one of {', '.join(TRACE_NAMES)}.")
 
 
-def _trace_of_lengths(lengths: Lengths, vocab_size: int, seed: int) -> Trace:
-    rng = Random(f"{lengths.name}/{seed}")
+def _trace_of_lengths(name: str, vocab_size: int, seed: int) -> Trace:
+    rng = Random(f"{name}/{seed}")
+    num_requests, draw = LENGTHS[name]
     wave = []
-    for number in range(lengths.num_requests):
-        prompt_len, output_len = lengths.draw(rng)
+    for number in range(num_requests):
+        prompt_len, output_len = draw(rng)
         # Random tokens, so that no two requests share a prefix.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
-        wave.append(
-            TraceRequest(
-                f"r{number}",
-                prompt,
-                _to_the_end(SamplingParams(temperature=0, max_tokens=output_len)),
-            )
-        )
-    options = {
-        "max_model_len": _MAX_MODEL_LEN,
-        "num_gpu_blocks_override": _NUM_BLOCKS,
-        "max_num_seqs": lengths.max_num_seqs,
-        "max_num_batched_tokens": 512,
-    }
-    return Trace(lengths.name, options, (tuple(wave),))
+        params = _to_the_end(SamplingParams(temperature=0, max_tokens=output_len))
+        wave.append(TraceRequest(f"r{number}", prompt, params))
+    return Trace(name, _OPTIONS, (tuple(wave),))
 
 
-def _trace_of_scenario(scenario: Scenario, tokenizer: ChatTokenizer) -> Trace:
+def _trace_of_scenario(scenario: Scenario, tokenizer: Tokenizer) -> Trace:
     waves = tuple(
         tuple(
             TraceRequest(

@@ -10,9 +10,9 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
 from minivllm.config import EngineConfig
-from minivllm.lab.simulate.arrival import Arrival
+from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.replica import Replica, make_request
-from minivllm.lab.simulate.router import ROUTERS
+from minivllm.lab.simulate.router import Router
 from minivllm.lab.simulate.step_time_model import Fit
 
 REPORT_EVERY = 256
@@ -42,13 +42,18 @@ def simulate(
     setup: Setup,
     replicas: Seq[Replica],
     crowd: Seq[Arrival],
-    progress: Callable[[int], None] = lambda finished: None,
+    progress: Callable[[int], object] = lambda finished: None,
 ) -> None:
     """Serve all requests of `crowd`, which must be in order of arrival.
 
     progress: called from time to time with the number of finished requests
     """
-    router = ROUTERS[setup.router](setup.seed)
+    router = Router(setup.router, replicas, setup.seed)
+
+    def advance(moment: float) -> None:
+        for replica in replicas:
+            replica.run_until(moment)
+
     was_enabled = gc.isenabled()
     # This loop leaves no reference cycles (`Replica._finish`), but visiting a million live objects
     # would cost the garbage collector a tenth of the time.
@@ -57,30 +62,21 @@ def simulate(
         for number, arrival in enumerate(crowd):
             request = make_request(number, arrival)
             if router.needs_replicas_now:
-                for replica in replicas:
-                    replica.run_until(arrival.at)
-                chosen = router.choose(request, replicas)
-            else:
-                chosen = router.choose(request, replicas)
-                chosen.run_until(arrival.at)
+                advance(arrival.at)
+            chosen = router.choose(request)
+            chosen.run_until(arrival.at)
             chosen.add(arrival, request)
             if number % REPORT_EVERY == 0:
                 progress(_num_finished(replicas))
-        _drain(replicas, progress)
+        moment, stretch = max(replica.now for replica in replicas), 1.0
+        while any(replica.scheduler.requests for replica in replicas):
+            moment += stretch
+            stretch *= 1.5
+            advance(moment)
+            progress(_num_finished(replicas))
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _drain(replicas: Seq[Replica], progress: Callable[[int], None]) -> None:
-    moment = max(replica.now for replica in replicas)
-    stretch = 1.0
-    while any(replica.scheduler.requests for replica in replicas):
-        moment += stretch
-        stretch *= 1.5
-        for replica in replicas:
-            replica.run_until(moment)
-        progress(_num_finished(replicas))
 
 
 def _num_finished(replicas: Seq[Replica]) -> int:

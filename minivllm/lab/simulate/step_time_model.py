@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
+from minivllm.lab.bench.step.points import StepPoint
+
 KNOTS = (1, 4, 16, 64, 256, 1024)
 """Tokens per step at which the slope of `f` can change."""
+IDLE_SECONDS = 0.001
+"""Duration of a step in which nothing could run, as in `MonotonicClock.idle`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,10 @@ class StepTimeModel:
             + self.per_decode * num_decodes
             + self.per_context_token * num_context_tokens
         )
+
+    def predict(self, point: StepPoint) -> float:
+        """Predict the time of a step with the contents of `point`."""
+        return self.seconds(point.num_scheduled_tokens, point.num_decodes, point.num_context_tokens)
 
 
 @dataclass(frozen=True, slots=True)

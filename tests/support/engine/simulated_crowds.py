@@ -2,10 +2,10 @@
 
 from minivllm.config import EngineConfig
 from minivllm.lab.bench.step.points import StepPoint
+from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.fit import Fit, FitQuality
 from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.run import Setup, build_replicas, simulate
-from minivllm.lab.simulate.workload import Arrival
 
 STEP = 1 / 64
 """Seconds per step; a power of two, so that sums are exact."""
