@@ -92,7 +92,7 @@ def main() -> int:
             seed=args.seed + number,
         )
         crowd = draw_crowd(options, config.max_model_len)
-        setup = Setup(config, num_replicas=1, router="random")
+        setup = Setup(config, replicas=1, router="random")
         crowd = at_rate(crowd, comfortable_rate(crowd, setup, fit_step_times(points)))
         measured, own_steps = run_for_real(
             engine, clock, crowd, first_number=number * args.requests
@@ -149,8 +149,8 @@ def predict(setup: Setup, crowd: list[Arrival], points: list[StepPoint]) -> dict
     simulate(setup, replicas, crowd)
     answer = summarise(replicas, {})
     quality = {
-        "r_squared": fit.quality.r_squared,
-        "median_relative_error": fit.quality.median_relative_error,
+        "r_squared": fit.r_squared,
+        "median_relative_error": fit.median_relative_error,
     }
     return {name: answer[name] for name in METRICS} | quality
 

@@ -1,4 +1,4 @@
-"""The plots of `compare` and `simulate`: four diagrams with a curve for each side.
+"""The plots of `compare` and `simulate`: four subplots with a curve for each side.
 
 matplotlib is an extra (`pip install 'minivllm[plot]'`); `check_plot` looks for it before a run.
 It uses a `Figure` and not `pyplot`, which keeps global state and looks for a screen.
@@ -20,7 +20,7 @@ FORMATS = (".svg", ".png", ".pdf")
 _QUANTILES = np.concatenate([np.linspace(0, 0.99, 397), np.linspace(0.99, 1, 101)[1:]])
 
 
-class Diagram(NamedTuple):
+class Subplot(NamedTuple):
     title: str
     x: str
     y: str
@@ -33,14 +33,14 @@ class Diagram(NamedTuple):
 
 def distribution(
     title: str, unit: str, sides: Iterable[tuple[str, Seq[float]]], scale: str = "linear"
-) -> Diagram:
+) -> Subplot:
     """Share of the values that are at most x, without sides that have no values."""
     curves = [
         (name, np.quantile(values, _QUANTILES), 100 * _QUANTILES)
         for name, values in sides
         if len(values)
     ]
-    return Diagram(title, f"at most this many {unit}", "%", curves, scale)
+    return Subplot(title, f"at most this many {unit}", "%", curves, scale)
 
 
 def check_plot(path: Path) -> None:
@@ -57,21 +57,21 @@ def check_plot(path: Path) -> None:
         )
 
 
-def plot(title: str, diagrams: Seq[Diagram], path: Path) -> None:
-    """Draw four diagrams into a file; the values hold from one x to the next."""
+def plot(title: str, subplots: Seq[Subplot], path: Path) -> None:
+    """Draw four subplots into a file; the values hold from one x to the next."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 7), layout="constrained")
     figure.suptitle(title, fontsize="medium")
-    for axes, diagram in zip(figure.subplots(2, 2).flat, diagrams, strict=True):
-        for name, x, y in diagram.curves:
+    for axes, subplot in zip(figure.subplots(2, 2).flat, subplots, strict=True):
+        for name, x, y in subplot.curves:
             axes.plot(x, y, label=name, drawstyle="steps-post")
         for (_, x, _), y, line in zip(
-            diagram.curves, diagram.dotted, list(axes.lines), strict=False
+            subplot.curves, subplot.dotted, list(axes.lines), strict=False
         ):
             axes.plot(x, y, ":", color=line.get_color(), drawstyle="steps-post")
-        axes.set_title(diagram.title, fontsize="medium")
-        axes.set(xlabel=diagram.x, ylabel=diagram.y, xscale=diagram.x_scale)
+        axes.set_title(subplot.title, fontsize="medium")
+        axes.set(xlabel=subplot.x, ylabel=subplot.y, xscale=subplot.x_scale)
         axes.grid(alpha=0.3)
         if axes.lines:  # none if every output has one token: no time between tokens
             axes.legend(fontsize="small")

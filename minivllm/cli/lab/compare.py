@@ -27,7 +27,6 @@ from minivllm.lab.common.report import (
     positive_int,
     print_report,
 )
-from minivllm.lab.compare.measure import Measured, measure_recording
 from minivllm.lab.compare.plot import plot_comparison
 from minivllm.lab.compare.run import Run, check_trace, run_trace
 from minivllm.lab.compare.trace import TRACE_NAMES, Trace, make_trace
@@ -121,16 +120,11 @@ def run(args: argparse.Namespace) -> int:
         check_trace(config, model, trace)
     folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
     folder.mkdir(parents=True, exist_ok=True)
-    runs: list[Run] = []
-    measured: list[Measured] = []
-    for letter, config in zip("ab", configs, strict=True):
-        path = folder / f"{letter}.jsonl"
-        runs.append(run_trace(config, model, trace, path))
-        measured.append(measure_recording(path))
-    _report(args, trace, runs, measured, folder)
-    if args.plot is not None:
-        title = f"{trace.name} on {args.model}, {_blocks(measured)}"
-        plot_comparison(title, (args.a, args.b), measured, Path(args.plot))
+    runs = [
+        run_trace(config, model, trace, folder / f"{letter}.jsonl")
+        for letter, config in zip("ab", configs, strict=True)
+    ]
+    _report(args, trace, runs)
     return 0
 
 
@@ -155,22 +149,16 @@ def _bytes_of_blocks(config: EngineConfig, model: "LoadedModel") -> int:
     return config.num_gpu_blocks_override * spec.bytes_per_block
 
 
-def _blocks(measured: list[Measured]) -> str:
-    counts = dict.fromkeys(f"{side.figures['num_blocks']}" for side in measured)
-    return f"{' and '.join(counts)} blocks"
-
-
-def _report(
-    args: argparse.Namespace,
-    trace: Trace,
-    runs: list[Run],
-    measured: list[Measured],
-    folder: Path,
-) -> None:
+def _report(args: argparse.Namespace, trace: Trace, runs: list[Run]) -> None:
     a, b = (
-        {"configuration": name, **side.figures, "recording": str(folder / f"{letter}.jsonl")}
-        for name, letter, side in zip((args.a, args.b), "ab", measured, strict=True)
+        {"configuration": name, **run.measured.figures, "recording": str(run.recording)}
+        for name, run in zip((args.a, args.b), runs, strict=True)
     )
+    blocks = " and ".join(dict.fromkeys(str(side["num_blocks"]) for side in (a, b))) + " blocks"
+    if args.plot is not None:
+        title = f"{trace.name} on {args.model}, {blocks}"
+        sides = [run.measured for run in runs]
+        plot_comparison(title, (args.a, args.b), sides, Path(args.plot))
     same = [runs[0].outputs[name] == runs[1].outputs[name] for name in runs[0].outputs]
     result = {
         "scenario": trace.name,
@@ -181,7 +169,7 @@ def _report(
         "requests": len(trace.requests),
         "output_tokens": a["output_tokens"],
         "num_blocks": a["num_blocks"],
-        "block_size": runs[0].block_size,
+        "block_size": a["block_size"],
         "clock": runs[0].clock,
         "a": a,
         "b": b,
@@ -210,7 +198,7 @@ def _report(
     ]
     title = (
         f"{trace.name}: {result['requests']} requests, {result['output_tokens']:,} output tokens,"
-        f" {args.model} {args.dtype}, {_blocks(measured)} of {runs[0].block_size} tokens,"
+        f" {args.model} {args.dtype}, {blocks} of {a['block_size']} tokens,"
         f" {args.num_threads} threads"
     )
     print_report(title, ("", f"a: {args.a}", f"b: {args.b}"), rows, notes, result, args.json)

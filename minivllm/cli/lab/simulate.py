@@ -21,7 +21,7 @@ from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import add_json_argument, positive_int, request_rate
 from minivllm.lab.plot import check_plot
 from minivllm.lab.simulate.arrivals import Arrival, read_arrivals
-from minivllm.lab.simulate.configurations import comfortable_rate, listed, one_of, variants
+from minivllm.lab.simulate.configurations import comfortable_rate, listed, one_of, setups
 from minivllm.lab.simulate.fit import Fit, fit_step_times
 from minivllm.lab.simulate.measure import parse_goodput
 from minivllm.lab.simulate.plot import plot_simulations
@@ -184,11 +184,11 @@ def run(args: argparse.Namespace) -> int:
         "speculative_config",
     )  # fmt: skip
     common = {name: getattr(args, name) for name in names}
-    all_variants = variants(args, common, _rates(args, crowd, common, fit))
-    if args.record is not None and len(all_variants) > 1:
+    all_setups = setups(args, common, _rates(args, crowd, common, fit))
+    if args.record is not None and len(all_setups) > 1:
         raise ConfigError(
             "--record needs a single configuration, but these options make"
-            f" {len(all_variants)}: give one value for each."
+            f" {len(all_setups)}: give one value for each."
         )
     with ExitStack() as recordings:
 
@@ -196,7 +196,7 @@ def run(args: argparse.Namespace) -> int:
             header = replica.log_header(f"simulated: {step_times.label}")
             recordings.enter_context(recording(args.record, header, replica.subscribe))
 
-        simulated = run_all(all_variants, crowd, fit, goodput, record)
+        simulated = run_all(all_setups, crowd, fit, goodput, record)
         _answer(args, crowd, simulated, fit, step_times, goodput)
     return 0
 
@@ -264,5 +264,5 @@ def _rates(
     if args.rate is not None:
         return args.rate
     # The first configuration's rate is used for all.
-    first = variants(args, common, [math.inf])[0]
-    return [comfortable_rate(crowd, first.setup, fit)]
+    first = setups(args, common, [math.inf])[0]
+    return [comfortable_rate(crowd, first, fit)]

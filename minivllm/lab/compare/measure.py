@@ -90,6 +90,7 @@ def measure_recording(path: Path) -> Measured:
     first, between = latencies.time_to_first_token, latencies.between_tokens
     figures = {
         "num_blocks": recording.header.num_blocks,
+        "block_size": recording.header.block_size,
         "kv_waste": mean([sample.waste for sample in usage]),
         **{
             f"kv_{name}": mean([getattr(sample, name) / sample.total for sample in usage])

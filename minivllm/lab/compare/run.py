@@ -17,6 +17,7 @@ from minivllm.clock import MonotonicClock, ProcessorClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
+from minivllm.lab.compare.measure import Measured, measure_recording
 from minivllm.lab.compare.trace import Trace, TraceRequest
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.sampling_params import SamplingParams
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Results of a run that are not in the recording."""
-
-    block_size: int
+    recording: Path
+    measured: Measured
+    """What the recording says."""
     clock: Literal["processor", "wall"]
     """The clock that measures the seconds in the recording."""
     outputs: dict[str, list[list[int]]]
@@ -70,7 +71,8 @@ def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording:
     with LogWriter(recording, engine.log_header()) as writer:
         engine.subscribe(writer.write)
         outputs = play(engine, trace)
-    return Run(config.block_size, "processor" if on_cpu else "wall", outputs)
+    clock = "processor" if on_cpu else "wall"
+    return Run(recording, measure_recording(recording), clock, outputs)
 
 
 def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:

@@ -70,19 +70,10 @@ def read_arrivals(path: Path) -> list[Arrival]:
             line = msgspec.convert(fields, _Line, strict=False)
         except msgspec.MsgspecError as error:
             raise SimulationError(f"{path}, line {number}: {error}.") from None
-        group, prefix = line.prefix_group, line.prefix_tokens
+        at, prompt, output, group, prefix, priority = msgspec.structs.astuple(line)
         if group is not None:
             group = groups.setdefault(str(group), len(groups))
-        found.append(
-            Arrival(
-                line.arrival,
-                line.prompt_tokens,
-                line.output_tokens,
-                group,
-                0 if group is None else prefix,
-                line.priority,
-            )
-        )
+        found.append(Arrival(at, prompt, output, group, prefix, priority))
     if not found:
         raise SimulationError(
             f"The arrival file {path} contains no requests: it needs one line for each (arrival,"

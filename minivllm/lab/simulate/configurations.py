@@ -7,12 +7,10 @@ one row of the table.
 
 import argparse
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from itertools import product
 
 from minivllm.config import EngineConfig
 from minivllm.lab.simulate.arrivals import Arrival
-from minivllm.lab.simulate.assumed_drafts import check_drafts
 from minivllm.lab.simulate.run import Setup
 from minivllm.lab.simulate.step_time_model import Fit
 
@@ -33,46 +31,33 @@ COMFORTABLE = 0.8
 """Share of the highest possible rate that is used if no rate is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    values: Mapping[str, object]
-    """Values by option of `VARIED`."""
-    setup: Setup
-
-    @property
-    def rate(self) -> float | None:
-        """Requests per second; None if the arrival times are from a file."""
-        return self.values["rate"]
+_OF_SETUP = ("replicas", "router", "rate", "acceptance_rate")
 
 
-def variants(
+def setups(
     args: argparse.Namespace, common: Mapping[str, object], rates: list[float | None]
-) -> list[Variant]:
+) -> list[Setup]:
     """Return every combination; `common` has the engine's other options.
 
     Raises `ConfigError` if the engine would refuse a combination.
     """
     given = vars(args) | {"rate": rates, "acceptance_rate": args.acceptance_rate or [None]}
-    combinations = product(*(given[name] for name in VARIED))
-    return [
-        _variant(dict(zip(VARIED, values, strict=True)), common, args.seed)
-        for values in combinations
-    ]
+    found = []
+    for values in product(*(given[name] for name in VARIED)):
+        options = dict(zip(VARIED, values, strict=True))
+        of_setup = {name: options.pop(name) for name in _OF_SETUP}
+        found.append(Setup(EngineConfig(**common, **options), seed=args.seed, **of_setup))
+    return found
 
 
-def _variant(values: dict[str, object], common: Mapping[str, object], seed: int) -> Variant:
-    options = {**values}
-    replicas, router, _, accepted = (
-        options.pop(name) for name in ("replicas", "router", "rate", "acceptance_rate")
-    )
-    config = EngineConfig(**common, **options)
-    check_drafts(config, accepted)
-    return Variant(values, Setup(config, replicas, router, seed, accepted))
+def value_of(setup: Setup, name: str) -> object:
+    """The value of an option of `VARIED`."""
+    return getattr(setup if name in _OF_SETUP else setup.config, name)
 
 
-def varied(all_variants: list[Variant]) -> list[str]:
-    """Return the options in which the variants differ."""
-    return [name for name in VARIED if len({one.values[name] for one in all_variants}) > 1]
+def varied(all_setups: list[Setup]) -> list[str]:
+    """Return the options in which the setups differ."""
+    return [name for name in VARIED if len({value_of(one, name) for one in all_setups}) > 1]
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
@@ -95,7 +80,7 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     chunk = max(1, min(int(prompt), budget - slots))
     longer = model.seconds(min(slots + chunk, budget), slots, 0) - model.seconds(slots, slots, 0)
     seconds = output * step / slots + prompt / chunk * max(0.0, longer)
-    return COMFORTABLE * setup.num_replicas / seconds
+    return COMFORTABLE * setup.replicas / seconds
 
 
 def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:

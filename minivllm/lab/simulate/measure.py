@@ -55,9 +55,12 @@ def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
     priority.
     """
     rows = [
-        (x.arrived, x.admitted, x.first_token, x.last_token, x.output_tokens, x.arrival.priority)
+        (
+            *(one.arrived, one.admitted, one.first_token, one.last_token),
+            *(one.arrival.output_tokens, one.arrival.priority),
+        )
         for replica in replicas
-        for x in replica.finished
+        for one in replica.finished
     ]
     arrived, admitted, first, last, output, priority = np.array(rows, dtype=float).T
     return {

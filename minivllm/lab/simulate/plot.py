@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minivllm.lab.plot import Diagram, distribution, plot
+from minivllm.lab.plot import Subplot, distribution, plot
 from minivllm.lab.simulate.measure import latencies, table
 from minivllm.lab.simulate.replica import SERIES, Replica
 
@@ -27,13 +27,13 @@ def plot_simulations(title: str, sides: Seq[tuple[str, Seq[Replica]]], path: Pat
         used, queue = np.mean([_at(replica, moments) for replica in replicas], axis=0)
         blocks.append((name, moments, 100 * used / total))
         waiting.append((name, moments, queue))
-    diagrams = [
+    subplots = [
         distribution("Time to first token", "milliseconds", first, "log"),
         distribution("Time per output token", "milliseconds", between),
-        Diagram("KV cache in use", "seconds", "% of the blocks", blocks),
-        Diagram("Waiting requests of a replica", "seconds", "requests", waiting),
+        Subplot("KV cache in use", "seconds", "% of the blocks", blocks),
+        Subplot("Waiting requests of a replica", "seconds", "requests", waiting),
     ]
-    plot(title, diagrams, path)
+    plot(title, subplots, path)
 
 
 def _at(replica: Replica, moments: np.ndarray) -> np.ndarray:

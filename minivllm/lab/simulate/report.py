@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 
 from minivllm.lab.common.report import print_report, progress_bar
 from minivllm.lab.simulate.arrivals import Arrival
-from minivllm.lab.simulate.configurations import VARIED, Variant, show_value, varied
+from minivllm.lab.simulate.configurations import VARIED, show_value, value_of, varied
 from minivllm.lab.simulate.measure import PERCENTILES, Answer, summarise
 from minivllm.lab.simulate.replica import Replica
-from minivllm.lab.simulate.run import build_replicas, simulate
+from minivllm.lab.simulate.run import Setup, build_replicas, simulate
 from minivllm.lab.simulate.step_time_model import Fit
 from minivllm.lab.simulate.step_times import StepTimes
 from minivllm.lab.simulate.workload import at_rate
@@ -64,7 +64,7 @@ Table = tuple[Seq[str], list[Seq[str]]]
 @dataclass(frozen=True, slots=True)
 class Simulated:
     name: str
-    variant: Variant
+    setup: Setup
     replicas: Seq[Replica]
     answer: Answer
     wall_seconds: float
@@ -72,7 +72,7 @@ class Simulated:
 
 
 def run_all(
-    all_variants: list[Variant],
+    setups: list[Setup],
     crowd: list[Arrival],
     fit: Fit,
     goodput: Mapping[str, float],
@@ -82,23 +82,23 @@ def run_all(
 
     watch_first: called with each configuration's first replica before it starts
     """
-    done, names = [], varied(all_variants)
+    done, names = [], varied(setups)
     with progress_bar() as bar:
-        for variant in all_variants:
-            values = [f"{VARIED[name]} {show_value(variant.values[name])}" for name in names]
+        for setup in setups:
+            values = [f"{VARIED[name]} {show_value(value_of(setup, name))}" for name in names]
             name = ", ".join(values) or "one configuration"
             task = bar.add_task(name, total=len(crowd))
 
             def show(finished: int, task: int = task) -> None:
                 bar.update(task, completed=finished, refresh=True)
 
-            replicas = build_replicas(variant.setup, fit)
-            arrivals = crowd if variant.rate is None else at_rate(crowd, variant.rate)
+            replicas = build_replicas(setup, fit)
+            arrivals = crowd if setup.rate is None else at_rate(crowd, setup.rate)
             watch_first(replicas[0])
             started = time.perf_counter()
-            simulate(variant.setup, replicas, arrivals, show)
+            simulate(setup, replicas, arrivals, show)
             wall = time.perf_counter() - started
-            done.append(Simulated(name, variant, replicas, summarise(replicas, goodput), wall))
+            done.append(Simulated(name, setup, replicas, summarise(replicas, goodput), wall))
     return done
 
 
@@ -111,24 +111,23 @@ def print_answers(
 ) -> None:
     result = {
         **result,
-        "fit": {**asdict(fit.quality), "coefficients": list(fit.coefficients)},
+        "fit": asdict(fit),
         "configurations": [
             {
-                **one.variant.values,
+                **{name: value_of(one.setup, name) for name in VARIED},
                 # JSON has no infinity.
-                "rate": "inf" if one.variant.rate == math.inf else one.variant.rate,
+                "rate": "inf" if one.setup.rate == math.inf else one.setup.rate,
                 **one.answer,
                 "simulated_in_s": one.wall_seconds,
             }
             for one in simulated
         ],
     }
-    quality = fit.quality
     notes = [
         (
-            f"Fit: {quality.num_points} measured steps, each predicted without itself: R²"
-            f" {quality.r_squared:.4f}, error {quality.median_relative_error:.1%} (median),"
-            f" {quality.p90_relative_error:.1%} (p90)."
+            f"Fit: {fit.num_points} measured steps, each predicted without itself: R²"
+            f" {fit.r_squared:.4f}, error {fit.median_relative_error:.1%} (median),"
+            f" {fit.p90_relative_error:.1%} (p90)."
         ),
         *_warnings(simulated, step_times),
         (
@@ -136,7 +135,7 @@ def print_answers(
             f" scheduler in {sum(one.wall_seconds for one in simulated):.1f} s here."
         ),
     ]
-    rates = {one.variant.rate for one in simulated}
+    rates = {one.setup.rate for one in simulated}
     rate = (
         "arriving as in the file"
         if rates == {None}
@@ -168,11 +167,11 @@ def _row_for_each(simulated: list[Simulated]) -> Table:
         if set(cells := [_cell(one.answer, key, form) for one in simulated])
         - {"", "0", "0%", "1.00"}
     ]
-    names = varied([one.variant for one in simulated])
+    names = varied([one.setup for one in simulated])
     header = (*(VARIED[name] for name in names), *(label for label, _ in columns))
     return header, [
         (
-            *(show_value(one.variant.values[name]) for name in names),
+            *(show_value(value_of(one.setup, name)) for name in names),
             *(cells[number] for _, cells in columns),
         )
         for number, one in enumerate(simulated)
@@ -181,7 +180,7 @@ def _row_for_each(simulated: list[Simulated]) -> Table:
 
 def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
     measured = max(point.num_scheduled_tokens for point in step_times.points)
-    asked = max(one.variant.setup.config.max_num_batched_tokens for one in simulated)
+    asked = max(one.setup.config.max_num_batched_tokens for one in simulated)
     if asked <= measured:
         return []
     return [

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from minivllm.config import EngineConfig
 from minivllm.lab.simulate.arrivals import Arrival
+from minivllm.lab.simulate.assumed_drafts import check_drafts
 from minivllm.lab.simulate.replica import Replica, make_request
 from minivllm.lab.simulate.router import Router
 from minivllm.lab.simulate.step_time_model import Fit
@@ -23,18 +24,23 @@ REPORT_EVERY = 256
 class Setup:
     config: EngineConfig
     """Must set `max_model_len` and `num_gpu_blocks_override`, because there is no model."""
-    num_replicas: int
+    replicas: int
     router: str
     seed: int = 0
     acceptance_rate: float | None = None
     """With a `speculative_config`: the probability that a draft is right if those before it are."""
+    rate: float | None = None
+    """Requests per second; None leaves the arrival times as they are."""
+
+    def __post_init__(self) -> None:
+        check_drafts(self.config, self.acceptance_rate)
 
 
 def build_replicas(setup: Setup, fit: Fit) -> list[Replica]:
     times = fit.model(setup.config.max_num_batched_tokens)
     return [
         Replica(setup.config, times, f"{setup.seed}/{number}", setup.acceptance_rate)
-        for number in range(setup.num_replicas)
+        for number in range(setup.replicas)
     ]
 
 

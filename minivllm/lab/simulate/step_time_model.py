@@ -20,16 +20,6 @@ IDLE_SECONDS = 0.001
 """Duration of a step in which nothing could run, as in `MonotonicClock.idle`."""
 
 
-@dataclass(frozen=True, slots=True)
-class FitQuality:
-    """How well a fit predicts points to which it was not fitted."""
-
-    num_points: int
-    r_squared: float
-    median_relative_error: float
-    p90_relative_error: float
-
-
 class StepTimeModel:
     def __init__(self, coefficients: Seq[float], max_tokens: int) -> None:
         constant, *slopes, self.per_decode, self.per_context_token = (
@@ -60,9 +50,14 @@ class StepTimeModel:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
+    """Coefficients, and how well they predict points to which they were not fitted."""
+
     coefficients: tuple[float, ...]
     """In seconds: the constant, slopes between the knots, time per decode and context token."""
-    quality: FitQuality
+    num_points: int = 0
+    r_squared: float = 1.0
+    median_relative_error: float = 0.0
+    p90_relative_error: float = 0.0
 
     def model(self, max_tokens: int) -> StepTimeModel:
         return StepTimeModel(self.coefficients, max_tokens)

@@ -7,10 +7,10 @@ from minivllm.config import EngineConfig
 from minivllm.configurations import parse_configuration
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
-from minivllm.lab.common.traffic import RandomRunner, WordTokenizer
 from minivllm.lab.compare.measure import Measured, measure_recording
 from minivllm.lab.compare.run import play
 from minivllm.lab.compare.trace import make_trace
+from minivllm.lessons.scenarios.scripted import ScriptedRunner, ScriptedTokenizer
 
 
 def measure(name: str, scenario: str, folder) -> Measured:
@@ -18,9 +18,9 @@ def measure(name: str, scenario: str, folder) -> Measured:
     trace = make_trace(scenario, FakeTokenizer(), 0)
     options = parse_configuration(name).options_for(trace.options)
     config = EngineConfig(model="none", **options)
-    runner = RandomRunner(config.num_gpu_blocks_override, seed=0)
-    runner.max_model_len = config.max_model_len
-    engine = LLMEngine(config, runner, WordTokenizer(), clock=VirtualClock())
+    runner = ScriptedRunner(config.num_gpu_blocks_override, config.max_model_len, lambda one: 7)
+    tokenizer = ScriptedTokenizer(str, vocab_size=50_000)
+    engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
     path = folder / f"{name}.jsonl"
     with LogWriter(path, engine.log_header()) as writer:
         engine.subscribe(writer.write)
