@@ -21,6 +21,7 @@ import argparse
 import itertools
 import statistics
 import time
+from dataclasses import asdict
 
 import numpy as np
 
@@ -147,12 +148,8 @@ def predict(setup: Setup, crowd: list[Arrival], points: list[StepPoint]) -> dict
     fit = fit_step_times(points)
     replicas = build_replicas(setup, fit)
     simulate(setup, replicas, crowd)
-    answer = summarise(replicas, {})
-    quality = {
-        "r_squared": fit.r_squared,
-        "median_relative_error": fit.median_relative_error,
-    }
-    return {name: answer[name] for name in METRICS} | quality
+    answer = summarise(replicas, {}) | asdict(fit)
+    return {name: answer[name] for name in (*METRICS, "r_squared", "median_relative_error")}
 
 
 def run_for_real(

@@ -29,20 +29,13 @@ def check(
     seed: int = 0,
     diagnoses: bool = True,
     patience: float = PATIENCE,
-    session: Session | None = None,
 ) -> Result:
-    """Run all checks. On a failure, look for the known misconception behind it.
-
-    patience: seconds to shrink the first failure; 0 shrinks none
-    session: runs the submission; None starts a child process for it
-    """
+    """Run all checks. On a failure, look for the known misconception behind it."""
     if exercise.is_hunt:
         return judge(exercise, submission.file, seed=seed)
     wrong = WrongSolutions(exercise) if diagnoses else None
     with wrong or nullcontext():
-        return run_behaviours(
-            exercise, submission, seed=seed, patience=patience, wrong=wrong, session=session
-        )
+        return run_behaviours(exercise, submission, seed=seed, patience=patience, wrong=wrong)
 
 
 def run_behaviours(
@@ -56,8 +49,9 @@ def run_behaviours(
 ) -> Result:
     """Run all checks. Raises `ExerciseError` if this machine cannot run the exercise.
 
+    patience: seconds to shrink the first failure; 0 shrinks none
     wrong: known wrong solutions, to compare with a failing submission
-    patience, session: as for `check`
+    session: runs the submission; None starts a child process for it
     """
     exercise.require_what_it_needs()
     begin = time.monotonic()

@@ -1,7 +1,6 @@
-"""An engine without a model: `ScriptedRunner`, `ScriptedTokenizer`, and `serve` on its clock.
+"""The parts of an engine without a model: a script says each token and the time of a step.
 
-Engine, scheduler and memory are the real ones. A script says which token each sequence gets, and
-how much time a step takes. Races, the playground, exercises and benches run such engines.
+Races, the playground, exercises and benches run such engines.
 """
 
 from collections import deque
@@ -82,12 +81,12 @@ def serve(
     max_steps: int | None = None,
 ) -> None:
     """Call each function, which adds a request, at its time; step until all requests have ended."""
-    waiting = deque(sorted(arrivals, key=itemgetter(0)))
+    pending = deque(sorted(arrivals, key=itemgetter(0)))
     steps = 0
-    while (waiting or engine.has_unfinished_requests()) and steps != max_steps:
+    while (pending or engine.has_unfinished_requests()) and steps != max_steps:
         if not engine.has_unfinished_requests():
-            clock.advance_to(waiting[0][0])
-        while waiting and waiting[0][0] <= clock.now():
-            waiting.popleft()[1]()
+            clock.advance_to(pending[0][0])
+        while pending and pending[0][0] <= clock.now():
+            pending.popleft()[1]()
         engine.step()
         steps += 1

@@ -18,9 +18,10 @@ from typing import Any, Self
 
 from minivllm.lab.playground.fresh import another_engine
 from minivllm.lab.playground.limit import stop_after
+from minivllm.lessons.checker.bugs.judge import judge
 from minivllm.lessons.checker.bugs.rules import ANSWER_STUB
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
-from minivllm.lessons.checker.check import check
+from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.child import plug
 from minivllm.lessons.checker.child.sandbox import Failure, Reply, Submission
 from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule
@@ -59,11 +60,11 @@ def check_exercise(name: str, text: str, folder: Path) -> dict[str, Any]:
     exercise = find_exercise(name)
     file = folder / exercise.student_file
     file.write_text(text, encoding="utf-8")
+    if exercise.is_hunt:
+        return _as_json(judge(exercise, file))
     session: Any = _SecondEngine(exercise, file.absolute())
-    result = check(
-        exercise, Submission(file), seed=SEED, diagnoses=False, patience=0, session=session
-    )
-    return _as_json(result)
+    submission = Submission(file)
+    return _as_json(run_behaviours(exercise, submission, seed=SEED, patience=0, session=session))
 
 
 class _SecondEngine:
