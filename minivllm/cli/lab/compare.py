@@ -29,8 +29,9 @@ from minivllm.lab.common.report import (
 )
 from minivllm.lab.compare.plot import plot_comparison
 from minivllm.lab.compare.run import Run, check_trace, run_trace
-from minivllm.lab.compare.trace import TRACE_NAMES, Trace, make_trace
+from minivllm.lab.compare.trace import TRACE_NAMES, make_trace
 from minivllm.lab.plot import check_plot
+from minivllm.lessons.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
@@ -149,7 +150,7 @@ def _bytes_of_blocks(config: EngineConfig, model: "LoadedModel") -> int:
     return config.num_gpu_blocks_override * spec.bytes_per_block
 
 
-def _report(args: argparse.Namespace, trace: Trace, runs: list[Run]) -> None:
+def _report(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
     a, b = (
         {"configuration": name, **run.measured.figures, "recording": str(run.recording)}
         for name, run in zip((args.a, args.b), runs, strict=True)
@@ -166,7 +167,7 @@ def _report(args: argparse.Namespace, trace: Trace, runs: list[Run]) -> None:
         "dtype": args.dtype,
         "threads": args.num_threads,
         "seed": args.seed,
-        "requests": len(trace.requests),
+        "requests": len(trace.arrivals),
         "output_tokens": a["output_tokens"],
         "num_blocks": a["num_blocks"],
         "block_size": a["block_size"],

@@ -18,8 +18,8 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lab.compare.measure import Measured, measure_recording
-from minivllm.lab.compare.trace import Trace, TraceRequest
-from minivllm.lessons.scenarios.player import ScenarioPlayer
+from minivllm.lessons.scenarios.player import ScenarioPlayer, send
+from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -37,30 +37,18 @@ class Run:
     """Request id -> token ids of each output of the request."""
 
 
-class TracePlayer(ScenarioPlayer):
-    """Plays a trace like a scenario, but with prompts that are already token ids."""
-
-    def _send(self, arrival: TraceRequest) -> None:
-        _add(self._engine, arrival)
-
-
-def _add(engine: LLMEngine, request: TraceRequest) -> None:
-    prompt = {"prompt_token_ids": request.prompt_token_ids}
-    engine.add_request(request.request_id, prompt, request.params)
-
-
-def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> None:
+def check_trace(config: EngineConfig, model: LoadedModel, trace: Scenario) -> None:
     """Check that the engine accepts all requests of `trace`.
 
     The engine runs no step. If it refuses a request, its `MinivllmError` is raised.
     """
     engine = LLMEngine.from_model(config, model)
-    for request in trace.requests:
-        _add(engine, request)
+    for request in trace.arrivals:
+        send(engine, request)
         engine.abort_request(request.request_id)
 
 
-def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:
+def run_trace(config: EngineConfig, model: LoadedModel, trace: Scenario, recording: Path) -> Run:
     _warm_up(LLMEngine.from_model(config, model))
     # On a GPU, processor time leaves out the wait for the device, so use the wall clock.
     on_cpu = model.device.type == "cpu"
@@ -75,10 +63,10 @@ def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording:
     return Run(recording, measure_recording(recording), clock, outputs)
 
 
-def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:
+def play(engine: LLMEngine, trace: Scenario) -> dict[str, list[list[int]]]:
     """Send all requests and step until all have ended; return token ids by request id."""
     outputs: dict[str, list[list[int]]] = {}
-    player = TracePlayer(trace, engine)
+    player = ScenarioPlayer(trace, engine)
     player.before_step()
     while not player.over:
         for output in engine.step():

@@ -8,42 +8,18 @@ lengths, `max_model_len` is longer than any request: a server cannot know length
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
 from minivllm.errors import ConfigError
-from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
+from minivllm.lessons.scenarios.scenario import Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class TraceRequest:
-    """One request; it arrives `after_steps` steps after the start of its wave."""
-
-    request_id: str
-    prompt_token_ids: list[int]
-    params: SamplingParams
-    after_steps: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Requests, and options of the engine that serves them."""
-
-    name: str
-    options: Mapping[str, object]
-    """`EngineConfig` fields, with `max_model_len` and `max_num_batched_tokens` always set."""
-    waves: tuple[tuple[TraceRequest, ...], ...]
-    """A wave starts when all requests of the previous wave have ended."""
-
-    @property
-    def requests(self) -> list[TraceRequest]:
-        return [request for wave in self.waves for request in wave]
 
 
 def _halves(rng: Random) -> tuple[int, int]:
@@ -67,15 +43,26 @@ _OPTIONS = {
 TRACE_NAMES = (*LENGTHS, *SCENARIOS)
 
 
-def make_trace(name: str, tokenizer: Tokenizer, seed: int) -> Trace:
+def make_trace(name: str, tokenizer: Tokenizer, seed: int) -> Scenario:
+    """Return requests whose prompts are token ids, and options of the engine that serves them.
+
+    The options always set `max_model_len` and `max_num_batched_tokens`.
+    """
     if name in LENGTHS:
         return _trace_of_lengths(name, tokenizer.vocab_size, seed)
-    if name in SCENARIOS:
-        return _trace_of_scenario(SCENARIOS[name], tokenizer)
-    raise ConfigError(f"There is no scenario {name!r}: use one of {', '.join(TRACE_NAMES)}.")
+    if name not in SCENARIOS:
+        raise ConfigError(f"There is no scenario {name!r}: use one of {', '.join(TRACE_NAMES)}.")
+
+    def in_tokens(request: ScenarioRequest) -> ScenarioRequest:
+        prompt = tokenizer.apply_chat_template(list(request.messages))
+        params = _to_the_end(request.params)
+        return replace(request, messages=(), prompt_token_ids=prompt, params=params)
+
+    waves = (tuple(map(in_tokens, wave)) for wave in SCENARIOS[name].waves)
+    return replace(SCENARIOS[name], waves=tuple(waves))
 
 
-def _trace_of_lengths(name: str, vocab_size: int, seed: int) -> Trace:
+def _trace_of_lengths(name: str, vocab_size: int, seed: int) -> Scenario:
     rng = Random(f"{name}/{seed}")
     num_requests, draw = LENGTHS[name]
     wave = []
@@ -84,24 +71,10 @@ def _trace_of_lengths(name: str, vocab_size: int, seed: int) -> Trace:
         # Random tokens, so that no two requests share a prefix.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
         params = _to_the_end(SamplingParams(temperature=0, max_tokens=output_len))
-        wave.append(TraceRequest(f"r{number}", prompt, params))
-    return Trace(name, _OPTIONS, (tuple(wave),))
-
-
-def _trace_of_scenario(scenario: Scenario, tokenizer: Tokenizer) -> Trace:
-    waves = tuple(
-        tuple(
-            TraceRequest(
-                arrival.request_id,
-                tokenizer.apply_chat_template(list(arrival.messages)),
-                _to_the_end(arrival.params),
-                arrival.after_steps,
-            )
-            for arrival in wave
+        wave.append(
+            ScenarioRequest(request_id=f"r{number}", prompt_token_ids=prompt, params=params)
         )
-        for wave in scenario.waves
-    )
-    return Trace(scenario.name, scenario.options, waves)
+    return Scenario(name=name, teaches="", watch="", options=_OPTIONS, waves=(tuple(wave),))
 
 
 def _to_the_end(params: SamplingParams) -> SamplingParams:

@@ -68,7 +68,7 @@ def read_arrivals(path: Path) -> list[Arrival]:
             if isinstance(fields, str):
                 fields = msgspec.json.decode(fields)
             line = msgspec.convert(fields, _Line, strict=False)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise SimulationError(f"{path}, line {number}: {error}.") from None
         at, prompt, output, group, prefix, priority = msgspec.structs.astuple(line)
         if group is not None:

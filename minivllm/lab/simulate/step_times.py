@@ -4,7 +4,6 @@ People often save the bench's whole output, in which only the last line is JSON.
 parsed alone if the whole file is not JSON.
 """
 
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +12,14 @@ import msgspec
 from msgspec import Meta
 
 from minivllm.errors import SimulationError
-from minivllm.lab.bench.step.points import StepPoint
 
 REMEDY = "create one with `minivllm bench step --json > FILE`"
 _Count = Annotated[int, Meta(ge=0)]
 
 
-class _Point(msgspec.Struct):
+class MeasuredStep(msgspec.Struct):
+    """A `StepPoint`, checked."""
+
     num_scheduled_tokens: _Count
     num_decodes: _Count
     num_prefill_tokens: _Count
@@ -27,8 +27,8 @@ class _Point(msgspec.Struct):
     seconds: Annotated[float, Meta(gt=0, lt=1e9)]
 
 
-class _Output(msgspec.Struct):
-    points: Annotated[list[_Point], Meta(min_length=1)]
+class StepTimes(msgspec.Struct):
+    points: Annotated[list[MeasuredStep], Meta(min_length=1)]
     model: str | None = None
     dtype: str | None = None
     note: str | None = None
@@ -38,19 +38,12 @@ class _Output(msgspec.Struct):
 
     @property
     def label(self) -> str:
+        """Model, machine and versions: without them, times cannot be compared."""
         threads = None if self.threads is None else f"{self.threads} threads"
         parts = [self.model, self.dtype, self.note, threads, self.machine.get("cpu")]
         parts += [f"{package} {version}" for package, version in self.versions.items()]
-        return (
-            ", ".join(str(part) for part in parts if part) or "a machine without a name in the file"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class StepTimes:
-    points: tuple[StepPoint, ...]
-    label: str
-    """Model, machine and versions: without them, times cannot be compared."""
+        named = [str(part) for part in parts if part]
+        return ", ".join(named) or "a machine without a name in the file"
 
 
 def read_step_times(path: Path | None) -> StepTimes:
@@ -62,12 +55,9 @@ def read_step_times(path: Path | None) -> StepTimes:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SimulationError(f"--step-times {path} cannot be read ({why}): {REMEDY}.") from error
     try:
-        content = _json(text)
-        found = msgspec.convert(content, _Output)
-    except msgspec.MsgspecError as error:
+        return msgspec.convert(_json(text), StepTimes)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise SimulationError(f"{path} has no measured steps ({error}): {REMEDY}.") from error
-    points = tuple(StepPoint(*msgspec.structs.astuple(point)) for point in found.points)
-    return StepTimes(points, found.label)
 
 
 def _json(text: str) -> object:

@@ -25,7 +25,7 @@ def measure(name: str, scenario: str, folder) -> Measured:
     with LogWriter(path, engine.log_header()) as writer:
         engine.subscribe(writer.write)
         outputs = play(engine, trace)
-    wanted = {request.request_id: request.params.max_tokens for request in trace.requests}
+    wanted = {request.request_id: request.params.max_tokens for request in trace.arrivals}
     assert {name: len(output) for name, (output,) in outputs.items()} == wanted
     return measure_recording(path)
 
