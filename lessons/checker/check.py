@@ -45,18 +45,20 @@ def run_behaviours(
     seed: int = 0,
     patience: float = PATIENCE,
     wrong: WrongSolutions | None = None,
+    session: Session | None = None,
 ) -> Result:
     """Run all checks. Raises `ExerciseError` if this machine cannot run the exercise.
 
-    patience: seconds to shrink the first failure
+    patience: seconds to shrink the first failure; 0 shrinks none
     wrong: known wrong solutions, to compare with a failing submission
+    session: runs the submission; None starts a child process for it
     """
     exercise.require_what_it_needs()
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
     visible: list[str] = []
     fitting: list[Misconception] = []
-    with Session(exercise, submission) as session:
+    with session or Session(exercise, submission) as session:
         failure = session.start()
         if failure is not None:
             nothing = Counterexample({}, [], [], 0, failure)

@@ -31,7 +31,7 @@ def find_holes(exercise: Exercise) -> list[Hole]:
 
     Raises `ExerciseError` if a hole is missing in the source or has no docstring.
     """
-    functions = dict(_functions(ast.parse(exercise.source)))
+    functions = dict(functions_in(exercise.source))
     found = []
     for name in exercise.holes:
         function = functions.get(name)
@@ -41,12 +41,11 @@ def find_holes(exercise: Exercise) -> list[Hole]:
                 " docstring."
             )
         docstring = function.body[0]
-        first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
         indent = " " * docstring.col_offset
         found.append(
             Hole(
                 *name.rpartition(".")[::2],
-                first,
+                first_line(function),
                 docstring.end_lineno + 1,
                 function.end_lineno,
                 indent,
@@ -67,8 +66,14 @@ def stub(exercise: Exercise) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    for node in tree.body:
+def first_line(function: ast.FunctionDef) -> int:
+    """The function's first line, from 1, including decorators."""
+    return min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+
+
+def functions_in(source: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions of a module, and the methods of its classes as `Class.method`."""
+    for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node
         elif isinstance(node, ast.ClassDef):

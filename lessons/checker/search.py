@@ -24,7 +24,7 @@ from minivllm.lessons.checker.child.sandbox import Failure, Session
 _FULL_SIZE = 6
 _MAX_TRIES = 300
 """Maximum number of cases that hypothesis draws to find a failing case of its own."""
-NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched", "outside", "missed")
+_NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched", "outside", "missed")
 
 
 class Counterexample(NamedTuple):
@@ -48,11 +48,15 @@ class _DiffersError(Exception):
 def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
-    """The smallest failing case that is found in the given time; None if all cases agree."""
+    """The smallest failing case that is found in the given time; None if all cases agree.
+
+    Without time, it is the first that fails.
+    """
     for case, expected in cases_of(behaviour, seed):
         found = compare_with(expected, behaviour, session, case)
         if found is not None:
-            if found.failure is not None and found.failure.kind in NOT_SHRUNK:
+            is_costly = found.failure is not None and found.failure.kind in _NOT_SHRUNK
+            if is_costly or not shrink_seconds:
                 return found
             return _shrunk(found, behaviour, session, seed, shrink_seconds)
     return None

@@ -33,17 +33,20 @@ class ScenarioPlayer:
             self._wave.extend(self._waves.popleft())
             self._wave_began = self._step
         while self._wave and (idle or self._step - self._wave_began >= self._wave[0].after_steps):
-            self._send(self._wave.popleft())
+            send(self._engine, self._wave.popleft())
             idle = False
         if self.over:
             self._unsubscribe()
 
-    def _send(self, arrival: ScenarioRequest) -> None:
-        messages = list(arrival.messages)
-        token_ids = self._engine.tokenizer.apply_chat_template(messages)
-        # Show the user the question without the chat template.
-        prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
-        self._engine.add_request(arrival.request_id, prompt, arrival.params)
-
     def _note_step(self, event: Event) -> None:
         self._step = event.step
+
+
+def send(engine: LLMEngine, request: ScenarioRequest) -> None:
+    """Add a request to an engine."""
+    prompt = {"prompt_token_ids": request.prompt_token_ids}
+    if messages := list(request.messages):
+        # Show the user the question without the chat template.
+        token_ids = engine.tokenizer.apply_chat_template(messages)
+        prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
+    engine.add_request(request.request_id, prompt, request.params)

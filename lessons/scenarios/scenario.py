@@ -25,9 +25,11 @@ class ScenarioRequest:
     """One request, sent `after_steps` steps after the start of its wave."""
 
     request_id: str
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = ()
     params: SamplingParams
     after_steps: int = 0
+    prompt_token_ids: list[int] | None = None
+    """The prompt in place of messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,12 +30,10 @@ class Hardware:
     gpu_memory_utilization: float
 
     def __post_init__(self) -> None:
-        if self.num_gpus < 1:
-            raise ConfigError(f"--gpus must be at least 1; got {self.num_gpus}.")
-        if self.num_machines < 1 or self.num_gpus % self.num_machines:
+        if self.num_machines < 1 or self.num_gpus < 1 or self.num_gpus % self.num_machines:
             raise ConfigError(
-                f"--machines must be at least 1 and divide the {self.num_gpus} GPUs evenly; got"
-                f" {self.num_machines}."
+                "--gpus and --machines must be at least 1, with equally many GPUs in each machine;"
+                f" got {self.num_gpus} GPUs in {self.num_machines} machines."
             )
         if not 0 < self.gpu_memory_gib < math.inf:
             raise ConfigError(
@@ -51,6 +49,12 @@ class Hardware:
         """Bytes of one GPU that weights and KV cache can use."""
         return int(self.gpu_memory_gib * GIB * self.gpu_memory_utilization) - RESERVED_BYTES
 
+    def divides(self, gpus_per_copy: int) -> bool:
+        """Whether copies of this size fill the machines."""
+        per_machine = self.gpus_per_machine
+        is_whole = self.num_gpus % gpus_per_copy == 0
+        return is_whole and 0 in (per_machine % gpus_per_copy, gpus_per_copy % per_machine)
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -60,7 +64,7 @@ class Sizes:
     pipeline: int
     data: int
     bytes_per_gpu: int
-    """Bytes that the weights and one sequence of maximum length need on a GPU."""
+    """Bytes that the weights and one sequence of maximum length need on the fullest GPU."""
 
     @property
     def gpus_per_copy(self) -> int:
@@ -82,35 +86,27 @@ def choose_sizes(
 
     Raises `ConfigError` with the reason if nothing fits.
     """
-    if tensor is not None and (reason := _cannot_cut_heads(model, tensor)):
-        raise ConfigError(reason)
-    if pipeline is not None and not 1 <= pipeline <= model.num_hidden_layers:
-        raise ConfigError(
-            f"--pipeline-parallel-size must be from 1 to the model's {model.num_hidden_layers}"
-            f" layers; got {pipeline}."
-        )
-    cuts = [
-        (t, p)
-        for t in ([tensor] if tensor is not None else _divisors(hardware.num_gpus))
-        for p in ([pipeline] if pipeline is not None else _divisors(hardware.num_gpus))
-        if hardware.num_gpus % (t * p) == 0
-        and not _cannot_cut_heads(model, t)
-        and p <= model.num_hidden_layers
-        and (t <= hardware.gpus_per_machine or tensor is not None)
-        and _copies_fill_machines(t * p, hardware)
+    layers, kv_heads = model.num_hidden_layers, model.num_key_value_heads
+    good_tensors = [
+        size
+        for size in _divisors(math.gcd(model.num_attention_heads, model.intermediate_size))
+        if 0 in (kv_heads % size, size % kv_heads)
     ]
-    if not cuts:
+    sizes = [
+        Sizes(t, p, hardware.num_gpus // (t * p), _bytes(model, t, p, item_size, max_model_len))
+        for t in good_tensors
+        for p in range(1, layers + 1)
+        if t == tensor or (tensor is None and t <= hardware.gpus_per_machine)
+        if pipeline in (None, p) and hardware.divides(t * p)
+    ]
+    if not sizes:
         raise ConfigError(
             f"{hardware.num_gpus} GPU(s) in {hardware.num_machines} machine(s) cannot be divided"
-            f" into groups of {tensor or 1} times {pipeline or 1}: choose sizes whose product"
-            " divides the number of GPUs."
+            f" into copies with a tensor size of {'any' if tensor is None else tensor} and a pipeline size of"
+            f" {'any' if pipeline is None else pipeline}: this model's tensor size is one of"
+            f" {', '.join(map(str, good_tensors))}, its pipeline size at most {layers}, and their"
+            " product must divide the GPUs."
         )
-    sizes = [
-        Sizes(
-            t, p, hardware.num_gpus // (t * p), bytes_per_gpu(model, t, p, item_size, max_model_len)
-        )
-        for t, p in cuts
-    ]
     fitting = [size for size in sizes if size.bytes_per_gpu <= hardware.usable_bytes]
     if not fitting:
         best = min(sizes, key=lambda size: size.bytes_per_gpu)
@@ -121,47 +117,21 @@ def choose_sizes(
             " more or larger GPUs, a 16-bit --dtype or a smaller --max-model-len."
         )
     # Prefer even pipelines: an uneven one waits for its longest stage.
-    return min(
-        fitting,
-        key=lambda s: (s.gpus_per_copy, model.num_hidden_layers % s.pipeline != 0, -s.tensor),
-    )
+    return min(fitting, key=lambda s: (s.gpus_per_copy, layers % s.pipeline != 0, -s.tensor))
 
 
-def bytes_per_gpu(
+def _bytes(
     model: ModelConfig, tensor: int, pipeline: int, item_size: int, max_model_len: int
 ) -> int:
-    """Return the bytes of the weights and of one longest sequence's cache on the fullest GPU."""
     layers = math.ceil(model.num_hidden_layers / pipeline)
-    by_layer = outside = 0
-    for name, shard in weight_shards(model).items():
-        if name.startswith("model.layers."):
-            by_layer += math.prod(shard.shape)
-        else:
-            outside += math.prod(
-                shard.shape
-            )  # embeddings and head: the first and last pipeline stage
+    numbers = {name: math.prod(shard.shape) for name, shard in weight_shards(model).items()}
+    by_layer = sum(n for name, n in numbers.items() if name.startswith("model.layers."))
+    # Embeddings and head are in the first and the last stage of the pipeline.
+    outside = sum(numbers.values()) - by_layer
     weights = (by_layer * layers / model.num_hidden_layers + outside) / tensor
     kv_heads = max(1, model.num_key_value_heads // tensor)
     cache = 2 * layers * kv_heads * model.head_size * max_model_len
     return int(item_size * (weights + cache))
-
-
-def _cannot_cut_heads(model: ModelConfig, tensor: int) -> str | None:
-    heads, kv_heads = model.num_attention_heads, model.num_key_value_heads
-    good = [t for t in _divisors(heads) if kv_heads % t == 0 or t % kv_heads == 0]
-    good = [t for t in good if model.intermediate_size % t == 0]
-    if tensor in good:
-        return None
-    return (
-        f"--tensor-parallel-size {tensor} does not divide the model ({heads} attention heads,"
-        f" {kv_heads} key heads, {model.intermediate_size} inner features): take"
-        f" {', '.join(map(str, good))}."
-    )
-
-
-def _copies_fill_machines(gpus: int, hardware: Hardware) -> bool:
-    per_machine = hardware.gpus_per_machine
-    return per_machine % gpus == 0 if gpus <= per_machine else gpus % per_machine == 0
 
 
 def _divisors(number: int) -> list[int]:

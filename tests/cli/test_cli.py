@@ -126,8 +126,8 @@ def test_compare_runs_the_same_trace_twice_and_measures_both_recordings(capsys, 
     assert f"minivllm replay {tmp_path}/a.jsonl --with {tmp_path}/b.jsonl" in said.err
     for side in (a, b):
         # The table equals the recording's figures to the last digit.
-        recorded = measure_recording(side["configuration"], Path(side["recording"]))
-        assert recorded.as_json() == side
+        figures = measure_recording(Path(side["recording"])).figures
+        assert figures.items() <= side.items()
 
 
 # ---- in a process of its own: the two that `make test` starts ----

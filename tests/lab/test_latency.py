@@ -3,7 +3,7 @@
 import pytest
 from support.engine.engine_fakes import WatchedEngine
 
-from minivllm.lab.compare.latency import measure_latencies
+from minivllm.lab.compare.measure import measure_latencies
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
-from minivllm.lab.race.recorded import RecordedRun, read_recorded_run
-from minivllm.lab.race.rerun import longest_that_fits, plan_side, rerun
+from minivllm.lab.race.recorded import read_recorded_run
+from minivllm.lab.race.rerun import RecordedRun, plan_side, race_options, rerun
 
 SECONDS = 0.25
 """How long every recorded step took."""
@@ -49,7 +49,7 @@ def engine() -> WatchedEngine:
 
 def ran(run: RecordedRun, name: str, folder: Path) -> tuple[Fold, list[ev.Event]]:
     path = folder / f"{name}.jsonl"
-    rerun(run, plan_side(run, name, longest_that_fits(run, [])), path, lambda tokens: None)
+    rerun(run, plan_side(run, race_options(run, name)), path)
     recording = Recording(path)
     return recording.head, list(recording.events(0, len(recording)))
 
@@ -121,7 +121,7 @@ def test_requests_that_had_not_ended_keep_the_tokens_so_far(tmp_path):
 
 def test_a_recording_without_a_token_and_an_unknown_configuration_are_refused(engine, tmp_path):
     with pytest.raises(ConfigError, match="unknown part 'buddy'"):
-        plan_side(read(tmp_path, engine), "static+buddy", 100)
+        race_options(read(tmp_path, engine), "static+buddy")
     silent = WatchedEngine()
     silent.add("r0", prompt(5), max_tokens=5)
     with pytest.raises(SimulationError, match="nothing to race"):
@@ -131,7 +131,7 @@ def test_a_recording_without_a_token_and_an_unknown_configuration_are_refused(en
 def test_a_race_in_int8_has_more_blocks_in_the_same_bytes_or_says_why_not(engine, tmp_path):
     run = read(tmp_path, engine)
     with pytest.raises(SimulationError, match="minivllm compare --a kv-float32"):
-        plan_side(run, "kv-int8", 100)
+        race_options(run, "kv-int8")
     facts = {"kv_cache_dtype": "float32", "head_size": 64, "block_bytes": 6800}
     run = dataclasses.replace(run, header=structs.replace(run.header, **facts))
     fold, events = ran(run, "kv-int8", tmp_path)

@@ -1,6 +1,7 @@
 """`minivllm simulate`: it plans what the engine plans, and its events give its own state."""
 
 import pytest
+from minivllm.engine.watching.inspection import inspect_engine
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer
 from support.engine.simulated_crowds import CPU, EVEN, STEP, config
 
@@ -9,9 +10,11 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.ledger import RequestLedger, SequenceTimes
-from minivllm.lab.simulate.replica import make_request
+from minivllm.events.state import EngineState
+from minivllm.lab.simulate.arrivals import Arrival
+from minivllm.lab.simulate.replica import TEXT, Replica, make_request
 from minivllm.lab.simulate.run import Setup, build_replicas, simulate
-from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
+from minivllm.lab.simulate.workload import CrowdOptions, at_rate, draw_crowd
 from minivllm.sampling_params import SamplingParams
 
 PLANNED = (
@@ -92,6 +95,17 @@ def test_the_simulation_plans_what_the_engine_plans(options, kind):
     assert decisions(simulated) == decisions(real)
 
 
+def state_of(replica: Replica) -> EngineState:
+    """The whole state as plain data, even during a step."""
+    return inspect_engine(
+        replica.scheduler,
+        replica.plan,
+        visible_text=lambda sequence: TEXT * sequence.num_output_tokens,
+        grammar_of=lambda sequence: None,
+        token_pieces={},
+    )
+
+
 @pytest.mark.parametrize("drafts", [None, {"method": "ngram", "num_speculative_tokens": 3}])
 def test_the_events_fold_to_the_state_and_the_times_of_the_replica_at_any_time(drafts):
     built = config(num_gpu_blocks_override=16, speculative_config=drafts)
@@ -102,10 +116,10 @@ def test_the_events_fold_to_the_state_and_the_times_of_the_replica_at_any_time(d
     replica.subscribe(lambda event: type(event) in ledger.APPLY and ledger.apply(event))
     for number, arrival in enumerate(at_rate(draw_crowd(CROWD, 512), rate=8.0)):
         replica.run_until(arrival.at)
-        assert fold.state == replica.inspect()
+        assert fold.state == state_of(replica)
         replica.add(arrival, make_request(number, arrival))
     simulate(setup, replicas, [])
-    assert fold.state == replica.inspect()
+    assert fold.state == state_of(replica)
     counters = fold.state.counters
     assert counters.num_preemptions > 0 and counters.finished_requests == 40
     assert (counters.spec_decode_num_accepted_tokens > 0) == (drafts is not None)

@@ -26,7 +26,7 @@ from minivllm.configurations import parse_configuration
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lab.compare.run import play
-from minivllm.lab.compare.trace import Trace, make_trace
+from minivllm.lab.compare.trace import make_trace
 from minivllm.lessons.scenarios.house import for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario, ScenarioRequest
@@ -90,7 +90,7 @@ def record_policies(folder: Path) -> None:
             play(engine, trace)
 
 
-def may_end(trace: Trace) -> Trace:
+def may_end(trace: Scenario) -> Scenario:
     waves = (
         tuple(replace(one, params=replace(one.params, ignore_eos=False)) for one in wave)
         for wave in trace.waves

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fetch_pyodide import FILES, VENDORED, WHEEL, is_fetched
 
-from minivllm.lab.playground.side import options_of
 from minivllm.lab.race.recorded import read_recorded_run
+from minivllm.lab.race.rerun import options_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "docs/assets/recordings"
@@ -65,6 +65,8 @@ MODULES = (
     "lab/__init__",
     "lab/bench/__init__",
     "lessons/__init__",
+    "lessons/scenarios/__init__",
+    "lessons/scenarios/scripted",
     "runtime/__init__",
     "runtime/step_result",
 )

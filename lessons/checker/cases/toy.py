@@ -14,6 +14,7 @@ from zlib import crc32
 from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
+from minivllm.lessons.scenarios.scripted import ScriptedTokenizer
 from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.speculation.proposers import Draft, Wanted
@@ -31,27 +32,14 @@ def _digest(slots: list[int], index: int) -> int:
     return crc32(repr([*slots, index]).encode())
 
 
-class ToyTokenizer:
+class ToyTokenizer(ScriptedTokenizer):
     """Each token is one letter."""
 
-    vocab_size = VOCAB_SIZE
-    eos_token_ids = frozenset({EOS})
-    has_chat_template = False
+    def __init__(self) -> None:
+        super().__init__(lambda token_id: chr(64 + token_id), VOCAB_SIZE, {EOS}, {EOS})
 
     def encode(self, text: str) -> list[int]:
         return [ord(letter) - 64 for letter in text]
-
-    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
-        return "".join("" if i == EOS and skip_special_tokens else chr(64 + i) for i in ids)
-
-    def piece(self, token_id: int) -> str:
-        return self.decode([token_id], skip_special_tokens=False)
-
-    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
-        return token_id == EOS and skip_special_tokens
-
-    def is_byte_fallback(self, token_id: int) -> bool:
-        return False
 
 
 class ToyRunner:

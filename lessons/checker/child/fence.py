@@ -8,7 +8,7 @@ refuse those, too.
 
 Landlock needs no root and no installation (https://docs.kernel.org/userspace-api/landlock.html).
 Later kernels also refuse to empty a file (6.2), TCP connections (6.7) and signals to other
-processes (6.12). It does not cover `chmod` by another program; bubblewrap (`walls`) does.
+processes (6.12). It does not cover `chmod` by another program.
 """
 
 import os

@@ -2,8 +2,7 @@
 
 The session asks the child case by case and kills it if it misbehaves. The child gets a scratch
 folder, an empty environment and limits (see `worker`); the session measures wall-clock time. The
-child can write only to its scratch folder (`fence`). A working `bubblewrap` makes a second wall and
-takes away the network (`walls`).
+child can write only to its scratch folder (`fence`).
 docs/teach/grading.md lists what the limits do not stop.
 
 If the child dies, only the current behaviour fails: the next question starts a new child.
@@ -23,7 +22,6 @@ from typing import Any, Literal, NamedTuple, Self
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.child.student import LOADING
 
 WALL_FACTOR = 6
@@ -87,7 +85,7 @@ class Child:
         os.makedirs(scratch, exist_ok=True)  # without Landlock, the code can remove it
         self._rest = b""
         self._process = subprocess.Popen(
-            [*walls.before(scratch), sys.executable, "-I", "-B", *self._command],
+            [sys.executable, "-I", "-B", *self._command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -168,9 +166,6 @@ class Child:
         if status is None:
             status = self._process.wait()
         self._end()
-        if status > 128 and walls.program() is not None:
-            # For a signal, bubblewrap reports 128 plus the signal's number, as a shell does.
-            status = 128 - status
         if status < 0:
             return Reply([], Failure("died", f"its process was ended by {_signal_name(-status)}"))
         return Reply([], Failure("died", f"its process exited with status {status}"))

@@ -6,11 +6,11 @@ the same traffic by them, on its own engine and clock.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from minivllm.core.admission import RequestQueue
+from minivllm.core.admission import FCFSRequestQueue, RequestQueue
 from minivllm.core.request import Sequence
 from minivllm.lessons.checker.policy.traffic import NUM_REQUESTS
 
@@ -69,7 +69,7 @@ class Recorder(RequestQueue):
         return len(self._policy)
 
 
-class Replay(RequestQueue):
+class Replay(FCFSRequestQueue):
     """Decides as it was recorded. Raises `ValueError` if the decisions do not fit the traffic."""
 
     def __init__(self, decisions: str) -> None:
@@ -80,10 +80,10 @@ class Replay(RequestQueue):
             raise ValueError("they are not a list of arrival numbers") from error
         if len(chosen) > MAX_DECISIONS:
             raise ValueError(f"there are {len(chosen)} of them, more than {MAX_DECISIONS}")
+        super().__init__()
         self._chosen = iter(chosen)
-        self._queue: list[Sequence] = []
 
-    def _next(self, among: list[Sequence]) -> Sequence:
+    def _next(self, among: Iterable[Sequence]) -> Sequence:
         number = next(self._chosen, None)
         for sequence in among:
             if sequence.request.arrival_number == number:
@@ -91,23 +91,10 @@ class Replay(RequestQueue):
         raise ValueError(f"request {number} cannot be chosen here")
 
     def peek(self) -> Sequence:
-        return self._next(self._queue)
+        return self._next(self)
 
     def choose_victim(self, running: list[Sequence]) -> Sequence:
         return self._next(running)
 
-    def add(self, sequence: Sequence) -> int:
-        self._queue.append(sequence)
-        return len(self._queue) - 1
-
     def add_preempted(self, sequence: Sequence) -> int:
         return self.add(sequence)
-
-    def remove(self, sequence: Sequence) -> None:
-        self._queue.remove(sequence)
-
-    def __iter__(self) -> Iterator[Sequence]:
-        return iter(self._queue)
-
-    def __len__(self) -> int:
-        return len(self._queue)

@@ -4,9 +4,9 @@ A step takes a constant time, for reading the weights, and some time for each to
 of a prompt makes all others in the batch wait for their next token, as on a real device.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
+from functools import partial
 
 import msgspec
 
@@ -19,6 +19,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.lessons.checker.cases.toy import EOS, ToyRunner, ToyTokenizer
 from minivllm.lessons.checker.policy.traffic import MAX_TOKENS, PolicyRequest
+from minivllm.lessons.scenarios.scripted import serve
 from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
@@ -75,20 +76,19 @@ def play_traffic(requests: Seq[PolicyRequest], waiting: RequestQueue) -> Iterato
     lengths = {f"r{number}": one.num_output_tokens for number, one in enumerate(requests)}
     engine = _build_engine(_TimedRunner(clock, lengths), clock, waiting)
     engine.subscribe(_Notes(served).apply)
-    pending = deque(enumerate(requests))
-    for _ in range(MAX_STEPS):
-        while pending and pending[0][1].arrives <= clock.now():
-            number, one = pending.popleft()
-            served[f"r{number}.0"] = Served(one.priority, len(one.prompt_token_ids), one.arrives)
-            params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
-            prompt = {"prompt_token_ids": one.prompt_token_ids}
-            engine.add_request(f"r{number}", prompt, params, one.priority)
-        if engine.has_unfinished_requests():
-            engine.step()
-        elif pending:
-            clock.advance_to(pending[0][1].arrives)
-        else:
-            break
+
+    def arrive(request_id: str, one: PolicyRequest) -> None:
+        served[f"{request_id}.0"] = Served(one.priority, len(one.prompt_token_ids), one.arrives)
+        params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
+        engine.add_request(
+            request_id, {"prompt_token_ids": one.prompt_token_ids}, params, one.priority
+        )
+
+    arrivals = [
+        (one.arrives, partial(arrive, request_id, one))
+        for request_id, one in zip(lengths, requests, strict=True)
+    ]
+    serve(engine, clock, arrivals, MAX_STEPS)
     for one in served.values():
         yield msgspec.json.encode(one).decode()
 

@@ -27,10 +27,11 @@ from minivllm.lab.common.report import (
     positive_int,
     print_report,
 )
-from minivllm.lab.compare.measure import Measured, measure_recording
-from minivllm.lab.compare.plot import check_plot, plot_comparison
+from minivllm.lab.compare.plot import plot_comparison
 from minivllm.lab.compare.run import Run, check_trace, run_trace
-from minivllm.lab.compare.trace import TRACE_NAMES, Trace, make_trace
+from minivllm.lab.compare.trace import TRACE_NAMES, make_trace
+from minivllm.lab.plot import check_plot
+from minivllm.lessons.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
@@ -120,15 +121,11 @@ def run(args: argparse.Namespace) -> int:
         check_trace(config, model, trace)
     folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
     folder.mkdir(parents=True, exist_ok=True)
-    runs: list[Run] = []
-    measured: list[Measured] = []
-    for letter, side, config in zip("ab", sides, configs, strict=True):
-        path = folder / f"{letter}.jsonl"
-        runs.append(run_trace(config, model, trace, path))
-        measured.append(measure_recording(side.name, path))
-    _report(args, trace, runs, measured)
-    if args.plot is not None:
-        plot_comparison(f"{trace.name} on {args.model}, {_blocks(runs)}", measured, Path(args.plot))
+    runs = [
+        run_trace(config, model, trace, folder / f"{letter}.jsonl")
+        for letter, config in zip("ab", configs, strict=True)
+    ]
+    _report(args, trace, runs)
     return 0
 
 
@@ -153,15 +150,16 @@ def _bytes_of_blocks(config: EngineConfig, model: "LoadedModel") -> int:
     return config.num_gpu_blocks_override * spec.bytes_per_block
 
 
-def _blocks(runs: list[Run]) -> str:
-    counts = dict.fromkeys(f"{run.num_blocks}" for run in runs)
-    return f"{' and '.join(counts)} blocks"
-
-
-def _report(
-    args: argparse.Namespace, trace: Trace, runs: list[Run], measured: list[Measured]
-) -> None:
-    a, b = (side.as_json() for side in measured)
+def _report(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
+    a, b = (
+        {"configuration": name, **run.measured.figures, "recording": str(run.recording)}
+        for name, run in zip((args.a, args.b), runs, strict=True)
+    )
+    blocks = " and ".join(dict.fromkeys(str(side["num_blocks"]) for side in (a, b))) + " blocks"
+    if args.plot is not None:
+        title = f"{trace.name} on {args.model}, {blocks}"
+        sides = [run.measured for run in runs]
+        plot_comparison(title, (args.a, args.b), sides, Path(args.plot))
     same = [runs[0].outputs[name] == runs[1].outputs[name] for name in runs[0].outputs]
     result = {
         "scenario": trace.name,
@@ -169,10 +167,10 @@ def _report(
         "dtype": args.dtype,
         "threads": args.num_threads,
         "seed": args.seed,
-        "requests": len(trace.requests),
-        "output_tokens": measured[0].output_tokens,
-        "num_blocks": runs[0].num_blocks,
-        "block_size": runs[0].block_size,
+        "requests": len(trace.arrivals),
+        "output_tokens": a["output_tokens"],
+        "num_blocks": a["num_blocks"],
+        "block_size": a["block_size"],
         "clock": runs[0].clock,
         "a": a,
         "b": b,
@@ -201,7 +199,7 @@ def _report(
     ]
     title = (
         f"{trace.name}: {result['requests']} requests, {result['output_tokens']:,} output tokens,"
-        f" {args.model} {args.dtype}, {_blocks(runs)} of {runs[0].block_size} tokens,"
+        f" {args.model} {args.dtype}, {blocks} of {a['block_size']} tokens,"
         f" {args.num_threads} threads"
     )
     print_report(title, ("", f"a: {args.a}", f"b: {args.b}"), rows, notes, result, args.json)

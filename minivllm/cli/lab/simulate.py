@@ -19,17 +19,11 @@ from minivllm.config import Batching, EngineConfig, KVCacheAllocator, Scheduling
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import add_json_argument, positive_int, request_rate
-from minivllm.lab.compare.plot import check_plot
-from minivllm.lab.simulate.arrival_file import read_arrivals
-from minivllm.lab.simulate.configurations import (
-    check_single,
-    comfortable_rate,
-    listed,
-    one_of,
-    variants,
-)
+from minivllm.lab.plot import check_plot
+from minivllm.lab.simulate.arrivals import Arrival, read_arrivals
+from minivllm.lab.simulate.configurations import comfortable_rate, listed, one_of, setups
 from minivllm.lab.simulate.fit import Fit, fit_step_times
-from minivllm.lab.simulate.measure import check_targets, parse_goodput
+from minivllm.lab.simulate.measure import parse_goodput
 from minivllm.lab.simulate.plot import plot_simulations
 from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.report import Simulated, print_answers, run_all
@@ -37,7 +31,6 @@ from minivllm.lab.simulate.router import ROUTERS
 from minivllm.lab.simulate.step_times import StepTimes, read_step_times
 from minivllm.lab.simulate.workload import (
     BURSTY,
-    Arrival,
     CrowdOptions,
     Lengths,
     check_fits,
@@ -181,12 +174,11 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    goodput = parse_goodput(args.goodput)
     if args.plot is not None:
         check_plot(args.plot)
     step_times = read_step_times(args.step_times)
     fit = fit_step_times(step_times.points)
-    check_targets(goodput, fit)
+    goodput = parse_goodput(args.goodput, fit)
     crowd = _crowd(args)
     check_fits(crowd, args.max_model_len)
     names = (
@@ -194,16 +186,19 @@ def run(args: argparse.Namespace) -> int:
         "speculative_config",
     )  # fmt: skip
     common = {name: getattr(args, name) for name in names}
-    all_variants = variants(args, common, _rates(args, crowd, common, fit))
-    if args.record is not None:
-        check_single(all_variants, "--record")
+    all_setups = setups(args, common, _rates(args, crowd, common, fit))
+    if args.record is not None and len(all_setups) > 1:
+        raise ConfigError(
+            "--record needs a single configuration, but these options make"
+            f" {len(all_setups)}: give one value for each."
+        )
     with ExitStack() as recordings:
 
         def record(replica: Replica) -> None:
             header = replica.log_header(f"simulated: {step_times.label}")
             recordings.enter_context(recording(args.record, header, replica.subscribe))
 
-        simulated = run_all(all_variants, crowd, fit, goodput, record)
+        simulated = run_all(all_setups, crowd, fit, goodput, record)
         _answer(args, crowd, simulated, fit, step_times, goodput)
     return 0
 
@@ -271,5 +266,5 @@ def _rates(
     if args.rate is not None:
         return args.rate
     # The first configuration's rate is used for all.
-    first = variants(args, common, [math.inf])[0]
-    return [comfortable_rate(crowd, first.setup, fit)]
+    first = setups(args, common, [math.inf])[0]
+    return [comfortable_rate(crowd, first, fit)]

@@ -11,58 +11,17 @@ from random import Random
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event
-from minivllm.outputs import SampledToken
-from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
+from minivllm.lessons.scenarios.scripted import ScriptedRunner, ScriptedTokenizer
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 VOCAB_SIZE = 50_000
 MAX_UNFINISHED = 96
 """Number of unfinished requests at a time; at most `MAX_NUM_SEQS` of them run."""
 MAX_NUM_SEQS = 64
-
-
-class RandomRunner:
-    """Replaces the model runner: computes nothing and samples seeded random tokens."""
-
-    max_model_len = 4096
-
-    def __init__(self, num_blocks: int, seed: int) -> None:
-        self.num_blocks = num_blocks
-        self._rng = Random(seed)
-
-    def copy_blocks(self, copies: list[BlockCopy]) -> None:
-        """Do nothing: there are no keys and values."""
-
-    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        return StepResult(logits=None)
-
-    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[SampledToken]:
-        return [SampledToken(self._rng.randrange(VOCAB_SIZE)) for _ in sequences]
-
-
-class WordTokenizer:
-    """Replaces the tokenizer: every token is a short word. Prompts are already token ids."""
-
-    vocab_size = VOCAB_SIZE
-    eos_token_ids: frozenset[int] = frozenset()
-
-    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
-        return "".join(f" w{token_id}" for token_id in ids)
-
-    def piece(self, token_id: int) -> str:
-        return self.decode([token_id])
-
-    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
-        return False
-
-    def is_byte_fallback(self, token_id: int) -> bool:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +36,10 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
     """Record at least `num_events` events, and stop at the end of a step."""
     rng = Random(f"traffic/{seed}")
     config = EngineConfig(model="none", max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=2048)
-    engine = LLMEngine(
-        config, RandomRunner(num_blocks, seed), WordTokenizer(), clock=VirtualClock()
-    )
+    tokens = Random(seed)
+    runner = ScriptedRunner(num_blocks, 4096, lambda sequence: tokens.randrange(VOCAB_SIZE))
+    tokenizer = ScriptedTokenizer(lambda token_id: f" w{token_id}", VOCAB_SIZE)
+    engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
     # A few system prompts, each shared by many users.
     system_prompts = [_random_tokens(rng, rng.randint(100, 400)) for _ in range(8)]
     num_recorded = num_arrived = num_unfinished = 0

@@ -2,90 +2,122 @@
 
 Everything is computed from the events in the file, so a reader can check the table. Memory waste is
 the average over the steps. Latencies are percentiles, because users notice a single stall.
+
+The time between tokens is measured in seconds, and in tokens that the model computed in between for
+all sequences. If a long prompt delays other sequences, this number shows the delay on any machine,
+even on a busy one.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from minivllm.errors import BenchError
 from minivllm.events import types as ev
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter, mean
+from minivllm.events.ledger import RequestLedger
 from minivllm.events.recording.recording import Recording
 from minivllm.lab.common.statistics import nearest_rank
-from minivllm.lab.compare.latency import Latencies, measure_latencies
+
+
+@dataclass(slots=True)
+class Latencies:
+    """Latencies of a run, one entry per request or per pair of neighbouring tokens.
+
+    Tokens that a sequence got in the same step, after accepted drafts, are no such pair.
+    """
+
+    time_to_first_token: list[float] = field(default_factory=list)
+    """Seconds from a request's arrival to its first token."""
+    between_tokens: list[float] = field(default_factory=list)
+    """Seconds from one token of a sequence to its next."""
+    tokens_between_tokens: list[int] = field(default_factory=list)
+    """Computed tokens of all sequences between the two tokens, with the second token's step."""
+
+
+def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
+    latencies, ledger = Latencies(), RequestLedger()
+    num_computed = 0
+    computed_at_token: dict[str, int] = {}  # sequence -> `num_computed` at its last token
+    for event in events:
+        match event:
+            case ev.StepScheduled():
+                num_computed += event.num_tokens
+            case ev.RequestArrived():
+                ledger.arrived(event)
+            case ev.RequestForked():
+                ledger.forked(event)
+                # A beam starts with its parent's tokens; a sample still waits for its first token.
+                computed_at_token[event.seq_id] = computed_at_token.get(event.parent, 0)
+            case ev.TokenSampled():
+                gap = ledger.sampled(event)
+                record = ledger.sequences[event.seq_id]
+                if gap:
+                    latencies.between_tokens.append(gap)
+                    latencies.tokens_between_tokens.append(
+                        num_computed - computed_at_token[event.seq_id]
+                    )
+                elif gap is None and record.request.num_first_tokens == 1:
+                    latencies.time_to_first_token.append(record.time_to_first_token)
+                computed_at_token[event.seq_id] = num_computed
+    return latencies
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    name: str
-    recording: str
+    figures: dict[str, float | int | None]
+    """As in the JSON of `minivllm compare`. Fractions are from 0 to 1; times are in seconds."""
     usage: list[KVUsage]
     """One entry per step."""
-    num_blocks: int
     latencies: Latencies
     began: float
     """Arrival of the first request, in seconds on the run's clock (`ProcessorClock` on a CPU)."""
-    seconds: float
-    """Seconds from `began` to the end of the last step."""
-    output_tokens: int
-    preemptions: int
-    draft_acceptance: float | None = None
-    """Share of the drafts that were right; None without drafts."""
-
-    def as_json(self) -> dict[str, object]:
-        """Return the value of `a` or `b` in the JSON of `minivllm compare`.
-
-        Fractions are from 0 to 1; times are in seconds.
-        """
-        usage, latencies = self.usage, self.latencies
-        return {
-            "configuration": self.name,
-            "num_blocks": self.num_blocks,
-            "kv_waste": mean([sample.waste for sample in usage]),
-            "kv_used": mean([sample.used / sample.total for sample in usage]),
-            "kv_reserved": mean([sample.reserved / sample.total for sample in usage]),
-            "kv_internal": mean([sample.internal / sample.total for sample in usage]),
-            "kv_external": mean([sample.external / sample.total for sample in usage]),
-            "kv_saved_by_sharing": mean([sample.saved_by_sharing for sample in usage]),
-            "max_running": max(sample.num_running for sample in usage),
-            "throughput_tokens_per_s": self.output_tokens / self.seconds,
-            "steps": len(usage),
-            "seconds": self.seconds,
-            "preemptions": self.preemptions,
-            "draft_acceptance": self.draft_acceptance,
-            "ttft_p50_s": _percentile(latencies.time_to_first_token, 50),
-            "ttft_p99_s": _percentile(latencies.time_to_first_token, 99),
-            "itl_p50_s": _percentile(latencies.between_tokens, 50),
-            "itl_p99_s": _percentile(latencies.between_tokens, 99),
-            "max_tokens_between_tokens": max(latencies.tokens_between_tokens, default=0),
-            "recording": self.recording,
-        }
 
 
-def measure_recording(name: str, path: Path) -> Measured:
+def measure_recording(path: Path) -> Measured:
     """Measure a whole recording. Raises `BenchError` if the recording has no step."""
     recording = Recording(path)
     events = list(recording.events(0, len(recording)))
     meter = KVUsageMeter(recording.header)
     for event in events:
         meter.apply(event)
-    if not meter.samples:
+    recording.close()
+    usage, counters, latencies = meter.samples, meter.fold.counters, measure_latencies(events)
+    if not usage:
         raise BenchError(f"{path} contains no step of the engine, so there is nothing to compare.")
-    counters = meter.fold.counters
-    drafts = counters.spec_decode_num_draft_tokens
     began = next(event.t for event in events if isinstance(event, ev.RequestArrived))
-    return Measured(
-        name=name,
-        recording=str(path),
-        usage=meter.samples,
-        num_blocks=recording.header.num_blocks,
-        latencies=measure_latencies(events),
-        began=began,
-        seconds=meter.samples[-1].t - began,
-        output_tokens=counters.generation_tokens,
-        preemptions=counters.num_preemptions,
-        draft_acceptance=counters.spec_decode_num_accepted_tokens / drafts if drafts else None,
-    )
+    seconds = usage[-1].t - began
+    first, between = latencies.time_to_first_token, latencies.between_tokens
+    figures = {
+        "num_blocks": recording.header.num_blocks,
+        "block_size": recording.header.block_size,
+        "kv_waste": mean([sample.waste for sample in usage]),
+        **{
+            f"kv_{name}": mean([getattr(sample, name) / sample.total for sample in usage])
+            for name in ("used", "reserved", "internal", "external")
+        },
+        "kv_saved_by_sharing": mean([sample.saved_by_sharing for sample in usage]),
+        "max_running": max(sample.num_running for sample in usage),
+        "finished_requests": counters.finished_requests,
+        "output_tokens": counters.generation_tokens,
+        "throughput_tokens_per_s": counters.generation_tokens / seconds,
+        "steps": len(usage),
+        "seconds": seconds,
+        "preemptions": counters.num_preemptions,
+        "prefix_hit_rate": _share(counters.prefix_cache_hits, counters.prefix_cache_queries),
+        "draft_acceptance": _share(
+            counters.spec_decode_num_accepted_tokens, counters.spec_decode_num_draft_tokens
+        ),
+        "ttft_mean_s": mean(first) if first else None,
+        **{f"ttft_p{percent}_s": _percentile(first, percent) for percent in (50, 99)},
+        **{f"itl_p{percent}_s": _percentile(between, percent) for percent in (50, 99)},
+        "max_tokens_between_tokens": max(latencies.tokens_between_tokens, default=0),
+    }
+    return Measured(figures, usage, latencies, began)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _percentile(values: list[float], percent: float) -> float | None:

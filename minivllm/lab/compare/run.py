@@ -17,8 +17,9 @@ from minivllm.clock import MonotonicClock, ProcessorClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
-from minivllm.lab.compare.trace import Trace, TraceRequest
-from minivllm.lessons.scenarios.player import ScenarioPlayer
+from minivllm.lab.compare.measure import Measured, measure_recording
+from minivllm.lessons.scenarios.player import ScenarioPlayer, send
+from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -27,38 +28,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Results of a run that are not in the recording."""
-
-    num_blocks: int
-    block_size: int
+    recording: Path
+    measured: Measured
+    """What the recording says."""
     clock: Literal["processor", "wall"]
     """The clock that measures the seconds in the recording."""
     outputs: dict[str, list[list[int]]]
     """Request id -> token ids of each output of the request."""
 
 
-class TracePlayer(ScenarioPlayer):
-    """Plays a trace like a scenario, but with prompts that are already token ids."""
-
-    def _send(self, arrival: TraceRequest) -> None:
-        prompt = {"prompt_token_ids": arrival.prompt_token_ids}
-        self._engine.add_request(arrival.request_id, prompt, arrival.params)
-
-
-def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> None:
+def check_trace(config: EngineConfig, model: LoadedModel, trace: Scenario) -> None:
     """Check that the engine accepts all requests of `trace`.
 
     The engine runs no step. If it refuses a request, its `MinivllmError` is raised.
     """
     engine = LLMEngine.from_model(config, model)
-    for request in trace.requests:
-        engine.add_request(
-            request.request_id, {"prompt_token_ids": request.prompt_token_ids}, request.params
-        )
+    for request in trace.arrivals:
+        send(engine, request)
         engine.abort_request(request.request_id)
 
 
-def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:
+def run_trace(config: EngineConfig, model: LoadedModel, trace: Scenario, recording: Path) -> Run:
     _warm_up(LLMEngine.from_model(config, model))
     # On a GPU, processor time leaves out the wait for the device, so use the wall clock.
     on_cpu = model.device.type == "cpu"
@@ -66,17 +56,17 @@ def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording:
         config, model, clock=ProcessorClock() if on_cpu else MonotonicClock()
     )
     gc.collect()
-    header = engine.log_header()
-    with LogWriter(recording, header) as writer:
+    with LogWriter(recording, engine.log_header()) as writer:
         engine.subscribe(writer.write)
         outputs = play(engine, trace)
-    return Run(header.num_blocks, header.block_size, "processor" if on_cpu else "wall", outputs)
+    clock = "processor" if on_cpu else "wall"
+    return Run(recording, measure_recording(recording), clock, outputs)
 
 
-def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:
+def play(engine: LLMEngine, trace: Scenario) -> dict[str, list[list[int]]]:
     """Send all requests and step until all have ended; return token ids by request id."""
     outputs: dict[str, list[list[int]]] = {}
-    player = TracePlayer(trace, engine)
+    player = ScenarioPlayer(trace, engine)
     player.before_step()
     while not player.over:
         for output in engine.step():

@@ -6,128 +6,75 @@ A request arrives at a *step* of its wave, because step times differ between mod
 lengths, `max_model_len` is longer than any request: a server cannot know lengths in advance.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
-from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from minivllm.errors import ConfigError
-from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
+from minivllm.lessons.scenarios.scenario import Scenario, ScenarioRequest
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
-
-class ChatTokenizer(Protocol):
-    """The parts of a tokenizer that a trace needs."""
-
-    vocab_size: int
-
-    def apply_chat_template(self, messages: list[dict[str, str]]) -> list[int]: ...
+if TYPE_CHECKING:
+    from minivllm.runtime.text.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, slots=True)
-class TraceRequest:
-    """One request; it arrives `after_steps` steps after the start of its wave."""
-
-    request_id: str
-    prompt_token_ids: list[int]
-    params: SamplingParams
-    after_steps: int = 0
+def _halves(rng: Random) -> tuple[int, int]:
+    total = rng.randint(64, 1024)
+    return total // 2, total - total // 2
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Requests, and options of the engine that serves them."""
-
-    name: str
-    options: Mapping[str, object]
-    """`EngineConfig` fields, with `max_model_len` and `max_num_batched_tokens` always set."""
-    waves: tuple[tuple[TraceRequest, ...], ...]
-    """A wave starts when all requests of the previous wave have ended."""
-
-    @property
-    def requests(self) -> list[TraceRequest]:
-        return [request for wave in self.waves for request in wave]
-
-
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """A trace with random lengths. Each length is in tokens: (lowest, highest), both included."""
-
-    name: str
-    num_requests: int
-    prompt_len: tuple[int, int] | None
-    output_len: tuple[int, int] | None
-    total_len: tuple[int, int] | None
-    """Length of prompt plus output, half each. If set, the two lengths above are None."""
-    max_num_seqs: int
-
-    def draw(self, rng: Random) -> tuple[int, int]:
-        if self.total_len is not None:
-            total = rng.randint(*self.total_len)
-            return total // 2, total - total // 2
-        return rng.randint(*self.prompt_len), rng.randint(*self.output_len)
-
-
-LENGTHS: Mapping[str, Lengths] = MappingProxyType(
-    {
-        "lengths-64-1024": Lengths("lengths-64-1024", 48, None, None, (64, 1024), max_num_seqs=64),
-        "lengths-8-256": Lengths("lengths-8-256", 96, (8, 256), (8, 256), None, max_num_seqs=64),
-    }
-)
-_MAX_MODEL_LEN = 2048
-"""A limit that today's small models allow; so do `tiny-random` and the OPT models of the paper."""
-_NUM_BLOCKS = 576
-"""576 blocks of 16 tokens hold 9,216 tokens: four and a half sequences of `_MAX_MODEL_LEN`."""
-
+LENGTHS: dict[str, tuple[int, Callable[[Random], tuple[int, int]]]] = {
+    "lengths-64-1024": (48, _halves),
+    "lengths-8-256": (96, lambda rng: (rng.randint(8, 256), rng.randint(8, 256))),
+}
+"""Name -> number of requests, and how to draw the tokens of a prompt and of its output."""
+_OPTIONS = {
+    # Today's small models allow this length; so do `tiny-random` and the OPT models of the paper.
+    "max_model_len": 2048,
+    # 576 blocks of 16 tokens hold four and a half sequences of this length.
+    "num_gpu_blocks_override": 576,
+    "max_num_seqs": 64,
+    "max_num_batched_tokens": 512,
+}
 TRACE_NAMES = (*LENGTHS, *SCENARIOS)
 
 
-def make_trace(name: str, tokenizer: ChatTokenizer, seed: int) -> Trace:
+def make_trace(name: str, tokenizer: Tokenizer, seed: int) -> Scenario:
+    """Return requests whose prompts are token ids, and options of the engine that serves them.
+
+    The options always set `max_model_len` and `max_num_batched_tokens`.
+    """
     if name in LENGTHS:
-        return _trace_of_lengths(LENGTHS[name], tokenizer.vocab_size, seed)
-    if name in SCENARIOS:
-        return _trace_of_scenario(SCENARIOS[name], tokenizer)
-    raise ConfigError(f"There is no scenario {name!r}: use one of {', '.join(TRACE_NAMES)}.")
+        return _trace_of_lengths(name, tokenizer.vocab_size, seed)
+    if name not in SCENARIOS:
+        raise ConfigError(f"There is no scenario {name!r}: use one of {', '.join(TRACE_NAMES)}.")
+
+    def in_tokens(request: ScenarioRequest) -> ScenarioRequest:
+        prompt = tokenizer.apply_chat_template(list(request.messages))
+        params = _to_the_end(request.params)
+        return replace(request, messages=(), prompt_token_ids=prompt, params=params)
+
+    waves = (tuple(map(in_tokens, wave)) for wave in SCENARIOS[name].waves)
+    return replace(SCENARIOS[name], waves=tuple(waves))
 
 
-def _trace_of_lengths(lengths: Lengths, vocab_size: int, seed: int) -> Trace:
-    rng = Random(f"{lengths.name}/{seed}")
+def _trace_of_lengths(name: str, vocab_size: int, seed: int) -> Scenario:
+    rng = Random(f"{name}/{seed}")
+    num_requests, draw = LENGTHS[name]
     wave = []
-    for number in range(lengths.num_requests):
-        prompt_len, output_len = lengths.draw(rng)
+    for number in range(num_requests):
+        prompt_len, output_len = draw(rng)
         # Random tokens, so that no two requests share a prefix.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
+        params = _to_the_end(SamplingParams(temperature=0, max_tokens=output_len))
         wave.append(
-            TraceRequest(
-                f"r{number}",
-                prompt,
-                _to_the_end(SamplingParams(temperature=0, max_tokens=output_len)),
-            )
+            ScenarioRequest(request_id=f"r{number}", prompt_token_ids=prompt, params=params)
         )
-    options = {
-        "max_model_len": _MAX_MODEL_LEN,
-        "num_gpu_blocks_override": _NUM_BLOCKS,
-        "max_num_seqs": lengths.max_num_seqs,
-        "max_num_batched_tokens": 512,
-    }
-    return Trace(lengths.name, options, (tuple(wave),))
-
-
-def _trace_of_scenario(scenario: Scenario, tokenizer: ChatTokenizer) -> Trace:
-    waves = tuple(
-        tuple(
-            TraceRequest(
-                arrival.request_id,
-                tokenizer.apply_chat_template(list(arrival.messages)),
-                _to_the_end(arrival.params),
-                arrival.after_steps,
-            )
-            for arrival in wave
-        )
-        for wave in scenario.waves
-    )
-    return Trace(scenario.name, scenario.options, waves)
+    return Scenario(name=name, teaches="", watch="", options=_OPTIONS, waves=(tuple(wave),))
 
 
 def _to_the_end(params: SamplingParams) -> SamplingParams:

@@ -5,9 +5,8 @@ Read `play` first.
 
 fresh     imports the engine a second time, with changed code
 methods   the methods of the core that a reader can change, and a module with the change in it
-arrivals  a reader's own arrivals as such a run
 limit     stops a reader's endless loop, and says in which line it was
-side      one run of the requests with one configuration, and its figures
+side      one run of the requests, or of a reader's arrivals, with one configuration
 play      both sides: the original, and the reader's
 exercise  checks an exercise in the page, with the checker's own cases
 browser   what the page calls: JSON in, JSON out

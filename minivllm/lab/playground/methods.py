@@ -11,6 +11,8 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import NamedTuple
 
+from minivllm.lessons.checker.holes import first_line, functions_in
+
 MODULES = (
     "minivllm.core.admission",
     "minivllm.core.scheduler",
@@ -44,7 +46,17 @@ class CoreMethod(NamedTuple):
 
 def core_methods() -> list[CoreMethod]:
     """All methods of `MODULES`, in the order of the source."""
-    return [method for module in MODULES for method in _methods(module)]
+    found = []
+    for module in MODULES:
+        source = _source(module)
+        lines = source.splitlines()
+        for name, node in functions_in(source):
+            abstract = [getattr(one, "id", "") for one in node.decorator_list] == ["abstractmethod"]
+            if "." in name and not abstract:
+                first = first_line(node)
+                text = dedent("\n".join(lines[first - 1 : node.end_lineno])) + "\n"
+                found.append(CoreMethod(module, name, first, node.end_lineno, text))
+    return found
 
 
 def find_method(module: str, name: str) -> CoreMethod:
@@ -72,30 +84,10 @@ def module_with(method: CoreMethod, text: str) -> str:
             " by this name."
         )
     lines = _source(method.module).splitlines()
-    margin = lines[method.first - 1]
-    margin = margin[: len(margin) - len(margin.lstrip())]
+    first = lines[method.first - 1]
+    margin = first[: len(first) - len(first.lstrip())]
     lines[method.first - 1 : method.end] = indent(dedent(text).rstrip(), margin).splitlines()
     return "\n".join(lines) + "\n"
-
-
-def _methods(module: str) -> list[CoreMethod]:
-    source = _source(module)
-    lines = source.splitlines()
-    found = []
-    for owner in ast.parse(source).body:
-        if not isinstance(owner, ast.ClassDef):
-            continue
-        for node in owner.body:
-            if isinstance(node, ast.FunctionDef) and not _is_abstract(node):
-                first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-                text = dedent("\n".join(lines[first - 1 : node.end_lineno])) + "\n"
-                name = f"{owner.name}.{node.name}"
-                found.append(CoreMethod(module, name, first, node.end_lineno, text))
-    return found
-
-
-def _is_abstract(node: ast.FunctionDef) -> bool:
-    return any(getattr(one, "id", "") == "abstractmethod" for one in node.decorator_list)
 
 
 def _source(module: str) -> str:

@@ -89,11 +89,9 @@ def _try(
 def _play(question: dict[str, Any], path: Path, check: bool) -> dict[str, Any]:
     """Import the engine as it is now, and play one side."""
     side = import_module("minivllm.lab.playground.side")
-    recorded = import_module("minivllm.lab.race.recorded_run")
-    run = convert(question["run"], recorded.RecordedRun, strict=False)
+    run = convert(question["run"], side.RecordedRun, strict=False)
     if question.get("arrivals"):
-        arrivals = import_module("minivllm.lab.playground.arrivals")
-        run = arrivals.run_of_arrivals(path.with_name(ARRIVALS), run)
+        run = side.run_of_arrivals(path.with_name(ARRIVALS), run)
     return side.play_side(run, question.get("options", {}), path, check)._asdict()
 
 

@@ -2,37 +2,35 @@
 
 Engine, scheduler and memory are the real ones, as in a race of the dashboard (`minivllm.lab.race`).
 The model is replaced by the recording's tokens, and a step's time by a formula.
+
+A reader's own arrivals have the format of `minivllm simulate --arrival FILE`. There are no texts:
+every token of a request is a dot, and requests of one prefix group begin with the same tokens.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from minivllm.config import EngineConfig
-from minivllm.errors import ConfigError
-from minivllm.events.recording.recording import Recording
-from minivllm.events.types import LogHeader
-from minivllm.lab.compare.measure import Measured, measure_recording
-from minivllm.lab.race.recorded_run import RecordedRequest, RecordedRun
-from minivllm.lab.race.rerun import RerunSide, longest_that_fits, rerun
-
-OPTIONS = (
-    "scheduling_policy",
-    "batching",
-    "kv_cache_allocator",
-    "enable_chunked_prefill",
-    "enable_prefix_caching",
-    "max_num_batched_tokens",
-    "max_num_seqs",
-    "num_gpu_blocks_override",
-    "block_size",
+from minivllm.errors import ConfigError, SimulationError
+from minivllm.lab.compare.measure import measure_recording
+from minivllm.lab.race.rerun import (
+    RecordedRequest,
+    RecordedRun,
+    options_of,
+    plan_side,
+    rerun,
 )
-"""What a reader can set, by the names of `EngineConfig`."""
+from minivllm.lab.simulate.arrivals import Arrival, read_arrivals
+
 MOST_BLOCKS = 4096
 """More blocks take longer than a reader waits, and the page cannot draw them."""
+MOST_REQUESTS = 200
+MOST_TOKENS = 50_000
+"""A browser runs a few thousand steps in the time that a reader waits."""
+DOT = "·"
+SHARED_IDS = 1_000
+"""The first token id of prefix groups; smaller ids are the requests' own."""
 
 
 class PlayedSide(NamedTuple):
@@ -40,21 +38,6 @@ class PlayedSide(NamedTuple):
     """Fractions are from 0 to 1, times in seconds."""
     recording: str
     """JSON Lines, as `minivllm replay` reads them."""
-
-
-def options_of(header: LogHeader) -> dict[str, Any]:
-    """The options with which the requests were recorded."""
-    return {
-        "scheduling_policy": header.scheduling_policy,
-        "batching": header.config.get("batching", "continuous"),
-        "kv_cache_allocator": header.config.get("kv_cache_allocator", "paged"),
-        "enable_chunked_prefill": header.config.get("enable_chunked_prefill", True),
-        "enable_prefix_caching": header.enable_prefix_caching,
-        "max_num_batched_tokens": header.max_num_batched_tokens,
-        "max_num_seqs": header.max_num_seqs,
-        "num_gpu_blocks_override": header.num_blocks,
-        "block_size": header.block_size,
-    }
 
 
 def play_side(
@@ -67,66 +50,43 @@ def play_side(
 
     Raises `ConfigError` or `SimulationError` for options that the engine cannot run with.
     """
-    side = _side(run, options_of(run.header) | options, check)
-    rerun(run, side, path, lambda num_tokens: None)
-    return PlayedSide(_figures(path), path.read_text(encoding="utf-8"))
+    known = options_of(run.header)
+    if unknown := [name for name in options if name not in known]:
+        raise ConfigError(f"There is no option {unknown[0]} here: use {', '.join(known)}.")
+    side = plan_side(run, {**options, "check_invariants": check})
+    if side.config.num_gpu_blocks_override > MOST_BLOCKS:
+        raise ConfigError(
+            f"The playground has at most {MOST_BLOCKS} blocks; got"
+            f" {side.config.num_gpu_blocks_override}."
+        )
+    rerun(run, side, path)
+    return PlayedSide(measure_recording(path).figures, path.read_text(encoding="utf-8"))
 
 
-def _side(run: RecordedRun, options: dict[str, Any], check: bool) -> RerunSide:
-    if unknown := [name for name in options if name not in OPTIONS]:
-        raise ConfigError(f"There is no option {unknown[0]} here: use {', '.join(OPTIONS)}.")
-    is_paged = options["kv_cache_allocator"] == "paged"
-    # Contiguous memory cannot share blocks.
-    options["enable_prefix_caching"] = options["enable_prefix_caching"] and is_paged
-    # Checks each option alone; the longest sequence depends on them.
-    EngineConfig(model=run.header.model, **options)
-    num_blocks, block_size = options["num_gpu_blocks_override"], options["block_size"]
-    if num_blocks > MOST_BLOCKS:
-        raise ConfigError(f"The playground has at most {MOST_BLOCKS} blocks; got {num_blocks}.")
-    header = structs.replace(run.header, num_blocks=num_blocks, block_size=block_size)
-    longest = longest_that_fits(RecordedRun(header, run.requests, {}, run.step_times, []), [])
-    config = EngineConfig(
-        model=run.header.model, max_model_len=longest, check_invariants=check, **options
+def run_of_arrivals(path: Path, base: RecordedRun) -> RecordedRun:
+    """Read the arrivals of a file. `base` gives the model, the options and the step times.
+
+    Raises `SimulationError` if the file cannot be parsed or asks for too much.
+    """
+    arrivals = read_arrivals(path)
+    lengths = [one.prompt_tokens + one.output_tokens for one in arrivals]
+    if len(arrivals) > MOST_REQUESTS or sum(lengths) > MOST_TOKENS:
+        raise SimulationError(
+            f"These are {len(arrivals)} requests with {sum(lengths)} tokens, but the playground"
+            f" serves at most {MOST_REQUESTS} with {MOST_TOKENS}: use `minivllm simulate` for more."
+        )
+    requests = [_request(number, one) for number, one in enumerate(arrivals)]
+    longest = max(*lengths, base.header.max_model_len)
+    header = structs.replace(base.header, max_model_len=longest)
+    ids = {token_id for one in requests for token_id in (*one.prompt_token_ids, *one.outputs[0])}
+    return RecordedRun(header, requests, dict.fromkeys(ids, DOT), base.step_times, [])
+
+
+def _request(number: int, one: Arrival) -> RecordedRequest:
+    own = number + 1
+    num_shared = 0 if one.prefix_group is None else one.prefix_tokens
+    shared = [SHARED_IDS + (one.prefix_group or 0)] * num_shared
+    prompt = shared + [own] * (one.prompt_tokens - num_shared)
+    return RecordedRequest(
+        f"r{number}", prompt, None, [[own] * one.output_tokens], one.at, one.priority
     )
-    return RerunSide(config, list(_requests(run.requests, config)))
-
-
-def _requests(requests: list[RecordedRequest], config: EngineConfig) -> Iterator[RecordedRequest]:
-    for request in requests:
-        if config.scheduling_policy != "priority":
-            request = replace(request, priority=0)  # the engine would refuse it
-        yield from [request] if config.kv_cache_allocator == "paged" else request.split()
-
-
-def _figures(path: Path) -> dict[str, float | int | None]:
-    measured = measure_recording("side", path)
-    recording = Recording(path)
-    counters = recording.head.counters
-    recording.close()
-    queries = counters.prefix_cache_queries
-    return {
-        **{name: value for name, value in measured.as_json().items() if name in _SHOWN},
-        "ttft_mean_s": _mean_ttft(measured),
-        "prefix_hit_rate": counters.prefix_cache_hits / queries if queries else None,
-        "finished_requests": counters.finished_requests,
-        "output_tokens": measured.output_tokens,
-    }
-
-
-_SHOWN = (
-    "steps",
-    "seconds",
-    "throughput_tokens_per_s",
-    "kv_waste",
-    "max_running",
-    "preemptions",
-    "ttft_p50_s",
-    "ttft_p99_s",
-    "itl_p50_s",
-    "itl_p99_s",
-)
-
-
-def _mean_ttft(measured: Measured) -> float | None:
-    times = measured.latencies.time_to_first_token
-    return sum(times) / len(times) if times else None

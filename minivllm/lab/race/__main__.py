@@ -13,8 +13,10 @@ import time
 from pathlib import Path
 
 from minivllm.errors import MinivllmError
+from minivllm.events.types import Event, StepEnd
+from minivllm.lab.compare.measure import measure_recording
 from minivllm.lab.race.recorded import read_recorded_run
-from minivllm.lab.race.rerun import longest_that_fits, plan_side, rerun
+from minivllm.lab.race.rerun import plan_side, race_options, rerun
 
 REPORT_EVERY = 0.1
 """Seconds between two progress reports."""
@@ -23,14 +25,17 @@ POLITENESS = 5
 
 
 class _Progress:
+    """Reports how many of the tokens have been computed. Cached tokens make it end early."""
+
     def __init__(self, total: int) -> None:
         self._total, self._done, self._due = total, 0, 0.0
 
-    def advance(self, by: int) -> None:
-        self._done += by
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + REPORT_EVERY
-            _say(part=min(self._done / self._total, 1.0))
+    def apply(self, event: Event) -> None:
+        if type(event) is StepEnd:
+            self._done += event.used
+            if time.monotonic() >= self._due:
+                self._due = time.monotonic() + REPORT_EVERY
+                _say(part=min(self._done / self._total, 1.0))
 
 
 def main() -> int:
@@ -54,14 +59,21 @@ def main() -> int:
 
 def _race(args: argparse.Namespace) -> None:
     run = read_recorded_run(args.log)
+    sides = [plan_side(run, race_options(run, name)) for name in (args.a, args.b)]
+    requests = [request for side in sides for request in side.requests]
+    progress = _Progress(
+        sum(len(one.prompt_token_ids) + sum(map(len, one.outputs)) for one in requests)
+    )
+    results = []
+    for letter, side in zip("ab", sides, strict=True):
+        path = args.folder / f"{letter}.jsonl"
+        rerun(run, side, path, progress.apply)
+        measured = measure_recording(path).figures
+        results.append((measured["seconds"], measured["kv_waste"]))
     notes = list(run.notes)
-    max_model_len = longest_that_fits(run, notes)
-    sides = [plan_side(run, name, max_model_len) for name in (args.a, args.b)]
-    progress = _Progress(sum(side.num_tokens for side in sides))
-    results = [
-        rerun(run, side, args.folder / f"{letter}.jsonl", progress.advance)
-        for letter, side in zip("ab", sides, strict=True)
-    ]
+    longest = sides[0].config.max_model_len
+    if longest < run.header.max_model_len:
+        notes.append(f"Longest sequence: {longest} tokens, as many as all blocks hold.")
     _say(part=1.0, results=results, notes=notes)
 
 

@@ -5,12 +5,12 @@ tokens of the recording, and a step takes as long as a fit to the recording's st
 both sides of a race do the same work on the same machine, even if its model is not here.
 """
 
-from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from collections.abc import Sequence as Seq
+import dataclasses
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
@@ -18,37 +18,53 @@ from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig, stored_head_bytes
 from minivllm.configurations import parse_configuration
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
+from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SimulationError
-from minivllm.events.kv_usage import KVUsageMeter, mean
+from minivllm.events.bus import Listener
 from minivllm.events.recording.log import LogWriter
-from minivllm.events.types import LogHeader, StepEnd
+from minivllm.events.types import LogHeader
 from minivllm.lab.bench.step.points import point_of
-from minivllm.lab.race.recorded_run import RecordedRequest, RecordedRun
-from minivllm.lab.simulate.step_time_model import StepTimeModel
-from minivllm.outputs import SampledToken
-from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
+from minivllm.lab.simulate.step_time_model import IDLE_SECONDS, Fit
+from minivllm.lessons.scenarios.scripted import ScriptedRunner, ScriptedTokenizer, serve
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
-IDLE_SECONDS = 0.001
-"""Duration of a step in which nothing could run, as in `MonotonicClock.idle`."""
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    request_id: str
+    prompt_token_ids: list[int]
+    prompt: str | None
+    outputs: list[list[int]]
+    """The tokens of each sample. A beam search counts as one sample for each of its last beams."""
+    at: float
+    """Arrival in seconds of work after the first request."""
+    priority: int = 0
+
+    def split(self) -> Iterator["RecordedRequest"]:
+        """Yield a request for each sample, for memory that cannot share a prompt's blocks."""
+        for number, output in enumerate(self.outputs, start=1):
+            name = f"{self.request_id}-{number}" if len(self.outputs) > 1 else self.request_id
+            yield dataclasses.replace(self, request_id=name, outputs=[output])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """The requests of a recording with the tokens that they got."""
+
+    header: LogHeader
+    requests: list[RecordedRequest]
+    pieces: dict[int, str]
+    """Text of each token id."""
+    step_times: Fit
+    notes: list[str]
+    """Sentences on where times come from, and on what is not as in the recording."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerunSide:
-    """One side of a race."""
-
     config: EngineConfig
     requests: list[RecordedRequest]
-
-    @property
-    def num_tokens(self) -> int:
-        """How many tokens go through the model, if none is cached or computed twice."""
-        return sum(
-            len(request.prompt_token_ids) + sum(map(len, request.outputs))
-            for request in self.requests
-        )
 
 
 class EstimatedClock(SimulatedClock):
@@ -59,98 +75,76 @@ class EstimatedClock(SimulatedClock):
         self.advance_to(self.now() + IDLE_SECONDS)
 
 
-class RecordedModel:
-    """A runner that lets the predicted time pass, and samples the recorded tokens."""
-
-    def __init__(self, side: RerunSide, times: StepTimeModel, clock: EstimatedClock) -> None:
-        self.num_blocks = side.config.num_gpu_blocks_override
-        self.max_model_len = side.config.max_model_len
-        self._outputs = {request.request_id: request.outputs for request in side.requests}
-        self._times, self._clock = times, clock
-
-    def copy_blocks(self, copies: list[BlockCopy]) -> None:
-        """Do nothing: there are no keys and values."""
-
-    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        point = point_of(plan, 0.0)
-        seconds = self._times.seconds(
-            point.num_scheduled_tokens, point.num_decodes, point.num_context_tokens
-        )
-        self._clock.advance_to(self._clock.now() + seconds)
-        return StepResult(logits=None)
-
-    def device_works(self) -> bool:
-        return True
-
-    def sample_tokens(
-        self, sequences: list[Sequence], logits: Any, watched: Collection[Sequence] = ()
-    ) -> list[SampledToken]:
-        return [
-            self._token(self._outputs[one.request.request_id][one.index], one) for one in sequences
-        ]
-
-    @staticmethod
-    def _token(output: list[int], sequence: Sequence) -> SampledToken:
-        # A row after a draft can be behind the end of the recorded text; its token is not kept.
-        return SampledToken(output[min(sequence.num_output_tokens, len(output) - 1)])
+def options_of(header: LogHeader) -> dict[str, Any]:
+    """The options with which the requests were recorded."""
+    allocator = header.config.get("kv_cache_allocator", "paged")
+    return {
+        "scheduling_policy": header.scheduling_policy,
+        "batching": header.config.get("batching", "continuous"),
+        "kv_cache_allocator": allocator,
+        "enable_chunked_prefill": header.config.get("enable_chunked_prefill", True),
+        # Contiguous memory cannot share, so it does not say whether blocks should.
+        "enable_prefix_caching": header.enable_prefix_caching if allocator == "paged" else None,
+        "max_num_batched_tokens": header.max_num_batched_tokens,
+        "max_num_seqs": header.max_num_seqs,
+        "num_gpu_blocks_override": header.num_blocks,
+        "block_size": header.block_size,
+    }
 
 
-class RecordedPieces:
-    """A tokenizer that knows only the texts of the recording's tokens."""
+def plan_side(run: RecordedRun, changes: dict[str, Any]) -> RerunSide:
+    """changes: `EngineConfig` fields in place of `options_of(run.header)`
 
-    def __init__(self, pieces: Mapping[int, str], requests: Seq[RecordedRequest]) -> None:
-        self._pieces = pieces
-        self.vocab_size = 1 + max(
-            token_id
-            for request in requests
-            for token_ids in (request.prompt_token_ids, *request.outputs)
-            for token_id in token_ids
-        )
-        self.eos_token_ids: frozenset[int] = frozenset()
-
-    def decode(self, token_ids: list[int], skip_special_tokens: bool = True) -> str:
-        return "".join(
-            self.piece(one) for one in token_ids if not self.is_silent(one, skip_special_tokens)
-        )
-
-    def piece(self, token_id: int) -> str:
-        return self._pieces.get(token_id, "")
-
-    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
-        """Special tokens and lone bytes have a name in angle brackets (`tokens.named`)."""
-        piece = self.piece(token_id)
-        return not piece or (piece.startswith("<") and piece.endswith(">"))
-
-    def is_byte_fallback(self, token_id: int) -> bool:
-        return False
-
-
-def plan_side(run: RecordedRun, name: str, max_model_len: int) -> RerunSide:
-    """Return the side with the short name of a configuration, such as `static+contiguous`.
-
-    Raises `ConfigError` for an unknown name.
+    Raises `ConfigError` or `SimulationError` for options that the engine cannot run with.
     """
-    header = run.header
-    side = parse_configuration(name)
-    options = side.options_for(
-        {
-            "model": header.model,
-            "num_gpu_blocks_override": _num_blocks(header, side.options.get("kv_cache_dtype")),
-            "block_size": header.block_size,
-            "max_num_seqs": header.max_num_seqs,
-            "max_num_batched_tokens": header.max_num_batched_tokens,
-            "max_model_len": max_model_len,
-            "scheduling_policy": header.scheduling_policy,
-            "enable_chunked_prefill": header.config.get("enable_chunked_prefill", True),
-        }
-    )
-    is_paged = options.get("kv_cache_allocator", "paged") == "paged"
-    if is_paged and header.config.get("kv_cache_allocator", "paged") == "paged":
-        options["enable_prefix_caching"] = header.enable_prefix_caching
+    options = options_of(run.header) | changes
+    is_paged = options["kv_cache_allocator"] == "paged"
+    if not is_paged:
+        options["enable_prefix_caching"] = False
+    config = EngineConfig(model=run.header.model, **options)
+    if config.max_model_len is None:
+        longest = longest_that_fits(run, config.num_gpu_blocks_override, config.block_size)
+        config = dataclasses.replace(config, max_model_len=longest)
     requests = run.requests
+    if config.scheduling_policy != "priority":  # the engine would refuse other priorities
+        requests = [dataclasses.replace(request, priority=0) for request in requests]
     if not is_paged:
         requests = [part for request in requests for part in request.split()]
-    return RerunSide(EngineConfig(**options), requests)
+    return RerunSide(config, requests)
+
+
+def longest_that_fits(run: RecordedRun, num_blocks: int, block_size: int) -> int:
+    """The recording's `max_model_len`, or less: contiguous memory must hold one such sequence."""
+    room = num_blocks * block_size
+    longest = max(
+        len(request.prompt_token_ids) + len(output)
+        for request in run.requests
+        for output in request.outputs
+    )
+    if longest > room:
+        raise SimulationError(
+            f"A request of this recording has {longest} tokens, and one contiguous run of all"
+            f" {num_blocks} blocks holds only {room}."
+        )
+    return min(run.header.max_model_len, room)
+
+
+def race_options(run: RecordedRun, name: str) -> dict[str, Any]:
+    """Return the options of a configuration by its short name, such as `static+contiguous`.
+
+    Both sides of a race can hold sequences of the same length, and have memory of the same size.
+    Raises `ConfigError` for an unknown name.
+    """
+    header, side = run.header, parse_configuration(name)
+    return side.options_for(
+        {
+            **options_of(header),
+            "batching": "continuous",
+            "kv_cache_allocator": "paged",
+            "max_model_len": longest_that_fits(run, header.num_blocks, header.block_size),
+            "num_gpu_blocks_override": _num_blocks(header, side.options.get("kv_cache_dtype")),
+        }
+    )
 
 
 def _num_blocks(header: LogHeader, kv_cache_dtype: str | None) -> int:
@@ -171,80 +165,64 @@ def _num_blocks(header: LogHeader, kv_cache_dtype: str | None) -> int:
     return num_bytes // stored_head_bytes(kv_cache_dtype, size)
 
 
-def longest_that_fits(run: RecordedRun, notes: list[str]) -> int:
-    """`max_model_len` for both sides: contiguous memory must hold one such sequence."""
-    header = run.header
-    room = header.num_blocks * header.block_size
-    longest = max(
-        len(request.prompt_token_ids) + len(output)
-        for request in run.requests
-        for output in request.outputs
-    )
-    if longest > room:
-        raise SimulationError(
-            f"A request of this recording has {longest} tokens, and one contiguous run of all"
-            f" {header.num_blocks} blocks holds only {room}."
-        )
-    if header.max_model_len > room:
-        notes.append(f"Longest sequence: {room} tokens, as many as all blocks hold.")
-    return min(header.max_model_len, room)
-
-
-class RerunResult(NamedTuple):
-    seconds: float
-    waste: float
-    """Mean over the steps, from 0 to 1."""
-
-
 def rerun(
-    run: RecordedRun, side: RerunSide, path: Path, report: Callable[[int], None]
-) -> RerunResult:
-    """Serve all requests and record it.
+    run: RecordedRun, side: RerunSide, path: Path, listener: Listener = lambda event: None
+) -> None:
+    """Serve all requests, and record it at `path`. `listener` gets every event, too."""
+    config, clock = side.config, EstimatedClock()
+    times = run.step_times.model(config.max_num_batched_tokens)
+    outputs = {request.request_id: request.outputs for request in side.requests}
 
-    report: called after each step with the number of tokens that it computed
-    """
-    clock = EstimatedClock()
-    times = run.step_times.model(side.config.max_num_batched_tokens)
+    def next_token(sequence: Sequence) -> int:
+        output = outputs[sequence.request.request_id][sequence.index]
+        # A row after a draft can be behind the end of the recorded text; its token is not kept.
+        return output[min(sequence.num_output_tokens, len(output) - 1)]
+
+    def spend(plan: SchedulerOutput) -> None:
+        clock.advance_to(clock.now() + times.predict(point_of(plan, 0.0)))
+
     engine = LLMEngine(
-        side.config,
-        RecordedModel(side, times, clock),
-        RecordedPieces(run.pieces, side.requests),
+        config,
+        ScriptedRunner(config.num_gpu_blocks_override, config.max_model_len, next_token, spend),
+        _tokenizer(run),
         clock=clock,
     )
-    old = run.header
-    header = structs.replace(
+    arrivals = [(request.at, _sender(engine, request)) for request in side.requests]
+    with LogWriter(path, _header(engine, run.header)) as writer:
+        engine.subscribe(writer.write)
+        engine.subscribe(listener)
+        serve(engine, clock, arrivals)
+
+
+def _tokenizer(run: RecordedRun) -> ScriptedTokenizer:
+    """It knows only the texts of the recording's tokens."""
+    ids = {
+        token_id
+        for request in run.requests
+        for token_ids in (request.prompt_token_ids, *request.outputs)
+        for token_id in token_ids
+    }
+    pieces = {token_id: run.pieces.get(token_id, "") for token_id in ids}
+    # Special tokens and lone bytes have a name in angle brackets (`tokens.named`).
+    silent = {one for one, text in pieces.items() if not text or (text[0], text[-1]) == ("<", ">")}
+    return ScriptedTokenizer(pieces.__getitem__, 1 + max(ids), silent)
+
+
+def _header(engine: LLMEngine, old: LogHeader) -> LogHeader:
+    config = engine.config
+    is_other = config.kv_cache_dtype != "auto"
+    return structs.replace(
         engine.log_header(),
         weights=old.weights,
         weight_bytes=old.weight_bytes,
         lookup_bytes=old.lookup_bytes,
-        block_bytes=old.num_blocks * old.block_bytes // side.config.num_gpu_blocks_override,
-        kv_cache_dtype=_stored_as(side.config, old),
+        block_bytes=old.num_blocks * old.block_bytes // config.num_gpu_blocks_override,
+        kv_cache_dtype=config.kv_cache_dtype if is_other else old.kv_cache_dtype,
         head_size=old.head_size,
     )
-    meter = KVUsageMeter(header)
-    with LogWriter(path, header) as writer:
-        engine.subscribe(writer.write)
-        engine.subscribe(meter.apply)
-        engine.subscribe(lambda event: report(event.used) if type(event) is StepEnd else None)
-        _play(engine, clock, side.requests)
-    return RerunResult(clock.now(), mean([sample.waste for sample in meter.samples]))
 
 
-def _stored_as(config: EngineConfig, old: LogHeader) -> str:
-    return old.kv_cache_dtype if config.kv_cache_dtype == "auto" else config.kv_cache_dtype
-
-
-def _play(engine: LLMEngine, clock: EstimatedClock, requests: Seq[RecordedRequest]) -> None:
-    waiting = deque(sorted(requests, key=lambda one: one.at))
-    while waiting or engine.has_unfinished_requests():
-        if not engine.has_unfinished_requests():
-            clock.advance_to(waiting[0].at)
-        while waiting and waiting[0].at <= clock.now():
-            _send(engine, waiting.popleft())
-        engine.step()
-
-
-def _send(engine: LLMEngine, request: RecordedRequest) -> None:
+def _sender(engine: LLMEngine, request: RecordedRequest) -> Callable[[], None]:
     prompt: Any = {"prompt_token_ids": request.prompt_token_ids}
     if request.prompt is not None:
         prompt["prompt"] = request.prompt
@@ -258,4 +236,4 @@ def _send(engine: LLMEngine, request: RecordedRequest) -> None:
         stop_token_ids=[output[-1] for output in request.outputs if len(output) < longest],
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
-    engine.add_request(request.request_id, prompt, params, request.priority)
+    return partial(engine.add_request, request.request_id, prompt, params, request.priority)

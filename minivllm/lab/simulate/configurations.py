@@ -6,81 +6,58 @@ one row of the table.
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from itertools import product
-from types import MappingProxyType
 
 from minivllm.config import EngineConfig
-from minivllm.errors import ConfigError
-from minivllm.lab.simulate.arrival import Arrival
-from minivllm.lab.simulate.assumed_drafts import check_drafts
+from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.run import Setup
 from minivllm.lab.simulate.step_time_model import Fit
 
-VARIED: Mapping[str, str] = MappingProxyType(
-    {
-        "replicas": "replicas",
-        "router": "router",
-        "rate": "requests/s",
-        "scheduling_policy": "policy",
-        "batching": "batching",
-        "kv_cache_allocator": "memory",
-        "max_num_batched_tokens": "budget",
-        "max_num_seqs": "slots",
-        "num_gpu_blocks_override": "blocks",
-        "acceptance_rate": "accepted",
-    }
-)
+VARIED = {
+    "replicas": "replicas",
+    "router": "router",
+    "rate": "requests/s",
+    "scheduling_policy": "policy",
+    "batching": "batching",
+    "kv_cache_allocator": "memory",
+    "max_num_batched_tokens": "budget",
+    "max_num_seqs": "slots",
+    "num_gpu_blocks_override": "blocks",
+    "acceptance_rate": "accepted",
+}
 """Option that can have several values -> title of the option's column."""
 COMFORTABLE = 0.8
 """Share of the highest possible rate that is used if no rate is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    values: Mapping[str, object]
-    """Values by option of `VARIED`."""
-    setup: Setup
-    rate: float | None
-    """Requests per second; None if the arrival times are from a file."""
-
-    def name(self, names: list[str]) -> str:
-        return (
-            ", ".join(f"{VARIED[name]} {show_value(self.values[name])}" for name in names)
-            or "one configuration"
-        )
+_OF_SETUP = ("replicas", "router", "rate", "acceptance_rate")
 
 
-def variants(
+def setups(
     args: argparse.Namespace, common: Mapping[str, object], rates: list[float | None]
-) -> list[Variant]:
+) -> list[Setup]:
     """Return every combination; `common` has the engine's other options.
 
     Raises `ConfigError` if the engine would refuse a combination.
     """
     given = vars(args) | {"rate": rates, "acceptance_rate": args.acceptance_rate or [None]}
-    lists = {name: given[name] for name in VARIED}
-    return [
-        _variant(dict(zip(lists, values, strict=True)), common, args.seed)
-        for values in product(*lists.values())
-    ]
+    found = []
+    for values in product(*(given[name] for name in VARIED)):
+        options = dict(zip(VARIED, values, strict=True))
+        of_setup = {name: options.pop(name) for name in _OF_SETUP}
+        found.append(Setup(EngineConfig(**common, **options), seed=args.seed, **of_setup))
+    return found
 
 
-def varied(all_variants: list[Variant]) -> list[str]:
-    """Return the options in which the variants differ."""
-    return [name for name in VARIED if len({one.values[name] for one in all_variants}) > 1]
+def value_of(setup: Setup, name: str) -> object:
+    """The value of an option of `VARIED`."""
+    return getattr(setup if name in _OF_SETUP else setup.config, name)
 
 
-def _variant(values: dict[str, object], common: Mapping[str, object], seed: int) -> Variant:
-    apart = ("replicas", "router", "rate", "acceptance_rate")
-    options = {name: value for name, value in values.items() if name not in apart}
-    config = EngineConfig(**common, **options)
-    config.check_whole_prompts_fit(config.max_model_len, config.max_num_batched_tokens)
-    acceptance_rate = values["acceptance_rate"]
-    check_drafts(config, acceptance_rate)
-    setup = Setup(config, values["replicas"], values["router"], seed, acceptance_rate)
-    return Variant(values, setup, values["rate"])
+def varied(all_setups: list[Setup]) -> list[str]:
+    """Return the options in which the setups differ."""
+    return [name for name in VARIED if len({value_of(one, name) for one in all_setups}) > 1]
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
@@ -89,36 +66,29 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     cache hits. Static batches are never that full, so for them the rate is too high.
     """
     config = setup.config
+    budget = config.max_num_batched_tokens
     prompt = sum(one.prompt_tokens for one in crowd) / len(crowd)
     output = sum(one.output_tokens for one in crowd) / len(crowd)
     paged = config.kv_cache_allocator == "paged"
     each = prompt + output if paged else config.max_model_len
     room = config.num_gpu_blocks_override * config.block_size / each
     seqs = 1 if config.batching == "sequential" else config.max_num_seqs
-    slots = max(1, min(seqs, int(room), config.max_num_batched_tokens))
-    model = fit.model(config.max_num_batched_tokens)
+    slots = max(1, min(seqs, int(room), budget))
+    model = fit.model(budget)
     step = model.seconds(slots, slots, int(slots * (prompt + output / 2)))
     # Decodes come first; prompts get the rest of the budget.
-    chunk = max(1, min(int(prompt), config.max_num_batched_tokens - slots))
-    chunk_seconds = max(
-        0.0,
-        model.seconds(min(slots + chunk, config.max_num_batched_tokens), slots, 0)
-        - model.seconds(slots, slots, 0),
-    )
-    seconds = output * step / slots + prompt / chunk * chunk_seconds
-    return COMFORTABLE * setup.num_replicas / seconds
+    chunk = max(1, min(int(prompt), budget - slots))
+    longer = model.seconds(min(slots + chunk, budget), slots, 0) - model.seconds(slots, slots, 0)
+    seconds = output * step / slots + prompt / chunk * max(0.0, longer)
+    return COMFORTABLE * setup.replicas / seconds
 
 
 def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:
     """Make an argparse type for a list, separated by commas; `read` parses each element."""
-
-    def read_all(text: str) -> list[object]:
-        return [read(part.strip()) for part in text.split(",")]
-
-    return read_all
+    return lambda text: [read(part.strip()) for part in text.split(",")]
 
 
-def one_of(choices: Mapping[str, object] | tuple[str, ...]) -> Callable[[str], str]:
+def one_of(choices: Collection[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
             raise argparse.ArgumentTypeError(f"must be one of {', '.join(choices)}; got {text!r}")
@@ -129,18 +99,3 @@ def one_of(choices: Mapping[str, object] | tuple[str, ...]) -> Callable[[str], s
 
 def show_value(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def differing(all_variants: list[Variant]) -> Iterator[tuple[str, Variant]]:
-    names = varied(all_variants)
-    for one in all_variants:
-        yield one.name(names), one
-
-
-def check_single(all_variants: list[Variant], option: str) -> None:
-    """Raise `ConfigError` if `option` needs a single configuration and there are several."""
-    if len(all_variants) > 1:
-        raise ConfigError(
-            f"{option} needs a single configuration, but these options make {len(all_variants)}:"
-            " give one value for each."
-        )

@@ -13,7 +13,7 @@ import numpy as np
 
 from minivllm.errors import SimulationError
 from minivllm.lab.bench.step.points import StepPoint
-from minivllm.lab.simulate.step_time_model import KNOTS, Fit, FitQuality
+from minivllm.lab.simulate.step_time_model import KNOTS, Fit
 from minivllm.lab.simulate.step_times import REMEDY
 
 MIN_POINTS = 12
@@ -37,18 +37,22 @@ def fit_step_times(points: Seq[StepPoint]) -> Fit:
             "The measured steps have fewer than three different sizes, so the cost of a token"
             f" cannot be fitted: {REMEDY}."
         )
-    rows = _features(points)
+    tokens = np.array([[point.num_scheduled_tokens] for point in points])
+    # Split each step's tokens into those between knots; the last column is beyond all knots.
+    lows, highs = np.array(KNOTS), np.array([*KNOTS[1:], np.inf])
+    others = [(point.num_decodes, point.num_context_tokens) for point in points]
+    rows = np.hstack([np.ones_like(tokens), np.clip(tokens - lows, 0, highs - lows), others])
     seconds = np.array([point.seconds for point in points])
     unseen = _predict_unseen(rows, seconds)
     errors = np.abs(unseen - seconds) / seconds
     spread = float(np.sum((seconds - seconds.mean()) ** 2))
-    quality = FitQuality(
-        len(points),
-        1.0 - float(np.sum((unseen - seconds) ** 2)) / spread if spread else 0.0,
-        float(np.median(errors)),
-        float(np.percentile(errors, 90)),
+    return Fit(
+        tuple(_extrapolated(_least_squares(rows, seconds), rows).tolist()),
+        num_points=len(points),
+        r_squared=1.0 - float(np.sum((unseen - seconds) ** 2)) / spread if spread else 0.0,
+        median_relative_error=float(np.median(errors)),
+        p90_relative_error=float(np.percentile(errors, 90)),
     )
-    return Fit(tuple(_extrapolated(_least_squares(rows, seconds), rows).tolist()), quality)
 
 
 def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
@@ -94,17 +98,3 @@ def _extrapolated(coefficients: np.ndarray, rows: np.ndarray) -> np.ndarray:
         if not rows[:, column].any():
             coefficients[column] = coefficients[column - 1]
     return coefficients
-
-
-def _features(points: Seq[StepPoint]) -> np.ndarray:
-    tokens = np.array([point.num_scheduled_tokens for point in points])
-    others = np.array([(point.num_decodes, point.num_context_tokens) for point in points])
-    return np.column_stack([np.ones(len(points)), _segments(tokens), others])
-
-
-def _segments(tokens: np.ndarray) -> np.ndarray:
-    """Split each token count into its tokens between knots; the last column is beyond all knots."""
-    borders = (*KNOTS, np.inf)
-    return np.column_stack(
-        [np.clip(tokens - low, 0, high - low) for low, high in zip(KNOTS, borders[1:], strict=True)]
-    )

@@ -7,11 +7,13 @@
 Requests can arrive between begin and end. They must not join the running step, and a router must
 not see the step's results yet. All tokens of a request outside its shared prefix have one id of
 their own, so that the prefix cache finds no other matches.
+
+It is no `LLMEngine`, which takes more than twice as long for a token: sampling, stops and texts.
 """
 
 import math
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from minivllm import __version__
@@ -22,21 +24,19 @@ from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import NO_DRAFTS, ScheduledDrafts, SchedulerOutput
-from minivllm.engine.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
 from minivllm.events.ledger import SequenceTimes
-from minivllm.events.state import EngineState
-from minivllm.lab.simulate.arrival import Arrival
+from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.assumed_drafts import AssumedDrafts
-from minivllm.lab.simulate.step_time_model import StepTimeModel
+from minivllm.lab.simulate.step_time_model import IDLE_SECONDS, StepTimeModel
 from minivllm.sampling_params import SamplingParams
 from minivllm.speculation.drafter import SpeculativeDrafter
 
-IDLE_SECONDS = 0.001
-"""Duration of a step in which nothing could run, as in `MonotonicClock.idle`."""
 TEXT = "·"
+SERIES = ("began", "seconds", "used_blocks", "running", "waiting")
+"""The numbers in `Replica.steps`, for each step. They hold from the step's start to its end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,27 +48,7 @@ class ServedRequest(SequenceTimes):
     """
 
     arrival: Arrival
-    output_tokens: int
-    """The arrival's output length, cut at the maximum model length."""
-
-
-@dataclass(slots=True)
-class Samples:
-    """Series with one entry per step. A value holds from the step's start to its end."""
-
-    began: array = field(default_factory=lambda: array("d"))
-    seconds: array = field(default_factory=lambda: array("d"))
-    used_blocks: array = field(default_factory=lambda: array("l"))
-    running: array = field(default_factory=lambda: array("l"))
-    waiting: array = field(default_factory=lambda: array("l"))
-
-
-@dataclass(slots=True)
-class Gaps:
-    """Times between neighbouring tokens; `counts[i]` pairs of tokens had the gap `seconds[i]`."""
-
-    seconds: array = field(default_factory=lambda: array("d"))
-    counts: array = field(default_factory=lambda: array("l"))
+    """Its output length is cut at the maximum model length."""
 
 
 class Replica:
@@ -82,9 +62,13 @@ class Replica:
         """acceptance_rate: of drafts; must be given if `config` has a `speculative_config`"""
         self.config = config
         self.finished: list[ServedRequest] = []
-        self.samples = Samples()
-        self.gaps = Gaps()
-        self.num_arrived = 0
+        self.steps = array("d")
+        """One number after another: `SERIES` of the first step, of the second, ..."""
+        self.gaps = array("d")
+        """Times between neighbouring tokens, in pairs: a gap, and how many tokens had it."""
+        self.plan: SchedulerOutput | None = None
+        """The last step's plan."""
+        self._num_arrived = 0
         self._clock = SimulatedClock()
         self._bus = EventBus(self._clock)
         limit, num_blocks = config.max_model_len, config.num_gpu_blocks_override
@@ -96,9 +80,8 @@ class Replica:
         self.scheduler = Scheduler(config, manager, limit, self._bus, drafter)
         self._times = times
         self._served: dict[Sequence, ServedRequest] = {}
-        self._plan: SchedulerOutput | None = None
-        self._last_plan: SchedulerOutput | None = None
-        self._ends = 0.0
+        self._ends: float | None = None
+        """When the running step ends; None between two steps."""
         self._last_end = math.nan  # differs from every token's time
 
     # ---- requests in ----
@@ -106,17 +89,16 @@ class Replica:
     def add(self, arrival: Arrival, request: Request) -> None:
         """Queue a request at its arrival time. First call `run_until` with the same time."""
         self._clock.advance_to(arrival.at)
+        limit = self.config.max_model_len
         try:
-            refuse_if_too_large(request, self.scheduler.kv_cache_manager, self.config.max_model_len)
+            refuse_if_too_large(request, self.scheduler.kv_cache_manager, limit)
         except RequestTooLargeError as error:
             raise SimulationError(str(error)) from error
-        request.arrival_number = self.num_arrived
-        self.num_arrived += 1
-        output_tokens = min(
-            arrival.output_tokens, self.config.max_model_len - arrival.prompt_tokens
-        )
-        served = ServedRequest(arrival.at, arrival=arrival, output_tokens=output_tokens)
-        self._served[request.sequences[0]] = served
+        request.arrival_number = self._num_arrived
+        self._num_arrived += 1
+        output_tokens = min(arrival.output_tokens, limit - arrival.prompt_tokens)
+        arrival = arrival._replace(output_tokens=output_tokens)
+        self._served[request.sequences[0]] = ServedRequest(arrival.at, arrival=arrival)
         self.scheduler.add_request(request)
 
     @property
@@ -133,7 +115,7 @@ class Replica:
     def run_until(self, moment: float) -> None:
         """Run until `moment`. A step that ends after `moment` is left running."""
         while True:
-            if self._plan is None:
+            if self._ends is None:
                 if not self.scheduler.requests or self._clock.now() >= moment:
                     return
                 self._begin_step()
@@ -144,7 +126,7 @@ class Replica:
     def _begin_step(self) -> None:
         now = self._clock.now()
         scheduler = self.scheduler
-        plan = self._plan = self._last_plan = scheduler.schedule(now)
+        plan = self.plan = scheduler.schedule(now)
         num_decodes = context = 0
         for item in plan.scheduled:
             context += item.start
@@ -159,19 +141,16 @@ class Replica:
             self._times.seconds(num_tokens, num_decodes, context) if num_tokens else IDLE_SECONDS
         )
         self._ends = now + seconds
-        pool, samples = scheduler.kv_cache_manager.pool, self.samples
-        samples.began.append(now)
-        samples.seconds.append(seconds)
-        samples.used_blocks.append(len(pool.blocks) - pool.num_free_blocks)
-        samples.running.append(len(scheduler.running))
-        samples.waiting.append(len(scheduler.waiting))
+        pool = scheduler.kv_cache_manager.pool
+        used = len(pool.blocks) - pool.num_free_blocks
+        self.steps.extend((now, seconds, used, len(scheduler.running), len(scheduler.waiting)))
 
     def _end_step(self) -> None:
-        plan, now, before, began = self._plan, self._ends, self._last_end, self._clock.now()
-        self._plan, self._last_end = None, now
+        plan, now, before, began = self.plan, self._ends, self._last_end, self._clock.now()
+        self._ends, self._last_end = None, now
         self._clock.advance_to(now)
         scheduler, in_service = self.scheduler, self._served
-        tells = self._bus.active
+        emits = self._bus.active
         num_tokens = num_usual = 0
         for item in plan.scheduled:
             for sequence in item.sampling:
@@ -183,23 +162,21 @@ class Replica:
                 if served.last_token == before:
                     num_usual += 1
                 elif served.last_token is not None:
-                    self.gaps.seconds.append(now - served.last_token)
-                    self.gaps.counts.append(1)
+                    self.gaps.extend((now - served.last_token, 1))
                 else:
                     served.first_token = now
                 served.last_token = now
                 served.num_tokens += num_new
                 for _ in range(num_new):
                     sequence.append_token(token_id)
-                    if tells:
+                    if emits:
                         self._bus.emit(ev.TokenSampled, sequence.seq_id, token_id, TEXT)
-                if served.num_tokens == served.output_tokens:
+                if served.num_tokens == served.arrival.output_tokens:
                     self._finish(sequence)
         if num_usual:
-            self.gaps.seconds.append(now - before)
-            self.gaps.counts.append(num_usual)
+            self.gaps.extend((now - before, num_usual))
         scheduler.counters.generation_tokens += num_tokens
-        if tells:
+        if emits:
             self._bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, 0.0, 0.0, now - began, 0.0)
 
     def _settle(self, item: ScheduledDrafts, token_id: int) -> int:
@@ -220,43 +197,30 @@ class Replica:
     def subscribe(self, listener: Listener) -> None:
         self._bus.subscribe(listener)
 
-    def inspect(self) -> EngineState:
-        """Return the whole state as plain data, even during a step. It equals the events' fold."""
-        return inspect_engine(
-            self.scheduler,
-            self._last_plan,
-            visible_text=lambda sequence: TEXT * sequence.num_output_tokens,
-            grammar_of=lambda sequence: None,
-            token_pieces={},
-        )
-
     def log_header(self, model: str) -> ev.LogHeader:
+        config = self.config
         return ev.LogHeader(
             engine=__version__,
             model=model,
             clock="virtual",
             wall=0.0,
             mono=self._clock.now(),
-            num_blocks=self.config.num_gpu_blocks_override,
-            block_size=self.config.block_size,
-            max_num_seqs=self.config.max_num_seqs,
-            max_num_batched_tokens=self.config.max_num_batched_tokens,
-            max_model_len=self.config.max_model_len,
-            scheduling_policy=self.config.scheduling_policy,
-            enable_prefix_caching=bool(self.config.enable_prefix_caching),
+            num_blocks=config.num_gpu_blocks_override,
+            block_size=config.block_size,
+            max_num_seqs=config.max_num_seqs,
+            max_num_batched_tokens=config.max_num_batched_tokens,
+            max_model_len=config.max_model_len,
+            scheduling_policy=config.scheduling_policy,
+            enable_prefix_caching=bool(config.enable_prefix_caching),
         )
 
 
 def make_request(number: int, arrival: Arrival) -> Request:
     """Make a request that shares only its prefix, and only with requests of its group."""
-    own = number + 1
+    num_shared = 0 if arrival.prefix_group is None else arrival.prefix_tokens
     # A group's token id counts down from the largest id that a block's hash supports.
-    shared = (
-        []
-        if arrival.prefix_group is None
-        else [2**32 - 1 - arrival.prefix_group] * arrival.prefix_tokens
-    )
-    prompt = shared + [own] * (arrival.prompt_tokens - len(shared))
+    shared = [2**32 - 1 - (arrival.prefix_group or 0)] * num_shared
+    prompt = shared + [number + 1] * (arrival.prompt_tokens - num_shared)
     params = _params(arrival.output_tokens)
     return Request(str(number), prompt, params, priority=arrival.priority)
 

@@ -1,8 +1,8 @@
 """Runs all configurations of a command and reports the results.
 
-The report has a table row for each configuration, the quality of the fit, small charts, and with
-`--json` one line of JSON. It states the number of requests, because the p99.9 of a hundred requests
-is just the slowest one.
+The report has a table row for each configuration, the quality of the fit, and with `--json` one
+line of JSON. It states the number of requests, because the p99.9 of a hundred requests is just the
+slowest one.
 """
 
 import math
@@ -11,23 +11,16 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass
 
-from rich.console import Console
-
-from minivllm.lab.common.report import print_report, progress_bar, report_console
-from minivllm.lab.simulate.arrival import Arrival
-from minivllm.lab.simulate.charts import columns, distribution
-from minivllm.lab.simulate.configurations import VARIED, Variant, differing, show_value, varied
-from minivllm.lab.simulate.measure import PERCENTILES, Answer, latencies, summarise
-from minivllm.lab.simulate.plot import mean_over_replicas
+from minivllm.lab.common.report import print_report, progress_bar
+from minivllm.lab.simulate.arrivals import Arrival
+from minivllm.lab.simulate.configurations import VARIED, show_value, value_of, varied
+from minivllm.lab.simulate.measure import PERCENTILES, Answer, summarise
 from minivllm.lab.simulate.replica import Replica
-from minivllm.lab.simulate.run import build_replicas, simulate
+from minivllm.lab.simulate.run import Setup, build_replicas, simulate
 from minivllm.lab.simulate.step_time_model import Fit
 from minivllm.lab.simulate.step_times import StepTimes
 from minivllm.lab.simulate.workload import at_rate
 
-WIDTH = 60
-MAX_PICTURES = 3
-"""Maximum number of configurations with printed charts; `--plot` draws all."""
 _LATENCIES = {
     "ttft": "first token (TTFT)",
     "itl": "between tokens (ITL)",
@@ -65,12 +58,13 @@ _COLUMNS = (
     ("imbalance", "replica_imbalance", "{:.2f}"),
 )
 """Columns of the table with one row per configuration; latencies are in milliseconds."""
+Table = tuple[Seq[str], list[Seq[str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
     name: str
-    variant: Variant
+    setup: Setup
     replicas: Seq[Replica]
     answer: Answer
     wall_seconds: float
@@ -78,7 +72,7 @@ class Simulated:
 
 
 def run_all(
-    all_variants: list[Variant],
+    setups: list[Setup],
     crowd: list[Arrival],
     fit: Fit,
     goodput: Mapping[str, float],
@@ -88,21 +82,23 @@ def run_all(
 
     watch_first: called with each configuration's first replica before it starts
     """
-    done = []
-    with progress_bar() as progress:
-        for name, variant in differing(all_variants):
-            task = progress.add_task(name, total=len(crowd))
+    done, names = [], varied(setups)
+    with progress_bar() as bar:
+        for setup in setups:
+            values = [f"{VARIED[name]} {show_value(value_of(setup, name))}" for name in names]
+            name = ", ".join(values) or "one configuration"
+            task = bar.add_task(name, total=len(crowd))
 
-            def show_progress(finished: int, task: int = task) -> None:
-                progress.update(task, completed=finished, refresh=True)
+            def show(finished: int, task: int = task) -> None:
+                bar.update(task, completed=finished, refresh=True)
 
-            replicas = build_replicas(variant.setup, fit)
-            arrivals = crowd if variant.rate is None else at_rate(crowd, variant.rate)
+            replicas = build_replicas(setup, fit)
+            arrivals = crowd if setup.rate is None else at_rate(crowd, setup.rate)
             watch_first(replicas[0])
             started = time.perf_counter()
-            simulate(variant.setup, replicas, arrivals, show_progress)
+            simulate(setup, replicas, arrivals, show)
             wall = time.perf_counter() - started
-            done.append(Simulated(name, variant, replicas, summarise(replicas, goodput), wall))
+            done.append(Simulated(name, setup, replicas, summarise(replicas, goodput), wall))
     return done
 
 
@@ -115,23 +111,23 @@ def print_answers(
 ) -> None:
     result = {
         **result,
-        "fit": {**asdict(fit.quality), "coefficients": list(fit.coefficients)},
+        "fit": asdict(fit),
         "configurations": [
             {
-                **one.variant.values,
-                "rate": _json_rate(one.variant.rate),
+                **{name: value_of(one.setup, name) for name in VARIED},
+                # JSON has no infinity.
+                "rate": "inf" if one.setup.rate == math.inf else one.setup.rate,
                 **one.answer,
                 "simulated_in_s": one.wall_seconds,
             }
             for one in simulated
         ],
     }
-    quality = fit.quality
     notes = [
         (
-            f"Fit: {quality.num_points} measured steps, each predicted without itself: R²"
-            f" {quality.r_squared:.4f}, error {quality.median_relative_error:.1%} (median),"
-            f" {quality.p90_relative_error:.1%} (p90)."
+            f"Fit: {fit.num_points} measured steps, each predicted without itself: R²"
+            f" {fit.r_squared:.4f}, error {fit.median_relative_error:.1%} (median),"
+            f" {fit.p90_relative_error:.1%} (p90)."
         ),
         *_warnings(simulated, step_times),
         (
@@ -139,7 +135,7 @@ def print_answers(
             f" scheduler in {sum(one.wall_seconds for one in simulated):.1f} s here."
         ),
     ]
-    rates = {one.variant.rate for one in simulated}
+    rates = {one.setup.rate for one in simulated}
     rate = (
         "arriving as in the file"
         if rates == {None}
@@ -147,74 +143,50 @@ def print_answers(
     )
     title = f"{result['requests']:,} requests, {rate}; steps of {step_times.label}"
     header, rows = _one_in_detail(simulated[0]) if len(simulated) == 1 else _row_for_each(simulated)
-    for one in simulated[:MAX_PICTURES]:
-        _draw(one, report_console(as_json))
     print_report(title, header, rows, notes, result, as_json)
 
 
-def _json_rate(rate: float | None) -> float | str | None:
-    """Replace infinity by text, because JSON has no infinity."""
-    return "inf" if rate == math.inf else rate
-
-
-Table = tuple[Seq[str], list[Seq[str]]]
-
-
 def _one_in_detail(one: Simulated) -> Table:
-    rows: list[Seq[str]] = [
-        (label, cell) for label, key, form in _ROWS if (cell := _cell(one.answer, key, form))
-    ]
     header = ("milliseconds", "mean", *(f"p{percent:g}" for percent in PERCENTILES))
+    rows: list[Seq[str]] = [
+        (label, cell, *[""] * len(PERCENTILES))
+        for label, key, form in _ROWS
+        if (cell := _cell(one.answer, key, form))
+    ]
     for key, label in _LATENCIES.items():
         cells = [_cell(one.answer, f"{statistic}_{key}_ms", "{:,.1f}") for statistic in header[1:]]
         rows.append((label, *cells))
-    width = len(header) - 2
-    return header, [
-        (label, *cells, *[""] * width) if len(cells) == 1 else (label, *cells)
-        for label, *cells in rows
-    ]
+    return header, rows
 
 
 def _row_for_each(simulated: list[Simulated]) -> Table:
     # Leave out a column whose cells all mean "nothing" (empty, 0, or an imbalance of 1).
-    columns_ = [
-        column
-        for column in _COLUMNS
-        if {_cell(one.answer, *column[1:]) for one in simulated} - {"", "0", "0%", "1.00"}
+    columns = [
+        (label, cells)
+        for label, key, form in _COLUMNS
+        if set(cells := [_cell(one.answer, key, form) for one in simulated])
+        - {"", "0", "0%", "1.00"}
     ]
-    names = varied([one.variant for one in simulated])
-    header = (*(VARIED[name] for name in names), *(label for label, _, _ in columns_))
+    names = varied([one.setup for one in simulated])
+    header = (*(VARIED[name] for name in names), *(label for label, _ in columns))
     return header, [
         (
-            *(show_value(one.variant.values[name]) for name in names),
-            *(_cell(one.answer, key, form) for _, key, form in columns_),
+            *(show_value(value_of(one.setup, name)) for name in names),
+            *(cells[number] for _, cells in columns),
         )
-        for one in simulated
+        for number, one in enumerate(simulated)
     ]
 
 
 def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
     measured = max(point.num_scheduled_tokens for point in step_times.points)
-    asked = max(one.variant.setup.config.max_num_batched_tokens for one in simulated)
+    asked = max(one.setup.config.max_num_batched_tokens for one in simulated)
     if asked <= measured:
         return []
     return [
         f"Warning: the longest measured step has {measured} tokens, but steps of up to {asked}"
         " tokens are predicted from it."
     ]
-
-
-def _draw(one: Simulated, console: Console) -> None:
-    """Draw two small charts. They come before the table, so that the table is seen last."""
-    ttft = latencies(one.replicas)["ttft"]
-    console.print(f"{one.name}: share of the requests with their first token within", markup=False)
-    for line in distribution(ttft, WIDTH, rows=5):
-        console.print(line, markup=False)
-    total = one.variant.setup.config.num_gpu_blocks_override
-    use = mean_over_replicas(one.replicas, "used_blocks", WIDTH) / total
-    console.print(f"{one.name}: KV cache in use over {one.answer['duration']:,.0f} s", markup=False)
-    for line in columns(use, rows=3):
-        console.print(line, markup=False)
 
 
 def _cell(answer: Answer, key: str, form: str) -> str:

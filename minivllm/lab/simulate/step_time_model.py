@@ -12,18 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
+from minivllm.lab.bench.step.points import StepPoint
+
 KNOTS = (1, 4, 16, 64, 256, 1024)
 """Tokens per step at which the slope of `f` can change."""
-
-
-@dataclass(frozen=True, slots=True)
-class FitQuality:
-    """How well a fit predicts points to which it was not fitted."""
-
-    num_points: int
-    r_squared: float
-    median_relative_error: float
-    p90_relative_error: float
+IDLE_SECONDS = 0.001
+"""Duration of a step in which nothing could run, as in `MonotonicClock.idle`."""
 
 
 class StepTimeModel:
@@ -49,12 +43,21 @@ class StepTimeModel:
             + self.per_context_token * num_context_tokens
         )
 
+    def predict(self, point: StepPoint) -> float:
+        """Predict the time of a step with the contents of `point`."""
+        return self.seconds(point.num_scheduled_tokens, point.num_decodes, point.num_context_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:
+    """Coefficients, and how well they predict points to which they were not fitted."""
+
     coefficients: tuple[float, ...]
     """In seconds: the constant, slopes between the knots, time per decode and context token."""
-    quality: FitQuality
+    num_points: int = 0
+    r_squared: float = 1.0
+    median_relative_error: float = 0.0
+    p90_relative_error: float = 0.0
 
     def model(self, max_tokens: int) -> StepTimeModel:
         return StepTimeModel(self.coefficients, max_tokens)

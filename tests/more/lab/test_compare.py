@@ -7,10 +7,10 @@ from minivllm.config import EngineConfig
 from minivllm.configurations import parse_configuration
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
-from minivllm.lab.common.traffic import RandomRunner, WordTokenizer
 from minivllm.lab.compare.measure import Measured, measure_recording
 from minivllm.lab.compare.run import play
 from minivllm.lab.compare.trace import make_trace
+from minivllm.lessons.scenarios.scripted import ScriptedRunner, ScriptedTokenizer
 
 
 def measure(name: str, scenario: str, folder) -> Measured:
@@ -18,21 +18,21 @@ def measure(name: str, scenario: str, folder) -> Measured:
     trace = make_trace(scenario, FakeTokenizer(), 0)
     options = parse_configuration(name).options_for(trace.options)
     config = EngineConfig(model="none", **options)
-    runner = RandomRunner(config.num_gpu_blocks_override, seed=0)
-    runner.max_model_len = config.max_model_len
-    engine = LLMEngine(config, runner, WordTokenizer(), clock=VirtualClock())
+    runner = ScriptedRunner(config.num_gpu_blocks_override, config.max_model_len, lambda one: 7)
+    tokenizer = ScriptedTokenizer(str, vocab_size=50_000)
+    engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
     path = folder / f"{name}.jsonl"
     with LogWriter(path, engine.log_header()) as writer:
         engine.subscribe(writer.write)
         outputs = play(engine, trace)
-    wanted = {request.request_id: request.params.max_tokens for request in trace.requests}
+    wanted = {request.request_id: request.params.max_tokens for request in trace.arrivals}
     assert {name: len(output) for name, (output,) in outputs.items()} == wanted
-    return measure_recording(name, path)
+    return measure_recording(path)
 
 
 def test_paged_memory_wastes_under_four_percent_and_holds_more_requests_at_once(tmp_path):
     paged, contiguous = (
-        measure(name, "lengths-64-1024", tmp_path).as_json()
+        measure(name, "lengths-64-1024", tmp_path).figures
         for name in ("continuous+paged", "continuous+contiguous")
     )
     assert paged["kv_waste"] < 0.04 and contiguous["kv_waste"] > 0.6
@@ -44,5 +44,5 @@ def test_static_batches_take_more_steps_for_the_same_tokens(tmp_path):
     ours, theirs = (
         measure(name, "lengths-8-256", tmp_path) for name in ("continuous+paged", "static+paged")
     )
-    assert theirs.output_tokens == ours.output_tokens
+    assert theirs.figures["output_tokens"] == ours.figures["output_tokens"]
     assert len(theirs.usage) > 1.2 * len(ours.usage)

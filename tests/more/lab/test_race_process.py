@@ -42,7 +42,7 @@ def test_the_process_reports_progress_and_ends_with_its_notes_or_an_error(tmp_pa
         recording = Recording(tmp_path / f"{side}.jsonl")
         (last_event,) = recording.events(len(recording) - 1, len(recording))
         assert last_event.t == seconds and recording.head.counters.finished_requests == 2
-        measured = measure_recording(side, tmp_path / f"{side}.jsonl")
-        assert waste == pytest.approx(measured.as_json()["kv_waste"])
+        measured = measure_recording(tmp_path / f"{side}.jsonl")
+        assert waste == pytest.approx(measured.figures["kv_waste"])
     (only,) = reports("--a", "static+", "--b", "continuous+paged")
     assert "unknown part ''" in only["error"]

@@ -3,7 +3,7 @@
 import pytest
 
 from minivllm.events.recording.lines import decode_line
-from minivllm.lab.compare.latency import measure_latencies
+from minivllm.lab.compare.measure import measure_latencies
 from minivllm.lessons.checker.cases.toy import ToyRunner
 from minivllm.lessons.checker.cases.traces import run_trace
 from minivllm.lessons.sketches import latencies

@@ -2,16 +2,16 @@
 
 from minivllm.config import EngineConfig
 from minivllm.lab.bench.step.points import StepPoint
-from minivllm.lab.simulate.fit import Fit, FitQuality
+from minivllm.lab.simulate.arrivals import Arrival
+from minivllm.lab.simulate.fit import Fit
 from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.run import Setup, build_replicas, simulate
-from minivllm.lab.simulate.workload import Arrival
 
 STEP = 1 / 64
 """Seconds per step; a power of two, so that sums are exact."""
-EVEN = Fit((STEP, *[0.0] * 8), FitQuality(0, 1.0, 0.0, 0.0))
+EVEN = Fit((STEP, *[0.0] * 8))
 """Every step takes `STEP` seconds."""
-CPU = Fit((0.02, *[0.001] * 6, 0.0005, 1e-7), FitQuality(0, 1.0, 0.0, 0.0))
+CPU = Fit((0.02, *[0.001] * 6, 0.0005, 1e-7))
 """Roughly a small model on a CPU."""
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from minivllm.errors import SimulationError
-from minivllm.lab.simulate.arrival_file import read_arrivals
+from minivllm.lab.simulate.arrivals import Arrival, read_arrivals
 from minivllm.lab.simulate.step_times import read_step_times
-from minivllm.lab.simulate.workload import Arrival
 
 HEAD = "arrival,prompt_tokens,output_tokens"
 POINT = {
@@ -39,14 +38,17 @@ def test_csv_and_json_lines_give_the_same_arrivals_in_order_from_zero(tmp_path):
     ("text", "message"),
     [
         (f"{HEAD}\n", "contains no requests"),
-        ("when,how long\n1,2\n", f"has no column {HEAD.replace(',', ', ')}"),
-        (f"{HEAD}\n0,8,2\nsoon,8,2\n", "line 3: arrival must be a number; got 'soon'"),
+        ("when,how long\n1,2\n", "line 2: Object missing required field `arrival`"),
+        (f"{HEAD}\n0,8,2\nsoon,8,2\n", r"line 3: Expected `float`, got `str` - at `\$.arrival`"),
         (f"{HEAD}\n0,8,2,7\n", "line 2: it has more fields"),
         (
             f"{HEAD},prefix_group,prefix_tokens\n0,8,2,a,9\n",
-            r"line 2: prefix_tokens \(9\) must not exceed prompt_tokens \(8\)",
+            r"line 2: prefix_tokens \(9\) must be from 1 to prompt_tokens \(8\)",
         ),
-        ('{"arrival": 0, "prompt_tokens": 8, "output_tokens": 2}\n{"arr', "line 2: .* not JSON"),
+        (
+            '{"arrival": 0, "prompt_tokens": 8, "output_tokens": 2}\n{"arr',
+            "line 2: Input data was truncated",
+        ),
     ],
 )
 def test_a_file_without_readable_requests_gives_one_sentence(tmp_path, text, message):
@@ -65,10 +67,10 @@ def test_the_whole_output_of_the_bench_is_read_as_well_as_its_last_line(tmp_path
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("no JSON here", "is not JSON"),
-        ({"results": []}, 'no list "points"'),
-        ({"points": [POINT, {**POINT, "seconds": 0}]}, "Point 2 .* seconds above 0"),
-        ({"points": [{**POINT, "num_decodes": 1.5}]}, "Point 1 .* whole numbers"),
+        ("no JSON here", "no measured steps .*malformed"),
+        ({"results": []}, "missing required field `points`"),
+        ({"points": [POINT, {**POINT, "seconds": 0}]}, r"> 0.0 - at `\$.points\[1\].seconds`"),
+        ({"points": [{**POINT, "num_decodes": 1.5}]}, "Expected `int`, got `float`"),
     ],
 )
 def test_an_invalid_file_of_step_times_gives_one_sentence(tmp_path, content, message):

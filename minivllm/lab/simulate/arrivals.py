@@ -1,0 +1,98 @@
+"""`Arrival`: one simulated request. `read_arrivals` reads a file of them, JSON Lines or CSV.
+
+    arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority
+    0.00,420,64,support,256,0
+
+`arrival` is in seconds. All arrivals are shifted so that the first request arrives at 0. The last
+three columns are optional. A line that cannot be parsed raises an error: without it, the simulated
+load would be too small.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from minivllm.checks import Positive
+from minivllm.errors import SimulationError
+
+
+class Arrival(NamedTuple):
+    at: float
+    """Seconds from the start."""
+    prompt_tokens: int
+    """Prompt length, including the shared prefix."""
+    output_tokens: int
+    prefix_group: int | None = None
+    """Requests of one group start with the same `prefix_tokens` tokens."""
+    prefix_tokens: int = 0
+    priority: int = 0
+
+
+class _Line(msgspec.Struct):
+    arrival: Annotated[float, Meta(gt=-1e300, lt=1e300)]
+    prompt_tokens: Positive
+    output_tokens: Positive
+    prefix_group: str | int | float | None = None
+    prefix_tokens: Annotated[int, Meta(ge=0)] = 0
+    priority: Annotated[int, Meta(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        if self.prefix_group is not None and not 0 < self.prefix_tokens <= self.prompt_tokens:
+            raise ValueError(
+                f"prefix_tokens ({self.prefix_tokens}) must be from 1 to prompt_tokens"
+                f" ({self.prompt_tokens})"
+            )
+
+
+def read_arrivals(path: Path) -> list[Arrival]:
+    """Return the requests of a file in order of arrival.
+
+    Raises `SimulationError` if the file cannot be read or parsed, or has no request.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SimulationError(
+            f"The arrival file {path} cannot be read ({why}): name another file, or use poisson or"
+            " bursty."
+        ) from error
+    groups: dict[str, int] = {}
+    found = []
+    for number, fields in _json_lines(text) if text.lstrip().startswith("{") else _rows(text, path):
+        try:
+            if isinstance(fields, str):
+                fields = msgspec.json.decode(fields)
+            line = msgspec.convert(fields, _Line, strict=False)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise SimulationError(f"{path}, line {number}: {error}.") from None
+        at, prompt, output, group, prefix, priority = msgspec.structs.astuple(line)
+        if group is not None:
+            group = groups.setdefault(str(group), len(groups))
+        found.append(Arrival(at, prompt, output, group, prefix, priority))
+    if not found:
+        raise SimulationError(
+            f"The arrival file {path} contains no requests: it needs one line for each (arrival,"
+            " prompt_tokens, output_tokens)."
+        )
+    found.sort(key=lambda arrival: arrival.at)
+    return [arrival._replace(at=arrival.at - found[0].at) for arrival in found]
+
+
+def _json_lines(text: str) -> Iterator[tuple[int, str]]:
+    yield from ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+
+
+def _rows(text: str, path: Path) -> Iterator[tuple[int, Mapping[Any, str]]]:
+    reader = csv.DictReader(text.splitlines())
+    for fields in reader:
+        if None in fields:  # csv stores surplus fields under None
+            raise SimulationError(
+                f"{path}, line {reader.line_num}: it has more fields than the first line has"
+                " columns."
+            )
+        yield reader.line_num, {name: value for name, value in fields.items() if value}
