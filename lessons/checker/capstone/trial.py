@@ -17,8 +17,8 @@ import msgspec
 
 from minivllm.lessons.checker.capstone.finder import install
 from minivllm.lessons.checker.capstone.merge import OwnFile
-from minivllm.lessons.checker.child.fence import Fence
-from minivllm.lessons.checker.child.limits import TimeIsUpError, limit_forks, take_limits
+from minivllm.lessons.checker.child.student import TimeIsUpError
+from minivllm.lessons.checker.child.worker import limit_forks, take_limits
 
 MEMORY_MB = 6000
 SECONDS = 10.0
@@ -55,7 +55,6 @@ def main(argv: list[str]) -> None:
     answers, questions = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
     take_limits(MEMORY_MB)
     limit_forks()
-    fence = Fence(os.getcwd(), {own.file for own in settings.own_files})
     signal.setitimer(signal.ITIMER_PROF, 2 * SECONDS)
     lines: list[str] = []
     failure = None
@@ -66,7 +65,6 @@ def main(argv: list[str]) -> None:
     except BaseException as error:
         failure = describe(error, settings.own_files)
     signal.setitimer(signal.ITIMER_PROF, 0)
-    failure = fence.failure or failure
     _send(answers, [], failure)
     if failure is None and questions.readline():
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
@@ -76,7 +74,7 @@ def main(argv: list[str]) -> None:
             signal.setitimer(signal.ITIMER_PROF, 0)
             failure = describe(error, settings.own_files)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        _send(answers, lines, fence.failure or failure)
+        _send(answers, lines, failure)
     os._exit(0)  # do not wait for threads of the student's code
 
 

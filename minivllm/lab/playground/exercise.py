@@ -87,7 +87,7 @@ class _Student:
         self._module: StudentModule = module.StudentModule(second, file, limit)
 
     def load(self) -> Failure | None:
-        failure = self._module.load(is_overlay=False)
+        failure = self._module.load()
         return None if failure is None else Failure(**failure)
 
     def ask(self, **question: Any) -> Asked:
