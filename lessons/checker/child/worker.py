@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
     else:
         worker = _Worker(exercise, file, answers)
         failure = worker.load()
-        _send(answers, [], failure)
+        send(answers, [], failure)
         if failure is None:
             worker.answer_all(questions)
     # Exit at once: do not wait for threads or run exit handlers of the student's code.
@@ -102,7 +102,7 @@ def _processor_time(seconds: float) -> Iterator[None]:
 # ---- questions and answers ----
 
 
-def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> None:
+def send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> None:
     answers.write(json.dumps({"lines": lines, "failure": failure}) + "\n")
     answers.flush()
 
@@ -112,7 +112,7 @@ def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: Text
     for name in plug.imports_of(exercise):
         with suppress(ImportError):  # if a fork needs the module, the fork reports the error
             import_module(name)
-    _send(answers, [], None)
+    send(answers, [], None)
     forks: dict[str, Any] = {}
     for line in questions:
         name = json.loads(line)["file"]
@@ -127,7 +127,7 @@ def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: Text
             answers.flush()
         else:
             del forks[name]
-            _send(answers, [], {"kind": "died", "text": f"the process of {name} ended"})
+            send(answers, [], {"kind": "died", "text": f"the process of {name} ended"})
 
 
 def _fork(exercise: Exercise, file: Path) -> Any:
@@ -142,7 +142,7 @@ def _fork(exercise: Exercise, file: Path) -> Any:
     if failure is None:
         worker.answer_all(channel)
     elif channel.readline():
-        _send(channel, [], failure)
+        send(channel, [], failure)
     os._exit(0)
 
 
@@ -164,7 +164,7 @@ class _Worker:
         for line in questions:
             lines, failure = self._student.answer(json.loads(line))
             self._end_if_forked()
-            _send(self._answers, lines, failure)
+            send(self._answers, lines, failure)
 
     def _end_if_forked(self) -> None:
         """End a process that the student's code has forked, because it would answer, too."""
