@@ -42,7 +42,7 @@ class Pieces:
             raise ExerciseError(f"{late[0]} is already imported: pieces need a fresh process.")
         sys.meta_path.insert(0, self)
         if "token-mask" in self._names:
-            from minivllm.lessons.checker.matcher import use_plain_regexes
+            from minivllm.lessons.checker.child.matcher import use_plain_regexes
 
             use_plain_regexes()
 
