@@ -53,7 +53,6 @@ FOLDERS = (
     "lessons/checker",
     "lessons/exercises",
     "lessons/shown",
-    "lessons/sketches",
     "speculation",
     "structured_output",
 )

@@ -6,8 +6,8 @@ from minivllm.events.recording.lines import decode_line
 from minivllm.lab.compare.latency import measure_latencies
 from minivllm.lessons.checker.cases.toy import ToyRunner
 from minivllm.lessons.checker.cases.traces import run_trace
-from minivllm.lessons.sketches import latencies
-from minivllm.lessons.sketches.flat_batch import ScheduledChunk, flatten
+from minivllm.lessons.shown import latencies
+from minivllm.lessons.shown.flat_batch import ScheduledChunk, flatten
 from minivllm.runtime.input_batch import InputBatch
 
 SIZE = 3
