@@ -7,10 +7,11 @@
     child/       runs the student's module in a child process with limits
     search       finds a case on which student and engine differ, and shrinks it with hypothesis
     check        checks one submission, behaviour by behaviour
+    mistakes     known wrong solutions: small changes of the engine's file
     diagnosis    finds the known misconception that fails in the same way
     report, grade, dev_check   output for students, teachers and authors of exercises
 
 An exercise is a folder of `lessons/exercises` with README.md, visible_test.py, behaviours.py and
-wrong/*.py. The student's code runs in a child process that only reports what happened. So that code
-cannot change the verdict, even if it patches the checker's functions there.
+mistakes.toml. The student's code runs in a child process that only reports what happened, and the
+parent compares that with the engine's own report.
 """

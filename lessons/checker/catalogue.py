@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from minivllm.errors import ExerciseError, TritonMissingError
 from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of, behaviours_of_hunt
+from minivllm.lessons.checker.mistakes import Mistake, read_mistakes
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
@@ -97,8 +98,8 @@ class Exercise(NamedTuple):
         return not self.is_hunt and (self.is_open or not is_own_module)
 
     @property
-    def wrong_files(self) -> list[Path]:
-        return sorted((self.folder / "wrong").glob("*.toml" if self.is_hunt else "*.py"))
+    def mistakes(self) -> list[Mistake]:
+        return read_mistakes(self.folder / "mistakes.toml")
 
     @property
     def obstacle(self) -> str:

@@ -11,7 +11,8 @@ from minivllm.lessons.checker.bugs.judge import judge
 from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.sandbox import Session, Submission
-from minivllm.lessons.checker.diagnosis import Misconception, WrongSolutions
+from minivllm.lessons.checker.diagnosis import KnownMistakes
+from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import BehaviourResult, Result
 from minivllm.lessons.checker.search import Counterexample, cases_of, find_counterexample
 from minivllm.lessons.checker.visible import PASSED, names_of_tests
@@ -33,9 +34,9 @@ def check(
     """Run all checks. On a failure, look for the known misconception behind it."""
     if exercise.is_hunt:
         return judge(exercise, submission.file, seed=seed)
-    wrong = WrongSolutions(exercise) if diagnoses else None
-    with wrong or nullcontext():
-        return run_behaviours(exercise, submission, seed=seed, patience=patience, wrong=wrong)
+    known = KnownMistakes(exercise) if diagnoses else None
+    with known or nullcontext():
+        return run_behaviours(exercise, submission, seed=seed, patience=patience, known=known)
 
 
 def run_behaviours(
@@ -44,32 +45,31 @@ def run_behaviours(
     *,
     seed: int = 0,
     patience: float = PATIENCE,
-    wrong: WrongSolutions | None = None,
+    known: KnownMistakes | None = None,
     session: Session | None = None,
 ) -> Result:
     """Run all checks. Raises `ExerciseError` if this machine cannot run the exercise.
 
     patience: seconds to shrink the first failure; 0 shrinks none
-    wrong: known wrong solutions, to compare with a failing submission
+    known: to compare with a failing submission
     session: runs the submission; None starts a child process for it
     """
     exercise.require_what_it_needs()
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
     visible: list[str] = []
-    fitting: list[Misconception] = []
+    fitting: list[Mistake] = []
     with session or Session(exercise, submission) as session:
         failure = session.start()
         if failure is not None:
             nothing = Counterexample({}, [], [], 0, failure)
             results = [BehaviourResult(behaviour, nothing) for behaviour in behaviours]
         else:
-            if submission.plugged == "module":
-                visible = _visible(exercise, session)
+            visible = _visible(exercise, session)
             results = _behaviours(behaviours, session, seed, patience)
-            if wrong is not None:
+            if known is not None:
                 found = [outcome.counterexample for outcome in results]
-                fitting = wrong.diagnose(found, behaviours, session, seed)
+                fitting = known.diagnose(found, behaviours, session, seed)
     seconds = time.monotonic() - begin
     return Result(exercise, submission.file, failure, visible, results, fitting, seconds, seed)
 

@@ -4,9 +4,9 @@ Yields one sentence per fault. An exercise without faults fulfils these rules:
 
     the engine's own source passes every behaviour and every visible test
     the stub fails every behaviour and every visible test with its TODO
-    every wrong solution fails, and gets its own hint and no other hint
-    every behaviour catches a wrong solution; otherwise the behaviour may check nothing
-    there are at least five wrong solutions, and three hints
+    every known mistake fails, and gets its own hint and no other hint
+    every behaviour catches a mistake; otherwise the behaviour may check nothing
+    there are at least five mistakes, and three hints
 """
 
 import tempfile
@@ -17,13 +17,14 @@ from minivllm.lessons.checker.bugs.judge import dev_check_hunt
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
 from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.child.sandbox import Submission
-from minivllm.lessons.checker.diagnosis import WrongSolutions, read_misconception
+from minivllm.lessons.checker.diagnosis import KnownMistakes
 from minivllm.lessons.checker.holes import stub
+from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import Result
 
-MIN_WRONG = 5
+MIN_MISTAKES = 5
 PATIENCE = 0.3
-"""Seconds to shrink a failing case: enough to distinguish the wrong solutions."""
+"""Seconds to shrink a failing case: enough to distinguish the mistakes."""
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
@@ -38,25 +39,24 @@ def dev_check(exercise: Exercise) -> Iterator[str]:
         file.write_text(stub(exercise), encoding="utf-8")
         yield from _stub(run_behaviours(exercise, Submission(file)))
     caught: set[str] = set()
-    with WrongSolutions(exercise) as wrong:
-        for file in exercise.wrong_files:
-            result = run_behaviours(
-                exercise, Submission(file, "overlay"), patience=PATIENCE, wrong=wrong
-            )
+    with KnownMistakes(exercise) as known:
+        for mistake in exercise.mistakes:
+            submission = Submission(known.file_of(mistake))
+            result = run_behaviours(exercise, submission, patience=PATIENCE, known=known)
             caught |= {
                 outcome.behaviour.name for outcome in result.behaviours if not outcome.passed
             }
-            yield from _wrong(file, result)
+            yield from _mistake(mistake, result)
     for outcome in result.behaviours:
         if outcome.behaviour.name not in caught:
-            yield f"{exercise.name}: no wrong solution fails {outcome.behaviour.name!r}."
+            yield f"{exercise.name}: no mistake fails {outcome.behaviour.name!r}."
 
 
 def _files(exercise: Exercise) -> Iterator[str]:
     if len(exercise.hints) != NUM_HINTS or not all(exercise.hints):
         yield f"{exercise.name}: there must be {NUM_HINTS} hints."
-    if len(exercise.wrong_files) < MIN_WRONG:
-        yield f"{exercise.name}: there must be at least {MIN_WRONG} wrong solutions."
+    if len(exercise.mistakes) < MIN_MISTAKES:
+        yield f"{exercise.name}: there must be at least {MIN_MISTAKES} mistakes."
 
 
 def _reference(result: Result) -> Iterator[str]:
@@ -87,10 +87,9 @@ def _stub(result: Result) -> Iterator[str]:
             yield f"{name}: the stub does not fail {outcome.behaviour.name!r} with its TODO."
 
 
-def _wrong(file: Path, result: Result) -> Iterator[str]:
-    name = f"{result.exercise.name}: {file.name}"
-    own = read_misconception(file)
-    if not own.sentence or not own.hint:
+def _mistake(own: Mistake, result: Result) -> Iterator[str]:
+    name = f"{result.exercise.name}: {own.name}"
+    if not own.believes or not own.hint:
         yield f"{name} has no misconception or no hint."
     if result.passed:
         yield f"{name} passes."
@@ -100,8 +99,5 @@ def _wrong(file: Path, result: Result) -> Iterator[str]:
         }
         yield f"{name} is not recognized ({kinds})."
     elif result.misconception != own:
-        others = [wrong.name for wrong in result.fitting if wrong != own]
-        yield (
-            f"{name} cannot be distinguished from"
-            f" {' and '.join(f'{other}.py' for other in others)}."
-        )
+        others = [other.name for other in result.fitting if other != own]
+        yield f"{name} cannot be distinguished from {' and '.join(others)}."

@@ -1,55 +1,42 @@
 """Finds the misconception behind a failing solution.
 
-Each file of `wrong/` has one misconception and a hint. A file fits if it fails in the same way on
-the small cases on which the student's code failed, passes where that code passes, and fails at the
-same lines on a sample of further cases.
+A known mistake fits if it fails in the same way on the small cases on which the student's code
+failed, passes where that code passes, and fails at the same lines on a sample of further cases.
 
 A wrong diagnosis is worse than no diagnosis. So an unfinished solution is not diagnosed, and if two
-wrong solutions fit, the report names neither (`check.Result.misconception`).
+mistakes fit, the report names neither (`check.Result.misconception`).
 """
 
-import ast
+import tempfile
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.sandbox import Failure, Reply, Session, Submission
 from minivllm.lessons.checker.child.student import UNUSABLE
+from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.search import Counterexample, cases_of, compare_lines, compare_with
 
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
-_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched", "outside")
+_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "channel")
 
 
-class Misconception(NamedTuple):
-    name: str
-    sentence: str
-    """The file's docstring: what a student with this misconception believes."""
-    hint: str
-    """The file's HINT: what the student should look at."""
-
-
-def read_misconception(file: Path) -> Misconception:
-    """Read the docstring and the HINT of a wrong solution without running the file."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    hint = next(
-        node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "HINT"
-    )
-    return Misconception(file.stem, " ".join((ast.get_docstring(tree) or "").split()), hint)
-
-
-class WrongSolutions:
-    """Runs all wrong solutions of an exercise in one process; a context manager."""
+class KnownMistakes:
+    """Runs all known mistakes of an exercise in one process; a context manager."""
 
     def __init__(self, exercise: Exercise) -> None:
-        self._files = exercise.wrong_files
-        self._session = Session(exercise, Submission(exercise.folder / "wrong", "overlays"))
+        self._folder = tempfile.TemporaryDirectory(prefix="minivllm-mistakes-")
+        self._mistakes = exercise.mistakes
+        source = exercise.source
+        for mistake in self._mistakes:
+            self.file_of(mistake).write_text(mistake.source(source), encoding="utf-8")
+        self._session = Session(exercise, Submission(Path(self._folder.name)))
+
+    def file_of(self, mistake: Mistake) -> Path:
+        return Path(self._folder.name) / f"{mistake.name}.py"
 
     def diagnose(
         self,
@@ -57,8 +44,8 @@ class WrongSolutions:
         behaviours: list[Behaviour],
         submission: Session,
         seed: int,
-    ) -> list[Misconception]:
-        """The misconceptions of the wrong solutions that fail in the same way as the submission.
+    ) -> list[Mistake]:
+        """The mistakes that fail in the same way as the submission.
 
         found: for each behaviour, a failing case, or None if the submission passes
         submission: runs further cases
@@ -70,38 +57,44 @@ class WrongSolutions:
         ):
             return []
         alike = [
-            file for file in self._files if all(self._does_the_same(file, *one) for one in failing)
+            mistake
+            for mistake in self._mistakes
+            if all(self._does_the_same(mistake, *one) for one in failing)
         ]
         for behaviour, one in pairs:
-            # If the submission passes a behaviour, a wrong solution must pass all of its cases.
+            # If the submission passes a behaviour, a mistake must pass all of its cases.
             num_cases = behaviour.examples if one is None else behaviour.examples // SAMPLE
             for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
                 theirs = (
                     None if one is None else compare_with(expected, behaviour, submission, case)
                 )
                 alike = [
-                    file
-                    for file in alike
-                    if self._fails_alike(file, behaviour, case, expected, theirs)
+                    mistake
+                    for mistake in alike
+                    if self._fails_alike(mistake, behaviour, case, expected, theirs)
                 ]
-        return [read_misconception(file) for file in alike]
+        return alike
 
-    def _does_the_same(self, file: Path, behaviour: Behaviour, one: Counterexample) -> bool:
-        actual, failure = self._ask(file, behaviour, one.case)
+    def ask(self, mistake: Mistake, behaviour: Behaviour, case: Case) -> Reply:
+        file = str(self.file_of(mistake))
+        return self._session.ask({"file": file, "behaviour": behaviour.key, "case": case})
+
+    def _does_the_same(self, mistake: Mistake, behaviour: Behaviour, one: Counterexample) -> bool:
+        actual, failure = self.ask(mistake, behaviour, one.case)
         return behaviour.first_difference(one.actual, actual) is None and _words(failure) == _words(
             one.failure
         )
 
     def _fails_alike(
         self,
-        file: Path,
+        mistake: Mistake,
         behaviour: Behaviour,
         case: Case,
         expected: list[str],
         theirs: Counterexample | None,
     ) -> bool:
         """Whether both differ from the engine at the same line in the same way, or both pass."""
-        actual, failure = self._ask(file, behaviour, case)
+        actual, failure = self.ask(mistake, behaviour, case)
         ours = compare_lines(expected, behaviour, case, actual, failure)
         if ours is None or theirs is None:
             return ours is theirs
@@ -114,22 +107,16 @@ class WrongSolutions:
         # Compare only the first different line: later lines depend on how the code is written.
         return bool(ours.actual[begin]) or _words(ours.failure) == _words(theirs.failure)
 
-    def _ask(self, file: Path, behaviour: Behaviour, case: Case) -> Reply:
-        return self._session.ask({"file": str(file), "behaviour": behaviour.key, "case": case})
-
-    def __enter__(self) -> "WrongSolutions":
+    def __enter__(self) -> "KnownMistakes":
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._session.close()
+        self._folder.cleanup()
 
 
 def _words(failure: Failure | None) -> str | None:
-    """The failure without what differs between processes: line numbers, limits, and whose file.
-
-    A student's file is a whole module, and a file of `wrong/` only a part of one. So the same error
-    in another function of the module is in the student's file, but not in that of `wrong/`.
-    """
+    """The failure without what differs between two solutions: line numbers and limits."""
     if failure is not None and failure.kind in ("time", "memory"):
         return "endless"  # an endless loop that collects data can hit either limit first
     if failure is None or failure.kind == "missed":  # what a judge says of lines without a failure

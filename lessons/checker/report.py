@@ -17,7 +17,7 @@ from minivllm.text import clean
 VISIBLE = "the tests of visible_test.py"
 _LINES_BEFORE = 4
 _MOST_CHARACTERS = 400
-_WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "outside", "died")
+_WITHOUT_HINT = ("todo", "memory", "output", "exit", "channel", "died")
 """Failures for which the behaviour's hint would not help."""
 
 
@@ -83,7 +83,7 @@ def _end_of_hunt(result: Result) -> Iterator[str]:
     elif not result.is_untouched:
         yield failed.counterexample.failure.text
     if result.misconception is not None:
-        yield f"Your answer fits this belief: {result.misconception.sentence}"
+        yield f"Your answer fits this belief: {result.misconception.believes}"
         yield f"Hint: {result.misconception.hint}"
     if failed is not None:
         yield f"`minivllm exercise demo {name}` opens the dashboard, `diff` at the step you name."
@@ -170,7 +170,7 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
         )
         return
     if result.misconception is not None:
-        yield f"Your code behaves as if this were true: {result.misconception.sentence}"
+        yield f"Your code behaves as if this were true: {result.misconception.believes}"
     if hint := hint_for(result, failed):
         yield f"Hint: {hint}"
     if any(not one.passed and one.behaviour.is_trace for one in result.behaviours):

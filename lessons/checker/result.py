@@ -7,7 +7,7 @@ from typing import NamedTuple
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.sandbox import Failure
-from minivllm.lessons.checker.diagnosis import Misconception
+from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.search import Counterexample
 
 
@@ -30,13 +30,13 @@ class Result(NamedTuple):
     visible: list[str]
     """The failed visible tests, each with the line that failed."""
     behaviours: list[BehaviourResult]
-    fitting: list[Misconception]
-    """The misconceptions of known wrong solutions that fail the same cases in the same way."""
+    fitting: list[Mistake]
+    """The known mistakes that fail the same cases in the same way."""
     seconds: float
     seed: int
 
     @property
-    def misconception(self) -> Misconception | None:
+    def misconception(self) -> Mistake | None:
         """The misconception, if exactly one fits."""
         return self.fitting[0] if len(self.fitting) == 1 else None
 

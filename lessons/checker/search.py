@@ -24,7 +24,7 @@ from minivllm.lessons.checker.child.sandbox import Failure, Session
 _FULL_SIZE = 6
 _MAX_TRIES = 300
 """Maximum number of cases that hypothesis draws to find a failing case of its own."""
-_NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched", "outside", "missed")
+_NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "channel", "missed")
 
 
 class Counterexample(NamedTuple):

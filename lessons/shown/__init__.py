@@ -1,4 +1,5 @@
-"""Figures for the lessons, even without a GPU: what a decode reads, and how fast kernels are.
+"""Small, plain versions of what the engine does, and figures for the lessons, even without a GPU.
 
-Read `roofline` first, then `kernel_reads`.
+Read `small_engine` first: the whole engine on one page. Exercises without an engine have their
+source here; a student gets a file without some of its functions.
 """

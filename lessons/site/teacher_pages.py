@@ -2,14 +2,13 @@
 
 A week ends with the lesson that `WEEKS` names, so a new lesson falls into a week by its number. The
 lessons on GPU kernels are the last week, whatever their numbers. The beliefs are those that lessons
-and checks answer: `why` of a question, and the files in `wrong/` of an exercise.
+and checks answer: `why` of a question, and the mistakes.toml of an exercise.
 """
 
 from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.lessons.checker.catalogue import Exercise, exercises
-from minivllm.lessons.checker.diagnosis import read_misconception
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.site.markdown import to_markdown, with_region
 from minivllm.lessons.site.picks import PICKS
@@ -114,8 +113,8 @@ def lesson_misconceptions(lesson: Lesson, shelf: ModelShelf) -> str:
 
 def exercise_misconceptions(exercise: Exercise) -> str:
     rows = "".join(
-        f"- {to_markdown(one.sentence)} *{to_markdown(one.hint)}*\n"
-        for one in map(read_misconception, exercise.wrong_files)
+        f"- {to_markdown(one.believes)} *{to_markdown(one.hint)}*\n"
+        for one in exercise.mistakes
     )
     return f"### [{exercise.title}]({exercise_address(exercise, _LEARN)})\n\n{rows}"
 
@@ -148,7 +147,7 @@ search:
 # What students believe
 
 Every question of a lesson expects some wrong answers, and has a sentence for each. Every exercise \
-has a folder of wrong solutions, and names a student's mistake when the code behaves like one of \
+knows mistakes, and names a student's when the code behaves like one of \
 them. This page lists both. Read the part of your next meeting before it: these are the answers \
 that you will hear. [First answers of your class](grading.md#the-first-answers-of-a-class) shows \
 how many students gave which.

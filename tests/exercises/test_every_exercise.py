@@ -15,8 +15,7 @@ import pytest
 
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.catalogue import Exercise, exercises
-from minivllm.lessons.checker.dev_check import MIN_WRONG
-from minivllm.lessons.checker.diagnosis import read_misconception
+from minivllm.lessons.checker.dev_check import MIN_MISTAKES
 from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.search import cases_of
 from minivllm.lessons.checker.visible import PASSED, run_visible_tests
@@ -90,14 +89,13 @@ def test_the_engine_passes_and_the_stub_and_the_known_mistakes_fail(
         assert all("TODO" in (first_failure(one) or "") for one in behaviours)
 
     ways = []
-    for mistake in exercise.wrong_files:
-        with plugged_in(exercise, mistake):
+    for mistake in exercise.mistakes:
+        file.write_text(mistake.source(exercise.source), encoding="utf-8")
+        with plugged_in(exercise, file):
             ways.append([first_failure(one) for one in behaviours])
-    passed = [
-        file.name for file, way in zip(exercise.wrong_files, ways, strict=True) if not any(way)
-    ]
+    known = exercise.mistakes
+    passed = [one.name for one, way in zip(known, ways, strict=True) if not any(way)]
     assert len(passed) <= 2, f"{passed}: only rare faults need more cases"
-    known = [read_misconception(mistake) for mistake in exercise.wrong_files]
-    assert all(one.sentence for one in known)
-    assert len({one.hint for one in known}) == len(known) >= MIN_WRONG
-    assert len(set(map(str, ways))) >= MIN_WRONG, "different mistakes fail in different ways"
+    assert all(one.believes for one in known)
+    assert len({one.hint for one in known}) == len(known) >= MIN_MISTAKES
+    assert len(set(map(str, ways))) >= MIN_MISTAKES, "different mistakes fail in different ways"

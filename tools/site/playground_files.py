@@ -47,7 +47,6 @@ FOLDERS = (
     "lessons/checker",
     "lessons/exercises",
     "lessons/shown",
-    "lessons/sketches",
     "speculation",
     "structured_output",
 )
@@ -78,11 +77,10 @@ def engine_files() -> list[Path]:
     found = [package / f"{name}.py" for name in MODULES]
     for folder in FOLDERS:
         found += sorted((package / folder).rglob("*.py"))
-    # Wrong solutions stay at home. "Find the bug" needs its recording, and wrong answers.
-    found = [file for file in found if "wrong" not in file.parts]
+    # Mistakes stay at home. But "find the bug" needs its recording, and wrong answers.
     exercises = package / "lessons/exercises"
     found += [exercises / "info.toml", *sorted(exercises.glob("bug_*/recording.jsonl"))]
-    found += sorted(exercises.glob("bug_*/wrong/*.toml"))
+    found += sorted(exercises.glob("bug_*/mistakes.toml"))
     return [file.relative_to(ROOT) for file in dict.fromkeys(found)]
 
 

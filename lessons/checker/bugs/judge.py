@@ -16,11 +16,11 @@ from minivllm.lessons.checker.bugs.rules import RULES, RuleTest, check_rules
 from minivllm.lessons.checker.cases.behaviour import behaviours_of_hunt
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
 from minivllm.lessons.checker.child.sandbox import Failure
-from minivllm.lessons.checker.diagnosis import Misconception
+from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import BehaviourResult, Result
 from minivllm.lessons.checker.search import Counterexample
 
-MIN_WRONG = 3
+MIN_MISTAKES = 3
 MAX_ANSWER_BYTES = 10_000
 
 
@@ -51,7 +51,7 @@ def judge(exercise: Exercise, file: Path, *, seed: int = 0) -> Result:
         visible = [] if unread else [answer.text]
         wrong = [answer, answer]
     else:
-        fitting = [found for other, found in _beliefs(exercise) if other == answer]
+        fitting = [mistake for mistake in exercise.mistakes if _answer(mistake) == answer]
         comment = Failure("answer", comment_on(exercise, answer))
         wrong = [
             None if answer.rule == right.rule else comment,
@@ -121,25 +121,20 @@ def dev_check_hunt(exercise: Exercise) -> Iterator[str]:
         return
     if len(exercise.hints) != NUM_HINTS or not all(exercise.hints):
         yield f"{exercise.name}: there must be {NUM_HINTS} hints."
-    if len(_beliefs(exercise)) < MIN_WRONG:
-        yield f"{exercise.name}: there must be at least {MIN_WRONG} wrong answers."
-    for file in exercise.wrong_files:
-        result = judge(exercise, file)
-        if result.could_not_run is not None:
-            yield f"{exercise.name}: {file.name}: {result.could_not_run.text}."
-        elif result.passed:
-            yield f"{exercise.name}: {file.name} passes."
-        elif result.misconception is None:
-            yield f"{exercise.name}: {file.name} has the answer of another wrong file."
+    answers = [_answer(mistake) for mistake in exercise.mistakes]
+    if len(answers) < MIN_MISTAKES:
+        yield f"{exercise.name}: there must be at least {MIN_MISTAKES} wrong answers."
+    for mistake, answer in zip(exercise.mistakes, answers, strict=True):
+        if answer.rule not in RULES or not 1 <= answer.step <= _last_step(exercise):
+            yield f"{exercise.name}: {mistake.name} names no step or no rule."
+        elif answer == (right.step, right.rule):
+            yield f"{exercise.name}: {mistake.name} passes."
+        elif answers.count(answer) > 1:
+            yield f"{exercise.name}: {mistake.name} has the answer of another mistake."
 
 
-def _beliefs(exercise: Exercise) -> list[tuple[HuntAnswer, Misconception]]:
-    found = []
-    for file in exercise.wrong_files:
-        one = tomllib.loads(file.read_text(encoding="utf-8"))
-        belief = Misconception(file.stem, one["belief"], one["hint"])
-        found.append((HuntAnswer(one["step"], one["rule"]), belief))
-    return found
+def _answer(mistake: Mistake) -> HuntAnswer:
+    return HuntAnswer(mistake.step, mistake.rule)
 
 
 def _last_step(exercise: Exercise) -> int:

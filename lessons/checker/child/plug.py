@@ -1,8 +1,7 @@
 """Loads a student's module under the name of the engine's module, before the engine imports it.
 
 Then the whole engine, its invariants and the dashboard run with the student's module (Stanford's
-CS336 does this with adapters). A module of `wrong/` defines only the names that it gets wrong; they
-replace the names of the engine's module.
+CS336 does this with adapters).
 
 Order matters, because `from minivllm.core.block_pool import BlockPool` copies a name. A module that
 was imported earlier would still use the engine's own code, so every check would pass.
@@ -16,7 +15,7 @@ from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
@@ -32,18 +31,6 @@ def plug_in(module_name: str, file: Path) -> ModuleType:
     parent, _, name = module_name.rpartition(".")
     setattr(import_module(parent), name, module)
     return module
-
-
-def overlay(module_name: str, file: Path) -> ModuleType:
-    """Load the engine's module, and replace the names that `file` defines."""
-    _raise_if_too_late(module_name)
-    changed = _load(f"overlay_{file.stem}", file)
-    engine = import_module(module_name)
-    for name, value in vars(changed).items():
-        # A name that both files import is the same object in both, so copying it changes nothing.
-        if not name.startswith("__") and hasattr(engine, name):
-            setattr(engine, name, value)
-    return engine
 
 
 def _raise_if_too_late(module_name: str) -> None:
@@ -118,35 +105,3 @@ def uses_tensors(exercise: Exercise) -> bool:
     """Whether the exercise's module needs NumPy, torch or Triton."""
     imported = () if exercise.is_hunt else imports_of(exercise)
     return not {name.partition(".")[0] for name in imported}.isdisjoint(TENSORS)
-
-
-# ---- what a student's module must not change ----
-
-
-def intrusions(own: ModuleType, file: Path) -> list[str]:
-    """Names in other modules of minivllm to which the student's file has assigned a function."""
-    found = []
-    for owner, name, value in _functions(own):
-        if value.__code__.co_filename == str(file) and getattr(own, name, None) is not value:
-            found.append(f"{owner}.{name}")
-    return found
-
-
-def fingerprint(own: ModuleType) -> dict[str, FunctionType]:
-    """Every function in minivllm's other modules, to detect replaced functions."""
-    return {f"{owner}.{name}": value for owner, name, value in _functions(own)}
-
-
-def _functions(own: ModuleType) -> Iterator[tuple[str, str, FunctionType]]:
-    for module in [
-        module for name, module in sys.modules.items() if name.partition(".")[0] == "minivllm"
-    ]:
-        if module is own or module is None:
-            continue
-        for name, value in list(vars(module).items()):
-            if isinstance(value, FunctionType):
-                yield module.__name__, name, value
-            elif isinstance(value, type) and value.__module__ == module.__name__:
-                for attribute, inner in list(vars(value).items()):
-                    if isinstance(inner, FunctionType):
-                        yield f"{module.__name__}.{name}", attribute, inner

@@ -1,9 +1,8 @@
 """`Session`: starts and controls the child process that runs a submission.
 
 The session asks the child case by case and kills it if it misbehaves. The child gets a scratch
-folder, an empty environment and limits (see `worker`); the session measures wall-clock time. The
-child can write only to its scratch folder (`fence`).
-docs/teach/grading.md lists what the limits do not stop.
+folder, an empty environment and limits (see `worker`); the session measures wall-clock time. That
+is for accidents: who does not trust a file grades in a container (docs/teach/grading.md).
 
 If the child dies, only the current behaviour fails: the next question starts a new child.
 """
@@ -11,6 +10,7 @@ If the child dies, only the current behaviour fails: the next question starts a 
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +18,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
@@ -38,7 +38,7 @@ MAX_ANSWER_BYTES = 32 << 20
 
 class Failure(NamedTuple):
     kind: str
-    """One of: raised, todo, time, memory, output, exit, patched, outside, died, missed."""
+    """One of: raised, todo, time, memory, output, exit, channel, died, missed."""
     text: str
     file: str = ""
     """The student's file in which it happened, if several run together."""
@@ -51,12 +51,7 @@ class Reply(NamedTuple):
 
 class Submission(NamedTuple):
     file: Path
-    plugged: Literal["module", "overlay", "overlays"] = "module"
-    """How to load the file.
-
-    module: as the engine's module. overlay: one file of `wrong/`, on top of the engine's module.
-    overlays: the whole folder `wrong/`; each question names its `file`.
-    """
+    """Loaded as the engine's module; or a folder of such files, and each question names one."""
 
 
 class Child:
@@ -82,7 +77,7 @@ class Child:
         if self._process is not None:
             return None
         scratch = self._scratch.name
-        os.makedirs(scratch, exist_ok=True)  # without Landlock, the code can remove it
+        os.makedirs(scratch, exist_ok=True)  # the code can remove it
         self._rest = b""
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-B", *self._command],
@@ -158,7 +153,7 @@ class Child:
         except (ValueError, TypeError, KeyError):
             self._end()
             return Reply(
-                [], Failure("patched", "it wrote into the channel of the checker's own answers")
+                [], Failure("channel", "it wrote into the channel of the checker's own answers")
             )
 
     def _died(self) -> Reply:
@@ -192,12 +187,21 @@ class Child:
 
 
 class Session(Child):
-    """Runs one submission."""
+    """Runs one submission. The child gets a copy of the file, so that it keeps what it hands in."""
 
     def __init__(self, exercise: Exercise, submission: Submission) -> None:
+        self._original = self._file = submission.file.resolve()
+        super().__init__([], exercise.seconds)
+        if self._original.is_file():
+            self._file = Path(self._scratch.name, exercise.student_file)
         worker = "minivllm.lessons.checker.child.worker"
-        file = str(submission.file.resolve())
-        super().__init__(["-m", worker, exercise.name, file, submission.plugged], exercise.seconds)
+        self._command = ["-m", worker, exercise.name, str(self._file)]
+
+    def start(self) -> Failure | None:
+        if self._process is None and self._file != self._original:
+            self._file.parent.mkdir(exist_ok=True)
+            shutil.copy(self._original, self._file)
+        return super().start()
 
 
 def _signal_name(number: int) -> str:

@@ -40,17 +40,14 @@ class StudentModule:
         self._limit = limit
         self._given = plug.given_functions(exercise)
 
-    def load(self, is_overlay: bool) -> dict[str, str] | None:
+    def load(self) -> dict[str, str] | None:
         """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
 
         def load() -> None:
-            install = plug.overlay if is_overlay else plug.plug_in
-            self._module = install(self._exercise.module, self._file)
-            if not is_overlay:  # the visible tests import the module by its file name
-                sys.modules.setdefault(self._file.stem, self._module)
+            module = plug.plug_in(self._exercise.module, self._file)
+            # The visible tests import the module by its file name.
+            sys.modules.setdefault(self._exercise.student_file.removesuffix(".py"), module)
             self._behaviours = self._exercise.behaviours_module()
-            self._intrusions = plug.intrusions(self._module, self._file)
-            self._fingerprint = plug.fingerprint(self._module)
 
         return self._limited(load, LOADING * self._exercise.seconds)
 
@@ -68,22 +65,10 @@ class StudentModule:
                         raise TimeIsUpError
 
         failure = self._limited(ask, question["seconds"])
-        return lines, failure or self._patched()
+        return lines, failure
 
     def _run_visible(self, file: str, lines: list[str]) -> None:
         lines += run_visible_tests(Path(file))
-
-    def _patched(self) -> dict[str, str] | None:
-        now = plug.fingerprint(self._module)
-        changed = [
-            name for name, value in self._fingerprint.items() if now.get(name) is not value
-        ] + self._intrusions
-        if not changed:
-            return None
-        return {
-            "kind": "patched",
-            "text": f"it changes {changed[0]}, which is not part of the exercise",
-        }
 
     def _limited(self, run: Any, seconds: float) -> dict[str, str] | None:
         """Call `run` with a time limit. Returns a failure, or None."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.sketches import flat_batch
+from minivllm.lessons.shown import flat_batch
 
 Case = dict[str, Any]
 

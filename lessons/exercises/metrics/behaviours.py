@@ -8,7 +8,7 @@ from typing import Any
 from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
-from minivllm.lessons.sketches import latencies
+from minivllm.lessons.shown import latencies
 
 Case = dict[str, Any]
 close = nearly(1e-6)

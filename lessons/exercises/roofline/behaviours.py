@@ -8,7 +8,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.sketches import step_limits
+from minivllm.lessons.shown import step_limits
 
 Case = dict[str, Any]
 close = nearly(1e-6)

@@ -17,11 +17,11 @@ from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker.bugs.judge import step_of_answer
-from minivllm.lessons.checker.capstone.pieces import digest_of
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.dev_check import dev_check
 from minivllm.lessons.checker.diff import write_difference
+from minivllm.lessons.checker.pieces import digest_of
 from minivllm.lessons.checker.report import report as lines_of
 from minivllm.lessons.checker.result import Result
 from minivllm.lessons.checker.watch import watch

@@ -47,7 +47,7 @@ def _demo(exercise: Exercise, options: list[str]) -> int:
     from minivllm.lessons.scenarios import capstone
 
     if exercise.name == "token-mask":
-        from minivllm.lessons.checker.capstone.matcher import use_plain_regexes
+        from minivllm.lessons.checker.child.matcher import use_plain_regexes
 
         use_plain_regexes()
         return demo.play(args, capstone.patterns())

@@ -91,7 +91,7 @@ class _SecondEngine:
         second = import_module(find_exercise.__module__).find_exercise(self._exercise.name)
         limit = partial(stop_after, file=str(self._file), error=module.TimeIsUpError)
         self._module: StudentModule = module.StudentModule(second, self._file, limit)
-        failure = self._module.load(is_overlay=False)
+        failure = self._module.load()
         return None if failure is None else Failure(**failure)
 
     def ask(self, question: dict[str, Any]) -> Reply:

@@ -57,9 +57,6 @@ def failed(result: Result) -> dict[str, str]:
     return {name: failure.kind if failure else "differs" for name, failure in failures.items()}
 
 
-PATCHES = "import minivllm.events.recording.lines as other; other.encode_event = lambda event: b''"
-
-
 @pytest.mark.parametrize(
     ("statement", "kind", "words"),
     [
@@ -70,7 +67,7 @@ PATCHES = "import minivllm.events.recording.lines as other; other.encode_event =
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "died", "SIGKILL"),
         ("return -1", "differs", ""),
         ("import os; os.write(1, b'{}'); raise SystemExit", "exit", "sys.exit"),
-        (PATCHES, "patched", ""),
+        ("import os; os.write(3, b'x\\n')", "channel", "own answers"),
     ],
 )
 def test_a_failure_in_one_behaviour_costs_no_other(submit, statement, kind, words):

@@ -6,21 +6,19 @@ from pathlib import Path
 import pytest
 
 from minivllm.cli import main
-from minivllm.lessons.checker.capstone.assemble import assemble
-from minivllm.lessons.checker.capstone.pieces import OwnPiece, collect, digest_of
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.child.sandbox import Failure, Reply
+from minivllm.lessons.checker.pieces import Piece, collect, digest_of
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 
-Write = Callable[..., OwnPiece]
+Write = Callable[..., Piece]
 
 
 @pytest.fixture
 def write(home: Path) -> Write:
     """Write a file that passed: the engine's own with changes, and some lines at its end."""
 
-    def make(name: str, lines: str = "", *changes: tuple[str, str]) -> OwnPiece:
+    def make(name: str, lines: str = "", *changes: tuple[str, str]) -> Piece:
         exercise = find_exercise(name)
         file = home / "workspace" / name / exercise.student_file
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +28,7 @@ def write(home: Path) -> Write:
             source = source.replace(ours, theirs)
         file.write_text(f"# my own file\n{source}\n{lines}\n")
         Progress().note_check(name, True, digest_of(exercise, file))
-        return OwnPiece(exercise, file)
+        return Piece(exercise, file)
 
     return make
 
@@ -48,50 +46,27 @@ def test_only_passed_exercises_whose_files_pass_today_become_pieces(write, home)
         Workspace(),
         Progress().read().exercises,
         lambda exercise, file: bool(asked.append(exercise.name)),
-        has_gpu=lambda: False,
     )
-    assert [piece.name for piece in found.pieces] == ["lru"]
+    assert [piece.exercise.name for piece in found.pieces] == ["lru"]
     assert asked == ["slot-mapping"]
     assert {one.name for one in found.left_out} == {"metrics", "slot-mapping", "waste"}
-
-
-# ---- bisection, with trials that are played by a table ----
-
-
-def _trial(bad: dict[str, Reply]) -> Callable[[list[OwnPiece]], Reply]:
-    def play(some: list[OwnPiece]) -> Reply:
-        found = [bad[piece.name] for piece in some if piece.name in bad]
-        return found[0] if found else Reply(['{"ev":"a","step":1}'], None)
-
-    return play
-
-
-def test_each_piece_that_changes_an_event_is_named_and_the_others_run(write):
-    names = ["block-table", "slot-mapping", "lru", "block-pool", "hash-chain", "preemption"]
-    pieces = [write(name) for name in names]
-    bad = {
-        "slot-mapping": Reply(['{"ev":"b","step":1}'], None),
-        "preemption": Reply([], Failure("raised", "ValueError", str(pieces[-1].file))),
-    }
-    found = assemble(pieces, _trial(bad))
-    assert [piece.name for piece in found.pieces] == [one for one in names if one not in bad]
-    assert {one.name for one in found.left_out} == set(bad)
-    (why,) = (one.why for one in found.left_out if one.name == "slot-mapping")
-    assert "step 1: a" in why and "step 1: b" in why
 
 
 # ---- the real thing ----
 
 
+NEWEST_FIRST = ("self.free_queue.prepend(block)", "self.free_queue.append(block)")
 RAISES = ("    return [", "    raise ValueError('mine')\n    return [")
 
 
 def test_pieces_of_every_part_run_together_without_one_that_raises(write, capfd):
     for name in ("block-table", "block-pool", "hash-chain", "preemption", "verify-drafts"):
         write(name)
+    write("lru", "", NEWEST_FIRST)
     write("token-mask")
     write("slot-mapping", "", RAISES)
     assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
     told = capfd.readouterr()
     assert "10 of 10 requests finished" in told.out
-    assert "Without slot-mapping: ValueError in line" in told.err
+    assert "Without slot-mapping: ValueError in slot_mapping" in told.err
+    assert "Without lru: the engine says step " in told.err

@@ -8,7 +8,6 @@ from minivllm.events.recording.recording import Recording
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.dev_check import dev_check
-from minivllm.lessons.checker.diagnosis import read_misconception
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.report import report
 
@@ -30,10 +29,10 @@ BlockPool.release = my_release
 
 def test_the_same_mistake_in_other_code_gets_the_hint_of_its_misconception(submit):
     result = check(EXERCISE, submit(EVICTS_WHEN_FREED))
-    known = read_misconception(EXERCISE.folder / "wrong" / "evicts_when_freed.py")
+    (known,) = (one for one in EXERCISE.mistakes if one.name == "evicts_when_freed")
     assert result.misconception == known
     told = "\n".join(report(result))
-    assert known.sentence in told and known.hint in told
+    assert known.believes in told and known.hint in told
 
 
 def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recordings(
@@ -60,5 +59,5 @@ def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
-def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_hint(exercise):
+def test_the_engine_passes_the_stub_fails_and_every_mistake_gets_its_own_hint(exercise):
     assert list(dev_check(exercise)) == []

@@ -1,4 +1,4 @@
-"""own-policy: its score and its report. `wrong/` has the policies that break its rules."""
+"""own-policy: its score and its report. `mistakes.toml` has the policies that break its rules."""
 
 from pathlib import Path
 

@@ -4,8 +4,8 @@ from minivllm.core.admission import Hold
 from minivllm.core.request import RequestStatus, Sequence
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
+from minivllm.lessons.shown.flat_batch import query_start_loc, seq_lens
 from minivllm.lessons.shown.small_engine import SmallOutput, SmallWork, sample
-from minivllm.lessons.sketches.flat_batch import query_start_loc, seq_lens
 
 
 class SmallEngine:

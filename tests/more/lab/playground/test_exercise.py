@@ -24,8 +24,8 @@ def test_find_the_bug_is_judged_as_by_the_command(name, tmp_path):
     right = first_break(find_exercise(name))
     answer = f'step = {right.step}\nrule = "{right.rule}"\n'
     assert check_exercise(name, answer, tmp_path)["passed"]
-    wrong = find_exercise(name).wrong_files[0].read_text(encoding="utf-8")
-    found = check_exercise(name, wrong, tmp_path)
+    wrong = find_exercise(name).mistakes[0]
+    found = check_exercise(name, f'step = {wrong.step}\nrule = "{wrong.rule}"\n', tmp_path)
     assert not found["passed"] and found["failure"]
     assert "error" in check_exercise(name, "step = 0.5\n", tmp_path)
 
