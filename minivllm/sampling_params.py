@@ -75,12 +75,11 @@ class StructuredOutputsParams:
             check_fields(self, InvalidSamplingParamsError)
         except InvalidSamplingParamsError as error:
             raise InvalidSamplingParamsError(f"structured_outputs: {error}") from None
-        kinds = get_args(StructuredOutputsKind)
-        given = [kind for kind in kinds if getattr(self, kind) not in (None, False)]
+        given = self._given()
         if len(given) != 1:
             raise InvalidSamplingParamsError(
-                f"structured_outputs needs exactly one of {', '.join(kinds)}; got"
-                f" {' and '.join(given) or 'none'}."
+                f"structured_outputs needs exactly one of {', '.join(get_args(StructuredOutputsKind))};"
+                f" got {' and '.join(given) or 'none'}."
             )
         spaces = self.disable_any_whitespace or self.whitespace_pattern is not None
         if spaces and not given[0].startswith("json"):
@@ -89,14 +88,14 @@ class StructuredOutputsParams:
                 f" disable_any_whitespace and whitespace_pattern out with {given[0]}."
             )
 
+    def _given(self) -> list[StructuredOutputsKind]:
+        kinds = get_args(StructuredOutputsKind)
+        return [kind for kind in kinds if getattr(self, kind) not in (None, False)]
+
     @property
     def kind(self) -> StructuredOutputsKind:
         """The name of the field that is set."""
-        return next(
-            kind
-            for kind in get_args(StructuredOutputsKind)
-            if getattr(self, kind) not in (None, False)
-        )
+        return self._given()[0]
 
     def check_beside(self, params: object) -> None:
         """Raise `InvalidSamplingParamsError` if other `SamplingParams` contradict a grammar."""
