@@ -14,13 +14,12 @@ from minivllm.cli import INTERRUPTED, main
 from minivllm.cli.course.capstone import demo_of_all
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.terminal import note, terminal_attached
+from minivllm.cli.terminal import terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker.bugs.judge import step_of_answer
 from minivllm.lessons.checker.capstone.pieces import digest_of
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.dev_check import dev_check
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.report import report as lines_of
@@ -194,8 +193,6 @@ def _check(args: argparse.Namespace) -> int:
 
 def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
     workspace = Workspace(args.workspace)
-    if notice := walls.notice():
-        note(f"minivllm: {notice}")
     result = check(exercise, workspace.submission(exercise), seed=args.seed)
     for line in lines_of(result, workspace.first_todo(exercise)):
         print(line)

@@ -16,7 +16,6 @@ from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker import grade as grading
 from minivllm.lessons.checker import grade_formats as formats
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
-from minivllm.lessons.checker.child import walls
 from minivllm.lessons.teacher.progress import Progress
 from minivllm.text import clean, plural
 
@@ -55,8 +54,6 @@ def grade_all(args: argparse.Namespace) -> int:
     alone = grading.is_one_submission(args.submissions, chosen)
     _make_room_for(args, alone)
     grades, began = [], time.monotonic()
-    if complaint := walls.notice():
-        note(f"minivllm: {complaint}")
     for one in grading.grade(args.submissions, chosen, args.secret):
         grades.append(one)
         note(
