@@ -77,9 +77,10 @@ class StructuredOutputsParams:
             raise InvalidSamplingParamsError(f"structured_outputs: {error}") from None
         given = self._given()
         if len(given) != 1:
+            kinds = ", ".join(get_args(StructuredOutputsKind))
             raise InvalidSamplingParamsError(
-                f"structured_outputs needs exactly one of {', '.join(get_args(StructuredOutputsKind))};"
-                f" got {' and '.join(given) or 'none'}."
+                f"structured_outputs needs exactly one of {kinds}; got"
+                f" {' and '.join(given) or 'none'}."
             )
         spaces = self.disable_any_whitespace or self.whitespace_pattern is not None
         if spaces and not given[0].startswith("json"):

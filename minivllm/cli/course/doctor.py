@@ -164,7 +164,8 @@ def check_sandbox() -> Finding:
         return Finding("bad", f"exercises cannot run: {str(error).rstrip('.')}")
     if failure is not None:
         return Finding("bad", f"exercises cannot run: {failure.text}")
-    lock = "from minivllm.lessons.checker.child.fence import lock_writes_to; lock_writes_to('.') or 1/0"
+    fence = "minivllm.lessons.checker.child.fence"
+    lock = f"from {fence} import lock_writes_to; lock_writes_to('.') or 1/0"
     trial = subprocess.run([sys.executable, "-c", lock], capture_output=True)
     locked = "no Landlock: C code and programs can write to your files"
     if trial.returncode == 0:
