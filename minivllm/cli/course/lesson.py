@@ -159,7 +159,7 @@ def _in_dashboard(
     def build(progress: Callable[[str], None]) -> Built:
         shelf = ModelShelf(args.model, load=partial(load_model, progress=progress))
         player = open_lesson(shelf)
-        return Built(Started(player.page.stage.source, lesson=player))
+        return Started(player.page.stage.source, lesson=player), None
 
     starting = Starting(build)
     app = make_app(args, nothing_yet(args.model), start=starting)
