@@ -71,10 +71,7 @@ class StructuredOutputsParams:
     """
 
     def __post_init__(self) -> None:
-        try:
-            check_fields(self, InvalidSamplingParamsError)
-        except InvalidSamplingParamsError as error:
-            raise InvalidSamplingParamsError(f"structured_outputs: {error}") from None
+        check_fields(self, InvalidSamplingParamsError, "structured_outputs: ")
         given = self._given()
         if len(given) != 1:
             kinds = ", ".join(get_args(StructuredOutputsKind))
