@@ -22,15 +22,18 @@ and calls its `keys`.
 """
 
 
-def check_fields(options: object, error: type[Exception]) -> None:
-    """Raise `error` for the first field of a dataclass that does not fit its annotation."""
+def check_fields(options: object, error: type[Exception], where: str = "") -> None:
+    """Raise `error` for the first field of a dataclass that does not fit its annotation.
+
+    where: what stands before the field's name in the message
+    """
     struct = _struct(type(options))
     values = {name: _plain(getattr(options, name)) for name in struct.__struct_fields__}
     try:
         msgspec.convert(values, struct)
     except _REFUSALS:
         for name, hint in _hints(type(options)).items():
-            _check(name, getattr(options, name), hint, error)
+            _check(where + name, getattr(options, name), hint, error)
 
 
 @cache

@@ -84,10 +84,7 @@ class SpeculativeConfig:
     """`ngram`: the shortest run of last tokens to look up. None: `prompt_lookup_max`."""
 
     def __post_init__(self) -> None:
-        try:
-            check_fields(self, ConfigError)
-        except ConfigError as error:
-            raise ConfigError(f"speculative_config: {error}") from None
+        check_fields(self, ConfigError, "speculative_config: ")
         drafts = self.method == "draft_model"
         if drafts != (self.model is not None):
             raise ConfigError(

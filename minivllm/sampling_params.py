@@ -72,15 +72,12 @@ class StructuredOutputsParams:
     """
 
     def __post_init__(self) -> None:
-        try:
-            check_fields(self, InvalidSamplingParamsError)
-        except InvalidSamplingParamsError as error:
-            raise InvalidSamplingParamsError(f"structured_outputs: {error}") from None
-        kinds = get_args(StructuredOutputsKind)
-        given = [kind for kind in kinds if getattr(self, kind) not in (None, False)]
+        check_fields(self, InvalidSamplingParamsError, "structured_outputs: ")
+        given = self._given()
         if len(given) != 1:
+            kinds = ", ".join(get_args(StructuredOutputsKind))
             raise InvalidSamplingParamsError(
-                f"structured_outputs needs exactly one of {', '.join(kinds)}; got"
+                f"structured_outputs needs exactly one of {kinds}; got"
                 f" {' and '.join(given) or 'none'}."
             )
         spaces = self.disable_any_whitespace or self.whitespace_pattern is not None
@@ -90,14 +87,14 @@ class StructuredOutputsParams:
                 f" disable_any_whitespace and whitespace_pattern out with {given[0]}."
             )
 
+    def _given(self) -> list[StructuredOutputsKind]:
+        kinds = get_args(StructuredOutputsKind)
+        return [kind for kind in kinds if getattr(self, kind) not in (None, False)]
+
     @property
     def kind(self) -> StructuredOutputsKind:
         """The name of the field that is set."""
-        return next(
-            kind
-            for kind in get_args(StructuredOutputsKind)
-            if getattr(self, kind) not in (None, False)
-        )
+        return self._given()[0]
 
     def check_beside(self, params: object) -> None:
         """Raise `InvalidSamplingParamsError` if other `SamplingParams` contradict a grammar."""

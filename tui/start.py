@@ -1,4 +1,4 @@
-"""The start of an engine while the dashboard is open: what it does, and at its end a source to draw.
+"""The start of an engine while the dashboard is open: what it does, and then a source to draw.
 
 Only types and a protocol, so that the dashboard imports neither the engine nor torch; implemented
 in `minivllm.cli.starting`.

@@ -49,7 +49,7 @@ COMMANDS = {
         "print the same configuration for vLLM, on one GPU or many: a command and a script",
     ),
 }
-"""Name of a subcommand (with underscores, its module) -> its folder in this package, its summary."""
+"""Name of a subcommand (with underscores, its module) -> its folder here, and its summary."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + 2

@@ -109,7 +109,9 @@ def add_fields(
 def describe(doc: str, default: object = None) -> str:
     """Make an option's help of its field's text, which may say what a default of None means."""
     text, _, meaning = " ".join(doc.split()).replace("`", "").partition(" None: ")
-    text, meaning = text[:1].lower() + text[1:].rstrip(".;"), meaning.rstrip(".")
+    text, meaning = text.rstrip(".;"), meaning.rstrip(".")
+    if not text[1:2].isupper():  # an abbreviation
+        text = text[:1].lower() + text[1:]
     if isinstance(default, bool):
         meaning = "on" if default else "off"
     elif default not in (None, dataclasses.MISSING):

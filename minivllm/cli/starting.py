@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from threading import Thread
-from typing import NamedTuple
 
 from minivllm import __version__
 from minivllm.cli.terminal import forget_typed_keys
@@ -23,11 +22,9 @@ from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS, DashboardModel
 
-
-class Built(NamedTuple):
-    started: Started
-    thread: EngineThread | None = None
-    """Not started yet; a lesson runs its engine without one."""
+Built = tuple[Started, EngineThread | None]
+"""What the dashboard gets, and a thread that is not started; a lesson runs its engine without one.
+"""
 
 
 class Starting:
@@ -74,15 +71,15 @@ class Starting:
 
     def _main(self) -> None:
         try:
-            built = self._build(self._report)
+            started, thread = self._build(self._report)
         except BaseException as error:
             self.started.set_exception(error)
             return
         gc.freeze()  # see `run_app`
-        self._engine_thread = built.thread
-        self.started.set_result(built.started)
-        if built.thread is not None:
-            built.thread.run()
+        self._engine_thread = thread
+        self.started.set_result(started)
+        if thread is not None:
+            thread.run()
 
     def _report(self, sentence: str) -> None:
         self.text = sentence

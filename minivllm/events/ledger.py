@@ -1,6 +1,6 @@
 """`RequestLedger`: what happened to each sequence, and when, folded from events.
 
-`/metrics`, `minivllm compare`, the dashboard and the Perfetto export all read this one record:
+`/metrics`, `minivllm compare` and the dashboard all read this one record:
 
     arrived  admitted  first decode                                       end
     | queued | prefill | decode      | preempted | prefill | decode       |

@@ -30,35 +30,28 @@ LIST = "list"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "lesson",
         nargs="?",
         metavar="LESSON",
         help="number or name of the lesson, or `list` (default: go on where you left off)",
     )
-    parser.add_argument(
-        "--plain", action="store_true", help="print the lesson instead of opening the dashboard"
-    )
-    parser.add_argument(
-        "--auto",
-        action="store_true",
-        help="print all of it at once, without pauses and questions",
-    )
-    parser.add_argument(
-        "--transcript", metavar="FILE", help="write the whole lesson into FILE, as Markdown"
-    )
-    parser.add_argument(
+    add("--plain", action="store_true", help="print the lesson instead of opening the dashboard")
+    add("--auto", action="store_true", help="print all of it at once, without pauses and questions")
+    add("--transcript", metavar="FILE", help="write the whole lesson into FILE, as Markdown")
+    add(
         "--save-answers",
         metavar="FILE",
         help="write your first answers in all lessons into FILE, to hand them in",
     )
-    parser.add_argument(
+    add(
         "--class-answers",
         metavar="DIR",
         help="read the files of a class in DIR, and show the answers to each question (of LESSON)",
     )
-    parser.add_argument("--from", dest="first", type=int, metavar="N", help="begin at page N")
-    parser.add_argument(
+    add("--from", dest="first", type=int, metavar="N", help="begin at page N")
+    add(
         "--model",
         metavar="NAME",
         default=LESSON_MODEL,
@@ -166,7 +159,7 @@ def _in_dashboard(
     def build(progress: Callable[[str], None]) -> Built:
         shelf = ModelShelf(args.model, load=partial(load_model, progress=progress))
         player = open_lesson(shelf)
-        return Built(Started(player.page.stage.source, lesson=player))
+        return Started(player.page.stage.source, lesson=player), None
 
     starting = Starting(build)
     app = make_app(args, nothing_yet(args.model), start=starting)

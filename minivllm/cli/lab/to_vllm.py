@@ -7,9 +7,16 @@ plain GGUF file. So the output names the model's Hub id, or its directory on thi
 """
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
-from minivllm.cli.options import add_engine_options, engine_config, take_model_tag
+from minivllm.cli.options import (
+    add_engine_options,
+    add_fields,
+    engine_config,
+    given_fields,
+    take_model_tag,
+)
 from minivllm.errors import ConfigError
 from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
@@ -21,57 +28,44 @@ from minivllm.runtime.store.model_store import (
     resolve_model,
 )
 
-DEFAULT_GPU_MEMORY_GIB = 80.0
 ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
 """Bytes per weight. `auto` is the checkpoint's type, or bfloat16 if that type is float32."""
 
 
+@dataclass
+class Options:
+    gpus: int = 1
+    """GPUs in all machines together."""
+    machines: int = 1
+    """Machines with equally many GPUs."""
+    gpu_memory: float = 80.0
+    """Memory of one GPU in GiB."""
+    tensor_parallel_size: int | None = None
+    """Use this instead of the smallest size that fits."""
+    pipeline_parallel_size: int | None = None
+    """The same for pipeline parallelism."""
+    host: str | None = None
+    """Address to serve on."""
+    port: int | None = None
+    """Port to serve on."""
+    served_model_name: str | None = None
+    """Model name that clients use."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, same as --model")
-    machines = parser.add_argument_group("hardware")
-    machines.add_argument(
-        "--gpus",
-        type=int,
-        default=1,
-        metavar="N",
-        help="GPUs in all machines together (default: 1)",
-    )
-    machines.add_argument(
-        "--machines",
-        type=int,
-        default=1,
-        metavar="N",
-        help="machines with equally many GPUs (default: 1)",
-    )
-    machines.add_argument(
-        "--gpu-memory",
-        type=float,
-        default=DEFAULT_GPU_MEMORY_GIB,
-        metavar="GIB",
-        help="memory of one GPU in GiB (default: %(default)s)",
-    )
-    machines.add_argument(
-        "--tensor-parallel-size",
-        type=int,
-        metavar="N",
-        help="use this instead of the smallest size that fits",
-    )
-    machines.add_argument(
-        "--pipeline-parallel-size", type=int, metavar="N", help="the same for pipeline parallelism"
-    )
-    server = parser.add_argument_group("server")
-    server.add_argument("--host", metavar="ADDRESS", help="address to serve on")
-    server.add_argument("--port", type=int, metavar="N", help="port to serve on")
-    server.add_argument("--served-model-name", metavar="NAME", help="model name that clients use")
+    add_fields(parser.add_argument_group("hardware and server"), Options)
     add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     take_model_tag(args)
-    config = engine_config(args)
-    if args.port is not None and not 0 < args.port < 65536:
-        raise ConfigError(f"port must be a number from 1 to 65535; got {args.port}.")
-    hardware = Hardware(args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization)
+    config, options = engine_config(args), Options(**given_fields(args, Options))
+    if options.port is not None and not 0 < options.port < 65536:
+        raise ConfigError(f"port must be a number from 1 to 65535; got {options.port}.")
+    hardware = Hardware(
+        options.gpus, options.machines, options.gpu_memory, config.gpu_memory_utilization
+    )
 
     directory = (
         resolve_for_transformers(config.model)
@@ -85,10 +79,10 @@ def run(args: argparse.Namespace) -> int:
         hardware,
         item_size=ITEM_SIZES[config.dtype],
         max_model_len=max_model_len,
-        tensor=args.tensor_parallel_size,
-        pipeline=args.pipeline_parallel_size,
+        tensor=options.tensor_parallel_size,
+        pipeline=options.pipeline_parallel_size,
     )
-    server = {name: getattr(args, name) for name in ("host", "port", "served_model_name")}
+    server = {name: getattr(options, name) for name in ("host", "port", "served_model_name")}
     name, remark = vllm_model(config.model, directory)
     target = Deployment(name, config, sizes, hardware, server)
     comments = [

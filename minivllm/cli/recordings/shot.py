@@ -39,21 +39,18 @@ _SCREENS_HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", metavar="LOG", help="a recording, as written by demo --record")
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="the SVG file to write"
-    )
-    parser.add_argument(
-        "--step", type=int, metavar="N", help="show the end of this step (default: the last step)"
-    )
-    parser.add_argument("--screen", default="overview", help=_SCREENS_HELP)
-    parser.add_argument(
+    add = parser.add_argument
+    add("log", metavar="LOG", help="a recording, as written by demo --record")
+    add("-o", "--output", required=True, metavar="FILE", help="the SVG file to write")
+    add("--step", type=int, metavar="N", help="show the end of this step (default: the last step)")
+    add("--screen", default="overview", help=_SCREENS_HELP)
+    add(
         "--size",
         default="120x36",
         metavar="COLUMNSxROWS",
         help="size of the terminal (default: %(default)s)",
     )
-    parser.add_argument(
+    add(
         "--choose",
         action="append",
         default=[],
@@ -62,12 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "select a block (b9), a request (ada) or an event (e993); may be given several times"
         ),
     )
-    parser.add_argument(
-        "--with", dest="other", metavar="LOG", help="a second recording, for the compare screen"
-    )
+    add("--with", dest="other", metavar="LOG", help="a second recording, for the compare screen")
     add_race_option(parser)
-    parser.add_argument("--light", action="store_true", help="use the light theme")
-    parser.add_argument("--ascii", action="store_true", help="use ASCII characters only")
+    add("--light", action="store_true", help="use the light theme")
+    add("--ascii", action="store_true", help="use ASCII characters only")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -201,7 +201,7 @@ class _Demo:
                     and app.show_summary([f"The engine failed: {ended.exception()}"])
                 )
             )
-            return Built(Started(source, EngineThreadControl(self.thread), writer), self.thread)
+            return Started(source, EngineThreadControl(self.thread), writer), self.thread
 
         starting = Starting(build)
         source = nothing_yet(config.model)

@@ -35,23 +35,20 @@ SAMPLES_TEMPERATURE = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "prompts",
         nargs="*",
         metavar="PROMPT",
         help="prompts to complete (default: lines of standard input)",
     )
-    parser.add_argument(
-        "--file", metavar="FILE", help="read prompts from FILE, one per line; - is standard input"
-    )
-    parser.add_argument(
+    add("--file", metavar="FILE", help="read prompts from FILE, one per line; - is standard input")
+    add(
         "--chat",
         action="store_true",
         help="send each prompt as a chat message, using the model's template",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print one line of JSON instead of text"
-    )
+    add("--json", action="store_true", help="print one line of JSON instead of text")
     form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
     form.add_argument("--json-schema", metavar="FILE", help="write JSON that fits this JSON schema")
     form.add_argument("--regex", metavar="REGEX", help="write a text that fits this regex")

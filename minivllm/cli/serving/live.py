@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             control = EngineThreadControl(thread)
             for text in args.ask:
                 control.add_request(text)
-            return Built(Started(source, control, writer), thread)
+            return Started(source, control, writer), thread
 
         starting = Starting(build)
         source = nothing_yet(config.model)
