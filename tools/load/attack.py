@@ -33,7 +33,7 @@ MAX_GROWTH_MIB = 150.0
 """Threads, caches and the C library's allocator may keep this much memory after the attacks."""
 MAX_LEAK_MIB = 16.0
 """The second run of the attacks in `AGAIN` may add this much memory."""
-AT_ONCE = {"half_open": 500, "stalled_uploads": 100}
+AT_ONCE = {"half_open": 500, "stalled_uploads": 100, "large_answers": 10}
 AGAIN = ("deaf_readers", "large_bodies", "large_answers")
 """The attacks that take the most memory. They run again, and must then add almost no memory."""
 
