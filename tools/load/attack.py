@@ -113,12 +113,13 @@ class Others:
 
 async def run(server: ServerProcess, names: list[str]) -> list[str]:
     """Run the attacks and print a row for each. Returns what went wrong."""
-    faults: list[str] = []
+    inputs, faults, memory_mib = attacks(server), [], {}
+    if unknown := set(names) - inputs.keys():
+        return [f"there is no attack {unknown.pop()!r}: choose from {', '.join(inputs)}"]
     expected = await Others(server).canary()
     await server.ask_all([Input(server.post("/v1/completions", STREAM))] * 30, 30)
     fresh = await server.when_idle()
     print(f"{'attack':<16} {'inputs':>6} {'health':>8} {'answer':>8} {'MiB':>6}  answers")
-    inputs, memory_mib = attacks(server), {}
     for name in names or [*inputs, *AGAIN]:
         others = Others(server)
         async with others.beside():
