@@ -33,7 +33,7 @@ MAX_GROWTH_MIB = 150.0
 """Threads, caches and the C library's allocator may keep this much memory after the attacks."""
 MAX_LEAK_MIB = 16.0
 """The second run of the attacks in `AGAIN` may add this much memory."""
-AT_ONCE = {"half_open": 500, "stalled_uploads": 100}
+AT_ONCE = {"half_open": 500, "stalled_uploads": 100, "large_answers": 10}
 AGAIN = ("deaf_readers", "large_bodies", "large_answers")
 """The attacks that take the most memory. They run again, and must then add almost no memory."""
 
@@ -113,12 +113,13 @@ class Others:
 
 async def run(server: ServerProcess, names: list[str]) -> list[str]:
     """Run the attacks and print a row for each. Returns what went wrong."""
-    faults: list[str] = []
+    inputs, faults, memory_mib = attacks(server), [], {}
+    if unknown := set(names) - inputs.keys():
+        return [f"there is no attack {unknown.pop()!r}: choose from {', '.join(inputs)}"]
     expected = await Others(server).canary()
     await server.ask_all([Input(server.post("/v1/completions", STREAM))] * 30, 30)
     fresh = await server.when_idle()
     print(f"{'attack':<16} {'inputs':>6} {'health':>8} {'answer':>8} {'MiB':>6}  answers")
-    inputs, memory_mib = attacks(server), {}
     for name in names or [*inputs, *AGAIN]:
         others = Others(server)
         async with others.beside():
