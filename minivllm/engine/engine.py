@@ -85,9 +85,9 @@ class LLMEngine:
         self.config = config
         self.tokenizer = tokenizer
         self.core = EngineCore(config, runner, tokenizer, clock, proposer, waiting)
-        self.max_model_len = self.core.limits.max_model_len
+        self.max_model_len = runner.max_model_len
         self.grammars = Grammars(tokenizer, clock)
-        self._validator = RequestValidator(config, self.core.limits)
+        self._validator = RequestValidator(config, tokenizer, self.max_model_len)
         self._phased = PhasedStep(self.core)
         self._model_facts: dict[str, object] = {}
         """Fields of the log header that only a loaded model knows."""

@@ -94,18 +94,10 @@ def _as_token_ids(given: object) -> list[int]:
     raise InvalidRequestError(text)
 
 
-class Limits(NamedTuple):
-    """Limits of every sequence, set by the model and its tokenizer."""
-
-    max_model_len: int
-    """Maximum number of tokens in a sequence, prompt plus output."""
-    eos_token_ids: frozenset[int]
-    vocab_size: int
-
-
 class RequestValidator(NamedTuple):
     config: EngineConfig
-    limits: Limits
+    tokenizer: Tokenizer
+    max_model_len: int
 
     def check(
         self,
@@ -142,8 +134,8 @@ class RequestValidator(NamedTuple):
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
-        ends = self.limits.eos_token_ids.union(params.stop_token_ids)
-        if params.min_tokens and len(ends) >= self.limits.vocab_size:
+        ends = self.tokenizer.eos_token_ids.union(params.stop_token_ids)
+        if params.min_tokens and len(ends) >= self.tokenizer.vocab_size:
             raise InvalidSamplingParamsError(
                 "stop_token_ids excludes every token before min_tokens: list fewer ids or set"
                 " min_tokens to 0."
@@ -170,7 +162,7 @@ class RequestValidator(NamedTuple):
             )
 
     def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:
-        max_model_len = self.limits.max_model_len
+        max_model_len = self.max_model_len
         if not token_ids:
             raise EmptyPromptError(f"Request {request_id!r} has an empty prompt: send a token.")
         if len(token_ids) >= max_model_len:
@@ -182,7 +174,7 @@ class RequestValidator(NamedTuple):
         self._check_ids("prompt_token_ids", token_ids)
 
     def _check_ids(self, name: str, token_ids: Iterable[int]) -> None:
-        vocab_size = self.limits.vocab_size
+        vocab_size = self.tokenizer.vocab_size
         for token_id in token_ids:
             is_whole = isinstance(token_id, int) and not isinstance(token_id, bool)
             if not is_whole or not 0 <= token_id < vocab_size:
