@@ -50,16 +50,11 @@ class SpeculativeDrafter(Drafter):
         bus: EventBus,
         name_tokens: Callable[[Iterable[int]], None] = lambda token_ids: None,
     ) -> None:
-        """Draft for the scheduler that has the same manager, limit and bus.
-
-        proposer: None for the method `ngram`, which needs no model
+        """proposer: None for the method `ngram`, which needs no model
         name_tokens: emits the texts of tokens that no event has had yet
         """
         if proposer is None and config.method != "ngram":
-            raise ConfigError(
-                "speculative_config: the method draft_model needs an engine with a loaded model;"
-                " use LLMEngine.from_config."
-            )
+            raise ConfigError("speculative_config: draft_model needs LLMEngine.from_config.")
         self._proposer = GrammarProposer(
             proposer or NgramProposer(config.prompt_lookup_max, config.prompt_lookup_min)
         )

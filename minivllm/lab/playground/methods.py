@@ -14,7 +14,6 @@ from typing import NamedTuple
 MODULES = (
     "minivllm.core.admission",
     "minivllm.core.scheduler",
-    "minivllm.core.admission",
     "minivllm.core.kv_cache_manager",
     "minivllm.core.block_pool",
 )
