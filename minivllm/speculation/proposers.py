@@ -48,13 +48,6 @@ class Proposer(Protocol):
         """Drop everything kept for a sequence, which has ended or was preempted."""
 
 
-class Match(NamedTuple):
-    """An earlier occurrence of the last tokens."""
-
-    start: int
-    length: int
-
-
 class NgramProposer:
     """Prompt lookup. What followed the last tokens before, will follow again.
 
@@ -89,16 +82,15 @@ class NgramProposer:
         match = find_match(text, self._longest, self._shortest)
         if match is None:
             return Draft([], "ngram")
-        end = match.start + match.length
+        end = sum(match)
         return Draft(text[end : end + num_tokens].tolist(), "ngram", *match)
 
 
-def find_match(text: array, longest: int, shortest: int) -> Match | None:
-    """Find the longest run of last tokens that occurred before, and its first occurrence.
+def find_match(text: array, longest: int, shortest: int) -> tuple[int, int] | None:
+    """Return start and length of the longest run of last tokens that occurred before.
 
-    longest, shortest: limits of the length
-
-    Searches bytes, which takes C a microsecond for a thousand tokens.
+    longest, shortest: limits of the length. Searches bytes, which takes C a microsecond for a
+    thousand tokens.
     """
     size, data = text.itemsize, text.tobytes()
     for length in range(min(longest, len(text) - 1), shortest - 1, -1):
@@ -108,7 +100,7 @@ def find_match(text: array, longest: int, shortest: int) -> Match | None:
         while at > 0 and at % size:  # not at the start of a token
             at = data.find(last_tokens, at + 1, -size)
         if at >= 0:
-            return Match(at // size, length)
+            return at // size, length
     return None
 
 
