@@ -10,9 +10,9 @@ Source of the prompt forms: vLLM `vllm/inputs/`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import cached_property
 from operator import index
 from reprlib import repr as short_repr
-from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 from minivllm.clock import Clock
@@ -191,8 +191,6 @@ class Grammars:
         self._tokenizer = tokenizer
         self._clock = clock
         self._compiling: list[StructuredOutputGrammar] = []
-        self._manager: StructuredOutputManager | None = None
-        self._lock = Lock()
 
     def prepare(self, params: StructuredOutputsParams | None) -> StructuredOutputGrammar | None:
         """Check and start to compile the grammar of a request to come; None without one.
@@ -203,27 +201,21 @@ class Grammars:
         """
         if params is None:
             return None
-        grammar = self._get_manager().prepare(params)
+        grammar = self._manager.prepare(params)
         if not grammar.settle():
             self._compiling.append(grammar)
         return grammar
 
     def settle(self) -> None:
         """Note which grammars are compiled by now. Called in the engine's thread before a phase."""
-        if self._compiling:
-            # Another thread may append meanwhile.
-            for grammar in list(self._compiling):
-                if grammar.settle():
-                    self._compiling.remove(grammar)
+        if self._compiling:  # another thread may append meanwhile
+            for grammar in [one for one in self._compiling if one.settle()]:
+                self._compiling.remove(grammar)
 
-    def _get_manager(self) -> StructuredOutputManager:
+    @cached_property  # two threads may make two, which does no harm
+    def _manager(self) -> StructuredOutputManager:
         from minivllm.structured_output.manager import StructuredOutputManager
 
-        with self._lock:  # two threads may have the first grammar
-            if self._manager is None:
-                # With a virtual clock, no event may depend on how long compiling takes.
-                in_background = self._clock.name != "virtual"
-                self._manager = StructuredOutputManager(
-                    self._tokenizer, in_background=in_background
-                )
-            return self._manager
+        # With a virtual clock, no event may depend on how long compiling takes.
+        in_background = self._clock.name != "virtual"
+        return StructuredOutputManager(self._tokenizer, in_background=in_background)

@@ -181,8 +181,8 @@ def create_draft_proposer(
         draft_runner = ModelRunner(own, draft)
     except torch.OutOfMemoryError:
         raise ConfigError(
-            f"speculative_config: too little memory for the KV cache of the draft model {draft.name}"
-            f" ({runner.num_blocks} blocks): lower num_gpu_blocks_override or gpu_memory_utilization."
+            f"speculative_config: too little memory for the {runner.num_blocks} blocks of the draft"
+            f" model {draft.name}: lower num_gpu_blocks_override or gpu_memory_utilization."
         ) from None
     return DraftModelProposer(
         draft_runner, config.block_size, config.max_num_seqs, config.max_num_batched_tokens

@@ -153,20 +153,17 @@ class _Record:
 class DraftLengths:
     """How many tokens to draft for each sequence, from what came of its last drafts.
 
-    A draft that is rejected costs work: its row goes through the model for nothing. A few rows cost
-    nearly nothing if weights are large, because the step must read all of them anyway. Further rows
-    cost time (SmolLM2 on a CPU with float32 weights, time of a step over one row's):
+    The row of a rejected draft goes through the model for nothing. A few rows cost nearly nothing,
+    because the step must read all weights anyway. Further rows cost time (SmolLM2 on a CPU with
+    float32 weights, time of a step over one row's):
 
         rows     1    5    9   16   32   80
         time   1.0  1.1  1.1  1.6  2.5  5.0
 
     So the j-th draft is computed only if all j drafts are probably right: with a probability of at
     least `LIKELY` if the step has many rows already, else of `POSSIBLE`. The probability is the
-    j-th power of the share of the sequence's drafts that were right lately. The first draft is
-    always tried.
-
-    A sequence whose drafts fail at once several times in a row pauses, for longer each time, and
-    then tries one draft. No time is measured, so a run on the virtual clock can be reproduced.
+    j-th power of the share of the sequence's drafts that were right lately. A sequence whose drafts
+    fail at once several times in a row pauses, for longer each time, and then tries one draft.
     """
 
     def __init__(self, longest: int) -> None:

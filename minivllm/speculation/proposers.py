@@ -55,9 +55,9 @@ class NgramProposer:
         tokens    the cat sat .   and the cat      last two: `the cat`, found at 0
         draft                                 sat .
 
-    It takes the longest run of last tokens that occurred before, up to `prompt_lookup_max` and at
-    least `prompt_lookup_min` tokens long. Of several occurrences, it takes the first. It costs no
-    model, and helps where an answer repeats its prompt: rewriting, extracting, code.
+    It takes the longest run of last tokens that occurred before, of `prompt_lookup_min` to
+    `prompt_lookup_max` tokens, and its first occurrence. It helps where an answer repeats its
+    prompt: rewriting, extracting, code.
 
     Source: vLLM `vllm/v1/spec_decode/ngram_proposer.py`;
     https://github.com/apoorvumang/prompt-lookup-decoding
@@ -111,11 +111,8 @@ class GrammarProposer:
         forced drafts     name ": "   always right: the mask leaves nothing else to draw
         other drafts      cut before the first token that the grammar refuses
 
-    Forced tokens cost no model to draft, and none is rejected ("jump-forward decoding"). Where
-    nothing is forced, the usual proposer drafts.
-
-    Source: the idea is https://lmsys.org/blog/2024-02-05-compressed-fsm/; vLLM cuts drafts in
-    `vllm/v1/core/sched/scheduler.py` (`update_draft_token_ids`).
+    Where nothing is forced, the usual proposer drafts. Source: "jump-forward decoding",
+    https://lmsys.org/blog/2024-02-05-compressed-fsm/; vLLM `update_draft_token_ids`.
     """
 
     def __init__(self, proposer: Proposer) -> None:
