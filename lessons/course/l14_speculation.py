@@ -13,7 +13,7 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import num_accepted, num_drafted, token_steps
 from minivllm.lessons.teacher.prompts import DIARY
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
-from minivllm.speculation import draft_lengths
+from minivllm.speculation import drafter
 
 PROMPT = "Repeat three times: Olga sees the moon"
 GUESSES = 4
@@ -252,7 +252,7 @@ def _what_it_costs(L: Teacher) -> Script:
     yield L.say(
         "Now the price of a wrong draft: its row goes through the model for nothing. Measured with"
         " SmolLM2 in float32 on a CPU: the time of a step by its number of rows, over that of one."
-        f" Up to {draft_lengths.CHEAP_ROWS} rows or so, reading the weights takes longer than"
+        f" Up to {drafter.CHEAP_ROWS} rows or so, reading the weights takes longer than"
         " computing.",
         focus="budget",
         figure=step_times_figure(times),

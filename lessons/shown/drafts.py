@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
-from minivllm.speculation import draft_lengths
+from minivllm.speculation import drafter
 from minivllm.text import visible
 
 _COLUMNS = 6
@@ -34,9 +34,9 @@ def drafts_and_drawn(engine: LessonEngine, drafts: Seq[int], final: Seq[int]) ->
 
 
 def measured_step_times() -> dict[int, float]:
-    """Rows of a step -> its time over that of one row, from the docstring of `draft_lengths`."""
+    """Rows of a step -> its time over that of one row, from the docstring of `DraftLengths`."""
     rows, times = (
-        re.search(rf"^ +{name} +([\d .]+)$", draft_lengths.__doc__, re.MULTILINE)[1].split()
+        re.search(rf"^ +{name} +([\d .]+)$", drafter.DraftLengths.__doc__, re.MULTILINE)[1].split()
         for name in ("rows", "time")
     )
     return dict(zip(map(int, rows), map(float, times), strict=True))

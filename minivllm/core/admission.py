@@ -145,9 +145,7 @@ class AdmissionPolicy:
         self, waiting: RequestQueue, running: list[Sequence], nothing_scheduled: bool, now: float
     ) -> Hold | None:
         """Return why the first waiting sequence may not be admitted now. If it may, note that its
-        batch has been let in, and return None.
-
-        now: seconds, on the same clock as `arrival_time`.
+        batch has been let in, and return None. `now`: seconds, as `arrival_time`.
         """
         first = waiting.peek()
         if first.request.awaits_grammar:
@@ -260,12 +258,9 @@ def refuse_if_too_large(request: Request, manager: KVCacheManager, max_model_len
     need = num_shared + params.num_sequences * (num_blocks - num_shared)
     have = len(manager.pool.blocks)
     if need > have:
-        samples = (
-            f" in each of {params.num_sequences} sequences" if params.num_sequences > 1 else ""
-        )
+        in_each = f" in each of {params.num_sequences} sequences" * (params.num_sequences > 1)
         raise RequestTooLargeError(
             f"Request {request.request_id!r} needs up to {need} KV cache blocks ({prompt} prompt"
-            f" and {output} output tokens{samples}, {manager.block_size} per block), but the cache"
-            f" has {have}: shorten the prompt, lower max_tokens, or use an engine with more blocks"
-            " (num_gpu_blocks_override, kv_cache_memory_bytes)."
+            f" and {output} output tokens{in_each}, {manager.block_size} per block), but the cache"
+            f" has {have}: shorten the prompt, lower max_tokens, or use an engine with more blocks."
         )

@@ -7,6 +7,7 @@ stored: whether a sequence is in prefill follows from `num_computed_tokens` alon
 Source: vLLM `vllm/v1/request.py`.
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
@@ -50,39 +51,44 @@ _FINISH_REASONS = {
 }
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Sequence:
     """One stream of tokens (a prompt and its output) and the blocks with their keys and values."""
 
-    def __init__(self, request: "Request", index: int, token_ids: list[int]) -> None:
-        self.request = request
-        self.index = index
-        """Number within the request, from 0. The random numbers depend on it and on the seed."""
-        self.seq_id = f"{request.request_id}.{index}"
-        self.status = RequestStatus.WAITING
-        self.token_ids = token_ids
-        """Prompt and output in one list, so recomputing after a preemption needs no extra code."""
-        self.num_tokens = len(token_ids)
-        self.num_prompt_tokens = len(request.prompt_token_ids)
-        self.num_computed_tokens = 0
-        """Tokens whose keys and values are in the cache, counting those of the planned step."""
-        self.num_cached_tokens = 0
-        """Tokens found in the prefix cache at the last admission. They are not written again."""
-        self.num_preemptions = 0
-        self.stop_reason: int | str | None = None
+    request: "Request"
+    index: int
+    """Number within the request, from 0. The random numbers depend on it and on the seed."""
+    token_ids: list[int]
+    """Prompt and output in one list, so recomputing after a preemption needs no extra code."""
+    seq_id: str = field(init=False)
+    status: RequestStatus = RequestStatus.WAITING
+    num_tokens: int = field(init=False)
+    num_prompt_tokens: int = field(init=False)
+    num_computed_tokens: int = 0
+    """Tokens whose keys and values are in the cache, counting those of the planned step."""
+    num_cached_tokens: int = 0
+    """Tokens found in the prefix cache at the last admission. They are not written again."""
+    num_preemptions: int = 0
+    stop_reason: int | str | None = None
 
-        # Written only by the KV cache manager.
-        self.block_table: list[KVCacheBlock] = []
-        """Entry i holds the keys and values of tokens [i * block_size, (i + 1) * block_size)."""
-        self.block_hashes: list[bytes] = []
-        """Hash chain of the full blocks of `token_ids`. A preemption does not clear it."""
-        self.num_hashed_blocks = 0
-        """How many leading entries of `block_table` are registered in the prefix cache."""
+    # Written only by the KV cache manager.
+    block_table: list[KVCacheBlock] = field(default_factory=list)
+    """Entry i holds the keys and values of tokens [i * block_size, (i + 1) * block_size)."""
+    block_hashes: list[bytes] = field(default_factory=list)
+    """Hash chain of the full blocks of `token_ids`. A preemption does not clear it."""
+    num_hashed_blocks: int = 0
+    """How many leading entries of `block_table` are registered in the prefix cache."""
 
-        # Written only by the scheduler.
-        self.slot: int | None = None
-        """Row of the batch while the sequence runs; None while it waits."""
-        self.deferred: tuple[DeferReason, int, int] | None = None
-        """Why the sequence was not admitted in the last attempt: (reason, need, free)."""
+    # Written only by the scheduler.
+    slot: int | None = None
+    """Row of the batch while the sequence runs; None while it waits."""
+    deferred: tuple[DeferReason, int, int] | None = None
+    """Why the sequence was not admitted in the last attempt: (reason, need, free)."""
+
+    def __post_init__(self) -> None:
+        self.seq_id = f"{self.request.request_id}.{self.index}"
+        self.num_tokens = len(self.token_ids)
+        self.num_prompt_tokens = len(self.request.prompt_token_ids)
 
     @property
     def num_output_tokens(self) -> int:
@@ -119,56 +125,53 @@ class Sequence:
         return f"Sequence({self.seq_id}, {self.status.name}, {tokens})"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Request:
     """What a caller asked for. After arrival, only its sequences and bookkeeping change."""
 
-    def __init__(
-        self,
-        request_id: str,
-        prompt_token_ids: list[int],
-        params: SamplingParams,
-        *,
-        prompt: str | None = None,
-        priority: int = 0,
-        arrival_number: int = 0,
-        cache_salt: str | None = None,
-        grammar: Grammar | None = None,
-    ) -> None:
-        self.request_id = request_id
-        self.prompt = prompt
-        self.prompt_token_ids = prompt_token_ids
-        self.params = params
-        self.priority = priority
-        """Lower is first; only the `priority` policy uses it."""
-        self.arrival_time = 0.0
-        """Seconds on the engine's clock, set by the scheduler when it queues the request."""
-        self.arrival_number = arrival_number
-        """Number in the order of arrival, because arrival times may be equal."""
+    request_id: str
+    prompt_token_ids: list[int]
+    params: SamplingParams
+    _: KW_ONLY
+    prompt: str | None = None
+    priority: int = 0
+    """Lower is first; only the `priority` policy uses it."""
+    arrival_number: int = 0
+    """Number in the order of arrival, because arrival times may be equal."""
+    cache_salt: str | None = None
+    """Requests with different salts never share a cached block."""
+    grammar: Grammar | None = None
+    """What the output must fit, if `params` has `structured_outputs`."""
+    arrival_time: float = 0.0
+    """Seconds on the engine's clock, set by the scheduler when it queues the request."""
+    num_logprobs: int | None = field(init=False)
+    """How many top tokens the sampler reports at each position; None for no report."""
+    is_plain_greedy: bool = field(init=False)
+    """Whether each token is the argmax of the unchanged logits, without log-probabilities."""
+    is_silent_until_finished: bool = field(init=False)
+    num_unforked: int = field(init=False)
+    """How many forks are still to come: samples after the prompt, or beams."""
+    kept_slots: list[int] = field(default_factory=list)
+    """Slots kept for the `num_unforked` forks while the request runs. A heap."""
+    next_index: int = 1
+    num_cached_tokens: int = 0
+    """Tokens found in the prefix cache at the first admission."""
+    sequences: list[Sequence] = field(init=False)
+
+    def __post_init__(self) -> None:
+        params = self.params
+        self.is_plain_greedy = params.takes_best_logit and params.logprobs is None
         # To choose the best of several samples, the engine needs their log-probabilities, even if
         # the caller does not.
-        self.num_logprobs = (
-            0 if params.logprobs is None and params.chooses_best else params.logprobs
-        )
-        """How many top tokens the sampler reports at each position; None for no report."""
-        self.is_plain_greedy = params.takes_best_logit and params.logprobs is None
-        """Whether each token is the argmax of the unchanged logits, without log-probabilities."""
+        needs_sums = params.logprobs is None and params.chooses_best
+        self.num_logprobs = 0 if needs_sums else params.logprobs
         # The ranks of the best samples change from step to step, so a delta to the last output
         # would be meaningless.
         self.is_silent_until_finished = params.output_kind is RequestOutputKind.FINAL_ONLY or (
             params.output_kind is RequestOutputKind.DELTA and params.chooses_best
         )
-        self.cache_salt = cache_salt
-        """Requests with different salts never share a cached block."""
-        self.grammar = grammar
-        """What the output must fit, if `params` has `structured_outputs`."""
         self.num_unforked = params.num_sequences - 1
-        """How many forks are still to come: samples after the prompt, or beams."""
-        self.kept_slots: list[int] = []
-        """Slots kept for the `num_unforked` forks while the request runs. A heap."""
-        self.next_index = 1
-        self.num_cached_tokens = 0
-        """Tokens found in the prefix cache at the first admission."""
-        self.sequences = [Sequence(self, 0, list(prompt_token_ids))]
+        self.sequences = [Sequence(self, 0, list(self.prompt_token_ids))]
 
     @property
     def extra_keys(self) -> tuple[tuple[str, str], ...]:

@@ -17,7 +17,6 @@ from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
-from minivllm.engine.requests import Limits
 from minivllm.engine.watchers import Watchers
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -28,7 +27,7 @@ from minivllm.outputs import SampledToken
 class BeamDriver:
     scheduler: Scheduler
     output_processor: OutputProcessor
-    limits: Limits
+    eos_token_ids: frozenset[int]
     watchers: Watchers
     bus: EventBus
     _searches: dict[str, BeamSearch] = field(default_factory=dict)
@@ -37,11 +36,11 @@ class BeamDriver:
     def start(self, request: Request) -> None:
         """Start the search of a request that is about to be queued."""
         params = request.params
-        eos_token_ids = frozenset() if params.ignore_eos else self.limits.eos_token_ids
+        eos_token_ids = frozenset() if params.ignore_eos else self.eos_token_ids
         search = BeamSearch(
             width=params.num_sequences,
             max_tokens=min(
-                params.max_tokens, self.limits.max_model_len - len(request.prompt_token_ids)
+                params.max_tokens, self.scheduler.max_model_len - len(request.prompt_token_ids)
             ),
             eos_token_ids=eos_token_ids.union(params.stop_token_ids),
             length_penalty=params.length_penalty,

@@ -27,7 +27,6 @@ from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import NO_DRAFTS, ScheduledDrafts, SchedulerOutput
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.output_processor import OutputProcessor
-from minivllm.engine.requests import Limits
 from minivllm.engine.runner import IsolatingRunner, Runner
 from minivllm.engine.watchers import Watchers
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
@@ -59,7 +58,6 @@ class EngineCore:
     ) -> None:
         self.clock, self.runner = clock, runner
         self.bus = EventBus(clock)
-        self.limits = Limits(runner.max_model_len, tokenizer.eos_token_ids, tokenizer.vocab_size)
         self.watchers = Watchers(tokenizer, self.bus, explain_all=config.explain_tokens)
         limit, names = runner.max_model_len, self.watchers.names
         config.check_whole_prompts_fit(limit, config.max_num_batched_tokens)
@@ -73,8 +71,9 @@ class EngineCore:
             )
         self.scheduler = Scheduler(config, manager, limit, self.bus, drafter, waiting)
         self.output_processor = OutputProcessor(tokenizer)
+        self._eos_token_ids, self._max_model_len = tokenizer.eos_token_ids, limit
         self.beams = BeamDriver(
-            self.scheduler, self.output_processor, self.limits, self.watchers, self.bus
+            self.scheduler, self.output_processor, self._eos_token_ids, self.watchers, self.bus
         )
         self.last_plan: SchedulerOutput | None = None
         self._isolated = IsolatingRunner(runner, config.block_size)
@@ -210,7 +209,7 @@ class EngineCore:
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Append a new token and emit it with its text. End the sequence if it must stop."""
         sequence.append_token(sampled.token_id)
-        stop = check_stop(sequence, self.limits.eos_token_ids, self.limits.max_model_len)
+        stop = check_stop(sequence, self._eos_token_ids, self._max_model_len)
         new = self.output_processor.append(sequence, sampled, watched=self.bus.active)
         if new.stop is not None:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop)

@@ -85,9 +85,9 @@ class LLMEngine:
         self.config = config
         self.tokenizer = tokenizer
         self.core = EngineCore(config, runner, tokenizer, clock, proposer, waiting)
-        self.max_model_len = self.core.limits.max_model_len
+        self.max_model_len = runner.max_model_len
         self.grammars = Grammars(tokenizer, clock)
-        self._validator = RequestValidator(config, self.core.limits)
+        self._validator = RequestValidator(config, tokenizer, self.max_model_len)
         self._phased = PhasedStep(self.core)
         self._model_facts: dict[str, object] = {}
         """Fields of the log header that only a loaded model knows."""
@@ -98,8 +98,8 @@ class LLMEngine:
     def from_config(cls, config: EngineConfig, *, clock: Clock | None = None) -> LLMEngine:
         """Load the model that `config` names and allocate the KV cache.
 
-        Takes seconds and imports torch. `clock`: as for the class. Raises a `ModelError` if the
-        model cannot be found or run, and `ConfigError` if memory or device do not allow `config`.
+        `clock`: as for the class. Raises a `ModelError` if the model cannot be found or run, and
+        `ConfigError` if memory or device do not allow `config`.
         """
         from minivllm.runtime.loader import load_model
 
@@ -109,10 +109,8 @@ class LLMEngine:
     def from_model(
         cls, config: EngineConfig, model: LoadedModel, *, clock: Clock | None = None
     ) -> LLMEngine:
-        """Build an engine around a loaded `model`, which several engines may share.
-
-        Allocates the KV cache; raises `ConfigError` if that is impossible. `config`, `clock`: as
-        for `from_config`.
+        """Build an engine around a loaded `model`, which several engines may share. `config`,
+        `clock`, errors: as for `from_config`.
         """
         from minivllm.runtime.model_runner import ModelRunner
 
@@ -163,8 +161,7 @@ class LLMEngine:
     ) -> Request:
         """Check a request as `add_request` does, and return it without queueing it.
 
-        `request_id`, `prompt`, `params`, `priority`, errors: as for `add_request`. A caller can
-        check several requests before adding the first.
+        `request_id`, `prompt`, `params`, `priority`, errors: as for `add_request`.
         """
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
@@ -206,8 +203,7 @@ class LLMEngine:
     def step(self) -> list[RequestOutput]:
         """Run one step, or the rest of the current one.
 
-        Returns the outputs of the requests that gained a token (see `output_kind`), or an empty
-        list if there is nothing to do.
+        Returns the outputs of the requests that gained a token (see `output_kind`).
 
         If a single request fails, its output has an `error` and nothing is raised. If the model is
         broken, `step` raises the model's exception, and every later step raises `EngineDeadError`.

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from typing import Protocol, TypeVar
 
 from minivllm.core.beam_search import Hypothesis
@@ -150,7 +149,6 @@ class _SequenceOutput:
 def _fails_alone(method: Method) -> Method:
     """If `method` raises, raise a `RequestFailedError` instead, so that only one request fails."""
 
-    @wraps(method)
     def guarded(*args: object, **kwargs: object) -> object:
         try:
             return method(*args, **kwargs)

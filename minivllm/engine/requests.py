@@ -10,9 +10,9 @@ Source of the prompt forms: vLLM `vllm/inputs/`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import cached_property
 from operator import index
 from reprlib import repr as short_repr
-from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 from minivllm.clock import Clock
@@ -93,18 +93,10 @@ def _as_token_ids(given: object) -> list[int]:
     raise InvalidRequestError(text)
 
 
-class Limits(NamedTuple):
-    """Limits of every sequence, set by the model and its tokenizer."""
-
-    max_model_len: int
-    """Maximum number of tokens in a sequence, prompt plus output."""
-    eos_token_ids: frozenset[int]
-    vocab_size: int
-
-
 class RequestValidator(NamedTuple):
     config: EngineConfig
-    limits: Limits
+    tokenizer: Tokenizer
+    max_model_len: int
 
     def check(
         self,
@@ -141,8 +133,8 @@ class RequestValidator(NamedTuple):
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
-        ends = self.limits.eos_token_ids.union(params.stop_token_ids)
-        if params.min_tokens and len(ends) >= self.limits.vocab_size:
+        ends = self.tokenizer.eos_token_ids.union(params.stop_token_ids)
+        if params.min_tokens and len(ends) >= self.tokenizer.vocab_size:
             raise InvalidSamplingParamsError(
                 "stop_token_ids excludes every token before min_tokens: list fewer ids or set"
                 " min_tokens to 0."
@@ -169,7 +161,7 @@ class RequestValidator(NamedTuple):
             )
 
     def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:
-        max_model_len = self.limits.max_model_len
+        max_model_len = self.max_model_len
         if not token_ids:
             raise EmptyPromptError(f"Request {request_id!r} has an empty prompt: send a token.")
         if len(token_ids) >= max_model_len:
@@ -181,7 +173,7 @@ class RequestValidator(NamedTuple):
         self._check_ids("prompt_token_ids", token_ids)
 
     def _check_ids(self, name: str, token_ids: Iterable[int]) -> None:
-        vocab_size = self.limits.vocab_size
+        vocab_size = self.tokenizer.vocab_size
         for token_id in token_ids:
             is_whole = isinstance(token_id, int) and not isinstance(token_id, bool)
             if not is_whole or not 0 <= token_id < vocab_size:
@@ -198,8 +190,6 @@ class Grammars:
         self._tokenizer = tokenizer
         self._clock = clock
         self._compiling: list[StructuredOutputGrammar] = []
-        self._manager: StructuredOutputManager | None = None
-        self._lock = Lock()
 
     def prepare(self, params: StructuredOutputsParams | None) -> StructuredOutputGrammar | None:
         """Check and start to compile the grammar of a request to come; None without one.
@@ -210,27 +200,21 @@ class Grammars:
         """
         if params is None:
             return None
-        grammar = self._get_manager().prepare(params)
+        grammar = self._manager.prepare(params)
         if not grammar.settle():
             self._compiling.append(grammar)
         return grammar
 
     def settle(self) -> None:
         """Note which grammars are compiled by now. Called in the engine's thread before a phase."""
-        if self._compiling:
-            # Another thread may append meanwhile.
-            for grammar in list(self._compiling):
-                if grammar.settle():
-                    self._compiling.remove(grammar)
+        if self._compiling:  # another thread may append meanwhile
+            for grammar in [one for one in self._compiling if one.settle()]:
+                self._compiling.remove(grammar)
 
-    def _get_manager(self) -> StructuredOutputManager:
+    @cached_property  # two threads may make two, which does no harm
+    def _manager(self) -> StructuredOutputManager:
         from minivllm.structured_output.manager import StructuredOutputManager
 
-        with self._lock:  # two threads may have the first grammar
-            if self._manager is None:
-                # With a virtual clock, no event may depend on how long compiling takes.
-                in_background = self._clock.name != "virtual"
-                self._manager = StructuredOutputManager(
-                    self._tokenizer, in_background=in_background
-                )
-            return self._manager
+        # With a virtual clock, no event may depend on how long compiling takes.
+        in_background = self._clock.name != "virtual"
+        return StructuredOutputManager(self._tokenizer, in_background=in_background)

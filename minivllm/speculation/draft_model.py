@@ -152,15 +152,14 @@ def load_draft_model(config: EngineConfig, model: LoadedModel) -> LoadedModel:
     draft = load_model(own, keep_quantized=True)
     if not draft.tokenizer.has_vocabulary_of(model.tokenizer):
         raise ConfigError(
-            f"speculative_config: the draft model {name} has another vocabulary than {model.name},"
-            " so its tokens mean nothing to it: choose a draft model of the same family."
+            f"speculative_config: the draft model {name} has another vocabulary than {model.name}:"
+            " choose a draft model of the same family."
         )
     sizes = draft.config.vocab_size, model.config.vocab_size
     if sizes[0] != sizes[1]:  # checkpoints pad their embeddings
         raise ConfigError(
             f"speculative_config: the draft model {name} has embeddings for {sizes[0]} tokens and"
-            f" {model.name} for {sizes[1]}, so one may choose a token that the other lacks: choose"
-            " a draft model with as many."
+            f" {model.name} for {sizes[1]}: choose a draft model with as many."
         )
     return draft
 
@@ -182,9 +181,8 @@ def create_draft_proposer(
         draft_runner = ModelRunner(own, draft)
     except torch.OutOfMemoryError:
         raise ConfigError(
-            f"speculative_config: there is too little memory for the KV cache of the draft model"
-            f" {draft.name} ({runner.num_blocks} blocks, as many as the model's): lower"
-            " num_gpu_blocks_override or gpu_memory_utilization."
+            f"speculative_config: too little memory for the {runner.num_blocks} blocks of the draft"
+            f" model {draft.name}: lower num_gpu_blocks_override or gpu_memory_utilization."
         ) from None
     return DraftModelProposer(
         draft_runner, config.block_size, config.max_num_seqs, config.max_num_batched_tokens

@@ -50,16 +50,11 @@ class SpeculativeDrafter(Drafter):
         bus: EventBus,
         name_tokens: Callable[[Iterable[int]], None] = lambda token_ids: None,
     ) -> None:
-        """Draft for the scheduler that has the same manager, limit and bus.
-
-        proposer: None for the method `ngram`, which needs no model
+        """proposer: None for the method `ngram`, which needs no model
         name_tokens: emits the texts of tokens that no event has had yet
         """
         if proposer is None and config.method != "ngram":
-            raise ConfigError(
-                "speculative_config: the method draft_model needs an engine with a loaded model;"
-                " use LLMEngine.from_config."
-            )
+            raise ConfigError("speculative_config: draft_model needs LLMEngine.from_config.")
         self._proposer = GrammarProposer(
             proposer or NgramProposer(config.prompt_lookup_max, config.prompt_lookup_min)
         )
@@ -158,20 +153,17 @@ class _Record:
 class DraftLengths:
     """How many tokens to draft for each sequence, from what came of its last drafts.
 
-    A draft that is rejected costs work: its row goes through the model for nothing. A few rows cost
-    nearly nothing if weights are large, because the step must read all of them anyway. Further rows
-    cost time (SmolLM2 on a CPU with float32 weights, time of a step over one row's):
+    The row of a rejected draft goes through the model for nothing. A few rows cost nearly nothing,
+    because the step must read all weights anyway. Further rows cost time (SmolLM2 on a CPU with
+    float32 weights, time of a step over one row's):
 
         rows     1    5    9   16   32   80
         time   1.0  1.1  1.1  1.6  2.5  5.0
 
     So the j-th draft is computed only if all j drafts are probably right: with a probability of at
     least `LIKELY` if the step has many rows already, else of `POSSIBLE`. The probability is the
-    j-th power of the share of the sequence's drafts that were right lately. The first draft is
-    always tried.
-
-    A sequence whose drafts fail at once several times in a row pauses, for longer each time, and
-    then tries one draft. No time is measured, so a run on the virtual clock can be reproduced.
+    j-th power of the share of the sequence's drafts that were right lately. A sequence whose drafts
+    fail at once several times in a row pauses, for longer each time, and then tries one draft.
     """
 
     def __init__(self, longest: int) -> None:

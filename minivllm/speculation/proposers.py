@@ -48,13 +48,6 @@ class Proposer(Protocol):
         """Drop everything kept for a sequence, which has ended or was preempted."""
 
 
-class Match(NamedTuple):
-    """An earlier occurrence of the last tokens."""
-
-    start: int
-    length: int
-
-
 class NgramProposer:
     """Prompt lookup. What followed the last tokens before, will follow again.
 
@@ -62,9 +55,9 @@ class NgramProposer:
         tokens    the cat sat .   and the cat      last two: `the cat`, found at 0
         draft                                 sat .
 
-    It takes the longest run of last tokens that occurred before, up to `prompt_lookup_max` and at
-    least `prompt_lookup_min` tokens long. Of several occurrences, it takes the first. It costs no
-    model, and helps where an answer repeats its prompt: rewriting, extracting, code.
+    It takes the longest run of last tokens that occurred before, of `prompt_lookup_min` to
+    `prompt_lookup_max` tokens, and its first occurrence. It helps where an answer repeats its
+    prompt: rewriting, extracting, code.
 
     Source: vLLM `vllm/v1/spec_decode/ngram_proposer.py`;
     https://github.com/apoorvumang/prompt-lookup-decoding
@@ -89,16 +82,15 @@ class NgramProposer:
         match = find_match(text, self._longest, self._shortest)
         if match is None:
             return Draft([], "ngram")
-        end = match.start + match.length
+        end = sum(match)
         return Draft(text[end : end + num_tokens].tolist(), "ngram", *match)
 
 
-def find_match(text: array, longest: int, shortest: int) -> Match | None:
-    """Find the longest run of last tokens that occurred before, and its first occurrence.
+def find_match(text: array, longest: int, shortest: int) -> tuple[int, int] | None:
+    """Return start and length of the longest run of last tokens that occurred before.
 
-    longest, shortest: limits of the length
-
-    Searches bytes, which takes C a microsecond for a thousand tokens.
+    longest, shortest: limits of the length. Searches bytes, which takes C a microsecond for a
+    thousand tokens.
     """
     size, data = text.itemsize, text.tobytes()
     for length in range(min(longest, len(text) - 1), shortest - 1, -1):
@@ -108,7 +100,7 @@ def find_match(text: array, longest: int, shortest: int) -> Match | None:
         while at > 0 and at % size:  # not at the start of a token
             at = data.find(last_tokens, at + 1, -size)
         if at >= 0:
-            return Match(at // size, length)
+            return at // size, length
     return None
 
 
@@ -119,11 +111,8 @@ class GrammarProposer:
         forced drafts     name ": "   always right: the mask leaves nothing else to draw
         other drafts      cut before the first token that the grammar refuses
 
-    Forced tokens cost no model to draft, and none is rejected ("jump-forward decoding"). Where
-    nothing is forced, the usual proposer drafts.
-
-    Source: the idea is https://lmsys.org/blog/2024-02-05-compressed-fsm/; vLLM cuts drafts in
-    `vllm/v1/core/sched/scheduler.py` (`update_draft_token_ids`).
+    Where nothing is forced, the usual proposer drafts. Source: "jump-forward decoding",
+    https://lmsys.org/blog/2024-02-05-compressed-fsm/; vLLM `update_draft_token_ids`.
     """
 
     def __init__(self, proposer: Proposer) -> None:

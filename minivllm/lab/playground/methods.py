@@ -16,7 +16,6 @@ from minivllm.lessons.checker.holes import first_line, functions_in
 MODULES = (
     "minivllm.core.admission",
     "minivllm.core.scheduler",
-    "minivllm.core.admission",
     "minivllm.core.kv_cache_manager",
     "minivllm.core.block_pool",
 )
