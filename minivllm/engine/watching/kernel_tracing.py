@@ -81,7 +81,7 @@ class KernelTracer:
             self._answer(seq_id, 0, 0, [], f"{seq_id} ended before its next decode step.")
 
     def _answer_from_recording(self, seq_id: str, sample: DecodeSample) -> None:
-        from minivllm.runtime.attention.recorded_xray import recorded_trace
+        from minivllm.runtime.attention.xray import recorded_trace
 
         found = recorded_trace(sample)
         programs = msgspec.convert(found.programs, list[ev.TracedProgram])

@@ -45,9 +45,9 @@ from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.reference_ops import dequantize_heads
 from minivllm.kernels.rotary import rotary_and_cache, rotate_then_cache
 from minivllm.runtime.attention.partial import Rows
+from minivllm.runtime.cuda_graphs import StaticInputs
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.static_inputs import StaticInputs
 
 KERNEL_VERSIONS = ("naive", "grouped", "split", "static", "unified")
 
