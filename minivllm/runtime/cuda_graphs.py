@@ -17,13 +17,16 @@ Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (`capture_model`),
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
 from minivllm.errors import ConfigError
 from minivllm.runtime.input_batch import NOT_WRITTEN, ModelInput
+
+if TYPE_CHECKING:
+    from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
 
 
 class Rows(NamedTuple):
@@ -122,16 +125,6 @@ token_ids, positions: [num_tokens]; hidden states: [num_tokens, hidden_size]
 """
 
 
-class StaticAttention(Protocol):
-    """An attention backend that can run decode steps over tensors with fixed addresses."""
-
-    static_inputs: StaticInputs
-    """The tensors that the backend's kernels read, and the model's own inputs."""
-
-    def static_metadata(self, num_rows: int) -> Any:
-        """Return `forward`'s metadata for the first `num_rows` rows of `static_inputs`."""
-
-
 MAX_ROWS_WITH_DRAFTS = 256
 """Larger steps with drafts run eagerly. The more rows, the less a graph saves: on an H100, a step of
 64 rows takes 15.2 ms without a graph and 4.8 with one, of 256 rows 15.9 and 13.3 ms
@@ -158,7 +151,7 @@ class DecodeGraphs:
 
     def __init__(
         self,
-        attention: StaticAttention,
+        attention: "TritonAttentionBackend",
         forward: Forward,
         max_query_len: int,
         hidden_size: int,

@@ -150,7 +150,6 @@ class TritonAttentionBackend:
                 self._num_processors, spec.dtype,
             )  # fmt: skip
             self.static_inputs = StaticInputs(self._static.block_tables)
-            """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
             self._static.seq_lens = self.static_inputs.on_device.seq_lens
 
     def attention_mass(
@@ -247,7 +246,7 @@ class TritonAttentionBackend:
     # ---- decode steps, for the kernel version `static` ----
 
     def static_metadata(self, num_rows: int) -> TritonAttentionMetadata:
-        """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
+        """Return `forward`'s metadata for the first `num_rows` rows of `static_inputs`."""
         slot_mapping = self.static_inputs.on_device.slot_mapping[:num_rows]
         return TritonAttentionMetadata(slot_mapping, static=self._static.first_rows(num_rows))
 
