@@ -95,14 +95,6 @@ def choose_attention_backend(
     return f"triton:{version}"
 
 
-def has_decode_graphs(name: str) -> bool:
-    """Whether decode steps can be replayed as CUDA graphs.
-
-    name: the result of `choose_attention_backend`
-    """
-    return name in ("triton:static", "triton:unified")
-
-
 def get_attention_backend(
     name: str,
     spec: KVCacheSpec,
