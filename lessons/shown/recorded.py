@@ -1,7 +1,7 @@
 """Recorded results of Triton's kernels for lessons 17 and 18, for machines without Triton.
 
 `tools/pictures/record_kernels.py` makes the recording, which fits only the model `house`. The
-traces for the x-ray are in `minivllm.runtime.attention.recorded_xray`.
+traces for the x-ray are in `minivllm.runtime.attention.xray`.
 """
 
 from functools import cache

@@ -172,7 +172,7 @@ class KernelTracer:
 
     def trace(self, seq_id: str, sample: DecodeSample) -> None:
         if find_spec("triton") is None:
-            from minivllm.runtime.attention.recorded_xray import recorded_trace
+            from minivllm.runtime.attention.xray import recorded_trace
 
             found = recorded_trace(sample)
             programs = msgspec.convert(found.programs, list[ev.TracedProgram])

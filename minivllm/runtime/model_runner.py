@@ -27,7 +27,6 @@ from minivllm.runtime.attention.backend import (
     AttentionBackend,
     choose_attention_backend,
     get_attention_backend,
-    has_decode_graphs,
 )
 from minivllm.runtime.attention.watcher import AttentionWatcher
 from minivllm.runtime.cpu.layers import CpuLayers
@@ -44,8 +43,7 @@ from minivllm.runtime.kv_cache import (
     require_cpu_memory,
 )
 from minivllm.runtime.loader import LoadedModel
-from minivllm.runtime.model.custom_ops import DecoderOps, choose_kernels, make_ops
-from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.model.custom_ops import choose_kernels, make_ops
 from minivllm.runtime.sampling.sampler import Sampler, compute_prompt_logprobs
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
@@ -86,7 +84,9 @@ class ModelRunner:
         self._attention = self._make_attention(self.num_blocks)
         self._forward = self._fuse_layers() or self._run_modules(self._attention)
         self._decode_graphs = (
-            self._make_decode_graphs() if has_decode_graphs(self.attention_backend) else None
+            self._make_decode_graphs()
+            if self.attention_backend in ("triton:static", "triton:unified")
+            else None
         )
         self._batch = InputBatch(config.max_num_seqs, self.max_model_len, config.block_size)
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
@@ -217,8 +217,16 @@ class ModelRunner:
     # ---- what runs the decoder ----
 
     def _run_modules(self, attention: AttentionBackend | AttentionWatcher) -> Forward:
-        """Return what runs the decoder module by module, over this attention."""
-        return partial(_run_decoder, self._model.decoder, attention, self._ops)
+        """Return what runs the decoder module by module, over this attention.
+
+        It does not refer to the runner: that cycle would keep the device's memory allocated.
+        """
+        decoder, ops = self._model.decoder, self._ops
+
+        def run(token_ids: torch.Tensor, positions: torch.Tensor, metadata: Any) -> torch.Tensor:
+            return decoder(token_ids, positions, partial(attention.forward, metadata=metadata), ops)
+
+        return run
 
     def _fuse_layers(self) -> Forward | None:
         """Return what runs all layers in one call, if all their operations are our C kernels."""
@@ -246,24 +254,6 @@ class ModelRunner:
             max_num_rows=max_num_rows(self._config.max_num_seqs, self._max_query_len),
             max_model_len=self.max_model_len, fuses_rotation=self._fuses_rotation,
         )  # fmt: skip
-
-
-def _run_decoder(
-    decoder: Decoder,
-    attention: AttentionBackend | AttentionWatcher,
-    ops: DecoderOps,
-    token_ids: torch.Tensor,
-    positions: torch.Tensor,
-    metadata: Any,
-) -> torch.Tensor:
-    """Run the decoder: token_ids, positions: [num_tokens] -> [num_tokens, hidden_size].
-
-    metadata: the result of the backend's `build`
-
-    This is not a method: the runner and its graphs would then refer to each other, and the cycle
-    would keep the device's memory allocated.
-    """
-    return decoder(token_ids, positions, partial(attention.forward, metadata=metadata), ops)
 
 
 def _settle_max_model_len(config: EngineConfig, model: LoadedModel) -> int:

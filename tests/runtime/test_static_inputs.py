@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from minivllm.runtime.cuda_graphs import StaticInputs
 from minivllm.runtime.input_batch import CommonAttentionMetadata, ModelInput
-from minivllm.runtime.static_inputs import StaticInputs
 
 MAX_NUM_ROWS, MAX_BLOCKS, BLOCK_SIZE = 6, 10, 4
 

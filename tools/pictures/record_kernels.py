@@ -22,7 +22,7 @@ from minivllm.lessons.shown.kernel_reads import Shape, look
 from minivllm.lessons.shown.recorded import RecordedKernels
 from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
-from minivllm.runtime.attention.recorded_xray import RecordedTrace
+from minivllm.runtime.attention.xray import RecordedTrace
 
 ROOT = Path(__file__).resolve().parents[2]
 XRAY = ROOT / "minivllm/runtime/attention/recorded_xray.json"

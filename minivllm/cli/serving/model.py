@@ -7,7 +7,7 @@
 import argparse
 
 from minivllm.runtime.progress import format_bytes
-from minivllm.runtime.store.model_store import fetch_model, list_models, resolve_for_transformers
+from minivllm.runtime.store.model_store import ModelStore, fetch_model, resolve_for_transformers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    for listing in list_models():
+    for listing in ModelStore().listings():
         facts = [listing.description] if listing.description else []
         where = f"not downloaded yet: minivllm model fetch {listing.name}"
         if listing.path is not None:

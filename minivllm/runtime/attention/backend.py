@@ -79,35 +79,20 @@ def choose_attention_backend(
     """
     if name == "torch":
         return "torch"
-    if name == "cpu" or (name == "auto" and device.type != "cuda"):
-        return _choose_on_cpu(name, spec, device)
+    on_cpu = name == "cpu" or (name == "auto" and device.type != "cuda")
     version = name.partition(":")[2] or ("unified" if device.type == "cuda" else "split")
     try:
+        if on_cpu:
+            CpuAttentionBackend.check_support(spec, device)
+            return "cpu"
         _import_triton_backend().check_support(version, spec, device)
     except ConfigError as error:
         if name != "auto":
             raise
-        tell(f"Attention falls back to the slower torch backend: {error}")
+        if not on_cpu:
+            tell(f"Attention falls back to the slower torch backend: {error}")
         return "torch"
     return f"triton:{version}"
-
-
-def has_decode_graphs(name: str) -> bool:
-    """Whether decode steps can be replayed as CUDA graphs.
-
-    name: the result of `choose_attention_backend`
-    """
-    return name in ("triton:static", "triton:unified")
-
-
-def _choose_on_cpu(name: str, spec: KVCacheSpec, device: torch.device) -> str:
-    try:
-        CpuAttentionBackend.check_support(spec, device)
-    except ConfigError:
-        if name == "cpu":
-            raise
-        return "torch"
-    return "cpu"
 
 
 def get_attention_backend(

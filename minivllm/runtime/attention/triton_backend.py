@@ -45,9 +45,9 @@ from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.reference_ops import dequantize_heads
 from minivllm.kernels.rotary import rotary_and_cache, rotate_then_cache
 from minivllm.runtime.attention.partial import Rows
+from minivllm.runtime.cuda_graphs import StaticInputs
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.static_inputs import StaticInputs
 
 KERNEL_VERSIONS = ("naive", "grouped", "split", "static", "unified")
 
@@ -150,7 +150,6 @@ class TritonAttentionBackend:
                 self._num_processors, spec.dtype,
             )  # fmt: skip
             self.static_inputs = StaticInputs(self._static.block_tables)
-            """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
             self._static.seq_lens = self.static_inputs.on_device.seq_lens
 
     def attention_mass(
@@ -247,7 +246,7 @@ class TritonAttentionBackend:
     # ---- decode steps, for the kernel version `static` ----
 
     def static_metadata(self, num_rows: int) -> TritonAttentionMetadata:
-        """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
+        """Return `forward`'s metadata for the first `num_rows` rows of `static_inputs`."""
         slot_mapping = self.static_inputs.on_device.slot_mapping[:num_rows]
         return TritonAttentionMetadata(slot_mapping, static=self._static.first_rows(num_rows))
 

@@ -12,7 +12,7 @@ import torch
 
 from minivllm.kernels.reference_ops import rotate
 from minivllm.runtime.attention.backend import AttentionBackend
-from minivllm.runtime.attention.mass import attention_weights
+from minivllm.runtime.attention.torch_backend import attention_weights
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.step_result import DecodeSample, StepResult, TokenShares, Watch
 

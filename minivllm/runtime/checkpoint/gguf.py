@@ -35,19 +35,7 @@ from minivllm.runtime.checkpoint.weights import WeightEntry
 from minivllm.runtime.quantization.formats import FORMATS, WeightFormat
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 
-_SCALARS = {
-    0: "B",
-    1: "b",
-    2: "H",
-    3: "h",
-    4: "I",
-    5: "i",
-    6: "f",
-    7: "?",
-    10: "Q",
-    11: "q",
-    12: "d",
-}
+_SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 """GGUF value type -> the format that `struct` needs for it."""
 _STRING, _ARRAY = 8, 9
 _MAX_STRING = 1 << 20

@@ -26,15 +26,8 @@ _MODEL_CLASSES = {
 }
 """GGUF architecture, which is also Hugging Face's `model_type` -> Hugging Face class."""
 _SPLIT_RULES = {
-    "default",
-    "gpt-2",
-    "smollm",
-    "llama3",
-    "llama-v3",
-    "llama-bpe",
-    "qwen2",
-    "deepseek-r1-qwen",
-}
+    "default", "gpt-2", "smollm", "llama3", "llama-v3", "llama-bpe", "qwen2", "deepseek-r1-qwen",
+}  # fmt: skip
 """The values of `tokenizer.ggml.pre` for which we know how to split text into words."""
 
 

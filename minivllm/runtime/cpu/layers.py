@@ -14,7 +14,7 @@ from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend, CpuAtten
 from minivllm.runtime.cpu.load import load_cpu_ops
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, DecoderLayer, Linear
-from minivllm.runtime.model.linear_backend import Bf16CpuMatrix, CpuMatrix
+from minivllm.runtime.model.linear_backend import CpuMatrix
 
 
 class CpuLayers:
@@ -35,7 +35,7 @@ class CpuLayers:
             [
                 len(rows), hidden, gated, config.num_attention_heads, config.num_key_value_heads,
                 config.head_size, spec.block_size, KINDS.index(self._caches[0].dtype),
-                isinstance(decoder.layers[0].mlp.down_proj.matrix, Bf16CpuMatrix),
+                decoder.layers[0].mlp.down_proj.matrix.rounds,
             ]
         )  # fmt: skip
         qkv = _packed(decoder.layers[0].self_attn.qkv_proj).padded_out_features

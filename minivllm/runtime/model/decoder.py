@@ -293,10 +293,6 @@ class Decoder(nn.Module):
                 " it again."
             )
 
-    def init_random_weights(self, seed: int) -> None:
-        """Load random weights (load format `dummy`). Equal seeds give equal weights everywhere."""
-        self.load_weights(random_weights(self.config, seed))
-
     def _set_parameter(self, parameter: str, parts: list[CheckpointWeight]) -> None:
         """parts: in the order of the parameter's rows"""
         module_name, _, name = parameter.rpartition(".")

@@ -108,9 +108,15 @@ class CpuMatrix:
     """
 
     def __init__(
-        self, weight: Weight, is_table: bool = False, memory: LargePages | None = None
+        self,
+        weight: Weight,
+        is_table: bool = False,
+        memory: LargePages | None = None,
+        rounds: bool = False,
     ) -> None:
-        self._ops = load_cpu_ops()
+        """rounds: whether inputs are rounded to bfloat16 (`CpuOps.linear_bf16`)"""
+        self._ops, self.rounds = load_cpu_ops(), rounds
+        self._linear = self._ops.linear_bf16 if rounds else self._ops.linear
         parts = (
             [StoredWeight.of_tensor(weight)]
             if isinstance(weight, torch.Tensor)
@@ -120,7 +126,7 @@ class CpuMatrix:
         self.packed = PackedMatrix([pack(part, memory) for part in parts], parts[0].in_features)
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        output = self._ops.linear(x.contiguous(), self.packed)
+        output = self._linear(x.contiguous(), self.packed)
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
@@ -136,18 +142,10 @@ class CpuMatrix:
         return self.packed.num_bytes
 
 
-class Bf16CpuMatrix(CpuMatrix):
-    """The weight in bfloat16, for `CpuOps.linear_bf16`: inputs and results are float32."""
-
-    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        output = self._ops.linear_bf16(x.contiguous(), self.packed)
-        return output if bias is None else output.add_(bias)
-
-
 class RoundedMatrix:
     """A weight in bfloat16 in another backend's layout: inputs and results are float32.
 
-    Unlike `Bf16CpuMatrix`, torch and oneDNN also round the results.
+    Unlike our kernels, torch and oneDNN also round the results.
     """
 
     def __init__(self, make_matrix: MakeMatrix, weight: Weight, is_table: bool = False) -> None:
@@ -186,7 +184,7 @@ def choose_linear_backend(
     """
     rounds = activation_dtype(dtype, device) != dtype
     if name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype, device)) is None:
-        return partial(Bf16CpuMatrix if rounds else CpuMatrix, memory=LargePages())
+        return partial(CpuMatrix, memory=LargePages(), rounds=rounds)
     make_matrix: MakeMatrix = TorchMatrix
     if name in ("auto", "onednn") and (why_not := _why_no_onednn(dtype, device)) is None:
         make_matrix = OneDnnMatrix

@@ -28,39 +28,31 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
     def add(name: str, parameter: str, *shape: int, first_row: int = 0) -> None:
         shards[name] = Shard(parameter, first_row, shape)
 
+    def add_rows(theirs: str, ours: str, sizes: dict[str, int], bias: bool) -> None:
+        """Add projections of the hidden state: name -> rows, one after another in one matrix."""
+        first_row = 0
+        for name, size in sizes.items():
+            add(f"{theirs}.{name}.weight", f"{ours}.weight", size, hidden, first_row=first_row)
+            if bias:
+                add(f"{theirs}.{name}.bias", f"{ours}.bias", size, first_row=first_row)
+            first_row += size
+
     add("model.embed_tokens.weight", "embed_tokens.weight", config.vocab_size, hidden)
     for i in range(config.num_hidden_layers):
         theirs, ours = f"model.layers.{i}", f"layers.{i}"
         for norm in ("input_layernorm", "post_attention_layernorm"):
             add(f"{theirs}.{norm}.weight", f"{ours}.{norm}.weight", hidden)
-
-        first_row = 0
-        for name, size in (("q_proj", q_size), ("k_proj", kv_size), ("v_proj", kv_size)):
-            source, target = f"{theirs}.self_attn.{name}", f"{ours}.self_attn.qkv_proj"
-            add(f"{source}.weight", f"{target}.weight", size, hidden, first_row=first_row)
-            if config.attention_bias:
-                add(f"{source}.bias", f"{target}.bias", size, first_row=first_row)
-            first_row += size
-        add(f"{theirs}.self_attn.o_proj.weight", f"{ours}.self_attn.o_proj.weight", hidden, q_size)
+        qkv = {"q_proj": q_size, "k_proj": kv_size, "v_proj": kv_size}
+        theirs, ours = f"{theirs}.self_attn", f"{ours}.self_attn"
+        add_rows(theirs, f"{ours}.qkv_proj", qkv, config.attention_bias)
+        add(f"{theirs}.o_proj.weight", f"{ours}.o_proj.weight", hidden, q_size)
         if config.attention_output_bias:
-            add(f"{theirs}.self_attn.o_proj.bias", f"{ours}.self_attn.o_proj.bias", hidden)
-        if config.qk_norm:
-            for norm in ("q_norm", "k_norm"):
-                add(
-                    f"{theirs}.self_attn.{norm}.weight",
-                    f"{ours}.self_attn.{norm}.weight",
-                    config.head_size,
-                )
-
-        for row, name in enumerate(("gate_proj", "up_proj")):
-            add(
-                f"{theirs}.mlp.{name}.weight",
-                f"{ours}.mlp.gate_up_proj.weight",
-                inner,
-                hidden,
-                first_row=row * inner,
-            )
-        add(f"{theirs}.mlp.down_proj.weight", f"{ours}.mlp.down_proj.weight", hidden, inner)
+            add(f"{theirs}.o_proj.bias", f"{ours}.o_proj.bias", hidden)
+        for norm in ("q_norm", "k_norm") if config.qk_norm else ():
+            add(f"{theirs}.{norm}.weight", f"{ours}.{norm}.weight", config.head_size)
+        theirs, ours = f"model.layers.{i}.mlp", f"layers.{i}.mlp"
+        add_rows(theirs, f"{ours}.gate_up_proj", {"gate_proj": inner, "up_proj": inner}, False)
+        add(f"{theirs}.down_proj.weight", f"{ours}.down_proj.weight", hidden, inner)
     add("model.norm.weight", "norm.weight", hidden)
     if not config.tie_word_embeddings:
         add("lm_head.weight", "lm_head.weight", config.vocab_size, hidden)

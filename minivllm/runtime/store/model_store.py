@@ -266,8 +266,3 @@ def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
     """Make sure that a model is on this machine, including its weights if it has any."""
     path = resolve_model(name, weights=name != toys.QWEN3_DUMMY, progress=progress)
     return _listing(name, ALIASES.get(name, ""), path)
-
-
-def list_models() -> list[ModelListing]:
-    """Return the aliases and all other models on this machine."""
-    return ModelStore().listings()

@@ -33,16 +33,7 @@ ToolDefinition = Mapping[str, Any]
 
 _TOOLS_IN_CODE = re.compile(r"\{[{%][^}]*\btools\b")
 
-_NAMED_TOKENS = (
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "sep_token",
-    "pad_token",
-    "cls_token",
-    "mask_token",
-)
-
+_NAMED_TOKENS = [f"{kind}_token" for kind in ["bos", "eos", "unk", "sep", "pad", "cls", "mask"]]
 _TEXTS_AT_ONCE = 512
 """How many texts are encoded at once. `plain_text` can cut a message into a hundred thousand
 pieces, and each takes a kilobyte while it is encoded.

@@ -16,7 +16,7 @@ from support.tool_modules import load_tool
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.shown.recorded import recorded
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
-from minivllm.runtime.attention.recorded_xray import recordings
+from minivllm.runtime.attention.xray import recordings
 
 TESTS = Path(__file__).parents[2]
 ON_KERNELS = {lesson.number for lesson in lessons() if lesson.watches_kernels}

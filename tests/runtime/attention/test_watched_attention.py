@@ -10,8 +10,8 @@ from minivllm.events import types as ev
 from minivllm.kernels import reference
 from minivllm.kernels.reference_ops import rotate
 from minivllm.runtime.attention import xray
-from minivllm.runtime.attention.mass import gathered_attention_mass
-from minivllm.runtime.attention.recorded_xray import recordings
+from minivllm.runtime.attention.torch_backend import gathered_attention_mass
+from minivllm.runtime.attention.xray import recordings
 from minivllm.runtime.loader import load_model
 
 PROMPTS = {"long": list(range(40, 117)), "short": list(range(80, 86))}
