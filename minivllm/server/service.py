@@ -112,6 +112,7 @@ class EngineService:
     """The engine for the endpoints. Call all methods except the constructor in one event loop."""
 
     def __init__(self, engine: LLMEngine, options: ServerOptions) -> None:
+        self.options = options
         self.tokenizer = engine.tokenizer
         self.max_model_len = engine.max_model_len
         self.config = engine.config
@@ -123,7 +124,6 @@ class EngineService:
         self.on_over: Callable[[err.MinivllmError], None] = lambda why: None
         """Called with the reason after the last request: closes streams that would never end."""
         self._num_blocks = engine.log_header().num_blocks
-        self._max_waiting = options.max_waiting_requests
         self._grammars = engine.grammars
         self._thread = EngineThread(engine)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -298,15 +298,16 @@ class EngineService:
             raise err.ShuttingDownError("The server is shutting down and accepts no more requests.")
         if self.is_dead:
             raise err.EngineDeadError("The engine has failed: restart this server.")
-        if num_new > self._max_waiting:
+        limit = self.options.max_waiting_requests
+        if num_new > limit:
             raise err.InvalidRequestError(
-                f"prompt has {num_new} prompts, but this server queues at most"
-                f" {self._max_waiting}: send fewer at a time."
+                f"prompt has {num_new} prompts, but this server queues at most {limit}: send fewer"
+                " at a time."
             )
-        if len(self._waiting) + num_new > self._max_waiting:
+        if len(self._waiting) + num_new > limit:
             raise err.OverloadedError(
-                f"{len(self._waiting)} requests are waiting, and this server queues at most"
-                f" {self._max_waiting}: try again later.",
+                f"{len(self._waiting)} requests are waiting, and this server queues at most {limit}:"
+                " try again later.",
                 retry_after=_RETRY_AFTER,
             )
 
