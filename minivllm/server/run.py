@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
+from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 
@@ -95,9 +96,14 @@ class Server(uvicorn.Server):
             watching.cancel()
 
     async def _watch_connections(self) -> None:
+        was_busy = False
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             self._close_stuck()
+            is_busy = bool(self.server_state.tasks)
+            if was_busy and not is_busy:  # a flood leaves holes in the C library's heap
+                await asyncio.to_thread(trim_heap)
+            was_busy = is_busy
 
     def _close_stuck(self) -> None:
         """Close connections whose client sends no whole head, or does not read, for too long.

@@ -37,7 +37,7 @@ from minivllm.server.protocol.structured_outputs import RequestedGrammar
 T = TypeVar("T")
 
 LONG = 32 * 1024
-"""Characters or tokens. Longer texts have workers of their own, so that short prompts do not wait
+"""Characters or tokens. Longer texts have a worker of their own, so that short prompts do not wait
 for them: tokenizing a mebibyte takes a second.
 """
 _RETRY_AFTER = 1
@@ -134,7 +134,8 @@ class EngineService:
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
         self._short = ThreadPoolExecutor(2, "minivllm-short-texts")
-        self._long = ThreadPoolExecutor(2, "minivllm-long-texts")
+        self._long = ThreadPoolExecutor(1, "minivllm-long-texts")
+        self._checks = ThreadPoolExecutor(1, "minivllm-grammars")
         engine.subscribe(self._on_event)
 
     # ---- life ----
@@ -172,7 +173,7 @@ class EngineService:
         except Exception as error:
             fields = {"error": type(error).__name__}
             _log.info("the engine's thread has ended", extra={"fields": fields})
-        for pool in (self._short, self._long):
+        for pool in (self._short, self._long, self._checks):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _end_if_drained(self) -> None:
@@ -237,7 +238,8 @@ class EngineService:
         """
         if grammar is not None:
             try:
-                await self.in_worker(LONG + 1, self._grammars.prepare, grammar.params)
+                checked = self._checks.submit(self._grammars.prepare, grammar.params)
+                await asyncio.wrap_future(checked)
             except err.InvalidSamplingParamsError as error:
                 raise grammar.with_clients_names(error) from None
 
