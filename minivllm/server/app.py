@@ -39,7 +39,6 @@ class Assembled:
     app: Starlette
     service: EngineService
     hub: EventHub | None
-    bodies: Bodies
 
 
 def assemble(
@@ -50,16 +49,15 @@ def assemble(
     kv_sink: receives the KV events, if any
     """
     service = EngineService(engine, options)
-    bodies = Bodies(options.max_body_bytes, options.body_timeout)
     header = engine.log_header()
     metrics, hub = EngineMetrics(header, service.model_name), None
     _listen(engine, "metrics", metrics.apply, metrics.close)
     routes = [
         *about.routes(service),
-        *completions.routes(service, bodies),
-        *chat.routes(service, bodies, options),
-        *generate.routes(service, bodies, options),
-        *tokens.routes(service, bodies),
+        *completions.routes(service),
+        *chat.routes(service),
+        *generate.routes(service),
+        *tokens.routes(service),
         *router.routes(metrics),
     ]
     if options.events:
@@ -88,7 +86,8 @@ def assemble(
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    return Assembled(app, service, hub, bodies)
+    app.state.bodies = Bodies(options.max_body_bytes, options.body_timeout)
+    return Assembled(app, service, hub)
 
 
 def _host_names(options: ServerOptions) -> list[str] | None:

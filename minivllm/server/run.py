@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
+from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 
@@ -27,8 +28,6 @@ _MAX_HEAD = 32 * 1024
 """Longest request head, in bytes."""
 _GRACE = 1.0
 """Seconds after the drain in which the last errors can be sent, before connections are aborted."""
-_FORCE = 5.0
-"""Seconds after `_GRACE` until uvicorn cancels running tasks; none should be left then."""
 
 _log = logging.getLogger("minivllm.server")
 
@@ -77,7 +76,6 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 limit_concurrency=MAX_CONNECTIONS,
                 h11_max_incomplete_event_size=_MAX_HEAD,
-                timeout_graceful_shutdown=int(options.drain_timeout + _GRACE + _FORCE),
             )
         )
         self._service = service
@@ -85,18 +83,12 @@ class Server(uvicorn.Server):
         self._stuck: dict[Any, tuple[object, float]] = {}
         """For each connection whose client has to send or read: how far it is, and since when."""
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket]) -> None:
         await super().startup(sockets)
-        if self.started:
-            urls = [url_of(one) for one in sockets or ()]
-            told = {
-                "url": urls[0] if urls else None,
-                "api_key": bool(self._options.api_key),
-                "events": self._options.events,
-            }
-            _log.info("serving", extra={"fields": told})
+        told = {"url": url_of(sockets[0]), "api_key": bool(self._options.api_key)}
+        _log.info("serving", extra={"fields": told | {"events": self._options.events}})
 
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+    async def serve(self, sockets: list[socket.socket]) -> None:
         watching = asyncio.create_task(self._watch_connections())
         try:
             await super().serve(sockets)
@@ -104,9 +96,14 @@ class Server(uvicorn.Server):
             watching.cancel()
 
     async def _watch_connections(self) -> None:
+        was_busy = False
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             self._close_stuck()
+            is_busy = bool(self.server_state.tasks)
+            if was_busy and not is_busy:  # a flood leaves holes in the C library's heap
+                await asyncio.to_thread(trim_heap)
+            was_busy = is_busy
 
     def _close_stuck(self) -> None:
         """Close connections whose client sends no whole head, or does not read, for too long.

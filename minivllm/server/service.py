@@ -37,7 +37,7 @@ from minivllm.server.protocol.structured_outputs import RequestedGrammar
 T = TypeVar("T")
 
 LONG = 32 * 1024
-"""Characters or tokens. Longer texts have workers of their own, so that short prompts do not wait
+"""Characters or tokens. Longer texts have a worker of their own, so that short prompts do not wait
 for them: tokenizing a mebibyte takes a second.
 """
 _RETRY_AFTER = 1
@@ -112,6 +112,7 @@ class EngineService:
     """The engine for the endpoints. Call all methods except the constructor in one event loop."""
 
     def __init__(self, engine: LLMEngine, options: ServerOptions) -> None:
+        self.options = options
         self.tokenizer = engine.tokenizer
         self.max_model_len = engine.max_model_len
         self.config = engine.config
@@ -123,7 +124,6 @@ class EngineService:
         self.on_over: Callable[[err.MinivllmError], None] = lambda why: None
         """Called with the reason after the last request: closes streams that would never end."""
         self._num_blocks = engine.log_header().num_blocks
-        self._max_waiting = options.max_waiting_requests
         self._grammars = engine.grammars
         self._thread = EngineThread(engine)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -134,7 +134,8 @@ class EngineService:
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
         self._short = ThreadPoolExecutor(2, "minivllm-short-texts")
-        self._long = ThreadPoolExecutor(2, "minivllm-long-texts")
+        self._long = ThreadPoolExecutor(1, "minivllm-long-texts")
+        self._checks = ThreadPoolExecutor(1, "minivllm-grammars")
         engine.subscribe(self._on_event)
 
     # ---- life ----
@@ -172,7 +173,7 @@ class EngineService:
         except Exception as error:
             fields = {"error": type(error).__name__}
             _log.info("the engine's thread has ended", extra={"fields": fields})
-        for pool in (self._short, self._long):
+        for pool in (self._short, self._long, self._checks):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _end_if_drained(self) -> None:
@@ -237,7 +238,8 @@ class EngineService:
         """
         if grammar is not None:
             try:
-                await self.in_worker(LONG + 1, self._grammars.prepare, grammar.params)
+                checked = self._checks.submit(self._grammars.prepare, grammar.params)
+                await asyncio.wrap_future(checked)
             except err.InvalidSamplingParamsError as error:
                 raise grammar.with_clients_names(error) from None
 
@@ -298,15 +300,16 @@ class EngineService:
             raise err.ShuttingDownError("The server is shutting down and accepts no more requests.")
         if self.is_dead:
             raise err.EngineDeadError("The engine has failed: restart this server.")
-        if num_new > self._max_waiting:
+        limit = self.options.max_waiting_requests
+        if num_new > limit:
             raise err.InvalidRequestError(
-                f"prompt has {num_new} prompts, but this server queues at most"
-                f" {self._max_waiting}: send fewer at a time."
+                f"prompt has {num_new} prompts, but this server queues at most {limit}: send fewer"
+                " at a time."
             )
-        if len(self._waiting) + num_new > self._max_waiting:
+        if len(self._waiting) + num_new > limit:
             raise err.OverloadedError(
-                f"{len(self._waiting)} requests are waiting, and this server queues at most"
-                f" {self._max_waiting}: try again later.",
+                f"{len(self._waiting)} requests are waiting, and this server queues at most {limit}:"
+                " try again later.",
                 retry_after=_RETRY_AFTER,
             )
 

@@ -80,21 +80,20 @@ class Bodies:
 
 
 class JsonRoute(Route):
-    """`POST path`: `handle` gets the decoded body."""
+    """`POST path`: `handle` gets the decoded body. The application's state has the `Bodies`."""
 
     def __init__(
         self,
         path: str,
         handle: Callable[[Body, Request], Awaitable[Response]],
         body_type: type[Body],
-        bodies: Bodies,
     ) -> None:
         self.body_type = body_type
         decoder = msgspec.json.Decoder(body_type)
 
         async def endpoint(request: Request) -> Response:
             try:
-                async with bodies.read(request) as text:
+                async with request.app.state.bodies.read(request) as text:
                     return await _unless_it_ends(request, handle(_decode(decoder, text), request))
             except ClientDisconnect:
                 return Response(status_code=CLIENT_GONE)

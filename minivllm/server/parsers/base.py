@@ -3,7 +3,7 @@
 A parser gets the text in the pieces that the engine generates:
 
     "Let me look", ". <tool", '_call>{"name": "time", "argum', 'ents": {}}</tool_call>'
-    -> TextPiece("Let me look"), TextPiece(". "), CallPiece("time"), ArgumentsPiece("{}")
+    -> TextPiece("Let me look"), TextPiece(". "), CallPiece("time", "{}")
 
 However the text is cut, the pieces join to the same message. So a stream and a whole answer, which
 is parsed in one piece, are the same message.
@@ -30,18 +30,13 @@ class ReasoningPiece(NamedTuple):
 
 
 class CallPiece(NamedTuple):
-    """A tool call begins."""
+    """A whole tool call. The arguments are JSON, as the model wrote it."""
 
     name: str
+    arguments: str
 
 
-class ArgumentsPiece(NamedTuple):
-    """The last call's arguments, or some characters of them."""
-
-    text: str
-
-
-Piece = TextPiece | ReasoningPiece | CallPiece | ArgumentsPiece
+Piece = TextPiece | ReasoningPiece | CallPiece
 
 
 class OutputParser(Protocol):
@@ -73,9 +68,7 @@ def read_call(text: str) -> list[Piece]:
             arguments = msgspec.json.decode(arguments)
     except (msgspec.MsgspecError, RecursionError):
         return []
-    if not arguments.startswith("{"):
-        return []
-    return [CallPiece(call.name), ArgumentsPiece(arguments)]
+    return [CallPiece(call.name, arguments)] if arguments.startswith("{") else []
 
 
 def begins_like_a_call(text: str) -> bool:

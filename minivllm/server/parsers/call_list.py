@@ -12,7 +12,6 @@ Source: vLLM `vllm/entrypoints/openai/tool_parsers/llama_tool_parser.py`.
 import json
 
 from minivllm.server.parsers.base import (
-    ArgumentsPiece,
     CallPiece,
     Piece,
     TextPiece,
@@ -61,11 +60,11 @@ class CallListParser:
 
 class NamedCallParser:
     def __init__(self, name: str) -> None:
-        self._begin: list[Piece] = [CallPiece(name)]
+        self._name, self._arguments = name, ""
 
     def feed(self, text: str) -> list[Piece]:
-        pieces, self._begin = [*self._begin, ArgumentsPiece(text)], []
-        return pieces
+        self._arguments += text
+        return []
 
     def finish(self) -> list[Piece]:
-        return self._begin
+        return [CallPiece(self._name, self._arguments)]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from minivllm.server.parsers.base import (
-    ArgumentsPiece,
     CallPiece,
     OutputParser,
     Piece,
@@ -31,10 +30,8 @@ class MessageParser:
                     content += text
                 case ReasoningPiece(text):
                     reasoning += text
-                case CallPiece(name):
-                    calls.append(_new_call(name))
-                case ArgumentsPiece(text):
-                    calls[-1]["function"]["arguments"] += text
+                case CallPiece():
+                    calls.append(_with_id(piece))
         return {
             "role": "assistant",
             "content": (content or None) if calls else content,
@@ -46,17 +43,14 @@ class MessageParser:
         """Convert the next part of the text."""
         deltas: list[dict[str, Any]] = []
         for piece in self._pieces(text, is_last):
-            index = self._num_calls - 1  # the generator has counted this piece
             match piece:
                 case TextPiece(text):
                     deltas.append({"content": text})
                 case ReasoningPiece(text):
                     deltas.append({"reasoning_content": text})
-                case CallPiece(name):
-                    deltas.append({"tool_calls": [{"index": index} | _new_call(name)]})
-                case ArgumentsPiece(text):
-                    call = {"index": index, "function": {"arguments": text}}
-                    deltas.append({"tool_calls": [call]})
+                case CallPiece():
+                    index = self._num_calls - 1  # the generator has counted this piece
+                    deltas.append({"tool_calls": [{"index": index} | _with_id(piece)]})
         return deltas
 
     def finish_reason(self, reason: str | None) -> str | None:
@@ -65,12 +59,12 @@ class MessageParser:
 
     def _pieces(self, text: str, is_last: bool) -> Iterator[Piece]:
         for piece in self._parser.feed(text) + (self._parser.finish() if is_last else []):
-            self._num_calls += isinstance(piece, CallPiece)
-            is_of_call = isinstance(piece, CallPiece | ArgumentsPiece)
-            if piece[0] and not (is_of_call and self._num_calls > self._most_calls):
+            is_call = isinstance(piece, CallPiece)
+            self._num_calls += is_call
+            if piece[0] and not (is_call and self._num_calls > self._most_calls):
                 yield piece
 
 
-def _new_call(name: str) -> dict[str, Any]:
-    function = {"name": name, "arguments": ""}
-    return {"id": f"call_{secrets.token_hex(12)}", "type": "function", "function": function}
+def _with_id(call: CallPiece) -> dict[str, Any]:
+    call_id = f"call_{secrets.token_hex(12)}"
+    return {"id": call_id, "type": "function", "function": call._asdict()}

@@ -14,8 +14,7 @@ from starlette.responses import Response
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
 from minivllm.sampling_params import RequestOutputKind
-from minivllm.server.http.routes import Bodies, JsonRoute
-from minivllm.server.options import ServerOptions
+from minivllm.server.http.routes import JsonRoute
 from minivllm.server.parsers.choose import forced_parser, free_parser
 from minivllm.server.parsers.message import MessageParser
 from minivllm.server.protocol.chat import ChatCompletionRequest, num_characters, plain_messages
@@ -25,22 +24,18 @@ from minivllm.server.routers.answers import Answer, new_id, respond
 from minivllm.server.service import EngineService, NewRequest
 
 
-def routes(service: EngineService, bodies: Bodies, options: ServerOptions) -> list[JsonRoute]:
+def routes(service: EngineService) -> list[JsonRoute]:
     async def create_chat_completion(body: ChatCompletionRequest, request: Request) -> Response:
         """Generate the assistant's next message, `n` times."""
         service.check_model(body.model)
-        new = await _request(service, body, options)
-        answer = _ChatAnswer(service, body, request, new, options)
+        new = await _request(service, body)
+        answer = _ChatAnswer(service, body, request, new)
         return await respond(service, request, [new], answer, body.stream)
 
-    return [
-        JsonRoute("/v1/chat/completions", create_chat_completion, ChatCompletionRequest, bodies)
-    ]
+    return [JsonRoute("/v1/chat/completions", create_chat_completion, ChatCompletionRequest)]
 
 
-async def _request(
-    service: EngineService, body: ChatCompletionRequest, options: ServerOptions
-) -> NewRequest:
+async def _request(service: EngineService, body: ChatCompletionRequest) -> NewRequest:
     if body.top_logprobs and not body.logprobs:
         raise InvalidRequestError(
             "top_logprobs needs logprobs: set logprobs to true, or leave top_logprobs out."
@@ -54,7 +49,7 @@ async def _request(
     check_tools(body.tools or [], body.tool_choice)
     grammar = body.requested_grammar()
     if body.usable_tools and body.tool_choice in (None, "auto"):
-        _check_auto(service, options)
+        _check_auto(service)
         if grammar is not None:
             raise InvalidRequestError(
                 f"{grammar.field} sets the form of the whole output, which then cannot call a tool:"
@@ -82,14 +77,14 @@ async def _request(
     return NewRequest(new_id("chatcmpl"), prompt, params, body.priority or 0, grammar)
 
 
-def _check_auto(service: EngineService, options: ServerOptions) -> None:
+def _check_auto(service: EngineService) -> None:
     """Raise `InvalidRequestError` if the model cannot choose a tool itself."""
     if not service.tokenizer.template_knows_tools:
         raise InvalidRequestError(
             'tool_choice cannot be "auto", because this model\'s chat template does not know'
             ' tools: set it to "required" or to a function.'
         )
-    if not options.enable_auto_tool_choice:
+    if not service.options.enable_auto_tool_choice:
         raise InvalidRequestError(
             'tool_choice "auto" needs a server with --enable-auto-tool-choice and'
             ' --tool-call-parser: start it so, or set tool_choice to "required" or to a function.'
@@ -106,17 +101,14 @@ class _ChatAnswer(Answer):
         body: ChatCompletionRequest,
         request: Request,
         new: NewRequest,
-        options: ServerOptions,
     ) -> None:
         super().__init__(service, body, request, new.request_id)
         self._prompt_token_ids = new.prompt["prompt_token_ids"] if body.return_token_ids else None
         self._body = body
-        self._parsers = [self._new_parser(body, new, options) for _ in range(body.n or 1)]
+        self._parsers = [self._new_parser(service, new) for _ in range(body.n or 1)]
 
-    @staticmethod
-    def _new_parser(
-        body: ChatCompletionRequest, new: NewRequest, options: ServerOptions
-    ) -> MessageParser:
+    def _new_parser(self, service: EngineService, new: NewRequest) -> MessageParser:
+        body, options = self._body, service.options
         if body.forced_function is not None or body.tool_choice == "required":
             parser = forced_parser(body.forced_function)
         elif new.grammar is not None:

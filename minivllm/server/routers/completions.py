@@ -13,7 +13,7 @@ from starlette.responses import Response
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
 from minivllm.sampling_params import RequestOutputKind
-from minivllm.server.http.routes import Bodies, JsonRoute
+from minivllm.server.http.routes import JsonRoute
 from minivllm.server.protocol.logprobs import Position, completion_logprobs, prompt_logprobs
 from minivllm.server.protocol.requests import CompletionRequest
 from minivllm.server.routers.answers import Answer, new_id, respond
@@ -22,7 +22,7 @@ from minivllm.server.service import EngineService, NewRequest
 DEFAULT_MAX_TOKENS = 16
 
 
-def routes(service: EngineService, bodies: Bodies) -> list[JsonRoute]:
+def routes(service: EngineService) -> list[JsonRoute]:
     async def create_completion(body: CompletionRequest, request: Request) -> Response:
         """Complete each prompt `n` times."""
         service.check_model(body.model)
@@ -31,7 +31,7 @@ def routes(service: EngineService, bodies: Bodies) -> list[JsonRoute]:
         answer = _CompletionAnswer(service, body, request, name)
         return await respond(service, request, requests, answer, body.stream)
 
-    return [JsonRoute("/v1/completions", create_completion, CompletionRequest, bodies)]
+    return [JsonRoute("/v1/completions", create_completion, CompletionRequest)]
 
 
 async def _requests(service: EngineService, body: CompletionRequest, name: str) -> list[NewRequest]:

@@ -17,9 +17,8 @@ from starlette.responses import Response
 
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind
-from minivllm.server.http.routes import Bodies, JsonRoute
+from minivllm.server.http.routes import JsonRoute
 from minivllm.server.http.streams import failure
-from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.requests import GenerateRequest
 from minivllm.server.routers.answers import TokenCount, finished, new_id, stream
 from minivllm.server.service import EngineService, Generation, NewRequest
@@ -28,7 +27,7 @@ DEFAULT_MAX_TOKENS = 16
 NDJSON = "application/x-ndjson"
 
 
-def routes(service: EngineService, bodies: Bodies, options: ServerOptions) -> list[JsonRoute]:
+def routes(service: EngineService) -> list[JsonRoute]:
     async def generate(body: GenerateRequest, request: Request) -> Response:
         """Complete a prompt `n` times, in the format of vLLM's first servers."""
         params = body.sampling_params(
@@ -56,10 +55,10 @@ def routes(service: EngineService, bodies: Bodies, options: ServerOptions) -> li
 
         if body.stream:
             accepted = request.headers.get("accept", "")
-            lines = options.generate_delimiter == "newline" or NDJSON in accepted
+            lines = service.options.generate_delimiter == "newline" or NDJSON in accepted
             media_type, delimiter = (NDJSON, b"\n") if lines else ("text/plain", b"\0")
             return await stream(service, request, requests, pieces, media_type)
         (output,) = await finished(service, request, requests)
         return Response(msgspec.json.encode(text(output)), media_type="application/json")
 
-    return [JsonRoute("/generate", generate, GenerateRequest, bodies)]
+    return [JsonRoute("/generate", generate, GenerateRequest)]

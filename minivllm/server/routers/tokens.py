@@ -12,13 +12,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from minivllm.errors import InvalidRequestError, TokenOutOfVocabularyError
-from minivllm.server.http.routes import Bodies, JsonRoute
+from minivllm.server.http.routes import JsonRoute
 from minivllm.server.protocol.chat import TokenizeRequest, num_characters, plain_messages
 from minivllm.server.protocol.requests import DetokenizeRequest
 from minivllm.server.service import EngineService
 
 
-def routes(service: EngineService, bodies: Bodies) -> list[Route]:
+def routes(service: EngineService) -> list[Route]:
     tokenizer, limit = service.tokenizer, service.max_model_len
 
     async def tokenize(body: TokenizeRequest, request: Request) -> Response:
@@ -66,8 +66,8 @@ def routes(service: EngineService, bodies: Bodies) -> list[Route]:
         return JSONResponse(info | {"vocab_size": tokenizer.vocab_size, "max_model_len": limit})
 
     return [
-        JsonRoute("/tokenize", tokenize, TokenizeRequest, bodies),
-        JsonRoute("/detokenize", detokenize, DetokenizeRequest, bodies),
+        JsonRoute("/tokenize", tokenize, TokenizeRequest),
+        JsonRoute("/detokenize", detokenize, DetokenizeRequest),
         Route("/tokenizer_info", tokenizer_info),
     ]
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minivllm.server.parsers.base import (
-    ArgumentsPiece,
     CallPiece,
     OutputParser,
     ReasoningPiece,
@@ -30,10 +29,8 @@ def read(parser: OutputParser, pieces: list[str]) -> Message:
                 content += text
             case ReasoningPiece(text):
                 reasoning += text
-            case CallPiece(name):
-                calls.append((name, ""))
-            case ArgumentsPiece(text):
-                calls[-1] = (calls[-1][0], calls[-1][1] + text)
+            case CallPiece():
+                calls.append(tuple(piece))
     return reasoning, content, calls
 
 

@@ -46,13 +46,8 @@ def streamed(stream: Iterator) -> tuple[dict, str]:
         message["content"] += delta.content or ""
         message["reasoning"] += getattr(delta, "reasoning_content", None) or ""
         for call in delta.tool_calls or ():
-            if call.id is not None:
-                assert call.index == len(message["calls"]) and call.type == "function"
-                assert call.function.name and call.function.arguments == ""
-                message["calls"].append([call.function.name, ""])
-            else:
-                assert call.function.name is None
-                message["calls"][call.index][1] += call.function.arguments
+            assert call.id and call.index == len(message["calls"]) and call.type == "function"
+            message["calls"].append([call.function.name, call.function.arguments])
     return message, chunk.choices[0].finish_reason
 
 

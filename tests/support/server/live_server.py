@@ -23,7 +23,6 @@ from minivllm.runtime.step_result import Watch
 from minivllm.server.app import assemble
 from minivllm.server.feeds.event_hub import EventHub
 from minivllm.server.feeds.kv_feed import BatchSink
-from minivllm.server.http.routes import Bodies
 from minivllm.server.options import ServerOptions
 from minivllm.server.run import Server, bind, url_of
 from minivllm.server.service import EngineService
@@ -75,7 +74,6 @@ class LiveServer:
     loop: asyncio.AbstractEventLoop
     hub: EventHub | None
     api_key: str | None
-    bodies: Bodies
     server: Server | None = None  # on a port
     transport: httpx2.BaseTransport | None = None  # in process
     events: list[ev.Event] = field(default_factory=list)
@@ -86,9 +84,7 @@ class LiveServer:
     ) -> tuple["LiveServer", Starlette]:
         parts = assemble(engine, options, kv_sink)
         key = options.api_key[0] if options.api_key else None
-        live = cls(
-            url, engine, parts.service, asyncio.new_event_loop(), parts.hub, key, parts.bodies
-        )
+        live = cls(url, engine, parts.service, asyncio.new_event_loop(), parts.hub, key)
         engine.subscribe(live.events.append)
         return live, parts.app
 
