@@ -197,10 +197,6 @@ async def run_command(commands: tuple[Command[Owner], ...], command_id: str, own
         await done
 
 
-def key_label(command: Command) -> str:
-    return command.display or command.keys.split(",")[0]
-
-
 def printed_key(key: str) -> str:
     """A Textual key name as on the keyboard: `left_square_bracket` is `[`."""
     character = key_to_character(key)

@@ -17,7 +17,7 @@ from minivllm.tui.answers.why_tokens import how_to_explain
 from minivllm.tui.context import Context
 from minivllm.tui.draw.portable import Ascii, to_ascii
 from minivllm.tui.draw.selection import Target, block, sequence, token
-from minivllm.tui.keys.commands import COMMANDS, key_label
+from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.screens.dialogs import AskScreen, LeaveScreen, TextScreen, whole_number
 from minivllm.tui.screens.help import HelpScreen
 from minivllm.tui.widgets.choice.choice import chosen_sequence
@@ -298,7 +298,7 @@ class CommandList(Provider):
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for command in COMMANDS:
-            name = f"{command.label} ({key_label(command)})"
+            name = f"{command.label} ({command.display or command.keys.split(',')[0]})"
             name = to_ascii(name) if self.app.context.ascii else name
             run = partial(self.app.action_command, command.id)
             if not query:

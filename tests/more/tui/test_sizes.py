@@ -16,7 +16,6 @@ from support.tui.driven_app import (
     until,
     visible,
 )
-from support.tui.shown import missing_from
 from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Footer
@@ -25,9 +24,8 @@ from minivllm.tui.app import DashboardApp
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import block, sequence
-from minivllm.tui.screens.base import SMALLEST
 
-LARGEST = (300, 80)
+SMALLEST, LARGEST = (40, 12), (300, 80)
 CORNERS = [SMALLEST, LARGEST, (SMALLEST[0], LARGEST[1]), (LARGEST[0], SMALLEST[1])]
 WATCH = "The first blocks are computed once and shared."
 
@@ -59,17 +57,14 @@ def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]
     assert not any(footer.overlaps(place[one]) for one in shown)
 
 
-def test_a_terminal_that_is_too_small_says_what_it_needs_and_comes_back(memory_pressure) -> None:
+def test_a_terminal_that_is_too_small_obeys_keys_and_comes_back(memory_pressure) -> None:
     app = app_for(memory_pressure.run(40), watch=WATCH)
 
     async def script(pilot: Pilot) -> None:
         for name in SCREENS:
             await show_screen(pilot, name)
-            assert not any(one.region.area for one in app.dashboard_screen.panels())
         keys = "tab down z z left question_mark escape g escape space"
         await pilot.press(*keys.split())
-        said = str(app.screen.query_one("#too-small").render())
-        assert missing_from(said, 40, 12, 20, 5) == [], "what it needs and what it has"
         await pilot.resize_terminal(97, 30)
         await settle(pilot)
         await show_screen(pilot, "overview")
@@ -131,7 +126,7 @@ def test_in_ascii_every_window_is_drawn_in_plain_characters(memory_pressure) -> 
     app = app_for(memory_pressure.run(60), watch="Blocks → queue", ascii=True)
 
     async def script(pilot: Pilot) -> None:
-        for keys in ("question_mark", "ctrl+p", "g", "slash", "left m left D", "5 tab up s"):
+        for keys in ("question_mark", "ctrl+p", "g", "slash", "5 tab up s"):
             await pilot.press(*keys.split())
             await until(pilot, lambda: len(app.screen_stack) > 1)
             await settle(pilot)

@@ -55,7 +55,7 @@ def test_no_screen_executes_terminal_codes_from_outside(stage, ask, no_footer) -
             await show_screen(pilot, name)
             check()
             assert "[bold red]x" in all_drawn(app) or name in ("scheduler", "blocks"), name
-        for keys in ("w", "m left D", "question_mark", "s", "ctrl+p"):
+        for keys in ("w", "question_mark", "s", "ctrl+p"):
             await pilot.press(*keys.split())
             await settle(pilot)
             check()

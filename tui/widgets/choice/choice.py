@@ -49,7 +49,7 @@ class Choice(Panel):
         """The event of a selected word: (recording, number, event)."""
 
     def title(self, model: DashboardModel, width: int) -> str:
-        seq_id = self._sequence(model)
+        seq_id = chosen_sequence(model, self.selection)
         event = None if seq_id is None else self._event(model, seq_id)
         if event is None:
             return self.HELP_TITLE
@@ -61,7 +61,7 @@ class Choice(Panel):
         return [target for target in super().targets() if target.kind == "token"]
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        seq_id = self._sequence(model)
+        seq_id = chosen_sequence(model, self.selection)
         event = None if seq_id is None else self._event(model, seq_id)
         if event is None:
             hint = how_to_explain(self.context, model, seq_id)
@@ -84,9 +84,6 @@ class Choice(Panel):
         ascii = self.context is not None and self.context.ascii
         lines = top + candidate_lines(model, event, width, room, ascii=ascii)
         return lines[:height]
-
-    def _sequence(self, model: DashboardModel) -> str | None:
-        return chosen_sequence(model, self.selection)
 
     def _event(self, model: DashboardModel, seq_id: str) -> ev.TokenExplained | None:
         """The explanation of the selected word, or of the newest one."""

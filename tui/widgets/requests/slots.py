@@ -69,9 +69,6 @@ class Slots(Panel):
         slots = max(self._num_slots, 1)
         return 2 * slots if 2 * slots <= most else min(slots, most)
 
-    def scroll_rows(self, by: int) -> None:
-        """The wheel does nothing: no row is out of sight, and the selection should not move."""
-
     def targets(self) -> list[Target]:
         """The sequences; only the mouse selects the blocks of words."""
         return [target for target in super().targets() if target.kind == "sequence"]
