@@ -159,8 +159,8 @@ def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | N
         )
     if apart and len(pythons) not in (1, len(apart)):
         raise BenchError(
-            f"--vs {' and --vs '.join(apart)} need --peer-python PATH once, or once for each in"
-            f" order: the Python of an environment with {' or '.join(apart)}."
+            f"Give --peer-python PATH once, or once for each of {', '.join(apart)} in order: the"
+            " Python of an environment with that engine."
         )
     own = dict(zip(apart, pythons * len(apart) if len(pythons) == 1 else pythons, strict=False))
     return {name: own.get(name) for name in names}
