@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput.peer_process import PeerProcess
+from minivllm.lab.bench.throughput.peers import MinivllmEngine
+from minivllm.lab.bench.throughput.rounds import SETTLE_S, WARM_UP_TOKENS, measure_rounds
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
 from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
@@ -30,6 +33,7 @@ from minivllm.lab.common.report import (
     progress_bar,
 )
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
+from minivllm.runtime.store.model_store import resolve_for_transformers
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
@@ -57,49 +61,49 @@ def make_requests(
     return [BenchRequest([*text, *again, *text[:BEGUN_LEN]], num_tokens) for text in texts]
 
 
+def _engines(
+    args: argparse.Namespace, drafts: dict[str, Any], stack: ExitStack
+) -> list[MinivllmEngine | PeerProcess]:
+    """Return minivllm without drafts and with them; with `--vs`, the same of vLLM."""
+    length = 2 * TEXT_LEN + args.output_len
+    common = {
+        "max_model_len": length, "max_num_seqs": MAX_NUM_SEQS, "enable_prefix_caching": False,
+    }  # fmt: skip
+    peers = []
+    for config in (None, drafts) if args.vs else ():
+        settings = {
+            "model": str(resolve_for_transformers(args.model)), "dtype": args.dtype,
+            "num_threads": args.num_threads, "speculative_config": config, **common,
+        }  # fmt: skip
+        peers.append(stack.enter_context(PeerProcess("vllm", args.peer_python, settings)))
+    common["num_gpu_blocks_override"] = MAX_NUM_SEQS * -(-length // EngineConfig().block_size)
+    common["enforce_eager"] = args.enforce_eager
+    ours = (
+        MinivllmEngine(args.model, args.dtype, "auto", speculative_config=config, **common)
+        for config in (None, SpeculativeConfig.of(drafts))
+    )
+    return [*ours, *peers]
+
+
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Measure all workloads, and return the report for `--json`."""
-    from minivllm.lab.bench.throughput.peer_process import PeerProcess
-    from minivllm.lab.bench.throughput.peers import MinivllmEngine
-    from minivllm.lab.bench.throughput.rounds import SETTLE_S, WARM_UP_TOKENS, measure_rounds
-    from minivllm.runtime.store.model_store import resolve_for_transformers
-
     set_num_threads(args.num_threads)
     drafts = {
         "method": "ngram", "prompt_lookup_max": 5, "prompt_lookup_min": 2,
         "num_speculative_tokens": args.num_speculative_tokens,
     }  # fmt: skip
-    length = 2 * TEXT_LEN + args.output_len
-    common = {
-        "max_model_len": length, "max_num_seqs": MAX_NUM_SEQS, "enable_prefix_caching": False,
-    }  # fmt: skip
-    ours = common | {
-        "num_gpu_blocks_override": MAX_NUM_SEQS * -(-length // EngineConfig().block_size),
-        "enforce_eager": args.enforce_eager,
-    }
-    with ExitStack() as stack:
-        peers = []
-        for config in (None, drafts) if args.vs else ():
-            settings = {
-                "model": str(resolve_for_transformers(args.model)), "dtype": args.dtype,
-                "num_threads": args.num_threads, "speculative_config": config, **common,
-            }  # fmt: skip
-            peers.append(stack.enter_context(PeerProcess("vllm", args.peer_python, settings)))
-        plain, drafted = (
-            MinivllmEngine(args.model, args.dtype, "auto", speculative_config=config, **ours)
-            for config in (None, SpeculativeConfig.of(drafts))
-        )
-        tokenizer, engine = plain.llm.llm_engine.tokenizer, drafted.llm.llm_engine
-        progress = stack.enter_context(progress_bar())
+    with ExitStack() as stack, progress_bar() as progress:
+        engines = _engines(args, drafts, stack)
+        plain, drafted = (engine.llm.llm_engine for engine in engines[:2])
         results = []
         for name, number, goal in WORKLOADS:
-            requests = make_requests(name, number, tokenizer, args.output_len)
-            before = engine.inspect().counters.spec_decode_num_accepted_tokens
+            requests = make_requests(name, number, plain.tokenizer, args.output_len)
+            before = drafted.inspect().counters.spec_decode_num_accepted_tokens
             rounds = measure_rounds(
-                [plain, drafted, *peers], lambda _, same=requests: same, args.rounds, progress,
-                f"{name}, {number}", SETTLE_S if peers else 0.0,
+                engines, lambda _, same=requests: same, args.rounds, progress,
+                f"{name}, {number}", SETTLE_S if args.vs else 0.0,
             )  # fmt: skip
-            right = engine.inspect().counters.spec_decode_num_accepted_tokens - before
+            right = drafted.inspect().counters.spec_decode_num_accepted_tokens - before
             if rounds[0].outputs != rounds[1].outputs:
                 raise BenchError("minivllm wrote other tokens with drafts than without.")
             per_request = args.rounds * args.output_len + min(args.output_len, WARM_UP_TOKENS)
@@ -127,7 +131,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         **describe_bench(args, "torch"),
         "speculative_config": drafts,
         "results": results,
-        "peers": [{"versions": peer.versions, "preloaded": peer.preloaded} for peer in peers],
+        "peers": [{"versions": peer.versions, "preloaded": peer.preloaded} for peer in engines[2:]],
     }
 
 

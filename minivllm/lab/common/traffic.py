@@ -40,18 +40,14 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
     runner = ScriptedRunner(num_blocks, 4096, lambda sequence: tokens.randrange(VOCAB_SIZE))
     tokenizer = ScriptedTokenizer(lambda token_id: f" w{token_id}", VOCAB_SIZE)
     engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
+    counter = _EventCounter()
+    engine.subscribe(counter)
     # A few system prompts, each shared by many users.
     system_prompts = [_random_tokens(rng, rng.randint(100, 400)) for _ in range(8)]
-    num_recorded = num_arrived = num_unfinished = 0
+    num_arrived = num_unfinished = 0
     with LogWriter(path, engine.log_header()) as writer:
-
-        def write(event: Event) -> None:
-            nonlocal num_recorded
-            num_recorded += 1
-            writer.write(event)
-
-        engine.subscribe(write)
-        while num_recorded < num_events:
+        engine.subscribe(writer.write)
+        while counter.num_events < num_events:
             while num_unfinished < MAX_UNFINISHED:
                 prompt = rng.choice(system_prompts) + _random_tokens(rng, rng.randint(16, 400))
                 # Nothing reads the outputs, so each output is built only when its request ends.
@@ -62,7 +58,15 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
                 num_arrived += 1
                 num_unfinished += 1
             num_unfinished -= len(engine.step())
-    return RecordedTraffic(num_recorded, engine.inspect())
+    return RecordedTraffic(counter.num_events, engine.inspect())
+
+
+class _EventCounter:
+    def __init__(self) -> None:
+        self.num_events = 0
+
+    def __call__(self, event: Event) -> None:
+        self.num_events += 1
 
 
 def _random_tokens(rng: Random, number: int) -> list[int]:

@@ -153,14 +153,10 @@ def _result(
 def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | None]:
     """Map each requested peer to its Python interpreter; None means this process."""
     apart = [name for name in names if name != "transformers"]
-    if not apart and pythons:
+    if len(pythons) not in (min(1, len(apart)), len(apart)):
         raise BenchError(
-            "--peer-python is for --vs vllm and --vs llama.cpp: add one of them, or leave it out."
-        )
-    if apart and len(pythons) not in (1, len(apart)):
-        raise BenchError(
-            f"--vs {' and --vs '.join(apart)} need --peer-python PATH once, or once for each in"
-            f" order: the Python of an environment with {' or '.join(apart)}."
+            "--peer-python PATH is the Python of an environment with vLLM or llama-cpp-python: give"
+            " it once, or once for each --vs that needs one, in order."
         )
     own = dict(zip(apart, pythons * len(apart) if len(pythons) == 1 else pythons, strict=False))
     return {name: own.get(name) for name in names}

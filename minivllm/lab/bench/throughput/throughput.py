@@ -50,6 +50,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=int, default=0, help="seed for prompts and lengths (default: %(default)s)"
     )
     add_model_arguments(parser)
+    _add_peer_arguments(parser)
+    parser.add_argument(
+        "--rounds", type=positive_int, help="measured runs of each engine (default: 5)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="divide all lengths by four, as make bench-check does"
+    )
+    parser.add_argument("--num-requests", type=positive_int, help="fewer or more requests")
+    parser.add_argument(
+        "--attention-backend",
+        choices=get_args(AttentionBackendName),
+        default="auto",
+        help="attention backend of minivllm (default: %(default)s)",
+    )
+    parser.add_argument("--enforce-eager", action="store_true", help="on a GPU: no CUDA graphs")
+    # None means "not given"; the default then depends on the workload.
+    parser.set_defaults(model=None, dtype=None)
+
+
+def _add_peer_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vs",
         choices=PEERS,
@@ -87,22 +107,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=MAX_NUM_SEQS,
         help="sequences in a static batch of --vs transformers (default: %(default)s)",
     )
-    parser.add_argument(
-        "--rounds", type=positive_int, help="measured runs of each engine (default: 5)"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="divide all lengths by four, as make bench-check does"
-    )
-    parser.add_argument("--num-requests", type=positive_int, help="fewer or more requests")
-    parser.add_argument(
-        "--attention-backend",
-        choices=get_args(AttentionBackendName),
-        default="auto",
-        help="attention backend of minivllm (default: %(default)s)",
-    )
-    parser.add_argument("--enforce-eager", action="store_true", help="on a GPU: no CUDA graphs")
-    # None means "not given"; the default then depends on the workload.
-    parser.set_defaults(model=None, dtype=None)
 
 
 def run(args: argparse.Namespace) -> int:
