@@ -57,7 +57,7 @@ def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
     rows = [
         (
             *(one.arrived, one.admitted, one.first_token, one.last_token),
-            *(one.arrival.output_tokens, one.arrival.priority),
+            *(one.output_tokens, one.arrival.priority),
         )
         for replica in replicas
         for one in replica.finished

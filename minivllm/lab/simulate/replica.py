@@ -48,7 +48,8 @@ class ServedRequest(SequenceTimes):
     """
 
     arrival: Arrival
-    """Its output length is cut at the maximum model length."""
+    output_tokens: int
+    """The arrival's output length, cut at the maximum model length."""
 
 
 class Replica:
@@ -97,8 +98,8 @@ class Replica:
         request.arrival_number = self._num_arrived
         self._num_arrived += 1
         output_tokens = min(arrival.output_tokens, limit - arrival.prompt_tokens)
-        arrival = arrival._replace(output_tokens=output_tokens)
-        self._served[request.sequences[0]] = ServedRequest(arrival.at, arrival=arrival)
+        served = ServedRequest(arrival.at, arrival=arrival, output_tokens=output_tokens)
+        self._served[request.sequences[0]] = served
         self.scheduler.add_request(request)
 
     @property
@@ -171,7 +172,7 @@ class Replica:
                     sequence.append_token(token_id)
                     if emits:
                         self._bus.emit(ev.TokenSampled, sequence.seq_id, token_id, TEXT)
-                if served.num_tokens == served.arrival.output_tokens:
+                if served.num_tokens == served.output_tokens:
                     self._finish(sequence)
         if num_usual:
             self.gaps.extend((now - before, num_usual))

@@ -123,18 +123,24 @@ def print_answers(
             for one in simulated
         ],
     }
+    steps = sum(one.answer["steps"] for one in simulated)
+    wall = sum(one.wall_seconds for one in simulated)
     notes = [
         (
             f"Fit: {fit.num_points} measured steps, each predicted without itself: R²"
             f" {fit.r_squared:.4f}, error {fit.median_relative_error:.1%} (median),"
             f" {fit.p90_relative_error:.1%} (p90)."
         ),
-        *_warnings(simulated, step_times),
-        (
-            f"{sum(one.answer['steps'] for one in simulated):,} steps were planned by the real"
-            f" scheduler in {sum(one.wall_seconds for one in simulated):.1f} s here."
-        ),
+        f"{steps:,} steps were planned by the real scheduler in {wall:.1f} s here.",
     ]
+    measured = max(point.num_scheduled_tokens for point in step_times.points)
+    asked = max(one.setup.config.max_num_batched_tokens for one in simulated)
+    if asked > measured:
+        notes.insert(
+            1,
+            f"Warning: the longest measured step has {measured} tokens, but steps of up to"
+            f" {asked} tokens are predicted from it.",
+        )
     rates = {one.setup.rate for one in simulated}
     rate = (
         "arriving as in the file"
@@ -175,17 +181,6 @@ def _row_for_each(simulated: list[Simulated]) -> Table:
             *(cells[number] for _, cells in columns),
         )
         for number, one in enumerate(simulated)
-    ]
-
-
-def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
-    measured = max(point.num_scheduled_tokens for point in step_times.points)
-    asked = max(one.setup.config.max_num_batched_tokens for one in simulated)
-    if asked <= measured:
-        return []
-    return [
-        f"Warning: the longest measured step has {measured} tokens, but steps of up to {asked}"
-        " tokens are predicted from it."
     ]
 
 
