@@ -25,8 +25,9 @@ def check_chat_model() -> Finding:
         from minivllm.runtime.store.provenance import provenance_of
 
         found = ModelStore().smollm2_if_here()
+        provenance = None if found is None else provenance_of(found)
     except ModuleNotFoundError as error:
         return bad("chat model", f"needs the package {error.name}: install it first")
     if found is None:
         return advice("chat model", "not downloaded: minivllm model fetch smollm2")
-    return ok("chat model", f"smollm2, {provenance_of(found)}")
+    return ok("chat model", f"smollm2, {provenance}")
