@@ -1,7 +1,8 @@
 """The attention backend `triton`: paged attention with `minivllm.kernels`, on CUDA or interpreted.
 
 A layer has one launch that rotates and writes keys and values (or torch rotates, and the launch
-writes), one for all prefill chunks, and one for all decodes (two if contexts are split). The backend's name selects the kernel version:
+writes), one for all prefill chunks, and one for all decodes (two if contexts are split). The
+backend's name selects the kernel version:
 
     triton:naive, triton:grouped, triton:split    the decode kernel
     triton:static     for decode steps over tensors with fixed addresses (`cuda_graphs`); in other

@@ -7,8 +7,6 @@ quantized is read some rows at a time. glibc keeps what is freed between them, i
 later tensor fits into, so these are returned to the system every 32 MiB.
 """
 
-import ctypes
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -20,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from minivllm.config import Quantization
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
+from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.runtime.progress import OnRead, uncounted
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, rows_at_once
 
@@ -108,17 +107,8 @@ def stream_weights(
         num_read += entry.num_bytes
         on_read(num_read, num_bytes)
         if num_read - trimmed_at >= _BYTES_BETWEEN_TRIMS or num_read == num_bytes:
-            _trim_heap()
+            trim_heap()
             trimmed_at = num_read
-
-
-def _trim_heap() -> None:
-    """Return freed memory to the system, if the C library can. Takes a few milliseconds."""
-    malloc_trim = (
-        getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    )
-    if malloc_trim is not None:
-        malloc_trim(0)
 
 
 def _read_weight(entry: WeightEntry, quantization: Quantization | None) -> CheckpointWeight:

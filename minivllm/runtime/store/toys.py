@@ -1,4 +1,4 @@
-"""Generated models: `tiny-random`, with random weights, and the shape of Qwen3-0.6B without weights.
+"""Generated models: `tiny-random`, and the shape of Qwen3-0.6B without weights.
 
 Their tokenizer makes one token of each byte, so the length of a prompt is easy to see.
 
