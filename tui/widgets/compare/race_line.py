@@ -73,7 +73,7 @@ def verdict(race: RaceRuns) -> str:
     """Who won."""
     a, b = race.results
     return (
-        f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s: {a.seconds / b.seconds:.1f}× as fast."
+        f"A {a.seconds:,.1f} s, B {b.seconds:,.1f} s: B is {a.seconds / b.seconds:.1f}× as fast."
         f" Waste A {a.waste:.0%}, B {b.waste:.0%}."
     )
 
