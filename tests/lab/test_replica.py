@@ -1,7 +1,7 @@
 """`minivllm simulate`: it plans what the engine plans, and its events give its own state."""
 
 import pytest
-from minivllm.engine.watching.inspection import inspect_engine
+from minivllm.engine.inspection import inspect_engine
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer
 from support.engine.simulated_crowds import CPU, EVEN, STEP, config
 

@@ -1,7 +1,7 @@
 """The stages of the GPU report. Each yields rows; a row with `failed` says what did not work.
 
     tests         the tests marked `gpu`
-    engine        nano-vllm's workload on our engine and on `transformers` in three ways
+    engine        nano-vllm's workload on our engine, and on `transformers` in two ways
     eager         the same on our engine without CUDA graphs
     speculation   `minivllm bench speculation`, with CUDA graphs and without
     profile       decode steps of 1, 64 and 256 sequences under torch's profiler (`profile_step`)
@@ -18,8 +18,6 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -27,11 +25,9 @@ from machine import ROOT
 
 Row = dict[str, Any]
 
-ROUNDS = 3
-PEER_REQUESTS = {"transformers, one at a time": 4, "transformers, static batches of 32": 64}
-"""How many of the 256 requests a peer gets, so that it ends in a minute; lengths are random."""
-CONTINUOUS_REQUESTS = 64
-CONTINUOUS_LIMIT_S = 150.0
+PEERS = (("4", "1"), ("64", "32"))
+"""How many of the 256 requests `transformers` gets, so that it ends in a minute, and its batches.
+"""
 TOGETHER = (
     "tests/test_kernels_are_the_reference.py", "tests/kernels", "tests/runtime",
     "tests/more/kernels", "tests/more/runtime",
@@ -65,92 +61,22 @@ def _pytest(args: Namespace, *arguments: str) -> Row:
 
 
 def engine(args: Namespace) -> Iterator[Row]:
-    """Our engine, then the peers: one at a time, static batches, continuous batching.
-
-    The ratio of a peer is our speed on the same requests divided by its speed; for a peer whose
-    batches do not depend on the number of requests, ours is the speed on all of them.
-    """
-    from minivllm.lab.bench.throughput.dummy_peers import ContinuousBatches, load_dummy_transformers
-    from minivllm.lab.bench.throughput.nano_vllm import STATIC_BATCH_SIZE, free_device_memory
-
-    from minivllm.lab.bench.throughput.peers import StaticBatches
-    from minivllm.runtime.store.model_store import resolve_model
-
-    settings, rounds = _workload(args)
-    few = [requests[:CONTINUOUS_REQUESTS] for requests in rounds[:2]]
-    ours = _our_speeds(settings, {"all requests": rounds, "few requests": few}, eager=False)
-    yield from ours
-    free_device_memory()
-    directory = resolve_model(settings.model, weights=False)
-    model = load_dummy_transformers(directory, settings.dtype, settings.device, settings.seed)
-    for (name, number), size in zip(PEER_REQUESTS.items(), (1, STATIC_BATCH_SIZE), strict=True):
-        peer = StaticBatches(model, name, size)
-        requests = [requests[:number] for requests in rounds[:2]]
-        yield _speed(name, peer, requests, "sdpa", batch_size=size, ours=ours[0])
-        free_device_memory()
-    spec = replace(settings.spec, num_requests=len(few[0]))
-    try:
-        with closing(ContinuousBatches(model, spec, CONTINUOUS_LIMIT_S)) as peer:
-            yield _speed(peer.name, peer, few, peer.attention, ours=ours[1])
-    except Exception as error:  # another project's code may raise anything
-        yield {"engine": ContinuousBatches.name, "failed": f"{type(error).__name__}: {error}"}
+    """Our engine alone, then with `transformers`: one at a time, and in static batches."""
+    yield _bench(args, "throughput", *_nano_vllm(args), "--rounds", "3")
+    for requests, size in PEERS:
+        of_size = ("--num-requests", requests, "--peer-batch-size", size, "--vs", "transformers")
+        yield _bench(args, "throughput", *_nano_vllm(args), *of_size)
 
 
 def eager(args: Namespace) -> Iterator[Row]:
-    settings, rounds = _workload(args)
-    yield from _our_speeds(settings, {"all requests": rounds[:2]}, eager=True)
+    yield _bench(args, "throughput", *_nano_vllm(args), "--enforce-eager")
 
 
-def _workload(args: Namespace) -> tuple[Any, list[list[Any]]]:
-    """The bench's settings, and the requests of each round; the first round is a warm-up."""
-    from minivllm.lab.bench.throughput.nano_vllm import NanoVllmSettings
-
-    from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WorkloadSpec, make_requests
-    from minivllm.runtime.checkpoint.checkpoint import read_model_config
-    from minivllm.runtime.store.model_store import resolve_model
-    from minivllm.runtime.store.toys import QWEN3_DUMMY
-
-    settings = NanoVllmSettings(
-        spec=NANO_VLLM, model=QWEN3_DUMMY, dtype="bfloat16", device="cuda",
-        attention_backend="auto", seed=0, num_rounds=ROUNDS, num_threads=2, peer_seconds=0,
-    )  # fmt: skip
-    if args.dry_run:
-        spec = WorkloadSpec("dry run", num_requests=3, prompt_len=(4, 20), output_len=(2, 8))
-        settings = replace(
-            settings, spec=spec, model="tiny-random", dtype="float32", device="cpu",
-            attention_backend="torch", num_rounds=1,
-        )  # fmt: skip
-    vocab_size = read_model_config(resolve_model(settings.model, weights=False)).vocab_size
-    numbers = range(settings.num_rounds + 1)
-    return settings, [make_requests(settings.spec, 0, number, vocab_size) for number in numbers]
-
-
-def _our_speeds(settings: Any, rounds: dict[str, list[list[Any]]], *, eager: bool) -> list[Row]:
-    from minivllm.lab.bench.throughput.nano_vllm import make_our_engine
-
-    engine = make_our_engine(settings, enforce_eager=eager)
-    name = "minivllm, enforce_eager" if eager else "minivllm, CUDA graphs"
-    return [
-        _speed(f"{name}, {which}", engine, requests, engine.attention_backend)
-        for which, requests in rounds.items()
-    ]
-
-
-def _speed(
-    name: str, engine: Any, rounds: list[list[Any]], attention: str, *,
-    batch_size: int | None = None, ours: Row | None = None,
-) -> Row:  # fmt: skip
-    from minivllm.lab.bench.throughput.engine_speed import EngineSpeed, time_engine
-
-    from minivllm.clock import MonotonicClock
-
-    speed = EngineSpeed(name, attention=attention)
-    time_engine(speed, engine, rounds, MonotonicClock(), batch_size=batch_size)
-    row = {
-        "engine": name, "attention": attention, "tokens_per_s": speed.tokens_per_s,
-        "requests": len(rounds[-1]), "runs": speed.runs, "output_tokens": speed.output_tokens,
-    }  # fmt: skip
-    return row | ({"ratio": ours["tokens_per_s"] / row["tokens_per_s"]} if ours else {})
+def _nano_vllm(args: Namespace) -> tuple[str, ...]:
+    if not args.dry_run:
+        return ("--workload", "nano-vllm")
+    small = ("--num-requests", "3", "--model", "tiny-random", "--dtype", "float32")
+    return ("--workload", "nano-vllm", "--quick", *small)
 
 
 def speculation(args: Namespace) -> Iterator[Row]:
