@@ -28,7 +28,7 @@ BESIDE_THE_ENGINE = ("minivllm.events.", "minivllm.kernels.")
 """Readers of an engine's events, and kernels that a CPU interprets for seconds a step."""
 
 
-class Piece(NamedTuple):
+class OwnPiece(NamedTuple):
     """A passed exercise, and the student's file."""
 
     exercise: Exercise
@@ -42,7 +42,7 @@ class LeftOut(NamedTuple):
 
 
 class Collection(NamedTuple):
-    pieces: list[Piece]
+    pieces: list[OwnPiece]
     left_out: list[LeftOut]
 
 
@@ -69,7 +69,7 @@ def collect(
         elif not exercise.runs_in_engine:
             found.left_out.append(LeftOut(exercise.name, "no engine runs such code"))
         elif digest_of(exercise, file) == entry.passed_file or still_passes(exercise, file):
-            found.pieces.append(Piece(exercise, file))
+            found.pieces.append(OwnPiece(exercise, file))
         else:
             why = "its file has changed and no longer passes"
             found.left_out.append(LeftOut(exercise.name, why))
@@ -85,7 +85,7 @@ def digest_of(exercise: Exercise, file: Path) -> str:
 # ---- one file for each module ----
 
 
-def write_modules(pieces: Sequence[Piece], folder: Path) -> None:
+def write_modules(pieces: Sequence[OwnPiece], folder: Path) -> None:
     """Write a file for each module, named as `minivllm.core.block_pool.py`."""
     texts: dict[str, str] = {}
     for exercise, file in pieces:
@@ -126,7 +126,7 @@ def _definitions(text: str) -> Iterator[tuple[str, tuple[int, int, str]]]:
 # ---- the trial ----
 
 
-def try_together(pieces: Sequence[Piece]) -> Collection:
+def try_together(pieces: Sequence[OwnPiece]) -> Collection:
     """The pieces that run together as the engine does; and of the others, what they change.
 
     Raises `ExerciseError` if not even the engine's own code runs.
@@ -136,7 +136,7 @@ def try_together(pieces: Sequence[Piece]) -> Collection:
     if own.failure is not None:
         raise ExerciseError(f"The trial does not work here: {own.failure.text}")
 
-    def difference(some: Sequence[Piece]) -> Counterexample | None:
+    def difference(some: Sequence[OwnPiece]) -> Counterexample | None:
         return _difference(own, run_scenario(some, names))
 
     if difference(pieces) is None:
@@ -151,7 +151,7 @@ def try_together(pieces: Sequence[Piece]) -> Collection:
     return found
 
 
-def run_scenario(pieces: Sequence[Piece], names: Sequence[str]) -> Reply:
+def run_scenario(pieces: Sequence[OwnPiece], names: Sequence[str]) -> Reply:
     """All events of the capstone's scenario on an engine with these pieces.
 
     names: the exercises whose options the engine has

@@ -7,18 +7,18 @@ import pytest
 
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.pieces import Piece, collect, digest_of
+from minivllm.lessons.checker.pieces import OwnPiece, collect, digest_of
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 
-Write = Callable[..., Piece]
+Write = Callable[..., OwnPiece]
 
 
 @pytest.fixture
 def write(home: Path) -> Write:
     """Write a file that passed: the engine's own with changes, and some lines at its end."""
 
-    def make(name: str, lines: str = "", *changes: tuple[str, str]) -> Piece:
+    def make(name: str, lines: str = "", *changes: tuple[str, str]) -> OwnPiece:
         exercise = find_exercise(name)
         file = home / "workspace" / name / exercise.student_file
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,7 @@ def write(home: Path) -> Write:
             source = source.replace(ours, theirs)
         file.write_text(f"# my own file\n{source}\n{lines}\n")
         Progress().note_check(name, True, digest_of(exercise, file))
-        return Piece(exercise, file)
+        return OwnPiece(exercise, file)
 
     return make
 
