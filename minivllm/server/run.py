@@ -13,7 +13,6 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 
@@ -101,8 +100,8 @@ class Server(uvicorn.Server):
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             self._close_stuck()
             is_busy = bool(self.server_state.tasks)
-            if was_busy and not is_busy:  # a flood leaves holes in the C library's heap
-                await asyncio.to_thread(trim_heap)
+            if was_busy and not is_busy and not self.should_exit:
+                await self._service.return_memory()
             was_busy = is_busy
 
     def _close_stuck(self) -> None:
