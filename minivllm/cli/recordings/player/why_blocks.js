@@ -2,7 +2,7 @@ import { birth, listNames, newest } from "./why.js";
 import { number, ordinal, plural, shortName } from "./text.js";
 
 // Why a block is held, shared, cached or empty: the dashboard's sentences
-// (tui/answers/why_blocks.py). A test compares the two, moment by moment.
+// (tui/answers/why.py). A test compares the two, moment by moment.
 
 const LOOKUPS_KEPT = 32;
 
