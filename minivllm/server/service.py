@@ -30,7 +30,7 @@ from minivllm.engine.engine_thread import EngineThread
 from minivllm.engine.requests import Prompt
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
-from minivllm.runtime.cpu.heap import trim_heap, trim_thread_heap
+from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.structured_outputs import RequestedGrammar
@@ -250,9 +250,8 @@ class EngineService:
         return await asyncio.wrap_future(pool.submit(work, *args))
 
     async def return_memory(self) -> None:
-        """Return what a flood left in the C library's heap and in that of the long texts' thread."""
+        """Return what a flood left in the C library's heap."""
         await self.in_worker(LONG + 1, trim_heap)
-        await self.in_worker(LONG + 1, trim_thread_heap)
 
     def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
         """Return how many tokens each sequence can generate in context and memory, but at least 1.

@@ -1,12 +1,12 @@
 """`minivllm simulate`: it plans what the engine plans, and its events give its own state."""
 
 import pytest
-from minivllm.engine.inspection import inspect_engine
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer
 from support.engine.simulated_crowds import CPU, EVEN, STEP, config
 
 from minivllm.clock import VirtualClock
 from minivllm.engine.engine import LLMEngine
+from minivllm.engine.inspection import inspect_engine
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.ledger import RequestLedger, SequenceTimes
