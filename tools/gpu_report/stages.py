@@ -65,7 +65,7 @@ def engine(args: Namespace) -> Iterator[Row]:
     yield _bench(args, "throughput", *_nano_vllm(args), "--rounds", "3")
     for requests, size in PEERS:
         of_size = ("--num-requests", requests, "--peer-batch-size", size, "--vs", "transformers")
-        yield _bench(args, "throughput", *_nano_vllm(args), *of_size)
+        yield _bench(args, "throughput", *of_size, *_nano_vllm(args))  # the last number counts
 
 
 def eager(args: Namespace) -> Iterator[Row]:

@@ -56,8 +56,7 @@ class VllmApp(App[None]):
 
     def __init__(self, source: VllmSource, *, ascii: bool = False) -> None:
         super().__init__()
-        colours = None if self.no_color else self.console.color_system
-        for theme in themes_for(colours, ascii=ascii):
+        for theme in themes_for(ascii=ascii):
             self.register_theme(theme)
         self.theme = DARK.name
         self._source = source
