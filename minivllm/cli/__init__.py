@@ -66,13 +66,19 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"minivllm {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (room, summary) in COMMANDS.items():
-        about = f"{summary[0].upper()}{summary[1:]}."
-        subparser = subparsers.add_parser(name, help=summary, description=about, allow_abbrev=False)
+        subparser = add_command(subparsers, name, summary)
         if name == command:
             module = import_module(f"minivllm.cli.{room}.{name.replace('-', '_')}")
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
     return parser
+
+
+def add_command(
+    commands: "argparse._SubParsersAction", name: str, summary: str
+) -> argparse.ArgumentParser:
+    about = f"{summary[0].upper()}{summary[1:]}."
+    return commands.add_parser(name, help=summary, description=about, allow_abbrev=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,8 +2,10 @@
 
 import argparse
 import gc
+from functools import partial
 from typing import TYPE_CHECKING
 
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import forget_typed_keys, has_utf8
 from minivllm.tui.control import Entry
 
@@ -19,19 +21,12 @@ NEXT = "next"
 
 
 def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("dashboard")
-    group.add_argument(
-        "--ascii",
-        action="store_true",
-        help="draw with ASCII characters only (the default in a locale without UTF-8)",
-    )
-    group.add_argument(
-        "--light", action="store_true", help="start with the light theme (t switches it)"
-    )
-    group.add_argument(
-        "--keys",
-        metavar="FILE",
-        help="your own key table (default: minivllm/keys.toml in your configuration folder)",
+    add = partial(add_option, parser.add_argument_group("dashboard"))
+    add("--ascii", "draw with ASCII characters only (the default in a locale without UTF-8)")
+    add("--light", "start with the light theme (t switches it)")
+    add(
+        "--keys FILE",
+        "your own key table (default: minivllm/keys.toml in your configuration folder)",
     )
 
 

@@ -76,6 +76,32 @@ def given_fields(args: argparse.Namespace, cls: type) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names if hasattr(args, name)}
 
 
+def add_option(parser: argparse._ActionsContainer, spec: str, help: str, **more: Any) -> None:
+    """Add an option (`--record FILE`), a flag (`--json`) or an argument (`LOG`).
+
+    The metavars N and X stand for numbers. The help names the default, if there is one.
+    """
+    *names, metavar = spec.split()
+    if not spec.startswith("-"):
+        names = [more.pop("dest", metavar.lower())]
+    elif metavar.startswith("-"):
+        names.append(metavar)
+        metavar = None
+        if not more.keys() & {"action", "choices", "type"}:
+            more["action"] = "store_true"
+    if metavar is not None:
+        more["metavar"] = metavar
+    if metavar in ("N", "X"):
+        more.setdefault("type", int if metavar == "N" else float)
+    if more.get("default") not in (None, [], argparse.SUPPRESS):
+        help += " (default: %(default)s)"
+    parser.add_argument(*names, help=help, **more)
+
+
+def add_model_tag(parser: argparse.ArgumentParser) -> None:
+    add_option(parser, "MODEL", "the model, same as --model", dest="model_tag", nargs="?")
+
+
 def take_model_tag(args: argparse.Namespace) -> None:
     """Make `MODEL`, as in `vllm serve MODEL`, the option `--model`."""
     if args.model_tag is not None:

@@ -8,12 +8,14 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from minivllm.cli import INTERRUPTED, main
+from minivllm.cli import INTERRUPTED, add_command, main
 from minivllm.cli.course.capstone import demo_of_all
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker.bugs.judge import step_of_answer
@@ -37,48 +39,24 @@ COULD_NOT_RUN = 2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     parsers = {}
+    where = "folder of your files (default: ~/minivllm-exercises)"
     for name, (act, summary, named, without) in ACTIONS.items():
-        action = parsers[name] = actions.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            allow_abbrev=False,
-        )
+        action = parsers[name] = add_command(actions, name, summary)
         action.set_defaults(run_action=act)
-        action.add_argument(
-            "--workspace",
-            metavar="DIR",
-            type=Path,
-            help="folder of your files (default: ~/minivllm-exercises)",
-        )
+        add_option(action, "--workspace DIR", where, type=Path)
         if named:
-            action.add_argument(
-                "name", metavar="NAME", nargs=named, help=f"an exercise (default: {without})"
-            )
-    parsers["check"].add_argument(
-        "--watch",
-        action="store_true",
-        help="check again after each save, with keys for hints and more",
-    )
+            add_option(action, "NAME", f"an exercise (default: {without})", nargs=named)
+    watching = "check again after each save, with keys for hints and more"
+    add_option(parsers["check"], "--watch", watching)
     for name in ("check", "diff"):
-        parsers[name].add_argument(
-            "--seed", type=int, default=0, help="seed for the random cases (default: %(default)s)"
-        )
-    demo = parsers["demo"]
-    demo.add_argument(
-        "--model", default=LESSON_MODEL, help="the model to run (default: %(default)s)"
-    )
-    demo.add_argument(
-        "--all-passed",
-        action="store_true",
-        help="run all your passed exercises together in one engine",
-    )
-    demo.add_argument(
-        "--headless", action="store_true", help="print plain lines instead of opening the dashboard"
-    )
-    add_dashboard_options(demo)
+        add_option(parsers[name], "--seed SEED", "seed for the random cases", type=int, default=0)
+    add = partial(add_option, parsers["demo"])
+    add("--model MODEL", "the model to run", default=LESSON_MODEL)
+    add("--all-passed", "run all your passed exercises together in one engine")
+    add("--headless", "print plain lines instead of opening the dashboard")
+    add_dashboard_options(parsers["demo"])
     add_dashboard_options(parsers["diff"])
-    parsers["report"].add_argument("--json", action="store_true", help="as one line of JSON")
+    add_option(parsers["report"], "--json", "as one line of JSON")
     add_grade_options(parsers["grade"])
 
 

@@ -7,9 +7,11 @@ import argparse
 import json
 import os
 import time
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
@@ -23,20 +25,14 @@ SECRET = "MINIVLLM_GRADE_SECRET"
 
 
 def add_grade_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--submissions",
-        metavar="DIR",
-        type=Path,
+    add = partial(add_option, parser, type=Path)
+    add(
+        "--submissions DIR",
+        "a folder that contains one folder per student, or the folder of one student",
         required=True,
-        help="a folder that contains one folder per student, or the folder of one student",
     )
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write the results as a table")
-    parser.add_argument(
-        "--json",
-        metavar="PATH",
-        type=Path,
-        help="write Gradescope's results: a file for one student, else a folder",
-    )
+    add("--csv FILE", "write the results as a table")
+    add("--json PATH", "write Gradescope's results: a file for one student, else a folder")
     parser.add_argument(
         "--secret",
         default=os.environ.get(SECRET, ""),

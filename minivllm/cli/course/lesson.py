@@ -12,6 +12,7 @@ from functools import partial
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import load_model, loading
+from minivllm.cli.options import add_option
 from minivllm.cli.starting import Built, Starting, nothing_yet
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
@@ -30,33 +31,22 @@ LIST = "list"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
+    add = partial(add_option, parser)
+    where = "number or name of the lesson, or `list` (default: go on where you left off)"
+    add("LESSON", where, nargs="?")
+    add("--plain", "print the lesson instead of opening the dashboard")
+    add("--auto", "print all of it at once, without pauses and questions")
+    add("--transcript FILE", "write the whole lesson into FILE, as Markdown")
     add(
-        "lesson",
-        nargs="?",
-        metavar="LESSON",
-        help="number or name of the lesson, or `list` (default: go on where you left off)",
-    )
-    add("--plain", action="store_true", help="print the lesson instead of opening the dashboard")
-    add("--auto", action="store_true", help="print all of it at once, without pauses and questions")
-    add("--transcript", metavar="FILE", help="write the whole lesson into FILE, as Markdown")
-    add(
-        "--save-answers",
-        metavar="FILE",
-        help="write your first answers in all lessons into FILE, to hand them in",
+        "--save-answers FILE",
+        "write your first answers in all lessons into FILE, to hand them in",
     )
     add(
-        "--class-answers",
-        metavar="DIR",
-        help="read the files of a class in DIR, and show the answers to each question (of LESSON)",
+        "--class-answers DIR",
+        "read the files of a class in DIR, and show the answers to each question (of LESSON)",
     )
-    add("--from", dest="first", type=int, metavar="N", help="begin at page N")
-    add(
-        "--model",
-        metavar="NAME",
-        default=LESSON_MODEL,
-        help="the model to run (default: %(default)s)",
-    )
+    add("--from N", "begin at page N", dest="first")
+    add("--model NAME", "the model to run", default=LESSON_MODEL)
     add_dashboard_options(parser)
 
 

@@ -4,6 +4,7 @@ import argparse
 from importlib import import_module
 from types import ModuleType
 
+from minivllm.cli import add_command
 from minivllm.lab.common.report import add_json_argument
 
 BENCHES = {
@@ -41,9 +42,7 @@ def _module(name: str) -> ModuleType:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     benches = parser.add_subparsers(dest="bench", metavar="BENCH", required=True)
     for name, (_, summary) in BENCHES.items():
-        bench = benches.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
+        bench = add_command(benches, name, summary)
         _module(name).add_arguments(bench)
         add_json_argument(bench)
 

@@ -12,11 +12,12 @@ machine is.
 import argparse
 import shlex
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minivllm.cli.loading import loading
-from minivllm.cli.options import ReadSpeculativeConfig
+from minivllm.cli.options import ReadSpeculativeConfig, add_option
 from minivllm.config import EngineConfig
 from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
@@ -60,42 +61,19 @@ TIME_OF = {"processor": "processor time", "wall": "time"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parts = ", ".join(PARTS)
-    parser.add_argument(
-        "--a",
-        default="static+contiguous",
-        help=f"parts of {parts}, joined by + (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--b", default="continuous+paged", help="the other side (default: %(default)s)"
-    )
+    add = partial(add_option, parser)
+    add("--a A", f"parts of {', '.join(PARTS)}, joined by +", default="static+contiguous")
+    add("--b B", "the other side", default="continuous+paged")
     parser.add_argument(
         "--scenario", choices=TRACE_NAMES, default=TRACE_NAMES[0], help="(default: %(default)s)"
     )
-    parser.add_argument(
-        "--speculative-config",
-        action=ReadSpeculativeConfig,
-        metavar="JSON",
-        help="how the side with the part ngram or draft_model drafts; the part draft_model needs"
-        " it",
-    )
-    parser.add_argument(
-        "--kv-budget",
-        type=positive_int,
-        metavar="BYTES",
-        help="KV cache of each side (default: the scenario's)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed for prompts and lengths (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--record",
-        metavar="FOLDER",
-        help="write a.jsonl and b.jsonl here (default: a new temporary folder)",
-    )
-    parser.add_argument(
-        "--plot", metavar="FILE", help="draw both sides into FILE (.svg, .png, .pdf)"
-    )
+    how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
+    add("--speculative-config JSON", how, action=ReadSpeculativeConfig)
+    size = "KV cache of each side (default: the scenario's)"
+    add("--kv-budget BYTES", size, type=positive_int)
+    add("--seed SEED", "seed for prompts and lengths", type=int, default=0)
+    add("--record FOLDER", "write a.jsonl and b.jsonl here (default: a new temporary folder)")
+    add("--plot FILE", "draw both sides into FILE (.svg, .png, .pdf)")
     add_model_arguments(parser)
     add_json_argument(parser)
 

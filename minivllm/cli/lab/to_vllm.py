@@ -13,6 +13,7 @@ from pathlib import Path
 from minivllm.cli.options import (
     add_engine_options,
     add_fields,
+    add_model_tag,
     engine_config,
     given_fields,
     take_model_tag,
@@ -53,7 +54,7 @@ class Options:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, same as --model")
+    add_model_tag(parser)
     add_fields(parser.add_argument_group("hardware and server"), Options)
     add_engine_options(parser)
 

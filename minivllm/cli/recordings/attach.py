@@ -6,8 +6,10 @@ The dashboard reads the engine's event stream, or a recording that is still bein
 
 import argparse
 import os
+from functools import partial
 
 from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_app
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import require_terminal
 from minivllm.errors import ConfigError
 from minivllm.tui.draw.theme import LIGHT
@@ -20,20 +22,13 @@ _NICENESS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "source",
-        metavar="SOURCE",
-        nargs="?",
-        help="http://host:port of a server, or a recording that is still being written",
-    )
-    group = parser.add_argument_group("a vLLM server")
-    group.add_argument(
-        "--vllm", metavar="URL", help="http://host:port of a vLLM server: shows its metrics"
-    )
-    group.add_argument(
-        "--kv-events",
-        metavar="ADDRESS",
-        help="tcp://host:5557 of its KV event publisher: also shows its prefix cache",
+    where = "http://host:port of a server, or a recording that is still being written"
+    add_option(parser, "SOURCE", where, nargs="?")
+    add = partial(add_option, parser.add_argument_group("a vLLM server"))
+    add("--vllm URL", "http://host:port of a vLLM server: shows its metrics")
+    add(
+        "--kv-events ADDRESS",
+        "tcp://host:5557 of its KV event publisher: also shows its prefix cache",
     )
     add_dashboard_options(parser)
 

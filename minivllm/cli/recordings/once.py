@@ -10,10 +10,12 @@ the first lost event, and the output says so.
 
 import argparse
 import time
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
@@ -37,15 +39,10 @@ class Found(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "source",
-        metavar="SOURCE",
-        help="a recording, complete or still being written, or http://host:port of a server",
-    )
-    parser.add_argument(
-        "--step", type=_step, metavar="N", help="the state after step N (default: the last step)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    add = partial(add_option, parser)
+    add("SOURCE", "a recording, complete or still being written, or http://host:port of a server")
+    add("--step N", "the state after step N (default: the last step)", type=_step)
+    add("--json", "print one line of JSON")
 
 
 def run(args: argparse.Namespace) -> int:

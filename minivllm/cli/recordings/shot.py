@@ -6,9 +6,11 @@ The picture is an SVG file that loads nothing from other hosts.
 import argparse
 import asyncio
 import re
+from functools import partial
 from pathlib import Path
 
 from minivllm.cli.dashboard import add_race_option
+from minivllm.cli.options import add_option
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
@@ -32,37 +34,26 @@ _SECONDS_PER_LOOK = 0.02
 
 
 # Importing the list would import the dashboard for every command's help; a test compares both.
-_SCREENS_HELP = (
-    "which screen: overview, blocks, scheduler, requests, events, compare or choice"
-    " (default: %(default)s)"
-)
+_SCREENS_HELP = "which screen: overview, blocks, scheduler, requests, events, compare or choice"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("log", metavar="LOG", help="a recording, as written by demo --record")
-    add("-o", "--output", required=True, metavar="FILE", help="the SVG file to write")
-    add("--step", type=int, metavar="N", help="show the end of this step (default: the last step)")
-    add("--screen", default="overview", help=_SCREENS_HELP)
+    add = partial(add_option, parser)
+    add("LOG", "a recording, as written by demo --record")
+    add("-o --output FILE", "the SVG file to write", required=True)
+    add("--step N", "show the end of this step (default: the last step)")
+    add("--screen SCREEN", _SCREENS_HELP, default="overview")
+    add("--size COLUMNSxROWS", "size of the terminal", default="120x36")
     add(
-        "--size",
-        default="120x36",
-        metavar="COLUMNSxROWS",
-        help="size of the terminal (default: %(default)s)",
-    )
-    add(
-        "--choose",
+        "--choose WHAT",
+        "select a block (b9), a request (ada) or an event (e993); may be given several times",
         action="append",
         default=[],
-        metavar="WHAT",
-        help=(
-            "select a block (b9), a request (ada) or an event (e993); may be given several times"
-        ),
     )
-    add("--with", dest="other", metavar="LOG", help="a second recording, for the compare screen")
+    add("--with LOG", "a second recording, for the compare screen", dest="other")
     add_race_option(parser)
-    add("--light", action="store_true", help="use the light theme")
-    add("--ascii", action="store_true", help="use ASCII characters only")
+    add("--light", "use the light theme")
+    add("--ascii", "use ASCII characters only")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from minivllm.cli.loading import load_engine
 from minivllm.cli.options import (
     SEVERAL_TEXTS,
     add_engine_options,
+    add_option,
     add_sampling_options,
     engine_config,
     sampling_params,
@@ -31,9 +32,7 @@ HELP = "/reset clears the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--system", metavar="TEXT", help="a system message at the start of the conversation"
-    )
+    add_option(parser, "--system TEXT", "a system message at the start of the conversation")
     add_sampling_options(parser, SAMPLING_DEFAULTS, leave_out=SEVERAL_TEXTS)
     add_engine_options(parser)
 

@@ -13,10 +13,11 @@ import textwrap
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
+from functools import partial
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import build_engine, load_engine
-from minivllm.cli.options import add_engine_options, engine_config, seconds
+from minivllm.cli.options import add_engine_options, add_option, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
 from minivllm.cli.serving.engine_control import EngineThreadControl
@@ -51,30 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         for name, scenario in SCENARIOS.items()
     )
-    parser.add_argument(
-        "--scenario",
-        choices=tuple(SCENARIOS),
-        default="shared-prefix",
-        help="the scenario (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--headless", action="store_true", help="print plain lines instead of opening the dashboard"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print one line of JSON on standard output, and messages on standard error",
-    )
+    add = partial(add_option, parser)
+    add("--scenario", "the scenario", choices=tuple(SCENARIOS), default="shared-prefix")
+    add("--headless", "print plain lines instead of opening the dashboard")
+    add("--json", "print one line of JSON on standard output, and messages on standard error")
     add_record_option(parser)
-    parser.add_argument(
-        "--slow",
-        type=seconds,
-        metavar="SECONDS",
-        help=(
-            f"minimum duration of a step (default: {SECONDS_PER_STEP_WATCHED} in the dashboard,"
-            " else 0)"
-        ),
-    )
+    usual = f"{SECONDS_PER_STEP_WATCHED} in the dashboard, else 0"
+    add("--slow SECONDS", f"minimum duration of a step (default: {usual})", type=seconds)
     add_dashboard_options(parser)
     of_the_scenario = {
         name: "the scenario's" for scenario in SCENARIOS.values() for name in scenario.options

@@ -11,11 +11,13 @@ import json
 import math
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import (
     add_engine_options,
+    add_option,
     add_sampling_options,
     engine_config,
     sampling_params,
@@ -35,26 +37,16 @@ SAMPLES_TEMPERATURE = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "prompts",
-        nargs="*",
-        metavar="PROMPT",
-        help="prompts to complete (default: lines of standard input)",
-    )
-    add("--file", metavar="FILE", help="read prompts from FILE, one per line; - is standard input")
-    add(
-        "--chat",
-        action="store_true",
-        help="send each prompt as a chat message, using the model's template",
-    )
-    add("--json", action="store_true", help="print one line of JSON instead of text")
+    add = partial(add_option, parser)
+    what = "prompts to complete (default: lines of standard input)"
+    add("PROMPT", what, dest="prompts", nargs="*")
+    add("--file FILE", "read prompts from FILE, one per line; - is standard input")
+    add("--chat", "send each prompt as a chat message, using the model's template")
+    add("--json", "print one line of JSON instead of text")
     form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
-    form.add_argument("--json-schema", metavar="FILE", help="write JSON that fits this JSON schema")
-    form.add_argument("--regex", metavar="REGEX", help="write a text that fits this regex")
-    form.add_argument(
-        "--choice", metavar="TEXT", action="append", help="write one of these; give several"
-    )
+    add_option(form, "--json-schema FILE", "write JSON that fits this JSON schema")
+    add_option(form, "--regex REGEX", "write a text that fits this regex")
+    add_option(form, "--choice TEXT", "write one of these; give several", action="append")
     add_sampling_options(parser, SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"})
     add_engine_options(parser)
     parser.set_defaults(usage_error=parser.error)

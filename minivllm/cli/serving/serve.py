@@ -11,11 +11,14 @@ import gc
 import logging
 import os
 import time
+from functools import partial
 
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import (
     add_engine_options,
     add_fields,
+    add_model_tag,
+    add_option,
     engine_config,
     given_fields,
     take_model_tag,
@@ -36,46 +39,26 @@ NOT_OPTIONS = frozenset(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, same as --model")
+    add_model_tag(parser)
     group = parser.add_argument_group("server")
     add_fields(group, ServerOptions, leave_out=NOT_OPTIONS)
-    group.add_argument(
-        "--api-key",
-        nargs="+",
-        default=[],
-        metavar="KEY",
-        help=f"clients must send one of these keys (default: the value of ${API_KEY})",
+    add = partial(add_option, group)
+    keys = f"clients must send one of these keys (default: the value of ${API_KEY})"
+    add("--api-key KEY", keys, nargs="+", default=[])
+    host = "additional Host name to accept from clients; may be given several times"
+    add("--allowed-host NAME", host, dest="allowed_hosts", action="append", default=[])
+    wait = "how long running requests may continue after shutdown begins (default: 30.0)"
+    add(
+        "--shutdown-timeout SECONDS", wait,
+        dest="drain_timeout", type=float, default=argparse.SUPPRESS,
+    )  # fmt: skip
+    add(
+        "--kv-events-config JSON",
+        'publish changes of the prefix cache over ZeroMQ: {"enable_kv_cache_events": true, ...}',
     )
-    group.add_argument(
-        "--allowed-host",
-        dest="allowed_hosts",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="additional Host name to accept from clients; may be given several times",
-    )
-    group.add_argument(
-        "--shutdown-timeout",
-        dest="drain_timeout",
-        type=float,
-        default=argparse.SUPPRESS,
-        metavar="SECONDS",
-        help="how long running requests may continue after shutdown begins (default: 30.0)",
-    )
-    group.add_argument(
-        "--kv-events-config",
-        metavar="JSON",
-        default="{}",
-        help=(
-            'publish changes of the prefix cache over ZeroMQ: {"enable_kv_cache_events": true, ...}'
-        ),
-    )
-    group.add_argument(
-        "--uvicorn-log-level",
-        choices=("debug", "info", "warning", "error", "critical"),
-        default="info",
-        help="lowest level of messages that are logged (default: info)",
-    )
+    levels = ("debug", "info", "warning", "error", "critical")
+    lowest = "lowest level of messages that are logged"
+    add("--uvicorn-log-level", lowest, choices=levels, default="info")
     add_engine_options(parser)
 
 
@@ -92,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
     take_model_tag(args)
     options, config = _server_options(args), engine_config(args)
-    kv_events = KVEventsConfig.from_json(args.kv_events_config)
+    kv_events = KVEventsConfig.from_json(args.kv_events_config or "{}")
     set_up_logging(args.uvicorn_log_level)
     # The tokenizer's library cannot divide a single prompt among threads, and each of its threads
     # would use tens of MiB.
