@@ -115,10 +115,7 @@ class SamplingError(MinivllmError, RuntimeError):
     """A sequence has no token to sample: its logits are NaN, or its parameters mask all tokens."""
 
     def __init__(
-        self,
-        message: str,
-        seq_id: str,
-        error_type: type[RequestFailedError] = RequestFailedError,
+        self, message: str, seq_id: str, error_type: type[RequestFailedError] = RequestFailedError
     ) -> None:
         super().__init__(message)
         self.seq_id = seq_id

@@ -18,16 +18,10 @@ from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import ConfigError
 from minivllm.sampling_params import SamplingParams
 
-NOT_OPTIONS = frozenset(
-    {
-        "seed",
-        "logit_bias",
-        "prompt_logprobs",
-        "skip_special_tokens",
-        "structured_outputs",
-        "output_kind",
-    }
-)
+NOT_OPTIONS = frozenset({
+    "seed", "logit_bias", "prompt_logprobs", "skip_special_tokens", "structured_outputs",
+    "output_kind",
+})  # fmt: skip
 """Fields of `SamplingParams` without an option. `--seed` is an option of the engine, and `generate`
 has options for `structured_outputs`.
 """

@@ -15,13 +15,7 @@ from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.child.sandbox import Submission
-from minivllm.lessons.checker.pieces import (
-    LeftOut,
-    collect,
-    digest_of,
-    try_together,
-    write_modules,
-)
+from minivllm.lessons.checker.pieces import LeftOut, collect, digest_of, try_together, write_modules
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 from minivllm.text import clean, plural

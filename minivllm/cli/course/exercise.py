@@ -119,10 +119,8 @@ def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
     exercise.require_what_it_needs()
     workspace = Workspace(args.workspace)
     file = workspace.start(exercise)
-    print(
-        f"{exercise.title} (lesson {exercise.lesson}, {exercise.level}, about {exercise.minutes}"
-        " minutes)"
-    )
+    about = f"lesson {exercise.lesson}, {exercise.level}, about {exercise.minutes} minutes"
+    print(f"{exercise.title} ({about})")
     print(f"Read   {file.with_name('README.md')}")
     if exercise.is_hunt:
         print(f"Watch  minivllm exercise demo {exercise.name}   (opens the recording)")
@@ -160,11 +158,11 @@ def _check(args: argparse.Namespace) -> int:
         if answer.strip().lower() == "y":
             main(["exercise", "reset", exercise.name, *own])
 
-    keys: dict[str, Callable[[], object]] = {"x": reset_if_sure}
-    for key, *words in (
-        ("h", "hint", exercise.name), ("d", "diff", exercise.name), ("l", "list"), ("n", "next"),
-    ):  # fmt: skip
-        keys[key] = lambda words=words: main(["exercise", *words, *own]) == INTERRUPTED
+    def command(*words: str) -> Callable[[], object]:
+        return lambda: main(["exercise", *words, *own]) == INTERRUPTED
+
+    hint, diff = command("hint", exercise.name), command("diff", exercise.name)
+    keys = {"x": reset_if_sure, "h": hint, "d": diff, "l": command("list"), "n": command("next")}
     watch(Workspace(args.workspace).submission(exercise).file, run_check, keys)
     return last
 
@@ -220,10 +218,8 @@ def _diff(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, paths: list[Path], step: int, watch: str) -> int:
     """Open one recording in the dashboard, or two beside each other, at the end of a step."""
     if not terminal_attached():
-        logs = " --with ".join(map(str, paths))
-        print(
-            f"In a terminal: minivllm replay {logs} --step {step}{'   (key 6)' * (len(paths) > 1)}"
-        )
+        logs, key = " --with ".join(map(str, paths)), "   (key 6)" * (len(paths) > 1)
+        print(f"In a terminal: minivllm replay {logs} --step {step}{key}")
         return 0
     source, *others = (ReplaySource(path, codec=MODELS) for path in paths)
     beside = {"other": others[0], "screen": "compare"} if others else {}
@@ -255,37 +251,31 @@ def _demo(args: argparse.Namespace) -> int:
 
 def _dev_check(args: argparse.Namespace) -> int:
     chosen = [find_exercise(name) for name in args.name] if args.name else exercises()
-    faults = 0
-    for exercise in chosen:
-        for sentence in dev_check(exercise):
-            print(sentence)
-            faults += 1
-    print(f"{len(chosen)} exercises, {faults} faults.")
+    faults = [sentence for exercise in chosen for sentence in dev_check(exercise)]
+    print(*faults, f"{len(chosen)} exercises, {len(faults)} faults.", sep="\n")
     return 1 if faults else 0
 
 
-_CURRENT = "your current one"
+_NONE, _CURRENT, _ALL = ("", ""), ("?", "your current one"), ("*", "all")
 ACTIONS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str, str]] = {
-    "list": (_list, "list all exercises and your progress", "", ""),
+    "list": (_list, "list all exercises and your progress", *_NONE),
     "start": (_start, "copy an exercise into your workspace", "?", "the first"),
     "check": (
         _check,
         "run the engine with your code and compare it with the original engine",
-        "?",
-        _CURRENT,
+        *_CURRENT,
     ),
-    "hint": (_hint, "show the next of three hints", "?", _CURRENT),
-    "demo": (_demo, "run the dashboard's demo with your code", "?", _CURRENT),
-    "diff": (_diff, "open the dashboard at the first wrong step", "?", _CURRENT),
-    "reset": (_reset, "restore the stub; your file is kept under another name", "?", _CURRENT),
-    "next": (_next, "start the next exercise that you have not passed", "", ""),
+    "hint": (_hint, "show the next of three hints", *_CURRENT),
+    "demo": (_demo, "run the dashboard's demo with your code", *_CURRENT),
+    "diff": (_diff, "open the dashboard at the first wrong step", *_CURRENT),
+    "reset": (_reset, "restore the stub; your file is kept under another name", *_CURRENT),
+    "next": (_next, "start the next exercise that you have not passed", *_NONE),
     "report": (
         report_progress,
         "list what you have passed, with the number of checks and hints",
-        "",
-        "",
+        *_NONE,
     ),
-    "grade": (grade_all, "check the submissions of a class", "*", "all"),
-    "dev-check": (_dev_check, "check the exercises themselves (for authors)", "*", "all"),
+    "grade": (grade_all, "check the submissions of a class", *_ALL),
+    "dev-check": (_dev_check, "check the exercises themselves (for authors)", *_ALL),
 }
 """Name -> what it does, its summary, argparse's `nargs` for exercises, and what it does without."""

@@ -52,10 +52,8 @@ def grade_all(args: argparse.Namespace) -> int:
     grades, began = [], time.monotonic()
     for one in grading.grade(args.submissions, chosen, args.secret):
         grades.append(one)
-        note(
-            f"{clean(one.student):<24} {one.exercise.name:<24} {one.score:>3} of {one.max_score:<3}"
-            f" {one.status}"
-        )
+        score = f"{one.score:>3} of {one.max_score:<3} {one.status}"
+        note(f"{clean(one.student):<24} {one.exercise.name:<24} {score}")
     if args.csv is not None:
         formats.write_csv(grades, args.csv)
     if args.json is not None:
@@ -73,11 +71,11 @@ def grade_all(args: argparse.Namespace) -> int:
 
 def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
     """Raise `ExerciseError` if the results cannot be written. Call this before grading."""
-    files = [args.csv, args.json if alone else None]
+    folder = None if alone else args.json
     try:
-        if args.json is not None and not alone:
-            args.json.mkdir(parents=True, exist_ok=True)
-        for path in [one for one in files if one is not None]:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        for path in {args.csv, args.json} - {None, folder}:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.open("ab").close()
     except OSError as error:

@@ -37,10 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--plain", "print the lesson instead of opening the dashboard")
     add("--auto", "print all of it at once, without pauses and questions")
     add("--transcript FILE", "write the whole lesson into FILE, as Markdown")
-    add(
-        "--save-answers FILE",
-        "write your first answers in all lessons into FILE, to hand them in",
-    )
+    add("--save-answers FILE", "write your first answers in all lessons into FILE, to hand them in")
     add(
         "--class-answers DIR",
         "read the files of a class in DIR, and show the answers to each question (of LESSON)",
@@ -68,9 +65,8 @@ def run(args: argparse.Namespace) -> int:
         left_at = None if done is None or args.first is not None else done.left_at
         if left_at is not None and left_at.page > 1 and terminal_attached():
             resume = left_at
-            note(
-                f"Lesson {lesson.number} continues at page {left_at.page}; --from 1 starts it over."
-            )
+            where = f"Lesson {lesson.number} continues at page {left_at.page}"
+            note(f"{where}; --from 1 starts it over.")
     _say_what_is_recorded(lesson, args.model)
 
     def open_lesson(shelf: ModelShelf) -> LessonPlayer:

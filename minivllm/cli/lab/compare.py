@@ -141,38 +141,28 @@ def _report(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
     same = [runs[0].outputs[name] == runs[1].outputs[name] for name in runs[0].outputs]
     result = {
         "scenario": trace.name,
-        "model": args.model,
-        "dtype": args.dtype,
+        **{name: getattr(args, name) for name in ("model", "dtype", "seed", "plot")},
         "threads": args.num_threads,
-        "seed": args.seed,
         "requests": len(trace.arrivals),
-        "output_tokens": a["output_tokens"],
-        "num_blocks": a["num_blocks"],
-        "block_size": a["block_size"],
+        **{name: a[name] for name in ("output_tokens", "num_blocks", "block_size")},
         "clock": runs[0].clock,
         "a": a,
         "b": b,
         "throughput_ratio": b["throughput_tokens_per_s"] / a["throughput_tokens_per_s"],
         "identical_requests": sum(same) / len(same),
-        "plot": args.plot,
         **describe_environment("torch"),
     }
     rows = [
         (name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b)))
         for name, key, form in _ROWS
     ]
+    times = f"{result['throughput_ratio']:.2f} times the tokens of a"
+    replay = shlex.join(["minivllm", "replay", a["recording"], "--with", b["recording"]])
     notes = [
-        (
-            f"b gives {result['throughput_ratio']:.2f} times the tokens of a in the same"
-            f" {TIME_OF[runs[0].clock]}."
-        ),
+        f"b gives {times} in the same {TIME_OF[runs[0].clock]}.",
         f"{sum(same)} of {len(same)} requests got the same tokens from both.",
         f"Recordings: {a['recording']} and {b['recording']}",
-        (
-            "Side by side:"
-            f" {shlex.join(['minivllm', 'replay', a['recording'], '--with', b['recording']])}"
-            " (key 6)"
-        ),
+        f"Side by side: {replay} (key 6)",
         *([f"Picture: {args.plot}"] if args.plot else []),
     ]
     title = (

@@ -30,13 +30,7 @@ from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.report import Simulated, print_answers, run_all
 from minivllm.lab.simulate.router import ROUTERS
 from minivllm.lab.simulate.step_times import StepTimes, read_step_times
-from minivllm.lab.simulate.workload import (
-    BURSTY,
-    CrowdOptions,
-    Lengths,
-    check_fits,
-    draw_crowd,
-)
+from minivllm.lab.simulate.workload import BURSTY, CrowdOptions, Lengths, check_fits, draw_crowd
 
 _MANY = " (separate several values with commas to compare them)"
 _CROWD_HELP = {

@@ -28,6 +28,7 @@ from minivllm.runtime.store.model_store import (
     resolve_for_transformers,
     resolve_model,
 )
+from minivllm.text import plural
 
 ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
 """Bytes per weight. `auto` is the checkpoint's type, or bfloat16 if that type is float32."""
@@ -86,9 +87,10 @@ def run(args: argparse.Namespace) -> int:
     server = {name: getattr(options, name) for name in ("host", "port", "served_model_name")}
     name, remark = vllm_model(config.model, directory)
     target = Deployment(name, config, sizes, hardware, server)
+    copies = "copy" if sizes.data == 1 else "copies"
     comments = [
         (
-            f"{_counted(hardware.num_gpus, 'GPU')}: {_counted(sizes.data, 'copy', 'copies')} of"
+            f"{plural(hardware.num_gpus, 'GPU')}: {sizes.data} {copies} of"
             f" the model, each on {sizes.gpus_per_copy} (tensor {sizes.tensor}, pipeline"
             f" {sizes.pipeline}); {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence"
             f" of {max_model_len} tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
@@ -123,10 +125,6 @@ def _show(target: Deployment, comments: list[str]) -> None:
     print(vllm_script(target), end="")
 
 
-def _counted(number: int, one: str, more: str | None = None) -> str:
-    return f"{number} {one if number == 1 else more or one + 's'}"
-
-
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     """Return vLLM's name for our model `name`, and a remark about its files if needed."""
     if name == "smollm2":
@@ -134,13 +132,9 @@ def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     if name == "house":
         return str(directory), f"{name} is part of minivllm: copy its directory to where vLLM runs."
     if name in ALIASES:
-        return (
-            str(directory),
-            f"{name} was created on this machine: copy its directory to where vLLM runs.",
-        )
-    if name.endswith(".gguf"):
-        return (
-            str(directory),
-            f"{name} was unpacked into this directory: copy it to where vLLM runs.",
-        )
-    return name, None
+        made = "created on this machine: copy its directory"
+    elif name.endswith(".gguf"):
+        made = "unpacked into this directory: copy it"
+    else:
+        return name, None
+    return str(directory), f"{name} was {made} to where vLLM runs."

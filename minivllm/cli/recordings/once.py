@@ -11,7 +11,6 @@ the first lost event, and the output says so.
 import argparse
 import time
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -28,14 +27,6 @@ QUIET_SECONDS = 0.5
 """After this time without an event, the newest event counts as received."""
 TEXT_WIDTH = 60
 """Maximum width of a request's text in the summary, in terminal cells."""
-
-
-class Found(NamedTuple):
-    """A state, and whether the recording could be read up to the requested state."""
-
-    fold: Fold
-    damage: str | None
-    """What is damaged, in one sentence; None if the state is the requested state."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,8 +47,11 @@ def run(args: argparse.Namespace) -> int:
     return 0 if damage is None else 1
 
 
-def fold_once(source: str, step: int | None) -> Found:
-    """Return the state of a recording or event stream after `step`; None is the newest step."""
+def fold_once(source: str, step: int | None) -> tuple[Fold, str | None]:
+    """Return the state of a recording or event stream after `step`; None is the newest step.
+
+    The second is what is damaged before that step, in one sentence, or None.
+    """
     opened = open_source(source, follow=False)
     try:
         quiet_since = time.monotonic()
@@ -71,28 +65,24 @@ def fold_once(source: str, step: int | None) -> Found:
                 time.sleep(0.02)
         recording, damage = opened.recording, opened.recording.damage
         if step is None:
-            return Found(recording.head, damage)
+            return recording.head, damage
         if step > recording.last_step and damage is None:
             raise EventLogError(
                 f"{source} ends with step {recording.last_step}; it has no step {step} yet."
             )
-        return Found(recording.view_at_step(step), damage)
+        return recording.view_at_step(step), damage
     finally:
         opened.close()
 
 
 def state_json(fold: Fold) -> dict[str, object]:
-    header = fold.header
+    of_header = ("model", "weights", "engine", "block_size", "max_num_seqs")
     return {
-        "model": header.model,
-        "weights": header.weights,
-        "engine": header.engine,
+        **{name: getattr(fold.header, name) for name in of_header},
         "t": fold.t,
-        "seconds": fold.t - header.mono,
+        "seconds": fold.t - fold.header.mono,
         "lost_events": fold.lost_events,
         "finished_requests": fold.counters.finished_requests,
-        "block_size": header.block_size,
-        "max_num_seqs": header.max_num_seqs,
         "pool": pool_use(fold)._asdict(),
         **msgspec.to_builtins(fold.state),
     }

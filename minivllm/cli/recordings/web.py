@@ -48,11 +48,7 @@ body {{ margin: 0 auto; padding: 12px; max-width: 1400px; font-family: system-ui
 
 
 def write_page(
-    output: str | Path,
-    paths: Sequence[str | Path],
-    step: int | None = None,
-    *,
-    whole: bool = True,
+    output: str | Path, paths: Sequence[str | Path], step: int | None = None, *, whole: bool = True
 ) -> int:
     """Write a page that plays one recording, or two side by side. Return its size in bytes.
 

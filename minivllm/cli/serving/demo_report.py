@@ -7,6 +7,8 @@ pruned beam, its forks, copies and prunings get no lines.
 
 import shutil
 import textwrap
+from functools import partial
+from os.path import commonprefix
 from typing import TextIO
 
 from minivllm.cli.terminal import note
@@ -91,21 +93,14 @@ def print_demo_report(
     is_over: whether all requests have ended; whole: print the texts to their ends
     """
 
-    def say(line: str) -> None:
-        print(line, file=stream)
-
+    say = partial(print, file=stream)
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)
     # In a pipe, sentences are not wrapped, but long answers are still cut (or wrapped, with
     # `whole`) at CUT_AT.
     width = shutil.get_terminal_size().columns if stream.isatty() else None
-    say(
-        "\n"
-        + _wrap(
-            f"{scenario.name} on {clean(fold.header.model_and_weights)}: {scenario.teaches}", width
-        )
-        + "\n"
-    )
+    title = f"{scenario.name} on {clean(fold.header.model_and_weights)}: {scenario.teaches}"
+    say(f"\n{_wrap(title, width)}\n")
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
     for request in facts.finished:
         question = clean((request.prompt or "").partition("\n")[0])
@@ -154,21 +149,11 @@ def _answers(request: RequestFacts) -> list[str]:
     if request.beams_found is None:
         return [f"> {text}" for text in texts]
     # Cut between two words, if there is a space.
-    common = _common_beginning(texts).rpartition(" ")[0]
+    common = commonprefix(texts).rpartition(" ")[0]  # noqa: RUF071 - of texts
     lines = ["(texts found by the beams, best first)"]
     if common:
         lines.append(f"all > {tail(common, COMMON)} …")
     return lines + [f"> {'… ' if common else ''}{text[len(common) :].strip()}" for text in texts]
-
-
-def _common_beginning(texts: list[str]) -> str:
-    # Every text shares the common prefix of the first and the last in sorted order.
-    first, last = min(texts), max(texts)
-    length = next(
-        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
-        min(len(first), len(last)),
-    )
-    return first[:length]
 
 
 def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
@@ -200,11 +185,9 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
 
 
 def _wrap(text: str, width: int | None, indent: int = 0) -> str:
-    return (
-        text
-        if width is None
-        else textwrap.fill(text, max(width, 20), subsequent_indent=" " * indent)
-    )
+    if width is None:
+        return text
+    return textwrap.fill(text, max(width, 20), subsequent_indent=" " * indent)
 
 
 def _tokens_per_s(facts: RunFacts) -> float:
