@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from secrets import token_hex
 from threading import Lock
@@ -38,7 +38,8 @@ class StructuredOutputManager:
     def __init__(self, tokenizer: Tokenizer, *, in_background: bool) -> None:
         """in_background: compile in a thread; otherwise `prepare` compiles before it returns"""
         self._tokenizer = tokenizer
-        self._pool = ThreadPoolExecutor(1, "minivllm-grammar") if in_background else None
+        self._in_background = in_background
+        self._pool = ThreadPoolExecutor(1, "minivllm-grammar")
         self._lock = Lock()
         self._compiled: OrderedDict[Specification, Future[LLMatcher]] = OrderedDict()
         """The grammar that was used last is last."""
@@ -56,11 +57,15 @@ class StructuredOutputManager:
         if not known:
             check(specification)
         with self._lock:
-            future = self._compiled.get(specification) or self._start(specification)
+            future = self._compiled.get(specification)
+            if future is None:
+                future = self._pool.submit(self._compile, specification)
             self._compiled[specification] = future
             self._compiled.move_to_end(specification)
             while len(self._compiled) > CACHE_SIZE:
                 self._compiled.popitem(last=False)
+        if not self._in_background:
+            wait((future,))
         return StructuredOutputGrammar(
             params.kind,
             future,
@@ -73,16 +78,6 @@ class StructuredOutputManager:
         with self._lock:
             if self._compiled.get(specification) is future:
                 del self._compiled[specification]
-
-    def _start(self, specification: Specification) -> Future[LLMatcher]:
-        if self._pool is not None:
-            return self._pool.submit(self._compile, specification)
-        future: Future[LLMatcher] = Future()
-        try:
-            future.set_result(self._compile(specification))
-        except UnusableGrammarError as error:
-            future.set_exception(error)
-        return future
 
     def _compile(self, specification: Specification) -> LLMatcher:
         """Return a matcher at its start. If a limit is exceeded, the matcher has an error."""
