@@ -7,9 +7,8 @@ A state is what is left of the expression. Reading a byte takes the byte off the
     o(yes|no)*     o       (yes|no)*       the text may end here
     (yes|no)*      x       nothing         refused
 
-A token is allowed if its bytes, read one after the other, do not lead to *nothing*. That is all
-that a grammar does to a model. llguidance finds the same tokens, but walks a tree of the vocabulary
-instead of each token, and knows grammars with recursion. The tests compare the two.
+A token is allowed if its bytes, read one after the other, do not lead to *nothing*. llguidance
+finds the same tokens, but walks a tree of the vocabulary, and knows grammars with recursion.
 
 It knows characters, classes such as `[a-z]`, groups, `|`, `*`, `+`, `?`, `{m}`, `{m,}` and `{m,n}`.
 A range names ASCII characters only.
@@ -94,8 +93,7 @@ class RegexAutomaton:
     ) -> list[int]:
         """Return the ids of the tokens that may come next, in order.
 
-        vocabulary: the bytes of each token, see `vocabulary_bytes`
-        eos_token_ids: allowed where the text may end
+        vocabulary: as `vocabulary_bytes` returns it; eos_token_ids: allowed where the text may end
         """
         allowed = [
             token_id
@@ -122,8 +120,7 @@ def vocabulary_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
 def bitmask(token_ids: Collection[int], vocab_size: int) -> bytes:
     """Return the allowed tokens as bits, one for each token of the vocabulary.
 
-    Tokens 0 to 7 are the first byte, and token 0 is its lowest bit. There are as many bytes as all
-    tokens need.
+    Token 0 is the lowest bit of the first byte. There are as many bytes as all tokens need.
     """
     mask = bytearray(-(-vocab_size // 8))
     for token_id in token_ids:

@@ -47,8 +47,13 @@ def demo_of_all(args: argparse.Namespace, dashboard: list[str]) -> int:
     names = ",".join(piece.exercise.name for piece in pieces)
     with tempfile.TemporaryDirectory(prefix="minivllm-pieces-") as folder:
         write_modules(pieces, Path(folder))
-        command = [sys.executable, "-m", "minivllm.cli.course.capstone_demo", folder, names]
-        return subprocess.run([*command, *dashboard]).returncode
+        return demo_with(Path(folder), names, dashboard)
+
+
+def demo_with(path: Path, names: str, dashboard: list[str]) -> int:
+    """Run the demo in a fresh process, with a student's file or a folder of pieces."""
+    command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", str(path), names]
+    return subprocess.run([*command, *dashboard]).returncode
 
 
 def _say(left_out: list[LeftOut]) -> None:

@@ -5,14 +5,13 @@ in course order that is started but not passed.
 """
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from minivllm.cli import INTERRUPTED, add_command, main
-from minivllm.cli.course.capstone import demo_of_all
+from minivllm.cli.course.capstone import demo_of_all, demo_with
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.options import add_option
@@ -245,8 +244,7 @@ def _demo(args: argparse.Namespace) -> int:
             " runs it by itself."
         )
     file = Workspace(args.workspace).submission(exercise).file
-    command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", exercise.name, str(file)]
-    return subprocess.run([*command, *dashboard]).returncode
+    return demo_with(file, exercise.name, dashboard)
 
 
 def _dev_check(args: argparse.Namespace) -> int:

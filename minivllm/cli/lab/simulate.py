@@ -10,6 +10,7 @@ import argparse
 import math
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -174,16 +175,11 @@ def _answer(
 def _crowd(args: argparse.Namespace) -> list[Arrival]:
     """Return the requests: from a file, or drawn at a mean rate of one request per second."""
     if args.arrival not in ("poisson", "bursty"):
-        if args.rate is not None or args.burstiness is not None:
-            raise ConfigError(
-                "The arrival times come from the file: leave out --rate and --burstiness."
-            )
-        defaults = CrowdOptions()
-        for name in (*_CROWD_HELP, "length_distribution"):
-            if getattr(args, name) != getattr(defaults, name):
-                raise ConfigError(
-                    f"The requests come from the file: leave out --{name.replace('_', '-')}."
-                )
+        defaults = asdict(CrowdOptions()) | {"rate": None, "burstiness": None}
+        for name in ("rate", "burstiness", "length_distribution", *_CROWD_HELP):
+            if getattr(args, name) != defaults[name]:
+                flag = name.replace("_", "-")
+                raise ConfigError(f"The requests come from the file: leave out --{flag}.")
         return read_arrivals(Path(args.arrival))[: args.num_prompts]
     if args.arrival == "poisson" and args.burstiness not in (None, 1.0):
         raise ConfigError(

@@ -67,9 +67,8 @@ def fold_once(source: str, step: int | None) -> tuple[Fold, str | None]:
         if step is None:
             return recording.head, damage
         if step > recording.last_step and damage is None:
-            raise EventLogError(
-                f"{source} ends with step {recording.last_step}; it has no step {step} yet."
-            )
+            last = recording.last_step
+            raise EventLogError(f"{source} ends with step {last}; it has no step {step} yet.")
         return recording.view_at_step(step), damage
     finally:
         opened.close()
@@ -110,10 +109,8 @@ def summary(fold: Fold) -> list[str]:
         *(_waiting(fold, position) for position in range(len(fold.waiting))),
     ]
     if fold.lost_events:
-        lines.append(
-            f"{plural(fold.lost_events, 'event')} were lost: this is the state before the"
-            " first of them."
-        )
+        lost = plural(fold.lost_events, "event")
+        lines.append(f"{lost} were lost: this is the state before the first of them.")
     return lines
 
 
@@ -135,10 +132,10 @@ def _waiting(fold: Fold, position: int) -> str:
         why = "new"
     else:
         why = deferral(*sequence.deferred, fold.header.max_num_seqs)
-    preempted = f", preempted {sequence.num_preemptions}x" if sequence.num_preemptions else ""
-    return (
-        f"  {fit(short_name(seq_id), 12)} {plural(sequence.num_tokens, 'token')}{preempted}: {why}"
-    )
+    size = plural(sequence.num_tokens, "token")
+    if sequence.num_preemptions:
+        size += f", preempted {sequence.num_preemptions}x"
+    return f"  {fit(short_name(seq_id), 12)} {size}: {why}"
 
 
 def _step(text: str) -> int:

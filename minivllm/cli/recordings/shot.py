@@ -28,8 +28,7 @@ from minivllm.tui.time.event_search import index_of
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.widgets.blocks.xray import XRay
 
-_SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
-_LARGEST = 1000
+_SIZE = re.compile(r"[1-9]\d{0,2}x[1-9]\d{0,2}")
 _SECONDS_PER_LOOK = 0.02
 
 
@@ -57,13 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    size = _SIZE.fullmatch(args.size)
-    columns, rows = (int(size[1]), int(size[2])) if size is not None else (0, 0)
-    if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
+    if _SIZE.fullmatch(args.size) is None:
         raise ConfigError(
-            f"--size must be columns and rows, at most {_LARGEST} each, as in 120x36; got"
-            f" {args.size!r}."
+            f"--size must be columns and rows, at most 999 each, as in 120x36; got {args.size!r}."
         )
+    columns, rows = map(int, args.size.split("x"))
     check_output(args.output, [args.log, args.other])
     output = Path(args.output)
     if output.suffix.lower() not in ("", ".svg"):

@@ -121,8 +121,6 @@ class _Conversation:
             thread.abort_request(request_id).result()
         rate = num_tokens / max(time.monotonic() - began, 1e-9)
         show("\n")
-        note(
-            f"({num_tokens} tokens, {rate:.1f} a second; {cached} of {len(token_ids)} prompt tokens"
-            " were cached)"
-        )
+        hits = f"{cached} of {len(token_ids)} prompt tokens were cached"
+        note(f"({num_tokens} tokens, {rate:.1f} a second; {hits})")
         return answer

@@ -26,18 +26,10 @@ CUT_AT = 120
 COMMON = 100
 """Of the beams' common prefix, the report shows at most this many characters: the last ones."""
 _TOLD = (
-    ev.RequestArrived,
-    ev.RequestAdmitted,
-    ev.RequestResumed,
-    ev.RequestDeferred,
-    ev.RequestPreempted,
-    ev.RequestForked,
-    ev.BlockCopied,
-    ev.BeamPruned,
-    ev.RequestFinished,
-    ev.RequestAborted,
-    ev.InvariantViolated,
-)
+    ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred,
+    ev.RequestPreempted, ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.RequestFinished,
+    ev.RequestAborted, ev.InvariantViolated,
+)  # fmt: skip
 
 
 class ProgressLines:
@@ -62,12 +54,10 @@ class ProgressLines:
             self._say(event, f"{decision.name:<6} {words}")
         elif isinstance(event, ev.StepEnd) and event.t - self._spoke_at >= SECONDS_WITHOUT_A_WORD:
             fold = self._fold
-            self._say(
-                event,
-                f"       ... {len(fold.running)} running, {len(fold.waiting)} waiting,"
-                f" {plural(len(fold.free_queue), 'block')} free,"
-                f" {plural(fold.counters.generation_tokens, 'token')} written",
-            )
+            queues = f"{len(fold.running)} running, {len(fold.waiting)} waiting"
+            free = f"{plural(len(fold.free_queue), 'block')} free"
+            written = f"{plural(fold.counters.generation_tokens, 'token')} written"
+            self._say(event, f"       ... {queues}, {free}, {written}")
 
     def _is_everyday(self, event: ev.Event) -> bool:
         """Whether the event is a routine event of a beam search that has already pruned a beam."""
@@ -127,10 +117,8 @@ def print_demo_report(
             f" {plural(facts.pruned_beams, 'pruned beam')}.\n"
         )
     if counters.spec_decode_num_draft_tokens:
-        counts += (
-            f"{plural(counters.spec_decode_num_draft_tokens, 'draft')},"
-            f" {counters.spec_decode_num_accepted_tokens:,} of them right.\n"
-        )
+        drafts = plural(counters.spec_decode_num_draft_tokens, "draft")
+        counts += f"{drafts}, {counters.spec_decode_num_accepted_tokens:,} of them right.\n"
     say(counts)
     if counters.finished_requests < total and not is_over:
         say("The run was stopped early. Until then:")

@@ -6,7 +6,7 @@ in the engine's thread appends messages to a deque.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 from minivllm.engine.engine import LLMEngine
@@ -64,12 +64,10 @@ class EngineThreadControl:
         self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1
     ) -> None:
         question = Question(prompt, max_tokens, temperature, n)
-        self._watch(self._thread.call(lambda engine: self._add(engine, ASKED_HERE, [question])))
+        self._call(lambda engine: self._add(engine, ASKED_HERE, [question]))
 
     def add_burst(self) -> None:
-        self._watch(
-            self._thread.call(lambda engine: self._add(engine, BURST, _burst_questions(engine)))
-        )
+        self._call(lambda engine: self._add(engine, BURST, _burst_questions(engine)))
 
     def abort(self, request_id: str) -> None:
         def tell(future: Future[RequestOutput | None]) -> None:
@@ -88,15 +86,13 @@ class EngineThreadControl:
     def record_attention_mass(
         self, on: bool, seq_id: str | None = None, layer: int | None = None, head: int | None = None
     ) -> None:
-        self._watch(
-            self._thread.call(lambda engine: engine.record_attention_mass(on, seq_id, layer, head))
-        )
+        self._call(lambda engine: engine.record_attention_mass(on, seq_id, layer, head))
 
     def trace_kernel(self, seq_id: str) -> None:
-        self._watch(self._thread.call(lambda engine: engine.trace_kernel(seq_id)))
+        self._call(lambda engine: engine.trace_kernel(seq_id))
 
     def explain_tokens(self, seq_id: str, on: bool) -> None:
-        self._watch(self._thread.call(lambda engine: engine.explain_tokens(seq_id, on)))
+        self._call(lambda engine: engine.explain_tokens(seq_id, on))
 
     def messages(self) -> list[str]:
         return [self._messages.popleft() for _ in range(len(self._messages))]
@@ -111,11 +107,13 @@ class EngineThreadControl:
             # At least one token: `add_request` refuses a prompt that is too long, with a clear
             # error.
             max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
-            params = SamplingParams(
-                temperature=question.temperature, max_tokens=max_tokens, n=question.n
-            )
+            temperature, n = question.temperature, question.n
+            params = SamplingParams(temperature=temperature, max_tokens=max_tokens, n=n)
             engine.add_request(f"{name}{self._num_added + 1}", prompt, params)
             self._num_added += 1
+
+    def _call(self, command: Callable[[LLMEngine], object]) -> None:
+        self._watch(self._thread.call(command))
 
     def _watch(self, future: Future) -> None:
         """Turn a failure of a command into a message."""

@@ -78,21 +78,15 @@ def run(args: argparse.Namespace) -> int:
     texts = [text for output in finished.values() for text in output.outputs]
     tokens = sum(len(text.token_ids) for text in texts)
     if args.json:
-        outputs = [
-            fields
-            for number, prompt in enumerate(prompts)
-            for fields in _as_json(prompt, finished.get(number), refused.get(number))
-        ]
-        print_json(
-            {
-                "model": config.model,
-                "weights": engine.weights,
-                "outputs": outputs,
-                "generated_tokens": tokens,
-                "seconds": seconds,
-                "tokens_per_s": tokens / seconds if tokens else 0.0,
-            }
-        )
+        result = {
+            "model": config.model,
+            "weights": engine.weights,
+            "outputs": _outputs_json(prompts, finished, refused),
+            "generated_tokens": tokens,
+            "seconds": seconds,
+            "tokens_per_s": tokens / seconds if tokens else 0.0,
+        }
+        print_json(result)
         return 1 if refused else 0
     if single and texts:
         show("\n" + _describe(texts[0]))
@@ -100,10 +94,8 @@ def run(args: argparse.Namespace) -> int:
         note(f"minivllm: --max-tokens {params.max_tokens} ended an incomplete output: raise it.")
     if tokens:
         cached = sum(output.num_cached_tokens for output in finished.values())
-        note(
-            f"{config.model} ({engine.weights}): {tokens} tokens in {seconds:.1f} s,"
-            f" {tokens / seconds:.1f} a second; {cached} prompt tokens were cached"
-        )
+        speed = f"{tokens} tokens in {seconds:.1f} s, {tokens / seconds:.1f} a second"
+        note(f"{config.model} ({engine.weights}): {speed}; {cached} prompt tokens were cached")
     return 1 if refused else 0
 
 
@@ -156,9 +148,8 @@ def score(output: CompletionOutput, params: SamplingParams) -> str:
     """Return a line with the score by which a beam search ranks a text."""
     num_tokens, logprob = len(output.token_ids), output.cumulative_logprob
     ranked = logprob / num_tokens**params.length_penalty
-    return (
-        f"    score {ranked:.3f}: log-probability {logprob:.2f} of {plural(num_tokens, 'token')}\n"
-    )
+    of = plural(num_tokens, "token")
+    return f"    score {ranked:.3f}: log-probability {logprob:.2f} of {of}\n"
 
 
 def _params(args: argparse.Namespace) -> SamplingParams:
@@ -179,9 +170,8 @@ def _structured_outputs(args: argparse.Namespace) -> StructuredOutputsParams | N
     given = {"json": schema, "regex": args.regex, "choice": args.choice}
     if all(one is None for one in given.values()):
         return None
-    return StructuredOutputsParams(
-        **given, whitespace_pattern=None if schema is None else ONE_SPACE
-    )
+    spaces = None if schema is None else ONE_SPACE
+    return StructuredOutputsParams(**given, whitespace_pattern=spaces)
 
 
 def _with_option(error: InvalidRequestError) -> str:
@@ -210,10 +200,16 @@ def _read_prompts(args: argparse.Namespace) -> list[str]:
     return list(args.prompts) + [line for line in text.splitlines() if line]
 
 
-def _as_json(
-    prompt: str, output: RequestOutput | None, error: InvalidRequestError | None
+def _outputs_json(
+    prompts: list[str],
+    finished: dict[int, RequestOutput],
+    refused: dict[int, InvalidRequestError],
 ) -> list[dict[str, object]]:
-    if output is None:
-        return [{"prompt": prompt, "error": str(error)}]
-    common = {"prompt": prompt, "num_cached_tokens": output.num_cached_tokens}
-    return [common | dataclasses.asdict(text) for text in output.outputs]
+    outputs: list[dict[str, object]] = []
+    for number, prompt in enumerate(prompts):
+        if number in refused:
+            outputs.append({"prompt": prompt, "error": str(refused[number])})
+            continue
+        common = {"prompt": prompt, "num_cached_tokens": finished[number].num_cached_tokens}
+        outputs += [common | dataclasses.asdict(text) for text in finished[number].outputs]
+    return outputs

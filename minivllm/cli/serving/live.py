@@ -8,12 +8,12 @@ import argparse
 from contextlib import ExitStack
 from functools import partial
 
-from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.dashboard import add_dashboard_options
 from minivllm.cli.loading import build_engine
 from minivllm.cli.options import add_engine_options, add_option, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.engine_control import EngineThreadControl
-from minivllm.cli.starting import Built, Starting, nothing_yet
+from minivllm.cli.starting import Built, Starting
 from minivllm.cli.terminal import require_terminal
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.runtime.progress import Progress
@@ -61,8 +61,6 @@ def run(args: argparse.Namespace) -> int:
                 control.add_request(text)
             return Started(source, control, writer), thread
 
-        starting = Starting(build)
-        source = nothing_yet(config.model)
-        app = make_app(args, source, watch=WATCH, suggests=True, start=starting)
-        starting.run(lambda: run_app(app)).join()  # raises the engine's error
+        thread = Starting(build).run(args, config.model, watch=WATCH, suggests=True)
+        thread.join()  # raises the engine's error
     return 0

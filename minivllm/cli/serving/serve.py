@@ -103,14 +103,8 @@ def _load(config: EngineConfig) -> LLMEngine:
     log.info("loading the model", extra={"fields": {"model": config.model}})
     began = time.monotonic()
     engine = load_engine(config)
-    header = engine.log_header()
-    model_facts = {
-        "seconds": round(time.monotonic() - began, 2),
-        "weights": header.weights,
-        "num_blocks": header.num_blocks,
-        "block_size": header.block_size,
-        "max_model_len": header.max_model_len,
-        "max_num_seqs": header.max_num_seqs,
-    }
-    log.info("the model is loaded", extra={"fields": model_facts})
+    names = ("weights", "num_blocks", "block_size", "max_model_len", "max_num_seqs")
+    facts = {name: getattr(engine.log_header(), name) for name in names}
+    facts["seconds"] = round(time.monotonic() - began, 2)
+    log.info("the model is loaded", extra={"fields": facts})
     return engine
