@@ -31,17 +31,9 @@ def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_race_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--race",
-        nargs="?",
-        type=_entry,
-        const="static+contiguous,continuous+paged",
-        metavar="A,B",
-        help=(
-            "serve the recording's requests again with two configurations, side by side (default:"
-            " %(const)s; the names are those of compare)"
-        ),
-    )
+    usual, what = "static+contiguous,continuous+paged", "serve the recording's requests again with"
+    how = f"two configurations, side by side (default: {usual}; the names are those of compare)"
+    add_option(parser, "--race A,B", f"{what} {how}", nargs="?", type=_entry, const=usual)
 
 
 def _entry(text: str) -> Entry:

@@ -258,21 +258,13 @@ _NONE, _CURRENT, _ALL = ("", ""), ("?", "your current one"), ("*", "all")
 ACTIONS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str, str]] = {
     "list": (_list, "list all exercises and your progress", *_NONE),
     "start": (_start, "copy an exercise into your workspace", "?", "the first"),
-    "check": (
-        _check,
-        "run the engine with your code and compare it with the original engine",
-        *_CURRENT,
-    ),
+    "check": (_check, "run the engine with your code and compare it with the original", *_CURRENT),
     "hint": (_hint, "show the next of three hints", *_CURRENT),
     "demo": (_demo, "run the dashboard's demo with your code", *_CURRENT),
     "diff": (_diff, "open the dashboard at the first wrong step", *_CURRENT),
     "reset": (_reset, "restore the stub; your file is kept under another name", *_CURRENT),
     "next": (_next, "start the next exercise that you have not passed", *_NONE),
-    "report": (
-        report_progress,
-        "list what you have passed, with the number of checks and hints",
-        *_NONE,
-    ),
+    "report": (report_progress, "list what you passed, with numbers of checks and hints", *_NONE),
     "grade": (grade_all, "check the submissions of a class", *_ALL),
     "dev-check": (_dev_check, "check the exercises themselves (for authors)", *_ALL),
 }

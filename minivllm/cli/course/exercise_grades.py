@@ -60,13 +60,12 @@ def grade_all(args: argparse.Namespace) -> int:
         for student, own in groupby(grades, key=lambda one: one.student):
             path = args.json if alone else args.json / f"{student}.json"
             write_whole(path, json.dumps(formats.as_gradescope(list(own)), indent=1))
-    students = len({one.student for one in grades})
-    note(
-        f"Graded {plural(students, 'student')} in {plural(len(chosen), 'exercise')}:"
-        f" {sum(one.status == 'pass' for one in grades)} of {len(grades)} passed, in"
-        f" {time.monotonic() - began:.0f} s."
-    )
-    return 0 if all(one.status == "pass" for one in grades) else 1
+    num_passed = sum(one.status == "pass" for one in grades)
+    students = {one.student for one in grades}
+    what = f"{plural(len(students), 'student')} in {plural(len(chosen), 'exercise')}"
+    passed = f"{num_passed} of {len(grades)} passed, in {time.monotonic() - began:.0f} s"
+    note(f"Graded {what}: {passed}.")
+    return 0 if num_passed == len(grades) else 1
 
 
 def _make_room_for(args: argparse.Namespace, alone: bool) -> None:

@@ -70,10 +70,8 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
     add("--arrival ARRIVAL", when, default="poisson")
     rate = "requests per second, or inf (default: 80 %% of what the servers can handle)"
     add("--rate --request-rate X", rate + _MANY, type=listed(request_rate))
-    add(
-        "--burstiness X",
-        f"of the gaps between requests: 1 is poisson, a lower value makes bursts (bursty: {BURSTY})",
-    )
+    gaps = "of the gaps between requests: 1 is poisson, a lower value makes bursts"
+    add("--burstiness X", f"{gaps} (bursty: {BURSTY})")
     shape, usual = "distribution of lengths around their means", defaults.length_distribution
     add("--length-distribution", shape, choices=get_args(Lengths), default=usual)
     for name, help_ in _CROWD_HELP.items():

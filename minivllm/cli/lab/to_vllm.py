@@ -10,14 +10,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from minivllm.cli.options import (
-    add_engine_options,
-    add_fields,
-    add_model_tag,
-    engine_config,
-    given_fields,
-    take_model_tag,
-)
+from minivllm.cli import options as cli_options
 from minivllm.errors import ConfigError
 from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
@@ -55,14 +48,15 @@ class Options:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_model_tag(parser)
-    add_fields(parser.add_argument_group("hardware and server"), Options)
-    add_engine_options(parser)
+    cli_options.add_model_tag(parser)
+    cli_options.add_fields(parser.add_argument_group("hardware and server"), Options)
+    cli_options.add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    take_model_tag(args)
-    config, options = engine_config(args), Options(**given_fields(args, Options))
+    cli_options.take_model_tag(args)
+    config = cli_options.engine_config(args)
+    options = Options(**cli_options.given_fields(args, Options))
     if options.port is not None and not 0 < options.port < 65536:
         raise ConfigError(f"port must be a number from 1 to 65535; got {options.port}.")
     hardware = Hardware(

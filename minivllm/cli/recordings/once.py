@@ -89,20 +89,14 @@ def state_json(fold: Fold) -> dict[str, object]:
 
 def summary(fold: Fold) -> list[str]:
     header, counters, pool = fold.header, fold.counters, pool_use(fold)
+    when = f"after step {fold.step:,}, {fold.t - header.mono:.2f} s after the recording began"
+    use = f"{pool.used:,} used, {pool.cached:,} free but cached, {pool.empty:,} empty"
+    ended = f"{counters.finished_requests:,} finished, {counters.aborted_requests:,} aborted"
+    written = f"{plural(counters.generation_tokens, 'token')} written"
     lines = [
-        (
-            f"{clean(header.model_and_weights)} after step {fold.step:,},"
-            f" {fold.t - header.mono:.2f} s after the recording began"
-        ),
-        (
-            f"blocks    {len(fold.blocks):,} of {header.block_size} tokens: {pool.used:,} used,"
-            f" {pool.cached:,} free but cached, {pool.empty:,} empty"
-        ),
-        (
-            f"requests  {counters.finished_requests:,} finished, {counters.aborted_requests:,}"
-            f" aborted, {plural(counters.num_preemptions, 'preemption')},"
-            f" {plural(counters.generation_tokens, 'token')} written"
-        ),
+        f"{clean(header.model_and_weights)} {when}",
+        f"blocks    {len(fold.blocks):,} of {header.block_size} tokens: {use}",
+        f"requests  {ended}, {plural(counters.num_preemptions, 'preemption')}, {written}",
         f"running   {len(fold.running)} in {plural(header.max_num_seqs, 'slot')}",
         *(_running(fold, seq_id) for seq_id in fold.running),
         f"waiting   {len(fold.waiting)}",

@@ -11,15 +11,8 @@ import time
 from itertools import count
 from queue import SimpleQueue
 
+from minivllm.cli import options
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import (
-    SEVERAL_TEXTS,
-    add_engine_options,
-    add_option,
-    add_sampling_options,
-    engine_config,
-    sampling_params,
-)
 from minivllm.cli.terminal import note, show
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvalidRequestError
@@ -32,14 +25,16 @@ HELP = "/reset clears the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_option(parser, "--system TEXT", "a system message at the start of the conversation")
-    add_sampling_options(parser, SAMPLING_DEFAULTS, leave_out=SEVERAL_TEXTS)
-    add_engine_options(parser)
+    options.add_option(parser, "--system TEXT", "a system message at the start of the conversation")
+    options.add_sampling_options(parser, SAMPLING_DEFAULTS, leave_out=options.SEVERAL_TEXTS)
+    options.add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    config = engine_config(args)
-    params = sampling_params(args, SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA})
+    config = options.engine_config(args)
+    params = options.sampling_params(
+        args, SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA}
+    )
     engine = load_engine(config)
     note(f"Chatting with {engine.log_header().model_and_weights}. {HELP}")
     with EngineThread(engine) as thread:

@@ -25,6 +25,11 @@ CUT_AT = 120
 """Maximum length of an answer in the report if there is no terminal, in characters."""
 COMMON = 100
 """Of the beams' common prefix, the report shows at most this many characters: the last ones."""
+_COUNTERS = (
+    "finished_requests", "aborted_requests", "resumed_hit_tokens", "evicted_blocks",
+    "forked_sequences", "copied_blocks", "invariant_violations", "prompt_tokens",
+)  # fmt: skip
+"""Counters of an engine that a report in JSON has under the same names."""
 _TOLD = (
     ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred,
     ev.RequestPreempted, ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.RequestFinished,
@@ -151,20 +156,13 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
         "model": facts.fold.header.model,
         "weights": facts.fold.header.weights,
         "requests": _num_requests(scenario, facts),
-        "finished_requests": counters.finished_requests,
-        "aborted_requests": counters.aborted_requests,
+        **{name: getattr(counters, name) for name in _COUNTERS},
         "preemptions": counters.num_preemptions,
         "prefix_hit_tokens": counters.prefix_cache_hits,
-        "resumed_hit_tokens": counters.resumed_hit_tokens,
-        "evicted_blocks": counters.evicted_blocks,
-        "forked_sequences": counters.forked_sequences,
-        "copied_blocks": counters.copied_blocks,
         "pruned_beams": facts.pruned_beams,
         "draft_tokens": counters.spec_decode_num_draft_tokens,
         "accepted_draft_tokens": counters.spec_decode_num_accepted_tokens,
-        "invariant_violations": counters.invariant_violations,
         "steps": facts.fold.step,
-        "prompt_tokens": counters.prompt_tokens,
         "generated_tokens": counters.generation_tokens,
         "seconds": facts.seconds,
         "tokens_per_s": _tokens_per_s(facts),

@@ -14,14 +14,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+from minivllm.cli import options
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import (
-    add_engine_options,
-    add_option,
-    add_sampling_options,
-    engine_config,
-    sampling_params,
-)
 from minivllm.cli.terminal import note, print_json, show
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.requests import Prompt
@@ -37,23 +31,25 @@ SAMPLES_TEMPERATURE = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = partial(add_option, parser)
+    add = partial(options.add_option, parser)
     what = "prompts to complete (default: lines of standard input)"
     add("PROMPT", what, dest="prompts", nargs="*")
     add("--file FILE", "read prompts from FILE, one per line; - is standard input")
     add("--chat", "send each prompt as a chat message, using the model's template")
     add("--json", "print one line of JSON instead of text")
     form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
-    add_option(form, "--json-schema FILE", "write JSON that fits this JSON schema")
-    add_option(form, "--regex REGEX", "write a text that fits this regex")
-    add_option(form, "--choice TEXT", "write one of these; give several", action="append")
-    add_sampling_options(parser, SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"})
-    add_engine_options(parser)
+    options.add_option(form, "--json-schema FILE", "write JSON that fits this JSON schema")
+    options.add_option(form, "--regex REGEX", "write a text that fits this regex")
+    options.add_option(form, "--choice TEXT", "write one of these; give several", action="append")
+    options.add_sampling_options(
+        parser, SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"}
+    )
+    options.add_engine_options(parser)
     parser.set_defaults(usage_error=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
-    config, params, prompts = engine_config(args), _params(args), _read_prompts(args)
+    config, params, prompts = options.engine_config(args), _params(args), _read_prompts(args)
     if not prompts:
         args.usage_error("no prompt: give one as an argument, in a --file, or on standard input")
     engine = load_engine(config)
@@ -153,7 +149,7 @@ def score(output: CompletionOutput, params: SamplingParams) -> str:
 
 
 def _params(args: argparse.Namespace) -> SamplingParams:
-    params = sampling_params(args, SAMPLING_DEFAULTS)
+    params = options.sampling_params(args, SAMPLING_DEFAULTS)
     params = dataclasses.replace(params, structured_outputs=_structured_outputs(args))
     if params.use_beam_search:
         # Show as many texts as there are beams. The server's default shows only the best text.

@@ -13,16 +13,8 @@ import os
 import time
 from functools import partial
 
+from minivllm.cli import options as cli_options
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import (
-    add_engine_options,
-    add_fields,
-    add_model_tag,
-    add_option,
-    engine_config,
-    given_fields,
-    take_model_tag,
-)
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
@@ -39,10 +31,10 @@ NOT_OPTIONS = frozenset(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_model_tag(parser)
+    cli_options.add_model_tag(parser)
     group = parser.add_argument_group("server")
-    add_fields(group, ServerOptions, leave_out=NOT_OPTIONS)
-    add = partial(add_option, group)
+    cli_options.add_fields(group, ServerOptions, leave_out=NOT_OPTIONS)
+    add = partial(cli_options.add_option, group)
     keys = f"clients must send one of these keys (default: the value of ${API_KEY})"
     add("--api-key KEY", keys, nargs="+", default=[])
     host = "additional Host name to accept from clients; may be given several times"
@@ -59,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     levels = ("debug", "info", "warning", "error", "critical")
     lowest = "lowest level of messages that are logged"
     add("--uvicorn-log-level", lowest, choices=levels, default="info")
-    add_engine_options(parser)
+    cli_options.add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
             f"serve needs the package {error.name.partition('.')[0]}: pip install 'minivllm[serve]'."
         ) from error
 
-    take_model_tag(args)
-    options, config = _server_options(args), engine_config(args)
+    cli_options.take_model_tag(args)
+    options, config = _server_options(args), cli_options.engine_config(args)
     kv_events = KVEventsConfig.from_json(args.kv_events_config or "{}")
     set_up_logging(args.uvicorn_log_level)
     # The tokenizer's library cannot divide a single prompt among threads, and each of its threads
@@ -95,7 +87,7 @@ def _server_options(args: argparse.Namespace) -> ServerOptions:
     # A key on the command line is visible in the list of processes, so users can set the variable.
     keys = args.api_key or filter(None, [os.environ.get(API_KEY)])
     lists = {"api_key": tuple(keys), "allowed_hosts": tuple(args.allowed_hosts)}
-    return ServerOptions(**given_fields(args, ServerOptions) | lists)
+    return ServerOptions(**cli_options.given_fields(args, ServerOptions) | lists)
 
 
 def _load(config: EngineConfig) -> LLMEngine:
