@@ -169,14 +169,10 @@ def _kind(hint: Any) -> dict[str, Any]:
 
 
 def _bool_or_word(words: Any) -> dict[str, Any]:
-    values = {"true": True, "false": False} | {word: word for word in get_args(words)}
-
-    def read(text: str) -> bool | str:
-        if text not in values:
-            raise argparse.ArgumentTypeError(f"must be one of {', '.join(values)}; got {text!r}")
-        return values[text]
-
-    return {"type": read, "metavar": "{" + ",".join(values) + "}"}
+    """The class checks the word."""
+    values = {"true": True, "false": False}
+    metavar = "{" + ",".join([*values, *get_args(words)]) + "}"
+    return {"type": lambda text: values.get(text, text), "metavar": metavar}
 
 
 class ReadSpeculativeConfig(argparse.Action):

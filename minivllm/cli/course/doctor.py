@@ -12,6 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
+from platform import python_version
 from typing import Literal, NamedTuple
 
 from minivllm.cli.terminal import has_utf8
@@ -20,7 +21,6 @@ from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import format_bytes
 from minivllm.text import plural
 
-OLDEST, NEWEST = (3, 11), (3, 13)
 ENOUGH_MEMORY = 1_000_000_000, 3_000_000_000
 """For torch with the house model, and for the chat model in float32 with 1 GB of KV cache."""
 ENOUGH_DISK = 50_000_000, 1_000_000_000
@@ -63,13 +63,6 @@ def _finding_of(check: Callable[[], Finding]) -> Finding:
         return Finding("bad", f"needs the package {error.name}: install it first")
     except Exception as error:  # run the other checks
         return Finding("bad", f"the check failed ({type(error).__name__}: {error}): report this")
-
-
-def check_python() -> Finding:
-    found = ".".join(map(str, sys.version_info[:3]))
-    if OLDEST <= sys.version_info[:2] <= NEWEST:
-        return Finding("ok", found)
-    return Finding("bad", f"{found} is not from 3.11 to 3.13: make PYTHON=python3.12 install")
 
 
 def check_packages() -> Finding:
@@ -232,7 +225,7 @@ def _first_line(error: BaseException) -> str:
 
 
 CHECKS: dict[str, Callable[[], Finding]] = {
-    "Python": check_python,
+    "Python": lambda: Finding("ok", python_version()),  # pip installs only where it can run
     "packages": check_packages,
     "torch": check_torch,
     "Triton": check_triton,

@@ -91,18 +91,15 @@ def run(args: argparse.Namespace) -> int:
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
     budget = args.kv_budget or _bytes_of_blocks(EngineConfig(**common, **trace.options), model)
     memory = {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": budget}
-    configs = [
-        EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides
-    ]
+    options = {**trace.options, **memory}
+    configs = [EngineConfig(**common, **side.options_for(options)) for side in sides]
     # Check both sides before either runs, so that an error costs no time.
     for config in configs:
         check_trace(config, model, trace)
     folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
     folder.mkdir(parents=True, exist_ok=True)
-    runs = [
-        run_trace(config, model, trace, folder / f"{letter}.jsonl")
-        for letter, config in zip("ab", configs, strict=True)
-    ]
+    logs = folder / "a.jsonl", folder / "b.jsonl"
+    runs = [run_trace(one, model, trace, log) for one, log in zip(configs, logs, strict=True)]
     _report(args, trace, runs)
     return 0
 
@@ -110,12 +107,12 @@ def run(args: argparse.Namespace) -> int:
 def _parse_sides(args: argparse.Namespace) -> list[Configuration]:
     drafts = args.speculative_config
     sides = [parse_configuration(name, drafts) for name in (args.a, args.b)]
-    if drafts is not None and all(
-        side.options.get("speculative_config") is not drafts for side in sides
-    ):
+    used = [side.options.get("speculative_config") is drafts for side in sides]
+    if drafts is not None and not any(used):
+        part = drafts.method
         raise ConfigError(
-            f"--speculative-config has the method {drafts.method}, but neither side has the part"
-            f" {drafts.method}: use, for example, --a plain --b {drafts.method}."
+            f"--speculative-config has the method {part}, but neither side has the part {part}:"
+            f" use, for example, --a plain --b {part}."
         )
     return sides
 

@@ -8,10 +8,10 @@ plain GGUF file. So the output names the model's Hub id, or its directory on thi
 
 import argparse
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from minivllm.cli import options as cli_options
-from minivllm.errors import ConfigError
 from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
@@ -57,17 +57,12 @@ def run(args: argparse.Namespace) -> int:
     cli_options.take_model_tag(args)
     config = cli_options.engine_config(args)
     options = Options(**cli_options.given_fields(args, Options))
-    if options.port is not None and not 0 < options.port < 65536:
-        raise ConfigError(f"port must be a number from 1 to 65535; got {options.port}.")
-    hardware = Hardware(
-        options.gpus, options.machines, options.gpu_memory, config.gpu_memory_utilization
-    )
+    usable = config.gpu_memory_utilization
+    hardware = Hardware(options.gpus, options.machines, options.gpu_memory, usable)
 
-    directory = (
-        resolve_for_transformers(config.model)
-        if config.model.endswith(".gguf")
-        else resolve_model(config.model, weights=False)
-    )
+    unpacked = config.model.endswith(".gguf")
+    resolve = resolve_for_transformers if unpacked else partial(resolve_model, weights=False)
+    directory = resolve(config.model)
     model = read_model_config(directory)
     max_model_len = config.max_model_len or model.max_position_embeddings
     sizes = choose_sizes(
@@ -82,17 +77,13 @@ def run(args: argparse.Namespace) -> int:
     name, remark = vllm_model(config.model, directory)
     target = Deployment(name, config, sizes, hardware, server)
     copies = "copy" if sizes.data == 1 else "copies"
-    comments = [
-        (
-            f"{plural(hardware.num_gpus, 'GPU')}: {sizes.data} {copies} of"
-            f" the model, each on {sizes.gpus_per_copy} (tensor {sizes.tensor}, pipeline"
-            f" {sizes.pipeline}); {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence"
-            f" of {max_model_len} tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
-        ),
-        *([remark] if remark else []),
-        *missing_options(config),
-    ]
-    _show(target, comments)
+    layout = (
+        f"{plural(hardware.num_gpus, 'GPU')}: {sizes.data} {copies} of the model, each on"
+        f" {sizes.gpus_per_copy} (tensor {sizes.tensor}, pipeline {sizes.pipeline});"
+        f" {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence of {max_model_len}"
+        f" tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
+    )
+    _show(target, [layout, *([remark] if remark else []), *missing_options(config)])
     return 0
 
 
@@ -106,10 +97,8 @@ def _show(target: Deployment, comments: list[str]) -> None:
         print(f"{command}\n")
     print("# The same offline, as a Python script:")
     if sizes.data > 1:
-        print(
-            f"# An LLM is one copy: start this script {sizes.data} times, each time with its own"
-            " GPUs and part of the prompts."
-        )
+        each = "each time with its own GPUs and part of the prompts"
+        print(f"# An LLM is one copy: start this script {sizes.data} times, {each}.")
     if hardware.num_machines > 1 and sizes.gpus_per_copy > hardware.gpus_per_machine:
         print(
             "# A copy is larger than a machine: start a Ray cluster on the machines, and add"

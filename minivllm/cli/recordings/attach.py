@@ -18,8 +18,6 @@ from minivllm.tui.state.model import MODELS
 from minivllm.tui.vllm.source import VllmSource
 from minivllm.tui.vllm.vllm_app import VllmApp
 
-_NICENESS = 10
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = "http://host:port of a server, or a recording that is still being written"
@@ -37,16 +35,11 @@ def run(args: argparse.Namespace) -> int:
     if (args.source is None) == (args.vllm is None):
         raise ConfigError("Name one engine: SOURCE for minivllm, or --vllm URL for a vLLM server.")
     if args.kv_events is not None and args.vllm is None:
-        raise ConfigError(
-            "--kv-events needs --vllm URL: the event stream of a minivllm server already contains"
-            " these events."
-        )
+        raise ConfigError("--kv-events needs --vllm URL: minivllm's own stream has these events.")
     if args.vllm is not None:
         return _attach_to_vllm(args)
     require_terminal("once SOURCE --json prints the engine's state in one line")
-    if hasattr(os, "nice"):
-        # The engine may need every core of this machine: lower the dashboard's priority.
-        os.nice(_NICENESS)
+    os.nice(10)  # the engine may need every core of this machine
     notice, screen = "", "overview"
     while True:
         source = open_source(args.source, follow=True, codec=MODELS)

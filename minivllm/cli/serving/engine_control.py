@@ -104,8 +104,7 @@ class EngineThreadControl:
             if not question.prompt.strip():
                 raise EmptyPromptError("There is nothing to send: type a message first.")
             prompt = _as_prompt(engine, question.prompt)
-            # At least one token: `add_request` refuses a prompt that is too long, with a clear
-            # error.
+            # At least one token: `add_request` refuses a prompt that is too long.
             max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
             temperature, n = question.temperature, question.n
             params = SamplingParams(temperature=temperature, max_tokens=max_tokens, n=n)
@@ -124,9 +123,8 @@ class EngineThreadControl:
         # When the engine fails, all pending commands fail, and `_tell_end` reports it once.
         if error is None or (isinstance(error, EngineDeadError) and error.__cause__ is not None):
             return
-        self._messages.append(
-            str(error) if isinstance(error, MinivllmError) else f"That failed: {error!r}."
-        )
+        expected = isinstance(error, MinivllmError)
+        self._messages.append(str(error) if expected else f"That failed: {error!r}.")
 
     def _tell_end(self, ended: Future[None]) -> None:
         if (error := ended.exception()) is not None:
@@ -141,11 +139,9 @@ class EngineThreadControl:
 
 def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
     """Convert a text to a prompt: a chat message if the model has a chat template."""
-    tokenizer = engine.tokenizer
-    if tokenizer.has_chat_template:
-        token_ids = tokenizer.apply_chat_template([{"role": "user", "content": text}])
-    else:
-        token_ids = tokenizer.encode(text)
+    token_ids = engine.tokenizer.encode(text)
+    if engine.tokenizer.has_chat_template:
+        token_ids = engine.tokenizer.apply_chat_template([{"role": "user", "content": text}])
     return {"prompt_token_ids": token_ids, "prompt": text}
 
 
