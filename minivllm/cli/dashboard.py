@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 _COLLECT_EVERY = 20_000
 """Number of new objects between two runs of the garbage collector."""
 
-
 NEXT = "next"
 """Result of `DashboardApp.run` if `attach` should open the server's new engine."""
 
@@ -24,10 +23,8 @@ def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser.add_argument_group("dashboard"))
     add("--ascii", "draw with ASCII characters only (the default in a locale without UTF-8)")
     add("--light", "start with the light theme (t switches it)")
-    add(
-        "--keys FILE",
-        "your own key table (default: minivllm/keys.toml in your configuration folder)",
-    )
+    usual = "minivllm/keys.toml in your configuration folder"
+    add("--keys FILE", f"your own key table (default: {usual})")
 
 
 def add_race_option(parser: argparse.ArgumentParser) -> None:

@@ -100,9 +100,8 @@ def take_model_tag(args: argparse.Namespace) -> None:
     """Make `MODEL`, as in `vllm serve MODEL`, the option `--model`."""
     if args.model_tag is not None:
         if getattr(args, "model", args.model_tag) != args.model_tag:
-            raise ConfigError(
-                f"MODEL is {args.model_tag} and --model is {args.model}: name the model once."
-            )
+            both = f"MODEL is {args.model_tag} and --model is {args.model}"
+            raise ConfigError(f"{both}: name the model once.")
         args.model = args.model_tag
 
 

@@ -34,10 +34,8 @@ def demo_of_all(args: argparse.Namespace, dashboard: list[str]) -> int:
     pieces, left_out = collect(Workspace(args.workspace), progress.read().exercises, still_passes)
     _say(left_out)
     if not pieces:
-        raise ExerciseError(
-            "You have passed no exercise yet that an engine can run: `minivllm exercise next`"
-            " starts one, and `minivllm exercise check` notes that it passes."
-        )
+        start = "`minivllm exercise next` starts one, and `check` notes that it passes"
+        raise ExerciseError(f"You have passed no exercise yet that an engine can run: {start}.")
     names = ", ".join(piece.exercise.name for piece in pieces)
     note(f"Trying {plural(len(pieces), 'piece')} together: {names} ...")
     pieces, left_out = try_together(pieces)

@@ -76,10 +76,8 @@ def _chosen(args: argparse.Namespace) -> Exercise:
         return find_exercise(args.name)
     passed, started = _passed(), Workspace(args.workspace).started()
     if not started:
-        raise ExerciseError(
-            "You have not started an exercise yet: `minivllm exercise list` lists them, `start"
-            " NAME` starts one."
-        )
+        ways = "`minivllm exercise list` lists them, `start NAME` starts one"
+        raise ExerciseError(f"You have not started an exercise yet: {ways}.")
     return next((one for one in started if one.name not in passed), started[-1])
 
 
@@ -91,10 +89,8 @@ def _list(args: argparse.Namespace) -> int:
     for exercise in exercises():
         begun = "begun" if workspace.is_started(exercise) else ""
         mark = "passed" if exercise.name in passed else begun
-        print(
-            f"{exercise.name:<24} lesson {exercise.lesson:>2}  {exercise.level:<8}"
-            f" {exercise.minutes:>3} min  {mark:<7} {exercise.title}"
-        )
+        place = f"lesson {exercise.lesson:>2}  {exercise.level:<8} {exercise.minutes:>3} min"
+        print(f"{exercise.name:<24} {place}  {mark:<7} {exercise.title}")
     return 0
 
 
@@ -239,10 +235,8 @@ def _demo(args: argparse.Namespace) -> int:
     if exercise.is_hunt:
         return _show(args, [exercise.recording], 1, exercise.title)
     if not exercise.runs_in_engine:
-        raise ExerciseError(
-            f"No engine runs {exercise.student_file}: `minivllm exercise check {exercise.name}`"
-            " runs it by itself."
-        )
+        alone = f"`minivllm exercise check {exercise.name}` runs it by itself"
+        raise ExerciseError(f"No engine runs {exercise.student_file}: {alone}.")
     file = Workspace(args.workspace).submission(exercise).file
     return demo_with(file, exercise.name, dashboard)
 

@@ -18,7 +18,7 @@ from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker import grade as grading
 from minivllm.lessons.checker import grade_formats as formats
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
-from minivllm.lessons.teacher.progress import Progress
+from minivllm.lessons.teacher.progress import ExerciseProgress, Progress
 from minivllm.text import clean, plural
 
 SECRET = "MINIVLLM_GRADE_SECRET"
@@ -26,11 +26,8 @@ SECRET = "MINIVLLM_GRADE_SECRET"
 
 def add_grade_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser, type=Path)
-    add(
-        "--submissions DIR",
-        "a folder that contains one folder per student, or the folder of one student",
-        required=True,
-    )
+    where = "a folder that contains one folder per student, or the folder of one student"
+    add("--submissions DIR", where, required=True)
     add("--csv FILE", "write the results as a table")
     add("--json PATH", "write Gradescope's results: a file for one student, else a folder")
     parser.add_argument(
@@ -86,12 +83,11 @@ def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
 def report_progress(args: argparse.Namespace) -> int:
     done, rows = Progress().read().exercises, []
     for name in (exercise.name for exercise in exercises()):
-        one = done.get(name)
-        checks, hints = (one.checks, one.hints) if one else (0, 0)
-        passed = bool(one and one.passed)
+        one = done.get(name, ExerciseProgress())
+        passed, checks, hints = one.passed, one.checks, one.hints
         rows.append({"exercise": name, "passed": passed, "checks": checks, "hints": hints})
         if not args.json:
-            state = "passed" if passed else "not passed" if one else "not begun"
+            state = "passed" if passed else "not passed" if name in done else "not begun"
             print(f"{name:<24} {state:<11} {plural(checks, 'check'):<10} {plural(hints, 'hint')}")
     if args.json:
         print_json(rows)

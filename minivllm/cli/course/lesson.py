@@ -38,10 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--auto", "print all of it at once, without pauses and questions")
     add("--transcript FILE", "write the whole lesson into FILE, as Markdown")
     add("--save-answers FILE", "write your first answers in all lessons into FILE, to hand them in")
-    add(
-        "--class-answers DIR",
-        "read the files of a class in DIR, and show the answers to each question (of LESSON)",
-    )
+    what = "read the files of a class in DIR, and show the answers to each question (of LESSON)"
+    add("--class-answers DIR", what)
     add("--from N", "begin at page N", dest="first")
     add("--model NAME", "the model to run", default=LESSON_MODEL)
     add_dashboard_options(parser)
@@ -75,8 +73,12 @@ def run(args: argparse.Namespace) -> int:
             _go_to(player, args.first)
         return player
 
+    def build(progress: Callable[[str], None]) -> Built:
+        player = open_lesson(ModelShelf(args.model, load=partial(load_model, progress=progress)))
+        return Started(player.page.stage.source, lesson=player), None
+
     if terminal_attached() and not (answers_itself or args.plain):
-        _in_dashboard(args, open_lesson)
+        Starting(build).run(args, args.model)
         return 0
     with loading(args.model):
         player = open_lesson(ModelShelf(args.model))
@@ -128,17 +130,6 @@ def _go_to(player: LessonPlayer, page: int) -> None:
             last = player.page.number
             raise LessonError(f"--from must be one of this lesson's {last} pages; got {page}.")
         player.pass_over()
-
-
-def _in_dashboard(
-    args: argparse.Namespace, open_lesson: Callable[[ModelShelf], LessonPlayer]
-) -> None:
-    def build(progress: Callable[[str], None]) -> Built:
-        shelf = ModelShelf(args.model, load=partial(load_model, progress=progress))
-        player = open_lesson(shelf)
-        return Started(player.page.stage.source, lesson=player), None
-
-    Starting(build).run(args, args.model)
 
 
 def _print_list(*, ascii: bool) -> None:

@@ -8,7 +8,6 @@ fitted to measured steps. Every report states the error of the formula on steps 
 
 import argparse
 import math
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -28,9 +27,9 @@ from minivllm.lab.simulate.fit import Fit, fit_step_times
 from minivllm.lab.simulate.measure import parse_goodput
 from minivllm.lab.simulate.plot import plot_simulations
 from minivllm.lab.simulate.replica import Replica
-from minivllm.lab.simulate.report import Simulated, print_answers, run_all
+from minivllm.lab.simulate.report import print_answers, run_all
 from minivllm.lab.simulate.router import ROUTERS
-from minivllm.lab.simulate.step_times import StepTimes, read_step_times
+from minivllm.lab.simulate.step_times import read_step_times
 from minivllm.lab.simulate.workload import BURSTY, CrowdOptions, Lengths, check_fits, draw_crowd
 
 _MANY = " (separate several values with commas to compare them)"
@@ -139,35 +138,19 @@ def run(args: argparse.Namespace) -> int:
             recordings.enter_context(recording(args.record, header, replica.subscribe))
 
         simulated = run_all(all_setups, crowd, fit, goodput, record)
-        _answer(args, crowd, simulated, fit, step_times, goodput)
+        result = {
+            **{name: getattr(args, name) for name in ("arrival", "seed", "record")},
+            "requests": len(crowd),
+            "goodput": goodput,
+            "step_times": step_times.label,
+            "plot": None if args.plot is None else str(args.plot),
+            **describe_environment("numpy"),
+        }
+        print_answers(simulated, fit, step_times, result, args.json)
+        if args.plot is not None:
+            title = f"{len(crowd):,} requests, steps of {step_times.label}"
+            plot_simulations(title, [(one.name, one.replicas) for one in simulated], args.plot)
     return 0
-
-
-def _answer(
-    args: argparse.Namespace,
-    crowd: list[Arrival],
-    simulated: list[Simulated],
-    fit: Fit,
-    step_times: StepTimes,
-    goodput: Mapping[str, float],
-) -> None:
-    result = {
-        "arrival": args.arrival,
-        "requests": len(crowd),
-        "seed": args.seed,
-        "goodput": goodput,
-        "step_times": step_times.label,
-        "record": args.record,
-        "plot": None if args.plot is None else str(args.plot),
-        **describe_environment("numpy"),
-    }
-    print_answers(simulated, fit, step_times, result, args.json)
-    if args.plot is not None:
-        plot_simulations(
-            f"{len(crowd):,} requests, steps of {step_times.label}",
-            [(one.name, one.replicas) for one in simulated],
-            args.plot,
-        )
 
 
 def _crowd(args: argparse.Namespace) -> list[Arrival]:
@@ -180,10 +163,7 @@ def _crowd(args: argparse.Namespace) -> list[Arrival]:
                 raise ConfigError(f"The requests come from the file: leave out --{flag}.")
         return read_arrivals(Path(args.arrival))[: args.num_prompts]
     if args.arrival == "poisson" and args.burstiness not in (None, 1.0):
-        raise ConfigError(
-            "A Poisson process has a burstiness of 1: use --arrival bursty, or leave out"
-            " --burstiness."
-        )
+        raise ConfigError("A Poisson process has no --burstiness: use --arrival bursty.")
     usual = BURSTY if args.arrival == "bursty" else 1.0
     given = {name: getattr(args, name) for name in (*_CROWD_HELP, "length_distribution", "seed")}
     burstiness = usual if args.burstiness is None else args.burstiness

@@ -24,10 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "SOURCE", where, nargs="?")
     add = partial(add_option, parser.add_argument_group("a vLLM server"))
     add("--vllm URL", "http://host:port of a vLLM server: shows its metrics")
-    add(
-        "--kv-events ADDRESS",
-        "tcp://host:5557 of its KV event publisher: also shows its prefix cache",
-    )
+    publisher = "tcp://host:5557 of its KV event publisher: also shows its prefix cache"
+    add("--kv-events ADDRESS", publisher)
     add_dashboard_options(parser)
 
 

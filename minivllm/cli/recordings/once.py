@@ -25,8 +25,6 @@ from minivllm.tui.state.decisions import deferral
 
 QUIET_SECONDS = 0.5
 """After this time without an event, the newest event counts as received."""
-TEXT_WIDTH = 60
-"""Maximum width of a request's text in the summary, in terminal cells."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +111,7 @@ def _running(fold: Fold, seq_id: str) -> str:
     return (
         f"  {fit(short_name(seq_id), 12)} slot {sequence.slot}, {sequence.num_computed_tokens:,} of"
         f" {plural(sequence.num_tokens, 'token')} computed,"
-        f" {plural(len(sequence.block_table), 'block')}  {tail(sequence.text, TEXT_WIDTH)}"
+        f" {plural(len(sequence.block_table), 'block')}  {tail(sequence.text, 60)}"
     ).rstrip()
 
 

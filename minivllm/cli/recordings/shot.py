@@ -43,12 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--step N", "show the end of this step (default: the last step)")
     add("--screen SCREEN", _SCREENS_HELP, default="overview")
     add("--size COLUMNSxROWS", "size of the terminal", default="120x36")
-    add(
-        "--choose WHAT",
-        "select a block (b9), a request (ada) or an event (e993); may be given several times",
-        action="append",
-        default=[],
-    )
+    what = "select a block (b9), a request (ada) or an event (e993); may be given several times"
+    add("--choose WHAT", what, action="append", default=[])
     add("--with LOG", "a second recording, for the compare screen", dest="other")
     add_race_option(parser)
     add("--light", "use the light theme")

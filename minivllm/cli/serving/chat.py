@@ -32,9 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     config = options.engine_config(args)
-    params = options.sampling_params(
-        args, SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA}
-    )
+    usual = SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA}
+    params = options.sampling_params(args, usual)
     engine = load_engine(config)
     note(f"Chatting with {engine.log_header().model_and_weights}. {HELP}")
     with EngineThread(engine) as thread:

@@ -41,9 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_option(form, "--json-schema FILE", "write JSON that fits this JSON schema")
     options.add_option(form, "--regex REGEX", "write a text that fits this regex")
     options.add_option(form, "--choice TEXT", "write one of these; give several", action="append")
-    options.add_sampling_options(
-        parser, SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"}
-    )
+    usual = SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"}
+    options.add_sampling_options(parser, usual)
     options.add_engine_options(parser)
     parser.set_defaults(usage_error=parser.error)
 

@@ -7,6 +7,7 @@
 import argparse
 
 from minivllm.cli import add_command
+from minivllm.cli.options import add_option
 from minivllm.runtime.progress import format_bytes
 from minivllm.runtime.store.model_store import ModelStore, fetch_model, resolve_for_transformers
 
@@ -20,9 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("path", "download a model if necessary, and print the directory of its checkpoint"),
     ):
         command = add_command(commands, name, summary)
-        command.add_argument(
-            "model", nargs="?", default="smollm2", help=f"{which} (default: %(default)s)"
-        )
+        add_option(command, "MODEL", which, nargs="?", default="smollm2")
 
 
 def run(args: argparse.Namespace) -> int:

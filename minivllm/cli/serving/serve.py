@@ -44,10 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shutdown-timeout SECONDS", wait,
         dest="drain_timeout", type=float, default=argparse.SUPPRESS,
     )  # fmt: skip
-    add(
-        "--kv-events-config JSON",
-        'publish changes of the prefix cache over ZeroMQ: {"enable_kv_cache_events": true, ...}',
-    )
+    what = "publish changes of the prefix cache over ZeroMQ"
+    add("--kv-events-config JSON", f'{what}: {{"enable_kv_cache_events": true, ...}}')
     levels = ("debug", "info", "warning", "error", "critical")
     lowest = "lowest level of messages that are logged"
     add("--uvicorn-log-level", lowest, choices=levels, default="info")
