@@ -20,7 +20,7 @@ REFUSED = {
     "k of 0": (NGRAM | {"num_speculative_tokens": 0}, "must be a whole number, at least 1; got 0"),
     "k over a block": (NGRAM | {"num_speculative_tokens": 17}, r"at most block_size \(16\)"),
     "an unknown method": (NGRAM | {"method": "eagle"}, "must be one of ngram, draft_model"),
-    "an unknown field": (NGRAM | {"draft": 1}, "may have model, prompt_lookup_max, .* got .*'draft'"),
+    "an unknown field": (NGRAM | {"draft": 1}, r"may have model, prompt_lookup_max, .*'draft'"),
     "no draft model": (DRAFT | {"model": None}, "draft_model needs a model"),
     "a model for a lookup": (DRAFT | {"method": "ngram"}, "ngram uses no model"),
     "a shortest lookup over the longest": (
