@@ -15,6 +15,7 @@ Source: vLLM `vllm/entrypoints/llm.py`.
 import dataclasses
 import sys
 from collections.abc import Sequence as Seq
+from copy import copy
 from itertools import count
 from typing import Any, Literal
 
@@ -80,7 +81,8 @@ class LLM:
             for prompt, one, rank in zip(prompts, params, priorities, strict=True):
                 request_id = str(next(self._request_ids))
                 # Intermediate outputs are never read, so do not build them.
-                one = dataclasses.replace(one, output_kind=RequestOutputKind.FINAL_ONLY)
+                one = copy(one)  # checked already
+                object.__setattr__(one, "output_kind", RequestOutputKind.FINAL_ONLY)
                 self.llm_engine.add_request(request_id, prompt, one, rank)
                 request_ids.append(request_id)
             finished = self._run(len(request_ids), use_tqdm)
@@ -171,11 +173,10 @@ def _one_each(given: Any, name: str, prompts: list[Prompt]) -> list[Any]:
     each = [given] * len(prompts) if isinstance(given, kind) else given
     if not isinstance(each, (list, tuple)) or not all(isinstance(one, kind) for one in each):
         raise InvalidRequestError(
-            f"{name} must be a {kind.__name__} or a list of them; got {given!r}."
+            f"{name} must be {kind.__name__} or a list of them; got {given!r}."
         )
     if len(each) != len(prompts):
         raise InvalidRequestError(
-            f"{name} has {len(each)} entries for {len(prompts)} prompts: give one for all, or one"
-            " for each."
+            f"{name} has {len(each)} entries for {len(prompts)} prompts: give one, or one for each."
         )
     return list(each)
