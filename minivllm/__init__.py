@@ -20,13 +20,8 @@ _HOMES = {
     "CompletionOutput": "minivllm.outputs",
 }
 __all__ = [
-    "LLM",
-    "CompletionOutput",
-    "EngineConfig",
-    "LLMEngine",
-    "RequestOutput",
-    "SamplingParams",
-]
+    "LLM", "CompletionOutput", "EngineConfig", "LLMEngine", "RequestOutput", "SamplingParams",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from minivllm.config import EngineConfig

@@ -122,20 +122,15 @@ class SpeculativeConfig:
 
     @classmethod
     def of(cls, given: object) -> "SpeculativeConfig":
-        """Read a mapping of fields. Raises `ConfigError` if it is none or has unknown fields."""
-        known = [field.name for field in fields(cls)]
-        if not isinstance(given, Mapping):
+        """Read a mapping of fields. Raises `ConfigError` if it is none or has other fields."""
+        needed, *others = (field.name for field in fields(cls) if field.name != "method")
+        if not isinstance(given, Mapping) or not (
+            {"method", needed} <= given.keys() <= {"method", needed, *others}
+        ):
             raise ConfigError(
-                "speculative_config must be an object with fields such as method;"
-                f" got {given!r:.100}."
+                f"speculative_config must have the fields method and {needed}, and may have"
+                f" {', '.join(others)}; got {given!r:.100}."
             )
-        if unknown := sorted(map(str, given.keys() - set(known))):
-            raise ConfigError(
-                f"speculative_config has no field {unknown[0]!r}: its fields are"
-                f" {', '.join(known)}."
-            )
-        if missing := [name for name in known[:2] if name not in given]:
-            raise ConfigError(f"speculative_config needs the field {missing[0]}.")
         return cls(**given)
 
 

@@ -54,13 +54,10 @@ class TritonMissingError(ConfigError):
         """what: what needs Triton; instead: an alternative, as the end of a sentence"""
         import sysconfig  # slow and rarely needed
 
-        on_linux = sysconfig.get_platform() == "linux-x86_64"
-        install = (
-            f"pip install '{TRITON}'"
-            if on_linux
-            else "it comes with minivllm on Linux on x86-64 only"
-        )
-        ways = install + (f", or {instead}" if instead else "")
+        install = "it comes with minivllm on Linux on x86-64 only"
+        if sysconfig.get_platform() == "linux-x86_64":
+            install = f"pip install '{TRITON}'"
+        ways = f"{install}, or {instead}" if instead else install
         super().__init__(f"{what} needs Triton, which is not installed here: {ways}.")
 
 
@@ -115,10 +112,7 @@ class SamplingError(MinivllmError, RuntimeError):
     """A sequence has no token to sample: its logits are NaN, or its parameters mask all tokens."""
 
     def __init__(
-        self,
-        message: str,
-        seq_id: str,
-        error_type: type[RequestFailedError] = RequestFailedError,
+        self, message: str, seq_id: str, error_type: type[RequestFailedError] = RequestFailedError
     ) -> None:
         super().__init__(message)
         self.seq_id = seq_id

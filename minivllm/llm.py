@@ -15,6 +15,7 @@ Source: vLLM `vllm/entrypoints/llm.py`.
 import dataclasses
 import sys
 from collections.abc import Sequence as Seq
+from copy import copy
 from itertools import count
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.engine.requests import Prompt
 from minivllm.errors import ConfigError, InvalidRequestError
 from minivllm.outputs import RequestOutput
-from minivllm.sampling_params import SamplingParams
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 ChatMessage = dict[str, str]
 """`{"role": "system" | "user" | "assistant", "content": text}`."""
@@ -45,11 +46,9 @@ class LLM:
     """The engine that does the work, to `subscribe` to events or to `inspect` the state."""
 
     def __init__(self, model: str = "smollm2", **options: Any) -> None:
-        known = {field.name for field in dataclasses.fields(EngineConfig)}
-        if unknown := sorted(set(options) - known):
-            raise ConfigError(
-                f"Unknown option {unknown[0]!r}: the options are {', '.join(sorted(known))}."
-            )
+        known = sorted(field.name for field in dataclasses.fields(EngineConfig))
+        if unknown := sorted(set(options) - {*known}):
+            raise ConfigError(f"Unknown option {unknown[0]!r}: the options are {', '.join(known)}.")
         self.llm_engine = LLMEngine.from_config(EngineConfig(model=model, **options))
         self._request_ids = count()
 
@@ -75,18 +74,16 @@ class LLM:
         and runs no prompt. If a request fails, raises a `RequestFailedError` and aborts the others.
         """
         prompts = [prompts] if isinstance(prompts, (str, dict)) else list(prompts)
-        params = self._one_each(
-            "sampling_params", sampling_params or SamplingParams(), SamplingParams, len(prompts)
-        )
-        priorities = self._one_each(
-            "priority", 0 if priority is None else priority, int, len(prompts)
-        )
+        params = _one_each(sampling_params or SamplingParams(), "sampling_params", prompts)
+        priorities = _one_each(0 if priority is None else priority, "priority", prompts)
         request_ids: list[str] = []
         try:
             for prompt, one, rank in zip(prompts, params, priorities, strict=True):
                 request_id = str(next(self._request_ids))
                 # Intermediate outputs are never read, so do not build them.
-                self.llm_engine.add_request(request_id, prompt, one.final_only(), rank)
+                one = copy(one)  # checked already
+                object.__setattr__(one, "output_kind", RequestOutputKind.FINAL_ONLY)
+                self.llm_engine.add_request(request_id, prompt, one, rank)
                 request_ids.append(request_id)
             finished = self._run(len(request_ids), use_tqdm)
         except BaseException:
@@ -148,7 +145,6 @@ class LLM:
         invalid parameter.
         """
         params = SamplingParams(
-            use_beam_search=True,
             beam_width=beam_width,
             max_tokens=max_tokens,
             length_penalty=length_penalty,
@@ -171,17 +167,16 @@ class LLM:
                         bar.update()
         return finished
 
-    @staticmethod
-    def _one_each(name: str, given: Any, kind: type, number: int) -> list[Any]:
-        if isinstance(given, kind):
-            return [given] * number
-        if not isinstance(given, (list, tuple)) or not all(isinstance(one, kind) for one in given):
-            raise InvalidRequestError(
-                f"{name} must be a {kind.__name__} or a list of them; got {given!r}."
-            )
-        if len(given) != number:
-            raise InvalidRequestError(
-                f"{name} has {len(given)} entries for {number} prompts: give one for all, or one"
-                " for each."
-            )
-        return list(given)
+
+def _one_each(given: Any, name: str, prompts: list[Prompt]) -> list[Any]:
+    kind = int if name == "priority" else SamplingParams
+    each = [given] * len(prompts) if isinstance(given, kind) else given
+    if not isinstance(each, (list, tuple)) or not all(isinstance(one, kind) for one in each):
+        raise InvalidRequestError(
+            f"{name} must be {kind.__name__} or a list of them; got {given!r}."
+        )
+    if len(each) != len(prompts):
+        raise InvalidRequestError(
+            f"{name} has {len(each)} entries for {len(prompts)} prompts: give one, or one for each."
+        )
+    return list(each)

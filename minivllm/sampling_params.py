@@ -6,7 +6,6 @@ effect raises an error, and is never silently replaced.
 Source of names and ranges: vLLM `vllm/sampling_params.py`.
 """
 
-from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal, get_args
@@ -95,19 +94,6 @@ class StructuredOutputsParams:
     def kind(self) -> StructuredOutputsKind:
         """The name of the field that is set."""
         return self._given()[0]
-
-    def check_beside(self, params: object) -> None:
-        """Raise `InvalidSamplingParamsError` if other `SamplingParams` contradict a grammar."""
-        if params.use_beam_search:
-            raise InvalidSamplingParamsError(
-                "use_beam_search does not support structured_outputs: leave one of them out."
-            )
-        for name in ("min_tokens", "ignore_eos"):
-            if getattr(params, name):
-                raise InvalidSamplingParamsError(
-                    f"{name} contradicts structured_outputs, whose grammar says where the output"
-                    f" may end: leave {name} out."
-                )
 
 
 class RequestOutputKind(Enum):
@@ -214,11 +200,12 @@ class SamplingParams:
             )
         if self.top_k == -1:  # from here on, only 0 means "off"
             object.__setattr__(self, "top_k", 0)
-        if self.best_of is not None and self.best_of < self.n:
-            raise InvalidSamplingParamsError(
-                f"best_of is {self.best_of} but n is {self.n}: the best n are chosen from best_of"
-                " texts, so raise best_of."
-            )
+        for name in ("best_of", "beam_width"):
+            if (most := getattr(self, name)) is not None and most < self.n:
+                raise InvalidSamplingParamsError(
+                    f"{name} is {most} but n is {self.n}: the best n are chosen from {name} texts,"
+                    f" so raise {name}."
+                )
         if self.min_tokens > self.max_tokens:
             raise InvalidSamplingParamsError(
                 f"min_tokens is {self.min_tokens} but max_tokens is {self.max_tokens}: lower"
@@ -226,13 +213,12 @@ class SamplingParams:
             )
         self._check_beams()
         if self.structured_outputs is not None:
-            self.structured_outputs.check_beside(self)
-
-    def final_only(self) -> "SamplingParams":
-        """Return the same parameters for a caller that reads only the last output."""
-        other = copy(self)  # checked already
-        object.__setattr__(other, "output_kind", RequestOutputKind.FINAL_ONLY)
-        return other
+            for name in ("min_tokens", "ignore_eos"):
+                if getattr(self, name):
+                    raise InvalidSamplingParamsError(
+                        f"{name} contradicts structured_outputs, whose grammar says where the"
+                        f" output may end: leave {name} out."
+                    )
 
     def _check_beams(self) -> None:
         if not self.use_beam_search:
@@ -243,16 +229,10 @@ class SamplingParams:
                         " out."
                     )
             return
-        if self.beam_width is not None:
-            if self.best_of is not None:
-                raise InvalidSamplingParamsError(
-                    "best_of and beam_width both set the number of beams: leave best_of out."
-                )
-            if self.beam_width < self.n:
-                raise InvalidSamplingParamsError(
-                    f"beam_width is {self.beam_width} but n is {self.n}: the best n are chosen"
-                    " from the beams, so raise beam_width."
-                )
+        if None not in (self.beam_width, self.best_of):
+            raise InvalidSamplingParamsError(
+                "best_of and beam_width both set the number of beams: leave best_of out."
+            )
         if self.num_sequences < 2:
             raise InvalidSamplingParamsError(
                 "use_beam_search needs at least two beams: set beam_width to 2 or more."
@@ -263,7 +243,7 @@ class SamplingParams:
         for name in (
             "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
             "frequency_penalty", "logit_bias", "seed", "stop", "min_tokens", "logprobs",
-            "prompt_logprobs",
+            "prompt_logprobs", "structured_outputs",
         ):  # fmt: skip
             if getattr(self, name) != getattr(plain, name):
                 raise InvalidSamplingParamsError(

@@ -8,6 +8,7 @@ a Chinese character or an emoji takes two cells.
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import accumulate, takewhile
 from zlib import crc32
 
 # Characters that draw nothing or draw elsewhere: controls (C0, DEL, C1), zero-width and direction
@@ -116,13 +117,8 @@ def _num_cells(text: str) -> int:
 
 def _num_fitting(text: str, width: int) -> int:
     """Return how many characters at the end of `text` fit in `width` cells."""
-    fitting = 0
-    for character in reversed(text):
-        width -= _num_cells(character)
-        if width < 0:
-            break
-        fitting += 1
-    return fitting
+    widths = accumulate(_num_cells(character) for character in reversed(text))
+    return sum(1 for _ in takewhile(lambda used: used <= width, widths))
 
 
 def id_ranges(ids: Iterable[int]) -> str:
@@ -135,13 +131,10 @@ def id_ranges(ids: Iterable[int]) -> str:
             run[1], run[2] = block_id, block_id - run[1]
         else:
             runs.append([block_id, block_id, 0])
-    return " ".join(_run(first, last) for first, last, _ in runs)
-
-
-def _run(first: int, last: int) -> str:
-    if first == last:
-        return str(first)
-    return f"{first} {last}" if abs(last - first) == 1 else f"{first}-{last}"
+    return " ".join(
+        str(first) if first == last else f"{first}{'-' if abs(last - first) > 1 else ' '}{last}"
+        for first, last, _ in runs
+    )
 
 
 def format_memory(num_bytes: int) -> str:

@@ -21,10 +21,7 @@ COMMANDS = {
     "demo": ("serving", "watch the engine serve several users at once, in the dashboard"),
     "lesson": ("course", "learn how a serving engine works, with this engine running"),
     "exercise": ("course", "write a part of the engine, and run the engine with it"),
-    "live": (
-        "serving",
-        "run your own engine in the dashboard: send requests, pause, step, change options",
-    ),
+    "live": ("serving", "run your own engine in the dashboard: ask, pause, step, change options"),
     "attach": ("recordings", "watch an engine in another process"),
     "replay": ("recordings", "play a recording in the dashboard, forward and back"),
     "shot": ("recordings", "draw a picture of any moment of a recording"),
@@ -33,21 +30,12 @@ COMMANDS = {
     "serve": ("serving", "serve a model over HTTP, for clients of OpenAI and vLLM"),
     "model": ("serving", "list, fetch and find models"),
     "doctor": ("course", "check whether this machine can run the course"),
-    "once": (
-        "recordings",
-        "print the state of an engine from a recording, at its end or after a step",
-    ),
+    "once": ("recordings", "print an engine's state from a recording, at its end or after a step"),
     "export": ("recordings", "convert a recording into a trace for Perfetto"),
     "compare": ("lab", "run the same requests through two configurations of the engine"),
-    "simulate": (
-        "lab",
-        "predict latency and throughput under load: the real scheduler with modelled step times",
-    ),
+    "simulate": ("lab", "predict latency and throughput: the real scheduler, modelled step times"),
     "bench": ("lab", "measure the engine"),
-    "to-vllm": (
-        "lab",
-        "print the same configuration for vLLM, on one GPU or many: a command and a script",
-    ),
+    "to-vllm": ("lab", "print the same configuration for vLLM: a command and a script"),
 }
 """Name of a subcommand (with underscores, its module) -> its folder here, and its summary."""
 
@@ -66,13 +54,19 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"minivllm {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (room, summary) in COMMANDS.items():
-        about = f"{summary[0].upper()}{summary[1:]}."
-        subparser = subparsers.add_parser(name, help=summary, description=about, allow_abbrev=False)
+        subparser = add_command(subparsers, name, summary)
         if name == command:
             module = import_module(f"minivllm.cli.{room}.{name.replace('-', '_')}")
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
     return parser
+
+
+def add_command(
+    commands: "argparse._SubParsersAction", name: str, summary: str
+) -> argparse.ArgumentParser:
+    about = f"{summary[0].upper()}{summary[1:]}."
+    return commands.add_parser(name, help=summary, description=about, allow_abbrev=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,8 +2,10 @@
 
 import argparse
 import gc
+from functools import partial
 from typing import TYPE_CHECKING
 
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import forget_typed_keys, has_utf8
 from minivllm.tui.control import Entry
 
@@ -13,40 +15,22 @@ if TYPE_CHECKING:
 _COLLECT_EVERY = 20_000
 """Number of new objects between two runs of the garbage collector."""
 
-
 NEXT = "next"
 """Result of `DashboardApp.run` if `attach` should open the server's new engine."""
 
 
 def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("dashboard")
-    group.add_argument(
-        "--ascii",
-        action="store_true",
-        help="draw with ASCII characters only (the default in a locale without UTF-8)",
-    )
-    group.add_argument(
-        "--light", action="store_true", help="start with the light theme (t switches it)"
-    )
-    group.add_argument(
-        "--keys",
-        metavar="FILE",
-        help="your own key table (default: minivllm/keys.toml in your configuration folder)",
-    )
+    add = partial(add_option, parser.add_argument_group("dashboard"))
+    add("--ascii", "draw with ASCII characters only (the default in a locale without UTF-8)")
+    add("--light", "start with the light theme (t switches it)")
+    usual = "minivllm/keys.toml in your configuration folder"
+    add("--keys FILE", f"your own key table (default: {usual})")
 
 
 def add_race_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--race",
-        nargs="?",
-        type=_entry,
-        const="static+contiguous,continuous+paged",
-        metavar="A,B",
-        help=(
-            "serve the recording's requests again with two configurations, side by side (default:"
-            " %(const)s; the names are those of compare)"
-        ),
-    )
+    usual, what = "static+contiguous,continuous+paged", "serve the recording's requests again with"
+    how = f"two configurations, side by side (default: {usual}; the names are those of compare)"
+    add_option(parser, "--race A,B", f"{what} {how}", nargs="?", type=_entry, const=usual)
 
 
 def _entry(text: str) -> Entry:

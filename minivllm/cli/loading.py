@@ -47,7 +47,10 @@ def load_model(config: EngineConfig, progress: Progress) -> "LoadedModel":
 @contextmanager
 def loading(model: str) -> Iterator[None]:
     """Import torch, then run the context. On a terminal, a spinner is shown."""
-    with _spinner(f"Loading {model} ...") if sys.stderr.isatty() else nullcontext():
+    spinner = nullcontext()
+    if sys.stderr.isatty():
+        spinner = import_module("rich.console").Console(stderr=True).status(f"Loading {model} ...")
+    with spinner:
         pressed = []
         usual = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
         gc.disable()  # imports drop few objects: looking for cycles takes a tenth of the time
@@ -58,12 +61,4 @@ def loading(model: str) -> Iterator[None]:
             signal.signal(signal.SIGINT, usual)
         if pressed:
             raise KeyboardInterrupt
-        yield
-
-
-@contextmanager
-def _spinner(text: str) -> Iterator[None]:
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
         yield

@@ -18,16 +18,10 @@ from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import ConfigError
 from minivllm.sampling_params import SamplingParams
 
-NOT_OPTIONS = frozenset(
-    {
-        "seed",
-        "logit_bias",
-        "prompt_logprobs",
-        "skip_special_tokens",
-        "structured_outputs",
-        "output_kind",
-    }
-)
+NOT_OPTIONS = frozenset({
+    "seed", "logit_bias", "prompt_logprobs", "skip_special_tokens", "structured_outputs",
+    "output_kind",
+})  # fmt: skip
 """Fields of `SamplingParams` without an option. `--seed` is an option of the engine, and `generate`
 has options for `structured_outputs`.
 """
@@ -76,13 +70,38 @@ def given_fields(args: argparse.Namespace, cls: type) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names if hasattr(args, name)}
 
 
+def add_option(parser: argparse._ActionsContainer, spec: str, help: str, **more: Any) -> None:
+    """Add an option (`--record FILE`), a flag (`--json`) or an argument (`LOG`).
+
+    The metavars N and X stand for numbers. The help names the default, if there is one.
+    """
+    *names, metavar = spec.split()
+    if not spec.startswith("-"):
+        names = [more.pop("dest", metavar.lower())]
+    elif metavar.startswith("-"):
+        names.append(metavar)
+        metavar = None
+        if not more.keys() & {"action", "choices", "type"}:
+            more["action"] = "store_true"
+    if metavar is not None:
+        more["metavar"] = metavar
+    if metavar in ("N", "X"):
+        more.setdefault("type", int if metavar == "N" else float)
+    if more.get("default") not in (None, [], argparse.SUPPRESS):
+        help += " (default: %(default)s)"
+    parser.add_argument(*names, help=help, **more)
+
+
+def add_model_tag(parser: argparse.ArgumentParser) -> None:
+    add_option(parser, "MODEL", "the model, same as --model", dest="model_tag", nargs="?")
+
+
 def take_model_tag(args: argparse.Namespace) -> None:
     """Make `MODEL`, as in `vllm serve MODEL`, the option `--model`."""
     if args.model_tag is not None:
         if getattr(args, "model", args.model_tag) != args.model_tag:
-            raise ConfigError(
-                f"MODEL is {args.model_tag} and --model is {args.model}: name the model once."
-            )
+            both = f"MODEL is {args.model_tag} and --model is {args.model}"
+            raise ConfigError(f"{both}: name the model once.")
         args.model = args.model_tag
 
 
@@ -149,14 +168,10 @@ def _kind(hint: Any) -> dict[str, Any]:
 
 
 def _bool_or_word(words: Any) -> dict[str, Any]:
-    values = {"true": True, "false": False} | {word: word for word in get_args(words)}
-
-    def read(text: str) -> bool | str:
-        if text not in values:
-            raise argparse.ArgumentTypeError(f"must be one of {', '.join(values)}; got {text!r}")
-        return values[text]
-
-    return {"type": read, "metavar": "{" + ",".join(values) + "}"}
+    """The class checks the word."""
+    values = {"true": True, "false": False}
+    metavar = "{" + ",".join([*values, *get_args(words)]) + "}"
+    return {"type": lambda text: values.get(text, text), "metavar": metavar}
 
 
 class ReadSpeculativeConfig(argparse.Action):

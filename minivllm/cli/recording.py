@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
 from minivllm.events.bus import Listener
@@ -18,7 +19,7 @@ from minivllm.events.types import LogHeader
 
 
 def add_record_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--record", metavar="FILE", help="write every event into FILE (JSON Lines)")
+    add_option(parser, "--record FILE", "write every event into FILE (JSON Lines)")
 
 
 def check_record(path: str | None) -> None:

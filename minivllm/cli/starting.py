@@ -6,14 +6,17 @@ torch keeps a pool of worker threads for each thread that uses it, so one thread
     engine's thread                         build(progress): torch, model  ->  thread.run()
 """
 
+import argparse
 import gc
 import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from threading import Thread
+from typing import TYPE_CHECKING
 
 from minivllm import __version__
+from minivllm.cli.dashboard import make_app, run_app
 from minivllm.cli.terminal import forget_typed_keys
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.events.types import LogHeader
@@ -21,6 +24,9 @@ from minivllm.runtime.progress import Progress
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS, DashboardModel
+
+if TYPE_CHECKING:
+    from minivllm.tui.app import DashboardApp
 
 Built = tuple[Started, EngineThread | None]
 """What the dashboard gets, and a thread that is not started; a lesson runs its engine without one.
@@ -33,6 +39,8 @@ class Starting:
     def __init__(self, build: Callable[[Progress], Built]) -> None:
         self.started: Future[Started] = Future()
         self.text = ""
+        self.app: DashboardApp
+        """The dashboard, before `build` is called."""
         self._build = build
         self._engine_thread: EngineThread | None = None
         self._thread = Thread(target=self._main, name="minivllm-engine", daemon=True)
@@ -42,15 +50,16 @@ class Starting:
     def begin(self) -> None:
         self._thread.start()
 
-    def run(self, show: Callable[[], object]) -> EngineThread | None:
+    def run(self, args: argparse.Namespace, model: str, **options: object) -> EngineThread | None:
         """Show the dashboard, then wait until the engine has stopped, and return its thread.
 
         If the user leaves during the start, the process ends here, because an import or a download
         cannot be interrupted. Raises the error of the start, but not the engine's.
         """
+        self.app = make_app(args, nothing_yet(model), start=self, **options)
         status = 0
         try:
-            show()
+            run_app(self.app)
         except SystemExit as exit_:
             status = exit_.code
         finally:

@@ -3,3 +3,8 @@
 Start reading at `reference.py`, which does it for regular expressions in plain Python. Then
 `grammar.py` (the grammar of one request, with the library llguidance) and `manager.py` (compiling).
 """
+
+MAX_LENGTH = {
+    "json": 100_000, "json_object": 100_000, "choice": 100_000, "regex": 10_000, "grammar": 10_000,
+}  # fmt: skip
+"""Most characters: checking them takes about half a second."""

@@ -14,20 +14,16 @@ the next row or step takes the rejected ones back. A new sample starts with a fr
 Source: vLLM `vllm/v1/structured_output/backend_guidance.py` (`GuidanceGrammar`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
+
+from llguidance import LLMatcher
 
 from minivllm.core.request import Sequence
 from minivllm.errors import UnusableGrammarError
 from minivllm.sampling_params import StructuredOutputsKind
-
-if TYPE_CHECKING:
-    from llguidance import LLMatcher
-
 
 T = TypeVar("T")
 

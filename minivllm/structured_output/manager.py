@@ -10,25 +10,19 @@ and up to a second for the largest ones. llguidance releases the GIL, so other r
 Source: vLLM `vllm/v1/structured_output/__init__.py`.
 """
 
-from __future__ import annotations
-
 import json
-from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from secrets import token_hex
 from threading import Lock
-from typing import TYPE_CHECKING
+
+from llguidance import LLMatcher, LLTokenizer
 
 from minivllm.errors import UnusableGrammarError
+from minivllm.runtime.text.tokenizer import Tokenizer
 from minivllm.sampling_params import StructuredOutputsParams
 from minivllm.structured_output.grammar import StructuredOutputGrammar
-from minivllm.structured_output.specification import LIMITS, Specification, check, with_deep_stack
-
-if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLTokenizer
-
-    from minivllm.runtime.text.tokenizer import Tokenizer
+from minivllm.structured_output.specification import Specification, check
 
 CACHE_SIZE = 64
 """How many compiled grammars are kept for later requests; a large one takes a few megabytes."""
@@ -38,9 +32,10 @@ class StructuredOutputManager:
     def __init__(self, tokenizer: Tokenizer, *, in_background: bool) -> None:
         """in_background: compile in a thread; otherwise `prepare` compiles before it returns"""
         self._tokenizer = tokenizer
-        self._pool = ThreadPoolExecutor(1, "minivllm-grammar") if in_background else None
+        self._in_background = in_background
+        self._pool = ThreadPoolExecutor(1, "minivllm-grammar")
         self._lock = Lock()
-        self._compiled: OrderedDict[Specification, Future[LLMatcher]] = OrderedDict()
+        self._compiled: dict[Specification, Future[LLMatcher]] = {}
         """The grammar that was used last is last."""
         self._ll_tokenizer: LLTokenizer | None = None
 
@@ -52,15 +47,16 @@ class StructuredOutputManager:
         """
         specification = Specification.of(params)
         with self._lock:
-            known = specification in self._compiled
-        if not known:
+            future = self._compiled.pop(specification, None)
+        if future is None:
             check(specification)
+            future = self._pool.submit(self._compile, specification)
         with self._lock:
-            future = self._compiled.get(specification) or self._start(specification)
             self._compiled[specification] = future
-            self._compiled.move_to_end(specification)
-            while len(self._compiled) > CACHE_SIZE:
-                self._compiled.popitem(last=False)
+            if len(self._compiled) > CACHE_SIZE:
+                del self._compiled[next(iter(self._compiled))]
+        if not self._in_background:
+            wait((future,))
         return StructuredOutputGrammar(
             params.kind,
             future,
@@ -74,38 +70,16 @@ class StructuredOutputManager:
             if self._compiled.get(specification) is future:
                 del self._compiled[specification]
 
-    def _start(self, specification: Specification) -> Future[LLMatcher]:
-        if self._pool is not None:
-            return self._pool.submit(self._compile, specification)
-        future: Future[LLMatcher] = Future()
-        try:
-            future.set_result(self._compile(specification))
-        except UnusableGrammarError as error:
-            future.set_exception(error)
-        return future
-
     def _compile(self, specification: Specification) -> LLMatcher:
-        """Return a matcher at its start. If a limit is exceeded, the matcher has an error."""
-        import llguidance
-
         if self._ll_tokenizer is None:  # a quarter of a second for 49,152 tokens
             self._ll_tokenizer = _ll_tokenizer(self._tokenizer)
-        return with_deep_stack(
-            lambda: llguidance.LLMatcher(
-                self._ll_tokenizer,
-                specification.to_llguidance(),
-                log_level=0,
-                limits=llguidance.LLParserLimits(**LIMITS),
-            )
-        )
+        return specification.compile(self._ll_tokenizer)
 
 
 def _ll_tokenizer(tokenizer: Tokenizer) -> LLTokenizer:
     """Return the vocabulary as llguidance needs it, as the bytes of each token."""
-    import llguidance
-
     try:
-        return llguidance.LLTokenizer(
+        return LLTokenizer(
             _rename_control_tokens(tokenizer.to_json()), eos_token=sorted(tokenizer.eos_token_ids)
         )
     except Exception as error:

@@ -7,12 +7,11 @@ A state is what is left of the expression. Reading a byte takes the byte off the
     o(yes|no)*     o       (yes|no)*       the text may end here
     (yes|no)*      x       nothing         refused
 
-A token is allowed if its bytes, read one after the other, do not lead to *nothing*. That is all
-that a grammar does to a model. llguidance finds the same tokens, but walks a tree of the vocabulary
-instead of each token, and knows grammars with recursion. The tests compare the two.
+A token is allowed if its bytes, read one after the other, do not lead to *nothing*. llguidance
+finds the same tokens, but walks a tree of the vocabulary, and knows grammars with recursion.
 
-It knows characters, `.`, classes such as `[a-z]` or `[^"]`, groups, `|`, `*`, `+`, `?`, `{m}`,
-`{m,}` and `{m,n}`. A range, and a class after `^`, name ASCII characters only.
+It knows characters, classes such as `[a-z]`, groups, `|`, `*`, `+`, `?`, `{m}`, `{m,}` and `{m,n}`.
+A range names ASCII characters only.
 
 Source: Brzozowski, "Derivatives of Regular Expressions" (1964).
 """
@@ -94,8 +93,7 @@ class RegexAutomaton:
     ) -> list[int]:
         """Return the ids of the tokens that may come next, in order.
 
-        vocabulary: the bytes of each token, see `vocabulary_bytes`
-        eos_token_ids: allowed where the text may end
+        vocabulary: as `vocabulary_bytes` returns it; eos_token_ids: allowed where the text may end
         """
         allowed = [
             token_id
@@ -112,11 +110,9 @@ def vocabulary_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
         if tokenizer.is_silent(token_id, skip_special_tokens=True):
             return None
         # `piece` writes a byte of an incomplete character as <0xE2>.
-        parts = re.split(r"<0x([0-9A-F]{2})>", tokenizer.piece(token_id))
-        return b"".join(
-            bytes([int(part, 16)]) if number % 2 else part.encode()
-            for number, part in enumerate(parts)
-        )
+        text, *others = re.split(r"<0x([0-9A-F]{2})>", tokenizer.piece(token_id))
+        pairs = zip(others[::2], others[1::2], strict=True)
+        return text.encode() + b"".join(bytes.fromhex(one) + after.encode() for one, after in pairs)
 
     return [bytes_of(token_id) for token_id in range(tokenizer.vocab_size)]
 
@@ -124,8 +120,7 @@ def vocabulary_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
 def bitmask(token_ids: Collection[int], vocab_size: int) -> bytes:
     """Return the allowed tokens as bits, one for each token of the vocabulary.
 
-    Tokens 0 to 7 are the first byte, and token 0 is its lowest bit. There are as many bytes as all
-    tokens need.
+    Token 0 is the lowest bit of the first byte. There are as many bytes as all tokens need.
     """
     mask = bytearray(-(-vocab_size // 8))
     for token_id in token_ids:
@@ -183,27 +178,8 @@ def _then(first: RegexState, rest: RegexState) -> RegexState:
 # ---- reading a pattern ----
 
 
-def _byte(first: int, last: int | None = None) -> RegexState:
-    return _Byte(frozenset(range(first, (first if last is None else last) + 1)))
-
-
 def _chain(*parts: RegexState) -> RegexState:
     return reduce(lambda rest, one: _then(one, rest), reversed(parts), _END)
-
-
-_NEXT = _byte(0x80, 0xBF)
-_NOT_ASCII = _either(
-    [
-        _chain(_byte(0xC2, 0xDF), _NEXT),
-        _chain(_byte(0xE0), _byte(0xA0, 0xBF), _NEXT),
-        _chain(_either([_byte(0xE1, 0xEC), _byte(0xEE, 0xEF)]), _NEXT, _NEXT),
-        _chain(_byte(0xED), _byte(0x80, 0x9F), _NEXT),  # without surrogates
-        _chain(_byte(0xF0), _byte(0x90, 0xBF), _NEXT, _NEXT),
-        _chain(_byte(0xF1, 0xF3), _NEXT, _NEXT, _NEXT),
-        _chain(_byte(0xF4), _byte(0x80, 0x8F), _NEXT, _NEXT),
-    ]
-)
-"""Every character of two or more bytes, in UTF-8."""
 
 
 def _read(pattern: Iterable[tuple[Any, Any]]) -> RegexState:
@@ -214,17 +190,11 @@ def _read(pattern: Iterable[tuple[Any, Any]]) -> RegexState:
 def _read_part(operation: str, value: Any) -> RegexState:
     match operation, value:
         case "LITERAL", code:
-            return _chain(*map(_byte, chr(code).encode()))
+            return _chain(*(_Byte(frozenset([byte])) for byte in chr(code).encode()))
         case "RANGE", (first, last) if last < 0x80:
-            return _byte(first, last)
-        case "NOT_LITERAL", code if code < 0x80:
-            return _all_but(_byte(code))
-        case "ANY", _:
-            return _all_but(_byte(0x0A))
+            return _Byte(frozenset(range(first, last + 1)))
         case "IN", members:
-            negated = members[0][0].name == "NEGATE"
-            options = [_read_part(kind.name, value) for kind, value in members[negated:]]
-            return _all_but(*options) if negated else _either(options)
+            return _either([_read_part(kind.name, value) for kind, value in members])
         case "BRANCH", (_, patterns):
             return _either([_read(one) for one in patterns])
         case "SUBPATTERN", (_, 0, 0, inner):
@@ -236,11 +206,3 @@ def _read_part(operation: str, value: Any) -> RegexState:
                 rest = _either([_then(one, rest), _END])
             return _chain(*[one] * least, rest)
     raise ValueError(f"{operation} {value!r}")
-
-
-def _all_but(*excluded: RegexState) -> RegexState:
-    """Any character but some of ASCII."""
-    if not all(isinstance(one, _Byte) for one in excluded):
-        raise ValueError("not ASCII")
-    codes = frozenset[int]().union(*(one.options for one in excluded))
-    return _either([_Byte(frozenset(range(0x80)) - codes), _NOT_ASCII])

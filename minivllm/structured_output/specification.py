@@ -1,7 +1,6 @@
 """`Specification`: what a request asks for, in a form that can be compared, checked and compiled.
 
-`check` refuses at the door what can never work. Only llguidance knows all rules of its grammars, so
-its first error becomes one sentence that names the field.
+`check` refuses at the door what can never work: llguidance's first error becomes one sentence.
 
 Source: vLLM `vllm/v1/structured_output/backend_guidance.py` (`serialize_guidance_grammar`,
 `validate_guidance_grammar`).
@@ -13,20 +12,16 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
+
+import llguidance
+from llguidance import LLMatcher, LLTokenizer
 
 from minivllm.errors import InvalidSamplingParamsError
 from minivllm.sampling_params import StructuredOutputsKind, StructuredOutputsParams
-
-if TYPE_CHECKING:
-    from llguidance import LLMatcher
+from minivllm.structured_output import MAX_LENGTH
 
 T = TypeVar("T")
-
-MAX_LENGTH = {
-    "json": 100_000, "json_object": 100_000, "choice": 100_000, "regex": 10_000, "grammar": 10_000,
-}  # fmt: skip
-"""Most characters: checking them takes about half a second."""
 
 WHITE_SPACE = r"[ \n\r\t]{1,20}"
 """JSON's white space between two parts. vLLM allows any number, and a small model that begins to
@@ -44,13 +39,8 @@ can follow `c`, again and again, and llguidance would collect these forced bytes
 price: a forced token of such a grammar is not drafted. JSON and regexes have no such loop.
 """
 
-_LONGEST_REASON = 200
-
 _STACK_SIZE = 256 << 20
 """In bytes: several times as much as any grammar needed. The system provides what is used."""
-
-_WALK = 8
-"""How many bytes of a text are read to check a grammar."""
 
 
 class Specification(NamedTuple):
@@ -77,20 +67,22 @@ class Specification(NamedTuple):
 
     def to_llguidance(self) -> str:
         """Return the grammar in the library's format. Raises `ValueError` if unreadable."""
-        import llguidance
-
         if self.kind in ("json", "json_object"):
             pattern = WHITE_SPACE if self.whitespace_pattern is None else self.whitespace_pattern
             whitespace = {
                 "whitespace_flexible": not self.disable_any_whitespace,
                 "whitespace_pattern": None if self.disable_any_whitespace else pattern,
             }
-            return llguidance.LLMatcher.grammar_from_json_schema(self.text, defaults=whitespace)
+            return LLMatcher.grammar_from_json_schema(self.text, defaults=whitespace)
         if self.kind == "choice":
             # One terminal: of alternatives side by side, llguidance's parser takes 2,000.
             return f"start: CHOICE\nCHOICE: {' | '.join(map(json.dumps, json.loads(self.text)))}"
         grammar = llguidance.grammar_from(self.kind, self.text)
         return f"{grammar}\n{NO_FORCING}\n" if self.kind == "grammar" else grammar
+
+    def compile(self, tokenizer: LLTokenizer) -> LLMatcher:
+        """Return a matcher at its start. If a limit is exceeded, the matcher has an error."""
+        return with_deep_stack(lambda: _new_matcher(tokenizer, self.to_llguidance()))
 
 
 def with_deep_stack(work: Callable[[], T]) -> T:
@@ -113,8 +105,6 @@ def check(specification: Specification) -> None:
 
 
 def _check(specification: Specification) -> None:
-    import llguidance
-
     kind = specification.kind
     try:
         grammar = specification.to_llguidance()
@@ -133,27 +123,25 @@ def _check(specification: Specification) -> None:
         _refuse(kind, f"is too complex ({_first_reason(matcher.get_error())}): simplify it")
 
 
-def _compile(field: str, grammar: str) -> "LLMatcher":
+def _new_matcher(tokenizer: LLTokenizer, grammar: str) -> LLMatcher:
+    limits = llguidance.LLParserLimits(**LIMITS)
+    return LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
+
+
+def _compile(field: str, grammar: str) -> LLMatcher:
     """Return a matcher over 256 tokens, one for each byte, or refuse `field`.
 
     Compared with the model's tokens, this is quick, and it refuses the same.
     """
-    import llguidance
-
-    matcher = llguidance.LLMatcher(
-        llguidance.LLTokenizer("byte"),
-        grammar,
-        log_level=0,
-        limits=llguidance.LLParserLimits(**LIMITS),
-    )
+    matcher = _new_matcher(LLTokenizer("byte"), grammar)
     if matcher.is_error():
         _refuse(field, f"is not valid ({_first_reason(matcher.get_error())}): correct it")
     return matcher
 
 
-def _walk(matcher: "LLMatcher") -> None:
-    """Read the first bytes of a text that fits. Most grammars that explode do so here."""
-    for _ in range(_WALK):
+def _walk(matcher: LLMatcher) -> None:
+    """Read the first 8 bytes of a text that fits. Most grammars that explode do so here."""
+    for _ in range(8):
         allowed = int.from_bytes(matcher.compute_bitmask(), "little")
         if matcher.is_error() or matcher.is_stopped():
             break
@@ -171,4 +159,4 @@ def _first_reason(message: str) -> str:
         return "schemas in oneOf may overlap: use anyOf"
     found = re.search(r"^error: (.*)$", message, re.MULTILINE)  # a regex' own error
     reason = found[1] if found else re.sub(r"^at \d+\(\d+\): ", "", message)
-    return reason.partition("\n")[0][:_LONGEST_REASON].rstrip(" .:")
+    return reason.partition("\n")[0][:200].rstrip(" .:")

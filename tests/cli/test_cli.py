@@ -34,7 +34,7 @@ LAST = Recording(LOG).last_step
         ("once no-such.jsonl", 1, "cannot be read: No such file or directory."),
         (f"once {LOG} --step 9999", 1, f"ends with step {LAST}; it has no step 9999 yet."),
         (f"replay {LOG}", 1, "shot LOG draws a picture of it"),
-        (f"shot {LOG} -o x.svg --size 120", 2, "columns and rows, at most 1000 each"),
+        (f"shot {LOG} -o x.svg --size 120", 2, "columns and rows, at most 999 each"),
         ("compare --a buddy --model tiny-random", 2, "the unknown part 'buddy'"),
         ("simulate --rate 0", 2, "must be more than 0 requests per second"),
         ("serve --port 0 --host 0.0.0.0", 2, "api_key"),

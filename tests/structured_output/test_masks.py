@@ -21,7 +21,7 @@ from minivllm.structured_output.grammar import StructuredOutputGrammar
 from minivllm.structured_output.manager import StructuredOutputManager
 from minivllm.structured_output.reference import RegexAutomaton, bitmask, vocabulary_bytes
 
-ATOMS = st.sampled_from(["a", "b", " the", "é", "🦊", ".", "[a-f]", '[^"]', r"\.", "[ -~]", "x?"])
+ATOMS = st.sampled_from(["a", "b", " the", "é", "🦊", "[a-f]", r"\.", "[ -~]", "x?"])
 COUNTS = st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{2,}"])
 PATTERNS = st.recursive(
     ATOMS,
@@ -80,7 +80,7 @@ def test_the_library_and_the_automaton_allow_the_same_tokens(
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(a", "a)", "*a", "[]", "[^é]", "[a-é]", r"\d", "a$", "a*?", "\\"]
+    "pattern", ["(a", "a)", "*a", "[]", ".", "[^a]", "[a-é]", r"\d", "a$", "a*?", "\\"]
 )
 def test_the_automaton_refuses_a_pattern_that_it_cannot_read(pattern: str) -> None:
     with pytest.raises(ValueError, match="cannot read"):

@@ -33,7 +33,7 @@ class Pieces:
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
         """names: the exercises whose pieces are wanted, for the engine's options"""
-        self.folder, self._names = folder, names
+        self.folder, self.names = folder, names
 
     def install(self) -> None:
         """Use the pieces in this process. Call this before any part of the engine is imported."""
@@ -41,7 +41,7 @@ class Pieces:
         if late:
             raise ExerciseError(f"{late[0]} is already imported: pieces need a fresh process.")
         sys.meta_path.insert(0, self)
-        if "token-mask" in self._names:
+        if "token-mask" in self.names:
             from minivllm.lessons.checker.child.matcher import use_plain_regexes
 
             use_plain_regexes()
@@ -55,7 +55,7 @@ class Pieces:
         from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP
 
         drafts = {"speculative_config": dict(PROMPT_LOOKUP)}
-        return capstone(watch, **(drafts if "verify-drafts" in self._names else {}))
+        return capstone(watch, **(drafts if "verify-drafts" in self.names else {}))
 
 
 def main(pieces: Pieces) -> None:

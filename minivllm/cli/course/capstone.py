@@ -15,13 +15,7 @@ from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.child.sandbox import Submission
-from minivllm.lessons.checker.pieces import (
-    LeftOut,
-    collect,
-    digest_of,
-    try_together,
-    write_modules,
-)
+from minivllm.lessons.checker.pieces import LeftOut, collect, digest_of, try_together, write_modules
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 from minivllm.text import clean, plural
@@ -40,10 +34,8 @@ def demo_of_all(args: argparse.Namespace, dashboard: list[str]) -> int:
     pieces, left_out = collect(Workspace(args.workspace), progress.read().exercises, still_passes)
     _say(left_out)
     if not pieces:
-        raise ExerciseError(
-            "You have passed no exercise yet that an engine can run: `minivllm exercise next`"
-            " starts one, and `minivllm exercise check` notes that it passes."
-        )
+        start = "`minivllm exercise next` starts one, and `check` notes that it passes"
+        raise ExerciseError(f"You have passed no exercise yet that an engine can run: {start}.")
     names = ", ".join(piece.exercise.name for piece in pieces)
     note(f"Trying {plural(len(pieces), 'piece')} together: {names} ...")
     pieces, left_out = try_together(pieces)
@@ -53,8 +45,13 @@ def demo_of_all(args: argparse.Namespace, dashboard: list[str]) -> int:
     names = ",".join(piece.exercise.name for piece in pieces)
     with tempfile.TemporaryDirectory(prefix="minivllm-pieces-") as folder:
         write_modules(pieces, Path(folder))
-        command = [sys.executable, "-m", "minivllm.cli.course.capstone_demo", folder, names]
-        return subprocess.run([*command, *dashboard]).returncode
+        return demo_with(Path(folder), names, dashboard)
+
+
+def demo_with(path: Path, names: str, dashboard: list[str]) -> int:
+    """Run the demo in a fresh process, with a student's file or a folder of pieces."""
+    command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", str(path), names]
+    return subprocess.run([*command, *dashboard]).returncode
 
 
 def _say(left_out: list[LeftOut]) -> None:

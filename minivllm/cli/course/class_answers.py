@@ -10,13 +10,7 @@ from pathlib import Path
 from minivllm.cli.loading import loading
 from minivllm.cli.terminal import note
 from minivllm.lessons.course.library import find_lesson, lessons
-from minivllm.lessons.teacher.class_answers import (
-    AnswerCount,
-    ClassAnswers,
-    first_answers,
-    read_class,
-    save_answers,
-)
+from minivllm.lessons.teacher import class_answers as answers
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.progress import Progress
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
@@ -34,14 +28,14 @@ LONGEST_ANSWER = 36
 
 def save(file: str) -> int:
     """Write the student's own first answers into `file`."""
-    number = save_answers(Progress().read(), Path(file))
+    number = answers.save_answers(Progress().read(), Path(file))
     print(f"Wrote {number} first answers into {file}: hand in this file.")
     return 0
 
 
 def show_class(folder: str, wanted: str | None, *, ascii: bool) -> int:
     """Print a histogram for each question that somebody answered."""
-    students = read_class(Path(folder))
+    students = answers.read_class(Path(folder))
     for name, why in students.skipped.items():
         note(f"minivllm: skipped {clean(name)}: {clean(why)}.")
     chosen = [find_lesson(wanted)] if wanted is not None else _answered(students)
@@ -52,28 +46,30 @@ def show_class(folder: str, wanted: str | None, *, ascii: bool) -> int:
     return 0
 
 
-def _answered(students: ClassAnswers) -> list[Lesson]:
+def _answered(students: answers.ClassAnswers) -> list[Lesson]:
     names = {name for file in students.students.values() for name in file.lessons}
     for name in sorted(names - {lesson.name for lesson in lessons()}):
         note(f"minivllm: no lesson is called {clean(name)!r} here; its answers are not shown.")
     return [lesson for lesson in lessons() if lesson.name in names]
 
 
-def _show_lesson(lesson: Lesson, students: ClassAnswers, shelf: ModelShelf, ascii: bool) -> None:
+def _show_lesson(
+    lesson: Lesson, students: answers.ClassAnswers, shelf: ModelShelf, ascii: bool
+) -> None:
     taken = sum(bool(file.lessons.get(lesson.name)) for file in students.students.values())
     lines = [
         f"Lesson {lesson.number}, {lesson.title}: {taken} of {len(students.students)} students"
     ]
     for question in questions_of(lesson, shelf) if taken else ():
-        if counts := first_answers(students, lesson.name, question):
+        if counts := answers.first_answers(students, lesson.name, question):
             lines += ["", *_histogram(question, counts)]
     for line in [*lines, ""]:
         print(to_ascii(line) if ascii else line)
 
 
-def _histogram(question: AskedQuestion, counts: list[AnswerCount]) -> list[str]:
+def _histogram(question: AskedQuestion, counts: list[answers.AnswerCount]) -> list[str]:
     if not any(one.right for one in counts):
-        counts = [AnswerCount(str(question.truth), True, 0), *counts]
+        counts = [answers.AnswerCount(str(question.truth), True, 0), *counts]
     most = max(one.students for one in counts)
     width = min(LONGEST_ANSWER, max(len(one.given) for one in counts))
     text = without_marks(f"{question.number}. {question.asked.question}")

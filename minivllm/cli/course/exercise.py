@@ -5,15 +5,16 @@ in course order that is started but not passed.
 """
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from minivllm.cli import INTERRUPTED, main
-from minivllm.cli.course.capstone import demo_of_all
+from minivllm.cli import INTERRUPTED, add_command, main
+from minivllm.cli.course.capstone import demo_of_all, demo_with
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker.bugs.judge import step_of_answer
@@ -37,48 +38,24 @@ COULD_NOT_RUN = 2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     parsers = {}
+    where = "folder of your files (default: ~/minivllm-exercises)"
     for name, (act, summary, named, without) in ACTIONS.items():
-        action = parsers[name] = actions.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            allow_abbrev=False,
-        )
+        action = parsers[name] = add_command(actions, name, summary)
         action.set_defaults(run_action=act)
-        action.add_argument(
-            "--workspace",
-            metavar="DIR",
-            type=Path,
-            help="folder of your files (default: ~/minivllm-exercises)",
-        )
+        add_option(action, "--workspace DIR", where, type=Path)
         if named:
-            action.add_argument(
-                "name", metavar="NAME", nargs=named, help=f"an exercise (default: {without})"
-            )
-    parsers["check"].add_argument(
-        "--watch",
-        action="store_true",
-        help="check again after each save, with keys for hints and more",
-    )
+            add_option(action, "NAME", f"an exercise (default: {without})", nargs=named)
+    watching = "check again after each save, with keys for hints and more"
+    add_option(parsers["check"], "--watch", watching)
     for name in ("check", "diff"):
-        parsers[name].add_argument(
-            "--seed", type=int, default=0, help="seed for the random cases (default: %(default)s)"
-        )
-    demo = parsers["demo"]
-    demo.add_argument(
-        "--model", default=LESSON_MODEL, help="the model to run (default: %(default)s)"
-    )
-    demo.add_argument(
-        "--all-passed",
-        action="store_true",
-        help="run all your passed exercises together in one engine",
-    )
-    demo.add_argument(
-        "--headless", action="store_true", help="print plain lines instead of opening the dashboard"
-    )
-    add_dashboard_options(demo)
+        add_option(parsers[name], "--seed SEED", "seed for the random cases", type=int, default=0)
+    add = partial(add_option, parsers["demo"])
+    add("--model MODEL", "the model to run", default=LESSON_MODEL)
+    add("--all-passed", "run all your passed exercises together in one engine")
+    add("--headless", "print plain lines instead of opening the dashboard")
+    add_dashboard_options(parsers["demo"])
     add_dashboard_options(parsers["diff"])
-    parsers["report"].add_argument("--json", action="store_true", help="as one line of JSON")
+    add_option(parsers["report"], "--json", "as one line of JSON")
     add_grade_options(parsers["grade"])
 
 
@@ -99,10 +76,8 @@ def _chosen(args: argparse.Namespace) -> Exercise:
         return find_exercise(args.name)
     passed, started = _passed(), Workspace(args.workspace).started()
     if not started:
-        raise ExerciseError(
-            "You have not started an exercise yet: `minivllm exercise list` lists them, `start"
-            " NAME` starts one."
-        )
+        ways = "`minivllm exercise list` lists them, `start NAME` starts one"
+        raise ExerciseError(f"You have not started an exercise yet: {ways}.")
     return next((one for one in started if one.name not in passed), started[-1])
 
 
@@ -114,10 +89,8 @@ def _list(args: argparse.Namespace) -> int:
     for exercise in exercises():
         begun = "begun" if workspace.is_started(exercise) else ""
         mark = "passed" if exercise.name in passed else begun
-        print(
-            f"{exercise.name:<24} lesson {exercise.lesson:>2}  {exercise.level:<8}"
-            f" {exercise.minutes:>3} min  {mark:<7} {exercise.title}"
-        )
+        place = f"lesson {exercise.lesson:>2}  {exercise.level:<8} {exercise.minutes:>3} min"
+        print(f"{exercise.name:<24} {place}  {mark:<7} {exercise.title}")
     return 0
 
 
@@ -141,10 +114,8 @@ def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
     exercise.require_what_it_needs()
     workspace = Workspace(args.workspace)
     file = workspace.start(exercise)
-    print(
-        f"{exercise.title} (lesson {exercise.lesson}, {exercise.level}, about {exercise.minutes}"
-        " minutes)"
-    )
+    about = f"lesson {exercise.lesson}, {exercise.level}, about {exercise.minutes} minutes"
+    print(f"{exercise.title} ({about})")
     print(f"Read   {file.with_name('README.md')}")
     if exercise.is_hunt:
         print(f"Watch  minivllm exercise demo {exercise.name}   (opens the recording)")
@@ -182,11 +153,11 @@ def _check(args: argparse.Namespace) -> int:
         if answer.strip().lower() == "y":
             main(["exercise", "reset", exercise.name, *own])
 
-    keys: dict[str, Callable[[], object]] = {"x": reset_if_sure}
-    for key, *words in (
-        ("h", "hint", exercise.name), ("d", "diff", exercise.name), ("l", "list"), ("n", "next"),
-    ):  # fmt: skip
-        keys[key] = lambda words=words: main(["exercise", *words, *own]) == INTERRUPTED
+    def command(*words: str) -> Callable[[], object]:
+        return lambda: main(["exercise", *words, *own]) == INTERRUPTED
+
+    hint, diff = command("hint", exercise.name), command("diff", exercise.name)
+    keys = {"x": reset_if_sure, "h": hint, "d": diff, "l": command("list"), "n": command("next")}
     watch(Workspace(args.workspace).submission(exercise).file, run_check, keys)
     return last
 
@@ -242,10 +213,8 @@ def _diff(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, paths: list[Path], step: int, watch: str) -> int:
     """Open one recording in the dashboard, or two beside each other, at the end of a step."""
     if not terminal_attached():
-        logs = " --with ".join(map(str, paths))
-        print(
-            f"In a terminal: minivllm replay {logs} --step {step}{'   (key 6)' * (len(paths) > 1)}"
-        )
+        logs, key = " --with ".join(map(str, paths)), "   (key 6)" * (len(paths) > 1)
+        print(f"In a terminal: minivllm replay {logs} --step {step}{key}")
         return 0
     source, *others = (ReplaySource(path, codec=MODELS) for path in paths)
     beside = {"other": others[0], "screen": "compare"} if others else {}
@@ -266,48 +235,31 @@ def _demo(args: argparse.Namespace) -> int:
     if exercise.is_hunt:
         return _show(args, [exercise.recording], 1, exercise.title)
     if not exercise.runs_in_engine:
-        raise ExerciseError(
-            f"No engine runs {exercise.student_file}: `minivllm exercise check {exercise.name}`"
-            " runs it by itself."
-        )
+        alone = f"`minivllm exercise check {exercise.name}` runs it by itself"
+        raise ExerciseError(f"No engine runs {exercise.student_file}: {alone}.")
     file = Workspace(args.workspace).submission(exercise).file
-    command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", exercise.name, str(file)]
-    return subprocess.run([*command, *dashboard]).returncode
+    return demo_with(file, exercise.name, dashboard)
 
 
 def _dev_check(args: argparse.Namespace) -> int:
     chosen = [find_exercise(name) for name in args.name] if args.name else exercises()
-    faults = 0
-    for exercise in chosen:
-        for sentence in dev_check(exercise):
-            print(sentence)
-            faults += 1
-    print(f"{len(chosen)} exercises, {faults} faults.")
+    faults = [sentence for exercise in chosen for sentence in dev_check(exercise)]
+    print(*faults, f"{len(chosen)} exercises, {len(faults)} faults.", sep="\n")
     return 1 if faults else 0
 
 
-_CURRENT = "your current one"
+_NONE, _CURRENT, _ALL = ("", ""), ("?", "your current one"), ("*", "all")
 ACTIONS: dict[str, tuple[Callable[[argparse.Namespace], int], str, str, str]] = {
-    "list": (_list, "list all exercises and your progress", "", ""),
+    "list": (_list, "list all exercises and your progress", *_NONE),
     "start": (_start, "copy an exercise into your workspace", "?", "the first"),
-    "check": (
-        _check,
-        "run the engine with your code and compare it with the original engine",
-        "?",
-        _CURRENT,
-    ),
-    "hint": (_hint, "show the next of three hints", "?", _CURRENT),
-    "demo": (_demo, "run the dashboard's demo with your code", "?", _CURRENT),
-    "diff": (_diff, "open the dashboard at the first wrong step", "?", _CURRENT),
-    "reset": (_reset, "restore the stub; your file is kept under another name", "?", _CURRENT),
-    "next": (_next, "start the next exercise that you have not passed", "", ""),
-    "report": (
-        report_progress,
-        "list what you have passed, with the number of checks and hints",
-        "",
-        "",
-    ),
-    "grade": (grade_all, "check the submissions of a class", "*", "all"),
-    "dev-check": (_dev_check, "check the exercises themselves (for authors)", "*", "all"),
+    "check": (_check, "run the engine with your code and compare it with the original", *_CURRENT),
+    "hint": (_hint, "show the next of three hints", *_CURRENT),
+    "demo": (_demo, "run the dashboard's demo with your code", *_CURRENT),
+    "diff": (_diff, "open the dashboard at the first wrong step", *_CURRENT),
+    "reset": (_reset, "restore the stub; your file is kept under another name", *_CURRENT),
+    "next": (_next, "start the next exercise that you have not passed", *_NONE),
+    "report": (report_progress, "list what you passed, with numbers of checks and hints", *_NONE),
+    "grade": (grade_all, "check the submissions of a class", *_ALL),
+    "dev-check": (_dev_check, "check the exercises themselves (for authors)", *_ALL),
 }
 """Name -> what it does, its summary, argparse's `nargs` for exercises, and what it does without."""

@@ -1,8 +1,9 @@
-"""Runs `minivllm demo` in a process where a student's module replaces the engine's.
+"""Runs `minivllm demo` in a process where a student's code replaces the engine's.
 
-`minivllm exercise demo` starts this file as `python -m minivllm.cli.course.exercise_demo NAME FILE
-[options of demo]`. The module is replaced before the engine is imported. Each exercise has a
-scenario that runs the student's code: without preemptions or drafts, some of it would never run.
+`minivllm exercise demo` starts this file as `python -m minivllm.cli.course.exercise_demo PATH NAME
+[options of demo]`. PATH is the student's file, or a folder of pieces that were tried together. The
+code is replaced before the engine is imported. Each exercise has a scenario that runs the student's
+code: without preemptions or drafts, some of it would never run.
 """
 
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from minivllm.cli import build_parser, status_of
 from minivllm.lessons.checker.catalogue import POLICY_MODULE, Exercise, find_exercise
+from minivllm.lessons.checker.child.pieces_engine import Pieces, describe
 from minivllm.lessons.checker.child.plug import plug_in, where_in
 from minivllm.text import clean
 
@@ -28,7 +30,27 @@ interpreted, and a step takes seconds.
 """
 
 
-def run(name: str, file: Path, options: list[str]) -> int:
+def run(path: Path, names: str, options: list[str]) -> int:
+    if path.is_dir():
+        return _run_pieces(Pieces(path, names.split(",")), options)
+    return _run_file(names, path, options)
+
+
+def _run_pieces(pieces: Pieces, options: list[str]) -> int:
+    pieces.install()
+    from minivllm.cli.serving.demo import play
+
+    args = build_parser("demo").parse_args(["demo", *options])
+    watch = f"this engine runs on your {', '.join(pieces.names)}."
+    try:
+        return status_of(lambda: play(args, pieces.scenario(watch)))
+    except Exception as error:
+        what = describe(error, pieces.folder)
+        print(clean(f"minivllm: a piece stopped the engine: {what}."), file=sys.stderr)
+    return 1
+
+
+def _run_file(name: str, file: Path, options: list[str]) -> int:
     try:
         exercise = find_exercise(name)
         plug_in(exercise.module, file)
@@ -62,4 +84,4 @@ def _demo(exercise: Exercise, options: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))
+    sys.exit(run(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))

@@ -7,36 +7,29 @@ import argparse
 import json
 import os
 import time
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker import grade as grading
 from minivllm.lessons.checker import grade_formats as formats
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
-from minivllm.lessons.teacher.progress import Progress
+from minivllm.lessons.teacher.progress import ExerciseProgress, Progress
 from minivllm.text import clean, plural
 
 SECRET = "MINIVLLM_GRADE_SECRET"
 
 
 def add_grade_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--submissions",
-        metavar="DIR",
-        type=Path,
-        required=True,
-        help="a folder that contains one folder per student, or the folder of one student",
-    )
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write the results as a table")
-    parser.add_argument(
-        "--json",
-        metavar="PATH",
-        type=Path,
-        help="write Gradescope's results: a file for one student, else a folder",
-    )
+    add = partial(add_option, parser, type=Path)
+    where = "a folder that contains one folder per student, or the folder of one student"
+    add("--submissions DIR", where, required=True)
+    add("--csv FILE", "write the results as a table")
+    add("--json PATH", "write Gradescope's results: a file for one student, else a folder")
     parser.add_argument(
         "--secret",
         default=os.environ.get(SECRET, ""),
@@ -56,32 +49,29 @@ def grade_all(args: argparse.Namespace) -> int:
     grades, began = [], time.monotonic()
     for one in grading.grade(args.submissions, chosen, args.secret):
         grades.append(one)
-        note(
-            f"{clean(one.student):<24} {one.exercise.name:<24} {one.score:>3} of {one.max_score:<3}"
-            f" {one.status}"
-        )
+        score = f"{one.score:>3} of {one.max_score:<3} {one.status}"
+        note(f"{clean(one.student):<24} {one.exercise.name:<24} {score}")
     if args.csv is not None:
         formats.write_csv(grades, args.csv)
     if args.json is not None:
         for student, own in groupby(grades, key=lambda one: one.student):
             path = args.json if alone else args.json / f"{student}.json"
             write_whole(path, json.dumps(formats.as_gradescope(list(own)), indent=1))
-    students = len({one.student for one in grades})
-    note(
-        f"Graded {plural(students, 'student')} in {plural(len(chosen), 'exercise')}:"
-        f" {sum(one.status == 'pass' for one in grades)} of {len(grades)} passed, in"
-        f" {time.monotonic() - began:.0f} s."
-    )
-    return 0 if all(one.status == "pass" for one in grades) else 1
+    num_passed = sum(one.status == "pass" for one in grades)
+    students = {one.student for one in grades}
+    what = f"{plural(len(students), 'student')} in {plural(len(chosen), 'exercise')}"
+    passed = f"{num_passed} of {len(grades)} passed, in {time.monotonic() - began:.0f} s"
+    note(f"Graded {what}: {passed}.")
+    return 0 if num_passed == len(grades) else 1
 
 
 def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
     """Raise `ExerciseError` if the results cannot be written. Call this before grading."""
-    files = [args.csv, args.json if alone else None]
+    folder = None if alone else args.json
     try:
-        if args.json is not None and not alone:
-            args.json.mkdir(parents=True, exist_ok=True)
-        for path in [one for one in files if one is not None]:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        for path in {args.csv, args.json} - {None, folder}:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.open("ab").close()
     except OSError as error:
@@ -93,12 +83,11 @@ def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
 def report_progress(args: argparse.Namespace) -> int:
     done, rows = Progress().read().exercises, []
     for name in (exercise.name for exercise in exercises()):
-        one = done.get(name)
-        checks, hints = (one.checks, one.hints) if one else (0, 0)
-        passed = bool(one and one.passed)
+        one = done.get(name, ExerciseProgress())
+        passed, checks, hints = one.passed, one.checks, one.hints
         rows.append({"exercise": name, "passed": passed, "checks": checks, "hints": hints})
         if not args.json:
-            state = "passed" if passed else "not passed" if one else "not begun"
+            state = "passed" if passed else "not passed" if name in done else "not begun"
             print(f"{name:<24} {state:<11} {plural(checks, 'check'):<10} {plural(hints, 'hint')}")
     if args.json:
         print_json(rows)

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.dashboard import add_dashboard_options
 from minivllm.cli.loading import load_model, loading
-from minivllm.cli.starting import Built, Starting, nothing_yet
+from minivllm.cli.options import add_option
+from minivllm.cli.starting import Built, Starting
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
 from minivllm.events.recording.whole_file import write_whole
@@ -30,33 +31,17 @@ LIST = "list"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "lesson",
-        nargs="?",
-        metavar="LESSON",
-        help="number or name of the lesson, or `list` (default: go on where you left off)",
-    )
-    add("--plain", action="store_true", help="print the lesson instead of opening the dashboard")
-    add("--auto", action="store_true", help="print all of it at once, without pauses and questions")
-    add("--transcript", metavar="FILE", help="write the whole lesson into FILE, as Markdown")
-    add(
-        "--save-answers",
-        metavar="FILE",
-        help="write your first answers in all lessons into FILE, to hand them in",
-    )
-    add(
-        "--class-answers",
-        metavar="DIR",
-        help="read the files of a class in DIR, and show the answers to each question (of LESSON)",
-    )
-    add("--from", dest="first", type=int, metavar="N", help="begin at page N")
-    add(
-        "--model",
-        metavar="NAME",
-        default=LESSON_MODEL,
-        help="the model to run (default: %(default)s)",
-    )
+    add = partial(add_option, parser)
+    where = "number or name of the lesson, or `list` (default: go on where you left off)"
+    add("LESSON", where, nargs="?")
+    add("--plain", "print the lesson instead of opening the dashboard")
+    add("--auto", "print all of it at once, without pauses and questions")
+    add("--transcript FILE", "write the whole lesson into FILE, as Markdown")
+    add("--save-answers FILE", "write your first answers in all lessons into FILE, to hand them in")
+    what = "read the files of a class in DIR, and show the answers to each question (of LESSON)"
+    add("--class-answers DIR", what)
+    add("--from N", "begin at page N", dest="first")
+    add("--model NAME", "the model to run", default=LESSON_MODEL)
     add_dashboard_options(parser)
 
 
@@ -75,12 +60,11 @@ def run(args: argparse.Namespace) -> int:
     progress, resume = None if answers_itself else Progress(), None
     if progress is not None:
         done = progress.read().lessons.get(lesson.name)  # raises if the file is damaged
-        left_at = None if done is None or args.first is not None else done.left_at
-        if left_at is not None and left_at.page > 1 and terminal_attached():
-            resume = left_at
-            note(
-                f"Lesson {lesson.number} continues at page {left_at.page}; --from 1 starts it over."
-            )
+        if done and done.left_at and done.left_at.page > 1 and terminal_attached():
+            resume = done.left_at if args.first is None else None
+    if resume is not None:
+        where = f"Lesson {lesson.number} continues at page {resume.page}"
+        note(f"{where}; --from 1 starts it over.")
     _say_what_is_recorded(lesson, args.model)
 
     def open_lesson(shelf: ModelShelf) -> LessonPlayer:
@@ -89,8 +73,12 @@ def run(args: argparse.Namespace) -> int:
             _go_to(player, args.first)
         return player
 
+    def build(progress: Callable[[str], None]) -> Built:
+        player = open_lesson(ModelShelf(args.model, load=partial(load_model, progress=progress)))
+        return Started(player.page.stage.source, lesson=player), None
+
     if terminal_attached() and not (answers_itself or args.plain):
-        _in_dashboard(args, open_lesson)
+        Starting(build).run(args, args.model)
         return 0
     with loading(args.model):
         player = open_lesson(ModelShelf(args.model))
@@ -115,10 +103,7 @@ def _answers(args: argparse.Namespace) -> int:
     if args.save_answers is None:
         return class_answers.show_class(args.class_answers, args.lesson, ascii=args.ascii)
     if args.lesson is not None or args.class_answers is not None:
-        raise LessonError(
-            "--save-answers writes the answers of all lessons into one file: leave out LESSON and"
-            " --class-answers."
-        )
+        raise LessonError("--save-answers takes all lessons: leave out LESSON and --class-answers.")
     return class_answers.save(args.save_answers)
 
 
@@ -130,14 +115,10 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
     if not lesson.watches_kernels or triton_is_here():
         return
     if model != LESSON_MODEL:
-        raise TritonMissingError(
-            f"Lesson {lesson.number} with the model {model}",
-            f"leave --model out to see recordings of {LESSON_MODEL}",
-        )
-    note(
-        f"Triton is not installed here, so lesson {lesson.number} shows recordings of its kernels"
-        " from another machine."
-    )
+        instead = f"leave --model out to see recordings of {LESSON_MODEL}"
+        raise TritonMissingError(f"Lesson {lesson.number} with the model {model}", instead)
+    shown = f"lesson {lesson.number} shows recordings of its kernels from another machine"
+    note(f"Triton is not installed here, so {shown}.")
 
 
 def _go_to(player: LessonPlayer, page: int) -> None:
@@ -146,24 +127,9 @@ def _go_to(player: LessonPlayer, page: int) -> None:
         raise LessonError(f"--from must be a page number, at least 1; got {page}.")
     while player.page.number < page:
         if player.over:
-            raise LessonError(
-                f"This lesson has {player.page.number} pages: --from must be one of them; got"
-                f" {page}."
-            )
+            last = player.page.number
+            raise LessonError(f"--from must be one of this lesson's {last} pages; got {page}.")
         player.pass_over()
-
-
-def _in_dashboard(
-    args: argparse.Namespace, open_lesson: Callable[[ModelShelf], LessonPlayer]
-) -> None:
-    def build(progress: Callable[[str], None]) -> Built:
-        shelf = ModelShelf(args.model, load=partial(load_model, progress=progress))
-        player = open_lesson(shelf)
-        return Started(player.page.stage.source, lesson=player), None
-
-    starting = Starting(build)
-    app = make_app(args, nothing_yet(args.model), start=starting)
-    starting.run(lambda: run_app(app))
 
 
 def _print_list(*, ascii: bool) -> None:
@@ -177,10 +143,8 @@ def _print_list(*, ascii: bool) -> None:
             print(f"\n{KERNEL_TRACK}")
         entry = done.get(lesson.name)
         mark = check if entry is not None and entry.finished else " "
-        print(
-            f"{mark} {lesson.number:>2}  {lesson.name:<15}  {lesson.title:<{width}}"
-            f" {lesson.minutes:>2} min  {_state(entry)}".rstrip()
-        )
+        line = f"{mark} {lesson.number:>2}  {lesson.name:<15}  {lesson.title:<{width}}"
+        print(f"{line} {lesson.minutes:>2} min  {_state(entry)}".rstrip())
     print(
         f"\n{'To continue' if done else 'To begin'}: minivllm lesson {_following().number}. Each"
         " lesson runs the real engine and asks for your prediction first."

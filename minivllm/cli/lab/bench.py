@@ -4,46 +4,33 @@ import argparse
 from importlib import import_module
 from types import ModuleType
 
+from minivllm.cli import add_command
 from minivllm.lab.common.report import add_json_argument
 
 BENCHES = {
-    "throughput": (
-        "throughput.throughput",
-        "output tokens per second, also compared with transformers, vLLM and llama.cpp",
-    ),
-    "core": ("core", "time that the scheduler takes to plan a step, without a model"),
-    "step": (
-        "step.step",
-        "the parts of a step in milliseconds, compared with the limits of the machine",
-    ),
-    "events": ("events", "cost of recording, and speed of seeking in a recording"),
-    "dashboard": ("dashboard", "response time of the dashboard, and the cost of drawing"),
-    "speculation": (
-        "speculation",
-        "output tokens per second with drafts and without, on texts that repeat or not",
-    ),
-    "kernels": (
-        "kernels.kernels",
-        "attention and cache-write kernels, compared with a device copy and with torch",
-    ),
-    "quality": (
-        "quality.quality",
-        "what smaller weights cost: perplexity, and how often the top token is the same",
-    ),
+    "throughput": "output tokens per second, also compared with transformers, vLLM and llama.cpp",
+    "core": "time that the scheduler takes to plan a step, without a model",
+    "step": "the parts of a step in milliseconds, compared with the limits of the machine",
+    "events": "cost of recording, and speed of seeking in a recording",
+    "dashboard": "response time of the dashboard, and the cost of drawing",
+    "speculation": "output tokens per second with drafts and without, on texts that repeat or not",
+    "kernels": "attention and cache-write kernels, compared with a device copy and with torch",
+    "quality": "what smaller weights cost: perplexity, and how often the top token is the same",
 }
-"""Name of a bench -> its module in `minivllm.lab.bench`, and what it measures."""
+"""Name of a bench -> what it measures."""
+_FOLDERS = {"throughput", "step", "kernels", "quality"}
+"""Benches whose module is in a folder of its name."""
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"minivllm.lab.bench.{BENCHES[name][0]}")
+    path = f"{name}.{name}" if name in _FOLDERS else name
+    return import_module(f"minivllm.lab.bench.{path}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     benches = parser.add_subparsers(dest="bench", metavar="BENCH", required=True)
-    for name, (_, summary) in BENCHES.items():
-        bench = benches.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
+    for name, summary in BENCHES.items():
+        bench = add_command(benches, name, summary)
         _module(name).add_arguments(bench)
         add_json_argument(bench)
 

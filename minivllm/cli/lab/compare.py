@@ -12,11 +12,12 @@ machine is.
 import argparse
 import shlex
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minivllm.cli.loading import loading
-from minivllm.cli.options import ReadSpeculativeConfig
+from minivllm.cli.options import ReadSpeculativeConfig, add_option
 from minivllm.config import EngineConfig
 from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
@@ -60,42 +61,19 @@ TIME_OF = {"processor": "processor time", "wall": "time"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parts = ", ".join(PARTS)
-    parser.add_argument(
-        "--a",
-        default="static+contiguous",
-        help=f"parts of {parts}, joined by + (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--b", default="continuous+paged", help="the other side (default: %(default)s)"
-    )
+    add = partial(add_option, parser)
+    add("--a A", f"parts of {', '.join(PARTS)}, joined by +", default="static+contiguous")
+    add("--b B", "the other side", default="continuous+paged")
     parser.add_argument(
         "--scenario", choices=TRACE_NAMES, default=TRACE_NAMES[0], help="(default: %(default)s)"
     )
-    parser.add_argument(
-        "--speculative-config",
-        action=ReadSpeculativeConfig,
-        metavar="JSON",
-        help="how the side with the part ngram or draft_model drafts; the part draft_model needs"
-        " it",
-    )
-    parser.add_argument(
-        "--kv-budget",
-        type=positive_int,
-        metavar="BYTES",
-        help="KV cache of each side (default: the scenario's)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed for prompts and lengths (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--record",
-        metavar="FOLDER",
-        help="write a.jsonl and b.jsonl here (default: a new temporary folder)",
-    )
-    parser.add_argument(
-        "--plot", metavar="FILE", help="draw both sides into FILE (.svg, .png, .pdf)"
-    )
+    how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
+    add("--speculative-config JSON", how, action=ReadSpeculativeConfig)
+    size = "KV cache of each side (default: the scenario's)"
+    add("--kv-budget BYTES", size, type=positive_int)
+    add("--seed SEED", "seed for prompts and lengths", type=int, default=0)
+    add("--record FOLDER", "write a.jsonl and b.jsonl here (default: a new temporary folder)")
+    add("--plot FILE", "draw both sides into FILE (.svg, .png, .pdf)")
     add_model_arguments(parser)
     add_json_argument(parser)
 
@@ -113,18 +91,15 @@ def run(args: argparse.Namespace) -> int:
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
     budget = args.kv_budget or _bytes_of_blocks(EngineConfig(**common, **trace.options), model)
     memory = {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": budget}
-    configs = [
-        EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides
-    ]
+    options = {**trace.options, **memory}
+    configs = [EngineConfig(**common, **side.options_for(options)) for side in sides]
     # Check both sides before either runs, so that an error costs no time.
     for config in configs:
         check_trace(config, model, trace)
     folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
     folder.mkdir(parents=True, exist_ok=True)
-    runs = [
-        run_trace(config, model, trace, folder / f"{letter}.jsonl")
-        for letter, config in zip("ab", configs, strict=True)
-    ]
+    logs = folder / "a.jsonl", folder / "b.jsonl"
+    runs = [run_trace(one, model, trace, log) for one, log in zip(configs, logs, strict=True)]
     _report(args, trace, runs)
     return 0
 
@@ -132,12 +107,12 @@ def run(args: argparse.Namespace) -> int:
 def _parse_sides(args: argparse.Namespace) -> list[Configuration]:
     drafts = args.speculative_config
     sides = [parse_configuration(name, drafts) for name in (args.a, args.b)]
-    if drafts is not None and all(
-        side.options.get("speculative_config") is not drafts for side in sides
-    ):
+    used = [side.options.get("speculative_config") is drafts for side in sides]
+    if drafts is not None and not any(used):
+        part = drafts.method
         raise ConfigError(
-            f"--speculative-config has the method {drafts.method}, but neither side has the part"
-            f" {drafts.method}: use, for example, --a plain --b {drafts.method}."
+            f"--speculative-config has the method {part}, but neither side has the part {part}:"
+            f" use, for example, --a plain --b {part}."
         )
     return sides
 
@@ -163,38 +138,28 @@ def _report(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
     same = [runs[0].outputs[name] == runs[1].outputs[name] for name in runs[0].outputs]
     result = {
         "scenario": trace.name,
-        "model": args.model,
-        "dtype": args.dtype,
+        **{name: getattr(args, name) for name in ("model", "dtype", "seed", "plot")},
         "threads": args.num_threads,
-        "seed": args.seed,
         "requests": len(trace.arrivals),
-        "output_tokens": a["output_tokens"],
-        "num_blocks": a["num_blocks"],
-        "block_size": a["block_size"],
+        **{name: a[name] for name in ("output_tokens", "num_blocks", "block_size")},
         "clock": runs[0].clock,
         "a": a,
         "b": b,
         "throughput_ratio": b["throughput_tokens_per_s"] / a["throughput_tokens_per_s"],
         "identical_requests": sum(same) / len(same),
-        "plot": args.plot,
         **describe_environment("torch"),
     }
     rows = [
         (name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b)))
         for name, key, form in _ROWS
     ]
+    times = f"{result['throughput_ratio']:.2f} times the tokens of a"
+    replay = shlex.join(["minivllm", "replay", a["recording"], "--with", b["recording"]])
     notes = [
-        (
-            f"b gives {result['throughput_ratio']:.2f} times the tokens of a in the same"
-            f" {TIME_OF[runs[0].clock]}."
-        ),
+        f"b gives {times} in the same {TIME_OF[runs[0].clock]}.",
         f"{sum(same)} of {len(same)} requests got the same tokens from both.",
         f"Recordings: {a['recording']} and {b['recording']}",
-        (
-            "Side by side:"
-            f" {shlex.join(['minivllm', 'replay', a['recording'], '--with', b['recording']])}"
-            " (key 6)"
-        ),
+        f"Side by side: {replay} (key 6)",
         *([f"Picture: {args.plot}"] if args.plot else []),
     ]
     title = (

@@ -8,16 +8,10 @@ plain GGUF file. So the output names the model's Hub id, or its directory on thi
 
 import argparse
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from minivllm.cli.options import (
-    add_engine_options,
-    add_fields,
-    engine_config,
-    given_fields,
-    take_model_tag,
-)
-from minivllm.errors import ConfigError
+from minivllm.cli import options as cli_options
 from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
@@ -27,6 +21,7 @@ from minivllm.runtime.store.model_store import (
     resolve_for_transformers,
     resolve_model,
 )
+from minivllm.text import plural
 
 ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
 """Bytes per weight. `auto` is the checkpoint's type, or bfloat16 if that type is float32."""
@@ -53,25 +48,21 @@ class Options:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, same as --model")
-    add_fields(parser.add_argument_group("hardware and server"), Options)
-    add_engine_options(parser)
+    cli_options.add_model_tag(parser)
+    cli_options.add_fields(parser.add_argument_group("hardware and server"), Options)
+    cli_options.add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    take_model_tag(args)
-    config, options = engine_config(args), Options(**given_fields(args, Options))
-    if options.port is not None and not 0 < options.port < 65536:
-        raise ConfigError(f"port must be a number from 1 to 65535; got {options.port}.")
-    hardware = Hardware(
-        options.gpus, options.machines, options.gpu_memory, config.gpu_memory_utilization
-    )
+    cli_options.take_model_tag(args)
+    config = cli_options.engine_config(args)
+    options = Options(**cli_options.given_fields(args, Options))
+    usable = config.gpu_memory_utilization
+    hardware = Hardware(options.gpus, options.machines, options.gpu_memory, usable)
 
-    directory = (
-        resolve_for_transformers(config.model)
-        if config.model.endswith(".gguf")
-        else resolve_model(config.model, weights=False)
-    )
+    unpacked = config.model.endswith(".gguf")
+    resolve = resolve_for_transformers if unpacked else partial(resolve_model, weights=False)
+    directory = resolve(config.model)
     model = read_model_config(directory)
     max_model_len = config.max_model_len or model.max_position_embeddings
     sizes = choose_sizes(
@@ -85,17 +76,14 @@ def run(args: argparse.Namespace) -> int:
     server = {name: getattr(options, name) for name in ("host", "port", "served_model_name")}
     name, remark = vllm_model(config.model, directory)
     target = Deployment(name, config, sizes, hardware, server)
-    comments = [
-        (
-            f"{_counted(hardware.num_gpus, 'GPU')}: {_counted(sizes.data, 'copy', 'copies')} of"
-            f" the model, each on {sizes.gpus_per_copy} (tensor {sizes.tensor}, pipeline"
-            f" {sizes.pipeline}); {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence"
-            f" of {max_model_len} tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
-        ),
-        *([remark] if remark else []),
-        *missing_options(config),
-    ]
-    _show(target, comments)
+    copies = "copy" if sizes.data == 1 else "copies"
+    layout = (
+        f"{plural(hardware.num_gpus, 'GPU')}: {sizes.data} {copies} of the model, each on"
+        f" {sizes.gpus_per_copy} (tensor {sizes.tensor}, pipeline {sizes.pipeline});"
+        f" {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence of {max_model_len}"
+        f" tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
+    )
+    _show(target, [layout, *([remark] if remark else []), *missing_options(config)])
     return 0
 
 
@@ -109,10 +97,8 @@ def _show(target: Deployment, comments: list[str]) -> None:
         print(f"{command}\n")
     print("# The same offline, as a Python script:")
     if sizes.data > 1:
-        print(
-            f"# An LLM is one copy: start this script {sizes.data} times, each time with its own"
-            " GPUs and part of the prompts."
-        )
+        each = "each time with its own GPUs and part of the prompts"
+        print(f"# An LLM is one copy: start this script {sizes.data} times, {each}.")
     if hardware.num_machines > 1 and sizes.gpus_per_copy > hardware.gpus_per_machine:
         print(
             "# A copy is larger than a machine: start a Ray cluster on the machines, and add"
@@ -122,10 +108,6 @@ def _show(target: Deployment, comments: list[str]) -> None:
     print(vllm_script(target), end="")
 
 
-def _counted(number: int, one: str, more: str | None = None) -> str:
-    return f"{number} {one if number == 1 else more or one + 's'}"
-
-
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     """Return vLLM's name for our model `name`, and a remark about its files if needed."""
     if name == "smollm2":
@@ -133,13 +115,9 @@ def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     if name == "house":
         return str(directory), f"{name} is part of minivllm: copy its directory to where vLLM runs."
     if name in ALIASES:
-        return (
-            str(directory),
-            f"{name} was created on this machine: copy its directory to where vLLM runs.",
-        )
-    if name.endswith(".gguf"):
-        return (
-            str(directory),
-            f"{name} was unpacked into this directory: copy it to where vLLM runs.",
-        )
-    return name, None
+        made = "created on this machine: copy its directory"
+    elif name.endswith(".gguf"):
+        made = "unpacked into this directory: copy it"
+    else:
+        return name, None
+    return str(directory), f"{name} was {made} to where vLLM runs."

@@ -1,3 +1,1 @@
-"""Commands that show another process's engine, or a recording: `attach`, `replay`, `shot`, `once`,
-`export`.
-"""
+"""Commands for recordings, and engines elsewhere: `attach`, `replay`, `shot`, `once`, `export`."""

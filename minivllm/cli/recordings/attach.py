@@ -6,8 +6,10 @@ The dashboard reads the engine's event stream, or a recording that is still bein
 
 import argparse
 import os
+from functools import partial
 
 from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_app
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import require_terminal
 from minivllm.errors import ConfigError
 from minivllm.tui.draw.theme import LIGHT
@@ -16,25 +18,14 @@ from minivllm.tui.state.model import MODELS
 from minivllm.tui.vllm.source import VllmSource
 from minivllm.tui.vllm.vllm_app import VllmApp
 
-_NICENESS = 10
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "source",
-        metavar="SOURCE",
-        nargs="?",
-        help="http://host:port of a server, or a recording that is still being written",
-    )
-    group = parser.add_argument_group("a vLLM server")
-    group.add_argument(
-        "--vllm", metavar="URL", help="http://host:port of a vLLM server: shows its metrics"
-    )
-    group.add_argument(
-        "--kv-events",
-        metavar="ADDRESS",
-        help="tcp://host:5557 of its KV event publisher: also shows its prefix cache",
-    )
+    where = "http://host:port of a server, or a recording that is still being written"
+    add_option(parser, "SOURCE", where, nargs="?")
+    add = partial(add_option, parser.add_argument_group("a vLLM server"))
+    add("--vllm URL", "http://host:port of a vLLM server: shows its metrics")
+    publisher = "tcp://host:5557 of its KV event publisher: also shows its prefix cache"
+    add("--kv-events ADDRESS", publisher)
     add_dashboard_options(parser)
 
 
@@ -42,16 +33,11 @@ def run(args: argparse.Namespace) -> int:
     if (args.source is None) == (args.vllm is None):
         raise ConfigError("Name one engine: SOURCE for minivllm, or --vllm URL for a vLLM server.")
     if args.kv_events is not None and args.vllm is None:
-        raise ConfigError(
-            "--kv-events needs --vllm URL: the event stream of a minivllm server already contains"
-            " these events."
-        )
+        raise ConfigError("--kv-events needs --vllm URL: minivllm's own stream has these events.")
     if args.vllm is not None:
         return _attach_to_vllm(args)
     require_terminal("once SOURCE --json prints the engine's state in one line")
-    if hasattr(os, "nice"):
-        # The engine may need every core of this machine: lower the dashboard's priority.
-        os.nice(_NICENESS)
+    os.nice(10)  # the engine may need every core of this machine
     notice, screen = "", "overview"
     while True:
         source = open_source(args.source, follow=True, codec=MODELS)

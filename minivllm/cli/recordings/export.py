@@ -7,6 +7,7 @@
 
 import argparse
 
+from minivllm.cli.options import add_option
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note
 from minivllm.errors import EventLogError
@@ -15,13 +16,9 @@ from minivllm.events.recording.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", metavar="LOG", help="a recording (JSON Lines)")
-    parser.add_argument(
-        "--perfetto",
-        metavar="FILE",
-        required=True,
-        help="write a Chrome trace into FILE, for ui.perfetto.dev or chrome://tracing",
-    )
+    add_option(parser, "LOG", "a recording (JSON Lines)")
+    trace = "write a Chrome trace into FILE, for ui.perfetto.dev or chrome://tracing"
+    add_option(parser, "--perfetto FILE", trace, required=True)
 
 
 def run(args: argparse.Namespace) -> int:

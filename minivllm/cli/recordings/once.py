@@ -10,10 +10,11 @@ the first lost event, and the output says so.
 
 import argparse
 import time
-from typing import NamedTuple
+from functools import partial
 
 import msgspec
 
+from minivllm.cli.options import add_option
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
@@ -24,28 +25,13 @@ from minivllm.tui.state.decisions import deferral
 
 QUIET_SECONDS = 0.5
 """After this time without an event, the newest event counts as received."""
-TEXT_WIDTH = 60
-"""Maximum width of a request's text in the summary, in terminal cells."""
-
-
-class Found(NamedTuple):
-    """A state, and whether the recording could be read up to the requested state."""
-
-    fold: Fold
-    damage: str | None
-    """What is damaged, in one sentence; None if the state is the requested state."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "source",
-        metavar="SOURCE",
-        help="a recording, complete or still being written, or http://host:port of a server",
-    )
-    parser.add_argument(
-        "--step", type=_step, metavar="N", help="the state after step N (default: the last step)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    add = partial(add_option, parser)
+    add("SOURCE", "a recording, complete or still being written, or http://host:port of a server")
+    add("--step N", "the state after step N (default: the last step)", type=_step)
+    add("--json", "print one line of JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,8 +45,11 @@ def run(args: argparse.Namespace) -> int:
     return 0 if damage is None else 1
 
 
-def fold_once(source: str, step: int | None) -> Found:
-    """Return the state of a recording or event stream after `step`; None is the newest step."""
+def fold_once(source: str, step: int | None) -> tuple[Fold, str | None]:
+    """Return the state of a recording or event stream after `step`; None is the newest step.
+
+    The second is what is damaged before that step, in one sentence, or None.
+    """
     opened = open_source(source, follow=False)
     try:
         quiet_since = time.monotonic()
@@ -74,28 +63,23 @@ def fold_once(source: str, step: int | None) -> Found:
                 time.sleep(0.02)
         recording, damage = opened.recording, opened.recording.damage
         if step is None:
-            return Found(recording.head, damage)
+            return recording.head, damage
         if step > recording.last_step and damage is None:
-            raise EventLogError(
-                f"{source} ends with step {recording.last_step}; it has no step {step} yet."
-            )
-        return Found(recording.view_at_step(step), damage)
+            last = recording.last_step
+            raise EventLogError(f"{source} ends with step {last}; it has no step {step} yet.")
+        return recording.view_at_step(step), damage
     finally:
         opened.close()
 
 
 def state_json(fold: Fold) -> dict[str, object]:
-    header = fold.header
+    of_header = ("model", "weights", "engine", "block_size", "max_num_seqs")
     return {
-        "model": header.model,
-        "weights": header.weights,
-        "engine": header.engine,
+        **{name: getattr(fold.header, name) for name in of_header},
         "t": fold.t,
-        "seconds": fold.t - header.mono,
+        "seconds": fold.t - fold.header.mono,
         "lost_events": fold.lost_events,
         "finished_requests": fold.counters.finished_requests,
-        "block_size": header.block_size,
-        "max_num_seqs": header.max_num_seqs,
         "pool": pool_use(fold)._asdict(),
         **msgspec.to_builtins(fold.state),
     }
@@ -103,30 +87,22 @@ def state_json(fold: Fold) -> dict[str, object]:
 
 def summary(fold: Fold) -> list[str]:
     header, counters, pool = fold.header, fold.counters, pool_use(fold)
+    when = f"after step {fold.step:,}, {fold.t - header.mono:.2f} s after the recording began"
+    use = f"{pool.used:,} used, {pool.cached:,} free but cached, {pool.empty:,} empty"
+    ended = f"{counters.finished_requests:,} finished, {counters.aborted_requests:,} aborted"
+    written = f"{plural(counters.generation_tokens, 'token')} written"
     lines = [
-        (
-            f"{clean(header.model_and_weights)} after step {fold.step:,},"
-            f" {fold.t - header.mono:.2f} s after the recording began"
-        ),
-        (
-            f"blocks    {len(fold.blocks):,} of {header.block_size} tokens: {pool.used:,} used,"
-            f" {pool.cached:,} free but cached, {pool.empty:,} empty"
-        ),
-        (
-            f"requests  {counters.finished_requests:,} finished, {counters.aborted_requests:,}"
-            f" aborted, {plural(counters.num_preemptions, 'preemption')},"
-            f" {plural(counters.generation_tokens, 'token')} written"
-        ),
+        f"{clean(header.model_and_weights)} {when}",
+        f"blocks    {len(fold.blocks):,} of {header.block_size} tokens: {use}",
+        f"requests  {ended}, {plural(counters.num_preemptions, 'preemption')}, {written}",
         f"running   {len(fold.running)} in {plural(header.max_num_seqs, 'slot')}",
         *(_running(fold, seq_id) for seq_id in fold.running),
         f"waiting   {len(fold.waiting)}",
         *(_waiting(fold, position) for position in range(len(fold.waiting))),
     ]
     if fold.lost_events:
-        lines.append(
-            f"{plural(fold.lost_events, 'event')} were lost: this is the state before the"
-            " first of them."
-        )
+        lost = plural(fold.lost_events, "event")
+        lines.append(f"{lost} were lost: this is the state before the first of them.")
     return lines
 
 
@@ -135,7 +111,7 @@ def _running(fold: Fold, seq_id: str) -> str:
     return (
         f"  {fit(short_name(seq_id), 12)} slot {sequence.slot}, {sequence.num_computed_tokens:,} of"
         f" {plural(sequence.num_tokens, 'token')} computed,"
-        f" {plural(len(sequence.block_table), 'block')}  {tail(sequence.text, TEXT_WIDTH)}"
+        f" {plural(len(sequence.block_table), 'block')}  {tail(sequence.text, 60)}"
     ).rstrip()
 
 
@@ -148,10 +124,10 @@ def _waiting(fold: Fold, position: int) -> str:
         why = "new"
     else:
         why = deferral(*sequence.deferred, fold.header.max_num_seqs)
-    preempted = f", preempted {sequence.num_preemptions}x" if sequence.num_preemptions else ""
-    return (
-        f"  {fit(short_name(seq_id), 12)} {plural(sequence.num_tokens, 'token')}{preempted}: {why}"
-    )
+    size = plural(sequence.num_tokens, "token")
+    if sequence.num_preemptions:
+        size += f", preempted {sequence.num_preemptions}x"
+    return f"  {fit(short_name(seq_id), 12)} {size}: {why}"
 
 
 def _step(text: str) -> int:

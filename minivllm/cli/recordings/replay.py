@@ -1,9 +1,11 @@
 """`minivllm replay`: plays a recording in the dashboard, or writes a web page that plays it."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from minivllm.cli.dashboard import add_dashboard_options, add_race_option, make_app, run_app
+from minivllm.cli.options import add_option
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note, require_terminal
 from minivllm.tui.sources.replay import ReplaySource
@@ -11,21 +13,11 @@ from minivllm.tui.state.model import MODELS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", metavar="LOG", help="a recording, as written by demo --record")
-    parser.add_argument(
-        "--with",
-        dest="other",
-        metavar="LOG",
-        help="a second recording of the same requests, to compare with",
-    )
-    parser.add_argument(
-        "--step", type=int, metavar="N", help="start at the end of this step, paused"
-    )
-    parser.add_argument(
-        "--web",
-        metavar="FILE",
-        help="write a web page that plays the recording, to open from disk or to send",
-    )
+    add = partial(add_option, parser)
+    add("LOG", "a recording, as written by demo --record")
+    add("--with LOG", "a second recording of the same requests, to compare with", dest="other")
+    add("--step N", "start at the end of this step, paused")
+    add("--web FILE", "write a web page that plays the recording, to open from disk or to send")
     add_race_option(parser)
     add_dashboard_options(parser)
 

@@ -6,9 +6,11 @@ The picture is an SVG file that loads nothing from other hosts.
 import argparse
 import asyncio
 import re
+from functools import partial
 from pathlib import Path
 
 from minivllm.cli.dashboard import add_race_option
+from minivllm.cli.options import add_option
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
@@ -26,53 +28,35 @@ from minivllm.tui.time.event_search import index_of
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.widgets.blocks.xray import XRay
 
-_SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
-_LARGEST = 1000
+_SIZE = re.compile(r"[1-9]\d{0,2}x[1-9]\d{0,2}")
 _SECONDS_PER_LOOK = 0.02
 
 
 # Importing the list would import the dashboard for every command's help; a test compares both.
-_SCREENS_HELP = (
-    "which screen: overview, blocks, scheduler, requests, events, compare or choice"
-    " (default: %(default)s)"
-)
+_SCREENS_HELP = "which screen: overview, blocks, scheduler, requests, events, compare or choice"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("log", metavar="LOG", help="a recording, as written by demo --record")
-    add("-o", "--output", required=True, metavar="FILE", help="the SVG file to write")
-    add("--step", type=int, metavar="N", help="show the end of this step (default: the last step)")
-    add("--screen", default="overview", help=_SCREENS_HELP)
-    add(
-        "--size",
-        default="120x36",
-        metavar="COLUMNSxROWS",
-        help="size of the terminal (default: %(default)s)",
-    )
-    add(
-        "--choose",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help=(
-            "select a block (b9), a request (ada) or an event (e993); may be given several times"
-        ),
-    )
-    add("--with", dest="other", metavar="LOG", help="a second recording, for the compare screen")
+    add = partial(add_option, parser)
+    add("LOG", "a recording, as written by demo --record")
+    add("-o --output FILE", "the SVG file to write", required=True)
+    add("--step N", "show the end of this step (default: the last step)")
+    add("--screen SCREEN", _SCREENS_HELP, default="overview")
+    add("--size COLUMNSxROWS", "size of the terminal", default="120x36")
+    what = "select a block (b9), a request (ada) or an event (e993); may be given several times"
+    add("--choose WHAT", what, action="append", default=[])
+    add("--with LOG", "a second recording, for the compare screen", dest="other")
     add_race_option(parser)
-    add("--light", action="store_true", help="use the light theme")
-    add("--ascii", action="store_true", help="use ASCII characters only")
+    add("--light", "use the light theme")
+    add("--ascii", "use ASCII characters only")
 
 
 def run(args: argparse.Namespace) -> int:
-    size = _SIZE.fullmatch(args.size)
-    columns, rows = (int(size[1]), int(size[2])) if size is not None else (0, 0)
-    if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
+    if _SIZE.fullmatch(args.size) is None:
         raise ConfigError(
-            f"--size must be columns and rows, at most {_LARGEST} each, as in 120x36; got"
-            f" {args.size!r}."
+            f"--size must be columns and rows, at most 999 each, as in 120x36; got {args.size!r}."
         )
+    columns, rows = map(int, args.size.split("x"))
     check_output(args.output, [args.log, args.other])
     output = Path(args.output)
     if output.suffix.lower() not in ("", ".svg"):

@@ -48,11 +48,7 @@ body {{ margin: 0 auto; padding: 12px; max-width: 1400px; font-family: system-ui
 
 
 def write_page(
-    output: str | Path,
-    paths: Sequence[str | Path],
-    step: int | None = None,
-    *,
-    whole: bool = True,
+    output: str | Path, paths: Sequence[str | Path], step: int | None = None, *, whole: bool = True
 ) -> int:
     """Write a page that plays one recording, or two side by side. Return its size in bytes.
 
@@ -93,10 +89,8 @@ def _checked(path: str | Path) -> bytes:
             (num_blocks, MOST_BLOCKS, "blocks"),
         ):
             if found > most:
-                raise EventLogError(
-                    f"{path} has {found:,} {unit}, but a page plays at most {most:,}: play it with"
-                    f" `minivllm replay {path}`."
-                )
+                much = f"{found:,} {unit}, but a page plays at most {most:,}"
+                raise EventLogError(f"{path} has {much}: play it with `minivllm replay {path}`.")
         if not len(recording):
             raise EventLogError(f"{path} has no events: record a run that has a step.")
         return Path(path).read_bytes()[:size]

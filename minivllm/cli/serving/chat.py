@@ -11,14 +11,8 @@ import time
 from itertools import count
 from queue import SimpleQueue
 
+from minivllm.cli import options
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import (
-    SEVERAL_TEXTS,
-    add_engine_options,
-    add_sampling_options,
-    engine_config,
-    sampling_params,
-)
 from minivllm.cli.terminal import note, show
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvalidRequestError
@@ -31,16 +25,15 @@ HELP = "/reset clears the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--system", metavar="TEXT", help="a system message at the start of the conversation"
-    )
-    add_sampling_options(parser, SAMPLING_DEFAULTS, leave_out=SEVERAL_TEXTS)
-    add_engine_options(parser)
+    options.add_option(parser, "--system TEXT", "a system message at the start of the conversation")
+    options.add_sampling_options(parser, SAMPLING_DEFAULTS, leave_out=options.SEVERAL_TEXTS)
+    options.add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    config = engine_config(args)
-    params = sampling_params(args, SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA})
+    config = options.engine_config(args)
+    usual = SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA}
+    params = options.sampling_params(args, usual)
     engine = load_engine(config)
     note(f"Chatting with {engine.log_header().model_and_weights}. {HELP}")
     with EngineThread(engine) as thread:
@@ -122,8 +115,6 @@ class _Conversation:
             thread.abort_request(request_id).result()
         rate = num_tokens / max(time.monotonic() - began, 1e-9)
         show("\n")
-        note(
-            f"({num_tokens} tokens, {rate:.1f} a second; {cached} of {len(token_ids)} prompt tokens"
-            " were cached)"
-        )
+        hits = f"{cached} of {len(token_ids)} prompt tokens were cached"
+        note(f"({num_tokens} tokens, {rate:.1f} a second; {hits})")
         return answer

@@ -13,14 +13,15 @@ import textwrap
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
+from functools import partial
 
-from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.dashboard import add_dashboard_options
 from minivllm.cli.loading import build_engine, load_engine
-from minivllm.cli.options import add_engine_options, engine_config, seconds
+from minivllm.cli.options import add_engine_options, add_option, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
 from minivllm.cli.serving.engine_control import EngineThreadControl
-from minivllm.cli.starting import Built, Starting, nothing_yet
+from minivllm.cli.starting import Built, Starting
 from minivllm.cli.terminal import note, print_json, terminal_attached
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -51,30 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         for name, scenario in SCENARIOS.items()
     )
-    parser.add_argument(
-        "--scenario",
-        choices=tuple(SCENARIOS),
-        default="shared-prefix",
-        help="the scenario (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--headless", action="store_true", help="print plain lines instead of opening the dashboard"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print one line of JSON on standard output, and messages on standard error",
-    )
+    add = partial(add_option, parser)
+    add("--scenario", "the scenario", choices=tuple(SCENARIOS), default="shared-prefix")
+    add("--headless", "print plain lines instead of opening the dashboard")
+    add("--json", "print one line of JSON on standard output, and messages on standard error")
     add_record_option(parser)
-    parser.add_argument(
-        "--slow",
-        type=seconds,
-        metavar="SECONDS",
-        help=(
-            f"minimum duration of a step (default: {SECONDS_PER_STEP_WATCHED} in the dashboard,"
-            " else 0)"
-        ),
-    )
+    usual = f"{SECONDS_PER_STEP_WATCHED} in the dashboard, else 0"
+    add("--slow SECONDS", f"minimum duration of a step (default: {usual})", type=seconds)
     add_dashboard_options(parser)
     of_the_scenario = {
         name: "the scenario's" for scenario in SCENARIOS.values() for name in scenario.options
@@ -99,29 +83,26 @@ def play(args: argparse.Namespace, scenario: Scenario) -> int:
     headless = args.headless or not terminal_attached()
     slow = args.slow if args.slow is not None else 0.0 if headless else SECONDS_PER_STEP_WATCHED
     check_record(args.record)
-    interrupted = False
     with ExitStack() as recordings:
         demo = _Demo(scenario, slow, args.record, recordings)
+        interrupt = None
         try:
             if headless:
                 demo.run_headless(load_engine(config))
             else:
                 demo.run_in_dashboard(args, config)
-        except KeyboardInterrupt:
-            interrupted = True
+        except KeyboardInterrupt as pressed:
+            interrupt = pressed
         if demo.thread is not None:
             error = demo.thread.ended.exception()
             if error is None or isinstance(error, InvariantError):  # a violation is a result, too
-                stream = sys.stderr if args.json else sys.stdout
-                print_demo_report(
-                    scenario, demo.facts, is_over=demo.is_over, whole=is_house, stream=stream
-                )
+                report = partial(print_demo_report, scenario, demo.facts, is_over=demo.is_over)
+                report(whole=is_house, stream=sys.stderr if args.json else sys.stdout)
                 if args.json:
                     print_json(report_json(scenario, demo.facts))
-            if error is not None:
-                raise error
-        if interrupted:
-            raise KeyboardInterrupt
+            interrupt = error or interrupt
+        if interrupt is not None:
+            raise interrupt
     return 0
 
 
@@ -131,10 +112,8 @@ def _model_of_this_machine() -> str:
 
     if ModelStore().smollm2_if_here() is not None:
         return CHAT_MODEL
-    note(
-        "The house model answers, a very small one that comes with minivllm; for the chat model"
-        f" run: minivllm model fetch {CHAT_MODEL}"
-    )
+    fetch = f"for the chat model run: minivllm model fetch {CHAT_MODEL}"
+    note(f"The house model answers, a very small one that comes with minivllm; {fetch}")
     return HOUSE_MODEL
 
 
@@ -165,9 +144,8 @@ class _Demo:
         engine.subscribe(self.facts.apply)
         self._player = ScenarioPlayer(self._scenario, engine)
         writer = self._recordings.enter_context(recording(self._record, header, engine.subscribe))
-        self.thread = EngineThread(
-            engine, before_step=self._before_step, seconds_per_step=self._seconds_per_step
-        )
+        slow = self._seconds_per_step
+        self.thread = EngineThread(engine, before_step=self._before_step, seconds_per_step=slow)
         return writer
 
     def run_headless(self, engine: LLMEngine) -> None:
@@ -192,21 +170,17 @@ class _Demo:
             source = InProcessSource(self.facts.fold.header, codec=MODELS)
             engine.subscribe(source.put)
             scenario, facts = self._scenario, self.facts
-            self._on_over = lambda: app.show_summary(
+            show = starting.app.show_summary
+            self._on_over = lambda: show(
                 tell_story(scenario, facts), facts.fold.step, figures_of(scenario, facts)
             )
             self.thread.ended.add_done_callback(
-                lambda ended: (
-                    ended.exception()
-                    and app.show_summary([f"The engine failed: {ended.exception()}"])
-                )
+                lambda end: end.exception() and show([f"The engine failed: {end.exception()}"])
             )
             return Started(source, EngineThreadControl(self.thread), writer), self.thread
 
         starting = Starting(build)
-        source = nothing_yet(config.model)
-        app = make_app(args, source, watch=self._scenario.watch, start=starting)
-        self.thread = starting.run(lambda: run_app(app))
+        self.thread = starting.run(args, config.model, watch=self._scenario.watch)
 
     def _before_step(self, engine: LLMEngine) -> None:
         self._player.before_step()

@@ -7,6 +7,8 @@ pruned beam, its forks, copies and prunings get no lines.
 
 import shutil
 import textwrap
+from functools import partial
+from os.path import commonprefix
 from typing import TextIO
 
 from minivllm.cli.terminal import note
@@ -23,19 +25,16 @@ CUT_AT = 120
 """Maximum length of an answer in the report if there is no terminal, in characters."""
 COMMON = 100
 """Of the beams' common prefix, the report shows at most this many characters: the last ones."""
+_COUNTERS = (
+    "finished_requests", "aborted_requests", "resumed_hit_tokens", "evicted_blocks",
+    "forked_sequences", "copied_blocks", "invariant_violations", "prompt_tokens",
+)  # fmt: skip
+"""Counters of an engine that a report in JSON has under the same names."""
 _TOLD = (
-    ev.RequestArrived,
-    ev.RequestAdmitted,
-    ev.RequestResumed,
-    ev.RequestDeferred,
-    ev.RequestPreempted,
-    ev.RequestForked,
-    ev.BlockCopied,
-    ev.BeamPruned,
-    ev.RequestFinished,
-    ev.RequestAborted,
-    ev.InvariantViolated,
-)
+    ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred,
+    ev.RequestPreempted, ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.RequestFinished,
+    ev.RequestAborted, ev.InvariantViolated,
+)  # fmt: skip
 
 
 class ProgressLines:
@@ -60,12 +59,10 @@ class ProgressLines:
             self._say(event, f"{decision.name:<6} {words}")
         elif isinstance(event, ev.StepEnd) and event.t - self._spoke_at >= SECONDS_WITHOUT_A_WORD:
             fold = self._fold
-            self._say(
-                event,
-                f"       ... {len(fold.running)} running, {len(fold.waiting)} waiting,"
-                f" {plural(len(fold.free_queue), 'block')} free,"
-                f" {plural(fold.counters.generation_tokens, 'token')} written",
-            )
+            queues = f"{len(fold.running)} running, {len(fold.waiting)} waiting"
+            free = f"{plural(len(fold.free_queue), 'block')} free"
+            written = f"{plural(fold.counters.generation_tokens, 'token')} written"
+            self._say(event, f"       ... {queues}, {free}, {written}")
 
     def _is_everyday(self, event: ev.Event) -> bool:
         """Whether the event is a routine event of a beam search that has already pruned a beam."""
@@ -91,21 +88,14 @@ def print_demo_report(
     is_over: whether all requests have ended; whole: print the texts to their ends
     """
 
-    def say(line: str) -> None:
-        print(line, file=stream)
-
+    say = partial(print, file=stream)
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)
     # In a pipe, sentences are not wrapped, but long answers are still cut (or wrapped, with
     # `whole`) at CUT_AT.
     width = shutil.get_terminal_size().columns if stream.isatty() else None
-    say(
-        "\n"
-        + _wrap(
-            f"{scenario.name} on {clean(fold.header.model_and_weights)}: {scenario.teaches}", width
-        )
-        + "\n"
-    )
+    title = f"{scenario.name} on {clean(fold.header.model_and_weights)}: {scenario.teaches}"
+    say(f"\n{_wrap(title, width)}\n")
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
     for request in facts.finished:
         question = clean((request.prompt or "").partition("\n")[0])
@@ -132,10 +122,8 @@ def print_demo_report(
             f" {plural(facts.pruned_beams, 'pruned beam')}.\n"
         )
     if counters.spec_decode_num_draft_tokens:
-        counts += (
-            f"{plural(counters.spec_decode_num_draft_tokens, 'draft')},"
-            f" {counters.spec_decode_num_accepted_tokens:,} of them right.\n"
-        )
+        drafts = plural(counters.spec_decode_num_draft_tokens, "draft")
+        counts += f"{drafts}, {counters.spec_decode_num_accepted_tokens:,} of them right.\n"
     say(counts)
     if counters.finished_requests < total and not is_over:
         say("The run was stopped early. Until then:")
@@ -154,21 +142,11 @@ def _answers(request: RequestFacts) -> list[str]:
     if request.beams_found is None:
         return [f"> {text}" for text in texts]
     # Cut between two words, if there is a space.
-    common = _common_beginning(texts).rpartition(" ")[0]
+    common = commonprefix(texts).rpartition(" ")[0]  # noqa: RUF071 - of texts
     lines = ["(texts found by the beams, best first)"]
     if common:
         lines.append(f"all > {tail(common, COMMON)} …")
     return lines + [f"> {'… ' if common else ''}{text[len(common) :].strip()}" for text in texts]
-
-
-def _common_beginning(texts: list[str]) -> str:
-    # Every text shares the common prefix of the first and the last in sorted order.
-    first, last = min(texts), max(texts)
-    length = next(
-        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
-        min(len(first), len(last)),
-    )
-    return first[:length]
 
 
 def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
@@ -178,20 +156,13 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
         "model": facts.fold.header.model,
         "weights": facts.fold.header.weights,
         "requests": _num_requests(scenario, facts),
-        "finished_requests": counters.finished_requests,
-        "aborted_requests": counters.aborted_requests,
+        **{name: getattr(counters, name) for name in _COUNTERS},
         "preemptions": counters.num_preemptions,
         "prefix_hit_tokens": counters.prefix_cache_hits,
-        "resumed_hit_tokens": counters.resumed_hit_tokens,
-        "evicted_blocks": counters.evicted_blocks,
-        "forked_sequences": counters.forked_sequences,
-        "copied_blocks": counters.copied_blocks,
         "pruned_beams": facts.pruned_beams,
         "draft_tokens": counters.spec_decode_num_draft_tokens,
         "accepted_draft_tokens": counters.spec_decode_num_accepted_tokens,
-        "invariant_violations": counters.invariant_violations,
         "steps": facts.fold.step,
-        "prompt_tokens": counters.prompt_tokens,
         "generated_tokens": counters.generation_tokens,
         "seconds": facts.seconds,
         "tokens_per_s": _tokens_per_s(facts),
@@ -200,11 +171,9 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
 
 
 def _wrap(text: str, width: int | None, indent: int = 0) -> str:
-    return (
-        text
-        if width is None
-        else textwrap.fill(text, max(width, 20), subsequent_indent=" " * indent)
-    )
+    if width is None:
+        return text
+    return textwrap.fill(text, max(width, 20), subsequent_indent=" " * indent)
 
 
 def _tokens_per_s(facts: RunFacts) -> float:

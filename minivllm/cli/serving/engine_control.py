@@ -6,7 +6,7 @@ in the engine's thread appends messages to a deque.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 from minivllm.engine.engine import LLMEngine
@@ -64,12 +64,10 @@ class EngineThreadControl:
         self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1
     ) -> None:
         question = Question(prompt, max_tokens, temperature, n)
-        self._watch(self._thread.call(lambda engine: self._add(engine, ASKED_HERE, [question])))
+        self._call(lambda engine: self._add(engine, ASKED_HERE, [question]))
 
     def add_burst(self) -> None:
-        self._watch(
-            self._thread.call(lambda engine: self._add(engine, BURST, _burst_questions(engine)))
-        )
+        self._call(lambda engine: self._add(engine, BURST, _burst_questions(engine)))
 
     def abort(self, request_id: str) -> None:
         def tell(future: Future[RequestOutput | None]) -> None:
@@ -88,15 +86,13 @@ class EngineThreadControl:
     def record_attention_mass(
         self, on: bool, seq_id: str | None = None, layer: int | None = None, head: int | None = None
     ) -> None:
-        self._watch(
-            self._thread.call(lambda engine: engine.record_attention_mass(on, seq_id, layer, head))
-        )
+        self._call(lambda engine: engine.record_attention_mass(on, seq_id, layer, head))
 
     def trace_kernel(self, seq_id: str) -> None:
-        self._watch(self._thread.call(lambda engine: engine.trace_kernel(seq_id)))
+        self._call(lambda engine: engine.trace_kernel(seq_id))
 
     def explain_tokens(self, seq_id: str, on: bool) -> None:
-        self._watch(self._thread.call(lambda engine: engine.explain_tokens(seq_id, on)))
+        self._call(lambda engine: engine.explain_tokens(seq_id, on))
 
     def messages(self) -> list[str]:
         return [self._messages.popleft() for _ in range(len(self._messages))]
@@ -108,14 +104,15 @@ class EngineThreadControl:
             if not question.prompt.strip():
                 raise EmptyPromptError("There is nothing to send: type a message first.")
             prompt = _as_prompt(engine, question.prompt)
-            # At least one token: `add_request` refuses a prompt that is too long, with a clear
-            # error.
+            # At least one token: `add_request` refuses a prompt that is too long.
             max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
-            params = SamplingParams(
-                temperature=question.temperature, max_tokens=max_tokens, n=question.n
-            )
+            temperature, n = question.temperature, question.n
+            params = SamplingParams(temperature=temperature, max_tokens=max_tokens, n=n)
             engine.add_request(f"{name}{self._num_added + 1}", prompt, params)
             self._num_added += 1
+
+    def _call(self, command: Callable[[LLMEngine], object]) -> None:
+        self._watch(self._thread.call(command))
 
     def _watch(self, future: Future) -> None:
         """Turn a failure of a command into a message."""
@@ -126,9 +123,8 @@ class EngineThreadControl:
         # When the engine fails, all pending commands fail, and `_tell_end` reports it once.
         if error is None or (isinstance(error, EngineDeadError) and error.__cause__ is not None):
             return
-        self._messages.append(
-            str(error) if isinstance(error, MinivllmError) else f"That failed: {error!r}."
-        )
+        expected = isinstance(error, MinivllmError)
+        self._messages.append(str(error) if expected else f"That failed: {error!r}.")
 
     def _tell_end(self, ended: Future[None]) -> None:
         if (error := ended.exception()) is not None:
@@ -143,11 +139,9 @@ class EngineThreadControl:
 
 def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
     """Convert a text to a prompt: a chat message if the model has a chat template."""
-    tokenizer = engine.tokenizer
-    if tokenizer.has_chat_template:
-        token_ids = tokenizer.apply_chat_template([{"role": "user", "content": text}])
-    else:
-        token_ids = tokenizer.encode(text)
+    token_ids = engine.tokenizer.encode(text)
+    if engine.tokenizer.has_chat_template:
+        token_ids = engine.tokenizer.apply_chat_template([{"role": "user", "content": text}])
     return {"prompt_token_ids": token_ids, "prompt": text}
 
 

@@ -11,15 +11,11 @@ import json
 import math
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
+from minivllm.cli import options
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import (
-    add_engine_options,
-    add_sampling_options,
-    engine_config,
-    sampling_params,
-)
 from minivllm.cli.terminal import note, print_json, show
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.requests import Prompt
@@ -35,33 +31,24 @@ SAMPLES_TEMPERATURE = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "prompts",
-        nargs="*",
-        metavar="PROMPT",
-        help="prompts to complete (default: lines of standard input)",
-    )
-    add("--file", metavar="FILE", help="read prompts from FILE, one per line; - is standard input")
-    add(
-        "--chat",
-        action="store_true",
-        help="send each prompt as a chat message, using the model's template",
-    )
-    add("--json", action="store_true", help="print one line of JSON instead of text")
+    add = partial(options.add_option, parser)
+    what = "prompts to complete (default: lines of standard input)"
+    add("PROMPT", what, dest="prompts", nargs="*")
+    add("--file FILE", "read prompts from FILE, one per line; - is standard input")
+    add("--chat", "send each prompt as a chat message, using the model's template")
+    add("--json", "print one line of JSON instead of text")
     form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
-    form.add_argument("--json-schema", metavar="FILE", help="write JSON that fits this JSON schema")
-    form.add_argument("--regex", metavar="REGEX", help="write a text that fits this regex")
-    form.add_argument(
-        "--choice", metavar="TEXT", action="append", help="write one of these; give several"
-    )
-    add_sampling_options(parser, SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"})
-    add_engine_options(parser)
+    options.add_option(form, "--json-schema FILE", "write JSON that fits this JSON schema")
+    options.add_option(form, "--regex REGEX", "write a text that fits this regex")
+    options.add_option(form, "--choice TEXT", "write one of these; give several", action="append")
+    usual = SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"}
+    options.add_sampling_options(parser, usual)
+    options.add_engine_options(parser)
     parser.set_defaults(usage_error=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
-    config, params, prompts = engine_config(args), _params(args), _read_prompts(args)
+    config, params, prompts = options.engine_config(args), _params(args), _read_prompts(args)
     if not prompts:
         args.usage_error("no prompt: give one as an argument, in a --file, or on standard input")
     engine = load_engine(config)
@@ -86,21 +73,15 @@ def run(args: argparse.Namespace) -> int:
     texts = [text for output in finished.values() for text in output.outputs]
     tokens = sum(len(text.token_ids) for text in texts)
     if args.json:
-        outputs = [
-            fields
-            for number, prompt in enumerate(prompts)
-            for fields in _as_json(prompt, finished.get(number), refused.get(number))
-        ]
-        print_json(
-            {
-                "model": config.model,
-                "weights": engine.weights,
-                "outputs": outputs,
-                "generated_tokens": tokens,
-                "seconds": seconds,
-                "tokens_per_s": tokens / seconds if tokens else 0.0,
-            }
-        )
+        result = {
+            "model": config.model,
+            "weights": engine.weights,
+            "outputs": _outputs_json(prompts, finished, refused),
+            "generated_tokens": tokens,
+            "seconds": seconds,
+            "tokens_per_s": tokens / seconds if tokens else 0.0,
+        }
+        print_json(result)
         return 1 if refused else 0
     if single and texts:
         show("\n" + _describe(texts[0]))
@@ -108,10 +89,8 @@ def run(args: argparse.Namespace) -> int:
         note(f"minivllm: --max-tokens {params.max_tokens} ended an incomplete output: raise it.")
     if tokens:
         cached = sum(output.num_cached_tokens for output in finished.values())
-        note(
-            f"{config.model} ({engine.weights}): {tokens} tokens in {seconds:.1f} s,"
-            f" {tokens / seconds:.1f} a second; {cached} prompt tokens were cached"
-        )
+        speed = f"{tokens} tokens in {seconds:.1f} s, {tokens / seconds:.1f} a second"
+        note(f"{config.model} ({engine.weights}): {speed}; {cached} prompt tokens were cached")
     return 1 if refused else 0
 
 
@@ -164,13 +143,12 @@ def score(output: CompletionOutput, params: SamplingParams) -> str:
     """Return a line with the score by which a beam search ranks a text."""
     num_tokens, logprob = len(output.token_ids), output.cumulative_logprob
     ranked = logprob / num_tokens**params.length_penalty
-    return (
-        f"    score {ranked:.3f}: log-probability {logprob:.2f} of {plural(num_tokens, 'token')}\n"
-    )
+    of = plural(num_tokens, "token")
+    return f"    score {ranked:.3f}: log-probability {logprob:.2f} of {of}\n"
 
 
 def _params(args: argparse.Namespace) -> SamplingParams:
-    params = sampling_params(args, SAMPLING_DEFAULTS)
+    params = options.sampling_params(args, SAMPLING_DEFAULTS)
     params = dataclasses.replace(params, structured_outputs=_structured_outputs(args))
     if params.use_beam_search:
         # Show as many texts as there are beams. The server's default shows only the best text.
@@ -187,9 +165,8 @@ def _structured_outputs(args: argparse.Namespace) -> StructuredOutputsParams | N
     given = {"json": schema, "regex": args.regex, "choice": args.choice}
     if all(one is None for one in given.values()):
         return None
-    return StructuredOutputsParams(
-        **given, whitespace_pattern=None if schema is None else ONE_SPACE
-    )
+    spaces = None if schema is None else ONE_SPACE
+    return StructuredOutputsParams(**given, whitespace_pattern=spaces)
 
 
 def _with_option(error: InvalidRequestError) -> str:
@@ -218,10 +195,16 @@ def _read_prompts(args: argparse.Namespace) -> list[str]:
     return list(args.prompts) + [line for line in text.splitlines() if line]
 
 
-def _as_json(
-    prompt: str, output: RequestOutput | None, error: InvalidRequestError | None
+def _outputs_json(
+    prompts: list[str],
+    finished: dict[int, RequestOutput],
+    refused: dict[int, InvalidRequestError],
 ) -> list[dict[str, object]]:
-    if output is None:
-        return [{"prompt": prompt, "error": str(error)}]
-    common = {"prompt": prompt, "num_cached_tokens": output.num_cached_tokens}
-    return [common | dataclasses.asdict(text) for text in output.outputs]
+    outputs: list[dict[str, object]] = []
+    for number, prompt in enumerate(prompts):
+        if number in refused:
+            outputs.append({"prompt": prompt, "error": str(refused[number])})
+            continue
+        common = {"prompt": prompt, "num_cached_tokens": finished[number].num_cached_tokens}
+        outputs += [common | dataclasses.asdict(text) for text in finished[number].outputs]
+    return outputs

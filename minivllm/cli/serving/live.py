@@ -6,13 +6,14 @@ key A for four requests at once, or --ask).
 
 import argparse
 from contextlib import ExitStack
+from functools import partial
 
-from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.dashboard import add_dashboard_options
 from minivllm.cli.loading import build_engine
-from minivllm.cli.options import add_engine_options, engine_config, seconds
+from minivllm.cli.options import add_engine_options, add_option, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.serving.engine_control import EngineThreadControl
-from minivllm.cli.starting import Built, Starting, nothing_yet
+from minivllm.cli.starting import Built, Starting
 from minivllm.cli.terminal import require_terminal
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.runtime.progress import Progress
@@ -34,21 +35,10 @@ OPTIONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--ask",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="a first request; may be given several times",
-    )
+    add = partial(add_option, parser)
+    add("--ask TEXT", "a first request; may be given several times", action="append", default=[])
     add_record_option(parser)
-    parser.add_argument(
-        "--slow",
-        type=seconds,
-        default=0.1,
-        metavar="SECONDS",
-        help="make each step take at least this long (default: %(default)s)",
-    )
+    add("--slow SECONDS", "make each step take at least this long", type=seconds, default=0.1)
     add_dashboard_options(parser)
     add_engine_options(parser, dict.fromkeys(OPTIONS, "small enough to see all of it"))
 
@@ -71,8 +61,6 @@ def run(args: argparse.Namespace) -> int:
                 control.add_request(text)
             return Started(source, control, writer), thread
 
-        starting = Starting(build)
-        source = nothing_yet(config.model)
-        app = make_app(args, source, watch=WATCH, suggests=True, start=starting)
-        starting.run(lambda: run_app(app)).join()  # raises the engine's error
+        thread = Starting(build).run(args, config.model, watch=WATCH, suggests=True)
+        thread.join()  # raises the engine's error
     return 0

@@ -6,30 +6,22 @@
 
 import argparse
 
+from minivllm.cli import add_command
+from minivllm.cli.options import add_option
 from minivllm.runtime.progress import format_bytes
 from minivllm.runtime.store.model_store import ModelStore, fetch_model, resolve_for_transformers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="model_command", metavar="COMMAND", required=True)
-    commands.add_parser(
-        "list", help="list the aliases and all models on this machine", description="List models."
-    )
+    add_command(commands, "list", "list the aliases and all models on this machine")
+    which = "alias, checkpoint directory, .gguf file or Hugging Face id"
     for name, summary in (
         ("fetch", "download a model if it is not on this machine"),
         ("path", "download a model if necessary, and print the directory of its checkpoint"),
     ):
-        command = commands.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-        command.add_argument(
-            "model",
-            nargs="?",
-            default="smollm2",
-            help=(
-                "alias, checkpoint directory, .gguf file or Hugging Face id (default: %(default)s)"
-            ),
-        )
+        command = add_command(commands, name, summary)
+        add_option(command, "MODEL", which, nargs="?", default="smollm2")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,15 +11,10 @@ import gc
 import logging
 import os
 import time
+from functools import partial
 
+from minivllm.cli import options as cli_options
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import (
-    add_engine_options,
-    add_fields,
-    engine_config,
-    given_fields,
-    take_model_tag,
-)
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
@@ -36,47 +31,25 @@ NOT_OPTIONS = frozenset(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, same as --model")
+    cli_options.add_model_tag(parser)
     group = parser.add_argument_group("server")
-    add_fields(group, ServerOptions, leave_out=NOT_OPTIONS)
-    group.add_argument(
-        "--api-key",
-        nargs="+",
-        default=[],
-        metavar="KEY",
-        help=f"clients must send one of these keys (default: the value of ${API_KEY})",
-    )
-    group.add_argument(
-        "--allowed-host",
-        dest="allowed_hosts",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="additional Host name to accept from clients; may be given several times",
-    )
-    group.add_argument(
-        "--shutdown-timeout",
-        dest="drain_timeout",
-        type=float,
-        default=argparse.SUPPRESS,
-        metavar="SECONDS",
-        help="how long running requests may continue after shutdown begins (default: 30.0)",
-    )
-    group.add_argument(
-        "--kv-events-config",
-        metavar="JSON",
-        default="{}",
-        help=(
-            'publish changes of the prefix cache over ZeroMQ: {"enable_kv_cache_events": true, ...}'
-        ),
-    )
-    group.add_argument(
-        "--uvicorn-log-level",
-        choices=("debug", "info", "warning", "error", "critical"),
-        default="info",
-        help="lowest level of messages that are logged (default: info)",
-    )
-    add_engine_options(parser)
+    cli_options.add_fields(group, ServerOptions, leave_out=NOT_OPTIONS)
+    add = partial(cli_options.add_option, group)
+    keys = f"clients must send one of these keys (default: the value of ${API_KEY})"
+    add("--api-key KEY", keys, nargs="+", default=[])
+    host = "additional Host name to accept from clients; may be given several times"
+    add("--allowed-host NAME", host, dest="allowed_hosts", action="append", default=[])
+    wait = "how long running requests may continue after shutdown begins (default: 30.0)"
+    add(
+        "--shutdown-timeout SECONDS", wait,
+        dest="drain_timeout", type=float, default=argparse.SUPPRESS,
+    )  # fmt: skip
+    what = "publish changes of the prefix cache over ZeroMQ"
+    add("--kv-events-config JSON", f'{what}: {{"enable_kv_cache_events": true, ...}}')
+    levels = ("debug", "info", "warning", "error", "critical")
+    lowest = "lowest level of messages that are logged"
+    add("--uvicorn-log-level", lowest, choices=levels, default="info")
+    cli_options.add_engine_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,9 +63,9 @@ def run(args: argparse.Namespace) -> int:
             f"serve needs the package {error.name.partition('.')[0]}: pip install 'minivllm[serve]'."
         ) from error
 
-    take_model_tag(args)
-    options, config = _server_options(args), engine_config(args)
-    kv_events = KVEventsConfig.from_json(args.kv_events_config)
+    cli_options.take_model_tag(args)
+    options, config = _server_options(args), cli_options.engine_config(args)
+    kv_events = KVEventsConfig.from_json(args.kv_events_config or "{}")
     set_up_logging(args.uvicorn_log_level)
     # The tokenizer's library cannot divide a single prompt among threads, and each of its threads
     # would use tens of MiB.
@@ -112,7 +85,7 @@ def _server_options(args: argparse.Namespace) -> ServerOptions:
     # A key on the command line is visible in the list of processes, so users can set the variable.
     keys = args.api_key or filter(None, [os.environ.get(API_KEY)])
     lists = {"api_key": tuple(keys), "allowed_hosts": tuple(args.allowed_hosts)}
-    return ServerOptions(**given_fields(args, ServerOptions) | lists)
+    return ServerOptions(**cli_options.given_fields(args, ServerOptions) | lists)
 
 
 def _load(config: EngineConfig) -> LLMEngine:
@@ -120,14 +93,8 @@ def _load(config: EngineConfig) -> LLMEngine:
     log.info("loading the model", extra={"fields": {"model": config.model}})
     began = time.monotonic()
     engine = load_engine(config)
-    header = engine.log_header()
-    model_facts = {
-        "seconds": round(time.monotonic() - began, 2),
-        "weights": header.weights,
-        "num_blocks": header.num_blocks,
-        "block_size": header.block_size,
-        "max_model_len": header.max_model_len,
-        "max_num_seqs": header.max_num_seqs,
-    }
-    log.info("the model is loaded", extra={"fields": model_facts})
+    names = ("weights", "num_blocks", "block_size", "max_model_len", "max_num_seqs")
+    facts = {name: getattr(engine.log_header(), name) for name in names}
+    facts["seconds"] = round(time.monotonic() - began, 2)
+    log.info("the model is loaded", extra={"fields": facts})
     return engine

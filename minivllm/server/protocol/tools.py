@@ -19,7 +19,7 @@ from msgspec import Meta
 from minivllm.errors import InvalidRequestError
 from minivllm.sampling_params import StructuredOutputsParams
 from minivllm.server.protocol.structured_outputs import Name, RequestedGrammar, Strict
-from minivllm.structured_output.specification import MAX_LENGTH
+from minivllm.structured_output import MAX_LENGTH
 
 MAX_CALLS = 16
 """Most calls in one answer with "required"; a weak model would go on until `max_tokens`."""

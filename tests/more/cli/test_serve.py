@@ -102,7 +102,7 @@ def test_a_key_from_the_environment_and_kv_events_by_vllms_own_option(tmp_path, 
         subscriber.connect(config["endpoint"])
         with serve_process("--events", "--kv-events-config", json.dumps(config)) as (_, url):
             assert httpx2.get(f"{url}/metrics").status_code == 401
-            assert fold_once(url, None).fold.header.model == "tiny-random"
+            assert fold_once(url, None)[0].header.model == "tiny-random"
             key = {"Authorization": "Bearer sk-1"}
             # A subscriber can miss messages until the sockets have connected.
             for i in range(20):

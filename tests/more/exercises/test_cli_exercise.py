@@ -109,7 +109,7 @@ def test_the_demo_of_verified_drafts_verifies_drafts_with_the_students_file(home
     kept = "        final.append(row)\n"
     assert kept in drafts.source
     file.write_text(drafts.source.replace(kept, "        break\n"))
-    demo = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", drafts.name, str(file)]
+    demo = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", str(file), drafts.name]
     told = subprocess.check_output([*demo, "--headless", "--model", "house"], text=True)
     assert re.search(r"[1-9]\d* drafts, 0 of them right", told)
 
