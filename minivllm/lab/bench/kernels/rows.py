@@ -17,7 +17,7 @@ from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
 from minivllm.lab.bench.kernels.peers import make_peers
-from minivllm.lab.bench.kernels.runs import Run, check_result, make_runs
+from minivllm.lab.bench.kernels.runs import Run, check_same, make_runs
 from minivllm.lab.bench.kernels.timing import seconds_in_a_row, seconds_of_runs
 from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import progress_bar
@@ -44,6 +44,7 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
     read = source.nbytes / statistics.median(times_of(source.sum))
     del source
     rows = []
+    first: dict[KernelCase, torch.Tensor] = {}
     with progress_bar() as progress:
         task = progress.add_task("kernels", total=None)
         # Peers run after all of our kernels, because some compile for minutes.
@@ -55,7 +56,8 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
                 row = {"name": name, "ours": makers is make_runs, **asdict(case)}
                 try:
                     run = make()
-                    check_result(case, batch, name, run)
+                    if (result := run()) is not None:
+                        check_same(case, name, result, first.setdefault(case, result.clone()))
                     row |= _times(case, times_of(run), copy)
                     if case.kernel == "decode" and makers is make_runs:
                         row |= _times_in_a_row(run, device, num_runs, as_graph=name == "static")
