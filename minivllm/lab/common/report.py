@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence as Seq
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 from rich.table import Table
 
 DEFAULT_MODEL = "smollm2"
@@ -73,15 +73,8 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, dtype: bool = True) 
 
 def progress_bar() -> Progress:
     """Return a progress bar on standard error that redraws only when the caller asks for it."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    return Progress(
-        *columns, console=Console(stderr=True, highlight=False), auto_refresh=False, transient=True
-    )
+    console = Console(stderr=True, highlight=False)
+    return Progress(console=console, auto_refresh=False, transient=True)
 
 
 def report_console(as_json: bool) -> Console:

@@ -12,23 +12,13 @@ import msgspec
 from msgspec import Meta
 
 from minivllm.errors import SimulationError
+from minivllm.lab.bench.step.points import StepPoint
 
 REMEDY = "create one with `minivllm bench step --json > FILE`"
-_Count = Annotated[int, Meta(ge=0)]
-
-
-class MeasuredStep(msgspec.Struct):
-    """A `StepPoint`, checked."""
-
-    num_scheduled_tokens: _Count
-    num_decodes: _Count
-    num_prefill_tokens: _Count
-    num_context_tokens: _Count
-    seconds: Annotated[float, Meta(gt=0, lt=1e9)]
 
 
 class StepTimes(msgspec.Struct):
-    points: Annotated[list[MeasuredStep], Meta(min_length=1)]
+    points: Annotated[list[StepPoint], Meta(min_length=1)]
     model: str | None = None
     dtype: str | None = None
     note: str | None = None

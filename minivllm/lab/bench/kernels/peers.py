@@ -1,4 +1,4 @@
-"""Peers for `minivllm bench kernels`: torch's attention in several forms.
+"""Peers for `minivllm bench kernels`: torch's own attention, and FlexAttention.
 
 Each peer gets gathered keys and values, and gathering is not timed. If a peer cannot run a shape,
 the report states the reason.
@@ -10,27 +10,22 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 from minivllm.lab.bench.kernels.runs import Run
 
-BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
-
 
 def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
     """Map each peer's name to a function that makes its `Run`; both may raise any exception."""
     peers: dict[str, Callable[[], Run]] = {}
     if case.kernel in ("decode", "prefill"):
-        peers["sdpa (gathered)"] = partial(_attention, case, batch, _sdpa)
+        peers["sdpa (gathered)"] = partial(
+            _attention, case, batch, lambda: scaled_dot_product_attention
+        )
     if batch.query.is_cuda and case.kernel == "decode":
         peers["FlexAttention (gathered)"] = partial(_attention, case, batch, _flex_attention)
-    if batch.query.is_cuda and case.kernel == "prefill":
-        for name, backend in BACKENDS.items():
-            forced = partial(_forced_sdpa, backend)
-            peers[f"sdpa {name} (gathered)"] = partial(_attention, case, batch, lambda f=forced: f)
     return peers
 
 
@@ -50,15 +45,6 @@ def _attention(
         return output.transpose(1, 2).flatten(0, 1)
 
     return run
-
-
-def _sdpa() -> Callable[..., torch.Tensor]:
-    return scaled_dot_product_attention
-
-
-def _forced_sdpa(backend: SDPBackend, *tensors: torch.Tensor, **options: bool) -> torch.Tensor:
-    with sdpa_kernel(backend):
-        return scaled_dot_product_attention(*tensors, **options)
 
 
 def _flex_attention() -> Callable[..., torch.Tensor]:

@@ -18,16 +18,10 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 from minivllm.clock import MonotonicClock
-from minivllm.config import (
-    MAX_NUM_SEQS,
-    AttentionBackendName,
-    CustomOp,
-    EngineConfig,
-    LinearBackendName,
-)
+from minivllm.config import MAX_NUM_SEQS, EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch_parts
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
@@ -49,10 +43,10 @@ LONGEST_POINT = 1024
 
 
 class StepBench:
-    def __init__(self, engine: LLMEngine, now: Callable[[], float], seed: int) -> None:
+    def __init__(self, engine: LLMEngine, now: Callable[[], float]) -> None:
         self.engine, self._now = engine, now
-        self.requests = RandomRequests(engine, seed)
-        self._order = Random(seed)
+        self.requests = RandomRequests(engine, seed=0)
+        self._order = Random(0)
 
     def measure_decodes(
         self, batch_size: int, context: int, max_tokens: int, num_steps: int
@@ -117,15 +111,12 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         max_num_batched_tokens=budget,
         num_gpu_blocks_override=num_tokens // EngineConfig().block_size + largest,
         enforce_eager=True,  # CUDA graphs would hide the parts of a step
-        attention_backend=args.attention_backend,
-        linear_backend=args.linear_backend,
-        custom_ops=args.custom_ops,
     )
     clock = MonotonicClock()
     engine = LLMEngine.from_config(config, clock=clock)
     model = engine.core.runner._model
     now = waiting_clock(clock.now, model.device)
-    bench = StepBench(engine, now, args.seed)
+    bench = StepBench(engine, now)
     if args.trace is not None:
         write_trace(engine, bench.requests, largest, args.context, args.trace)
     with progress_bar() as progress:
@@ -175,22 +166,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[1, 4, 16, 64],
         help="numbers of running sequences (default: 1,4,16,64)",
     )
-    for name, choices in (("attention", AttentionBackendName), ("linear", LinearBackendName)):
-        parser.add_argument(
-            f"--{name}-backend",
-            choices=get_args(choices),
-            default="auto",
-            help="default: %(default)s, the fastest",
-        )
-    parser.add_argument(
-        "--custom-ops",
-        action="append",
-        choices=get_args(CustomOp),
-        help=(
-            "operations that run as kernels; may be given several times (default: all if attention"
-            " runs in kernels)"
-        ),
-    )
     for option, default, meaning in (
         ("--context", 128, "tokens of each sequence"),
         ("--steps", 20, "steps for each way of measuring and batch size"),
@@ -198,9 +173,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             option, type=positive_int, default=default, help=f"{meaning} (default: %(default)s)"
         )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed for the prompts (default: %(default)s)"
-    )
     parser.add_argument(
         "--trace",
         metavar="FILE",

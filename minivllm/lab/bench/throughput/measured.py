@@ -35,7 +35,6 @@ def measure(
     pythons = peers_with_python(args.vs or [], args.peer_python or [])
     options = {
         "max_num_seqs": specs[0].max_num_seqs,
-        "attention_backend": args.attention_backend,
         "enforce_eager": args.enforce_eager,
     }
     if specs[0].max_num_batched_tokens is not None:

@@ -16,9 +16,8 @@ lists preloaded allocators and OpenMP libraries, which can change a speed by a q
 import argparse
 import statistics
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
-from minivllm.config import AttentionBackendName
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, NANO_VLLM, WORKLOADS, quick
 from minivllm.lab.common.report import (
@@ -58,12 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quick", action="store_true", help="divide all lengths by four, as make bench-check does"
     )
     parser.add_argument("--num-requests", type=positive_int, help="fewer or more requests")
-    parser.add_argument(
-        "--attention-backend",
-        choices=get_args(AttentionBackendName),
-        default="auto",
-        help="attention backend of minivllm (default: %(default)s)",
-    )
     parser.add_argument("--enforce-eager", action="store_true", help="on a GPU: no CUDA graphs")
     # None means "not given"; the default then depends on the workload.
     parser.set_defaults(model=None, dtype=None)
