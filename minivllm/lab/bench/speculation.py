@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.peer_process import PeerProcess
-from minivllm.lab.bench.throughput.peers import MinivllmEngine
+from minivllm.lab.bench.throughput.peers import MinivllmEngine, PeerProcess
 from minivllm.lab.bench.throughput.rounds import SETTLE_S, WARM_UP_TOKENS, measure_rounds
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
 from minivllm.lab.common.environment import describe_bench, set_num_threads

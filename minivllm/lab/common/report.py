@@ -7,7 +7,9 @@ undisturbed steps.
 
 import argparse
 import json
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -27,8 +29,9 @@ def positive_int(text: str) -> int:
     return value
 
 
-def positive_ints(text: str) -> tuple[int, ...]:
-    return tuple(positive_int(word) for word in text.split(","))
+def listed(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """Make an argparse type for a list, separated by commas; `read` parses each element."""
+    return lambda text: [read(part.strip()) for part in text.split(",")]
 
 
 def request_rate(text: str) -> float:

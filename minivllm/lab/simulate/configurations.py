@@ -83,11 +83,6 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     return COMFORTABLE * setup.replicas / seconds
 
 
-def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:
-    """Make an argparse type for a list, separated by commas; `read` parses each element."""
-    return lambda text: [read(part.strip()) for part in text.split(",")]
-
-
 def one_of(choices: Collection[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:

@@ -31,8 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if find_spec("triton") is None:
         raise TritonMissingError("bench kernels")
-    from minivllm.lab.bench.kernels.rows import measure
-    from minivllm.lab.bench.kernels.timing import IN_A_ROW
+    from minivllm.lab.bench.kernels.rows import IN_A_ROW, measure
 
     result = measure(num_runs=args.runs, interpret=args.interpret)
     rows = [

@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 from minivllm.clock import MonotonicClock
-from minivllm.config import MAX_NUM_SEQS, EngineConfig
+from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch_parts
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
@@ -29,8 +29,8 @@ from minivllm.lab.bench.step.report import MeasuredSteps, describe_times, notes,
 from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
     add_model_arguments,
+    listed,
     positive_int,
-    positive_ints,
     print_report,
     progress_bar,
 )
@@ -148,20 +148,13 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def batch_sizes(text: str) -> list[int]:
-    sizes = list(positive_ints(text))
-    if max(sizes) > MAX_NUM_SEQS:
-        raise argparse.ArgumentTypeError(f"must be at most {MAX_NUM_SEQS}; got {max(sizes)}.")
-    return sizes
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = "; ".join(f"{name}: {what}" for name, what in (MODEL_PARTS | OUTSIDE_PARTS).items())
     parser.epilog = f"Parts of a step. {parts}."
     add_model_arguments(parser)
     parser.add_argument(
         "--batch-sizes",
-        type=batch_sizes,
+        type=listed(positive_int),
         metavar="N,...",
         default=[1, 4, 16, 64],
         help="numbers of running sequences (default: 1,4,16,64)",

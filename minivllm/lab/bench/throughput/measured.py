@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.peer_process import PeerProcess
 from minivllm.lab.bench.throughput.peer_side.peer_main import preloaded_libraries
-from minivllm.lab.bench.throughput.peers import BenchEngine, MinivllmEngine, TransformersPeer
+from minivllm.lab.bench.throughput.peers import (
+    BenchEngine,
+    MinivllmEngine,
+    PeerProcess,
+    TransformersPeer,
+)
 from minivllm.lab.bench.throughput.rounds import SETTLE_S, EngineRounds, measure_rounds
 from minivllm.lab.bench.throughput.weights_gguf import (
     INT8,

@@ -6,7 +6,7 @@
 
 All engines load the same weights and get the same token ids. They take turns, and the first round
 is not counted. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and llama.cpp run
-in their own Python (`peer_process.py`). llama.cpp cannot read safetensors, so it gets the weights
+in their own Python (`peers.py`). llama.cpp cannot read safetensors, so it gets the weights
 in a temporary GGUF file, or the GGUF file that we read too.
 
 The tokens of every round are compared, because a speed says little if the outputs differ. The JSON
