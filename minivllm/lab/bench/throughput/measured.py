@@ -3,7 +3,6 @@
 import argparse
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -131,7 +130,6 @@ def _result(
             "ratio": mine.ratio(rounds),
             "ratios": mine.ratios(rounds),
             "identical_sequences": mine.identical(rounds) if comparable else None,
-            "differences": [asdict(found) for found in mine.differences(rounds) if comparable],
             "versions": getattr(peer, "versions", None),
             "preloaded": getattr(peer, "preloaded", None),
         }
