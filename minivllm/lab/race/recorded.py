@@ -20,8 +20,7 @@ from minivllm.events.recording.recording import Recording
 from minivllm.lab.bench.step.points import StepPoint
 from minivllm.lab.race.rerun import RecordedRequest, RecordedRun
 from minivllm.lab.simulate.fit import fit_step_times
-from minivllm.lab.simulate.step_time_model import Fit
-from minivllm.lab.simulate.step_times import read_step_times
+from minivllm.lab.simulate.step_times import Fit, read_step_times
 from minivllm.text import plural, short_name
 
 _ENDS = (ev.RequestFinished, ev.RequestAborted, ev.BeamPruned)

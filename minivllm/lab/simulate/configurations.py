@@ -12,7 +12,7 @@ from itertools import product
 from minivllm.config import EngineConfig
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.run import Setup
-from minivllm.lab.simulate.step_time_model import Fit
+from minivllm.lab.simulate.step_times import Fit
 
 VARIED = {
     "replicas": "replicas",

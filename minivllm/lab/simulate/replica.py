@@ -30,7 +30,7 @@ from minivllm.events.bus import EventBus, Listener
 from minivllm.events.ledger import SequenceTimes
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.assumed_drafts import AssumedDrafts
-from minivllm.lab.simulate.step_time_model import IDLE_SECONDS, StepTimeModel
+from minivllm.lab.simulate.step_times import IDLE_SECONDS, StepTimeModel
 from minivllm.sampling_params import SamplingParams
 from minivllm.speculation.drafter import SpeculativeDrafter
 

@@ -22,7 +22,7 @@ from minivllm.core.request import Request
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.assumed_drafts import check_drafts
 from minivllm.lab.simulate.replica import Replica, make_request
-from minivllm.lab.simulate.step_time_model import Fit
+from minivllm.lab.simulate.step_times import Fit
 
 ROUTERS = ("random", "least-loaded", "prefix-aware")
 FAR_BUSIER = 1.5

@@ -15,18 +15,14 @@ import argparse
 import math
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_bench, set_num_threads
-from minivllm.lab.common.report import (
-    add_model_arguments,
-    print_report,
-    progress_bar,
-)
+from minivllm.lab.common.report import add_model_arguments, print_report, progress_bar
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -43,14 +39,11 @@ PARTS: dict[str, dict[str, object]] = {
 """Part of a configuration's name -> the options that it sets."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenOfText:
-    """One position of the text."""
-
+class TokenOfText(NamedTuple):
     logprob: float
     """Of the text's own token."""
     top_token: int
-    """The most likely token."""
+    """The most likely token at this position."""
 
 
 def parse_numbers(name: str) -> dict[str, object]:

@@ -8,24 +8,25 @@ The steps of one engine are measured in two ways, which take turns:
     plain      how long a step takes
     watched    how the time of a step divides into parts (`stopwatch.py`); watching takes time, too
 
-Decode steps start at contexts of `--context` tokens. A prefill step has one prompt that fills the
-token budget. No decode step can be faster than reading all weights once, which the same run
-measures. `--json` adds `points`: single steps of many kinds (`points.py`).
+The table has the milliseconds of watched parts, as shares of a plain step. No decode step can be
+faster than reading all weights once, which the same run measures. Decode steps start at contexts of
+`--context` tokens. A prefill step has one prompt that fills the token budget. `--json` adds
+`points`: single steps of many kinds (`points.py`).
 """
 
 import argparse
 import math
+import statistics
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch_parts
+from minivllm.lab.bench.step.parts import LINEAR_PARTS, MODEL_PARTS, OUTSIDE_PARTS, watch_parts
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
-from minivllm.lab.bench.step.report import MeasuredSteps, describe_times, notes, table
 from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
     add_model_arguments,
@@ -40,6 +41,15 @@ WARM_UP_STEPS = 3
 NUM_PREFILLS = 5
 LONGEST_POINT = 1024
 """Tokens of the longest request of `points.py`, at least."""
+
+
+@dataclass(slots=True)
+class MeasuredSteps:
+    """Times of one kind of step, in seconds, one per step."""
+
+    plain: list[float] = field(default_factory=list)
+    watched: list[dict[str, float]] = field(default_factory=list)
+    """For each watched step: part -> seconds."""
 
 
 class StepBench:
@@ -146,6 +156,61 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "results": results,
         "points": [asdict(point) for point in points],
     }
+
+
+def describe_times(times: MeasuredSteps) -> dict[str, Any]:
+    """Return medians over the steps, and shares of the plain step."""
+    parts = {
+        name: statistics.median(step.get(name, 0.0) for step in times.watched)
+        for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
+    }
+    seconds = statistics.median(times.plain)
+    watched = statistics.median(sum(step.values()) for step in times.watched)
+    return {
+        "seconds": seconds,
+        "parts": parts,
+        "watching": watched / seconds - 1,
+        "outside_model": sum(parts[name] for name in OUTSIDE_PARTS) / seconds,
+        "linear": sum(parts[name] for name in LINEAR_PARTS) / seconds,
+    }
+
+
+def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    results = result["results"]
+    columns = ("part", *(_name(measured) for measured in results))
+    rows = [
+        (name, *(_cell(measured["parts"][name], measured) for measured in results))
+        for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
+    ]
+    rows.append(("step", *(f"{measured['seconds'] * 1e3:.2f}" for measured in results)))
+    return columns, rows
+
+
+def notes(result: dict[str, Any]) -> list[str]:
+    speed, floor = result["machine_speed"], result["read_weights_s"]
+    lines = [
+        f"This machine reads {speed['read_gb_per_s']:.1f} GB/s and multiplies at"
+        f" {speed['gemm_gflop_per_s']:.0f} GFLOP/s; reading the weights"
+        f" ({result['weight_bytes'] / 1e6:.0f} MB) once takes {floor * 1e3:.1f} ms."
+    ]
+    for measured in result["results"]:
+        over = ""
+        if measured["kind"] == "decode":
+            over = f"{measured['seconds'] / floor:.2f} times reading the weights, "
+        lines.append(
+            f"{_name(measured)}: {over}linear layers {measured['linear']:.0%}, outside of the model"
+            f" {measured['outside_model']:.1%} of the step; watched it takes"
+            f" {measured['watching']:+.1%}."
+        )
+    return lines
+
+
+def _name(measured: dict[str, Any]) -> str:
+    return f"{measured['kind']} {measured.get('batch_size') or measured['num_tokens']}"
+
+
+def _cell(seconds: float, measured: dict[str, Any]) -> str:
+    return f"{seconds * 1e3:.2f} {seconds / measured['seconds']:4.0%}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
