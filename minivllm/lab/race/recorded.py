@@ -69,12 +69,10 @@ class _Reader:
                 )
             case ev.StepEnd() if event.used:
                 scheduled = self.fold.scheduled
-                prefills = [one.num_tokens for one in scheduled if one.kind == "prefill"]
                 self.points.append(
                     StepPoint(
                         event.used,
-                        len(scheduled) - len(prefills),
-                        sum(prefills),
+                        sum(one.kind == "decode" for one in scheduled),
                         sum(one.num_computed_tokens for one in scheduled),
                         event.t_schedule + event.t_prepare + event.t_model + event.t_sample,
                     )

@@ -35,18 +35,15 @@ class StepPoint:
     num_scheduled_tokens: _Count
     num_decodes: _Count
     """Number of sequences that computed one token and sampled the next."""
-    num_prefill_tokens: _Count
     num_context_tokens: _Count
     """Tokens computed before this step, summed over the step's sequences."""
     seconds: Annotated[float, Meta(gt=0, lt=1e9)]
 
 
 def point_of(plan: SchedulerOutput, seconds: float) -> StepPoint:
-    prefills = [item.num_tokens for item in plan.scheduled if item.kind == "prefill"]
     return StepPoint(
         num_scheduled_tokens=plan.total_num_scheduled_tokens,
-        num_decodes=len(plan.scheduled) - len(prefills),
-        num_prefill_tokens=sum(prefills),
+        num_decodes=sum(item.kind == "decode" for item in plan.scheduled),
         num_context_tokens=sum(item.start for item in plan.scheduled),
         seconds=seconds,
     )
