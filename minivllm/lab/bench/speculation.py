@@ -78,7 +78,7 @@ def _engines(
     common["num_gpu_blocks_override"] = MAX_NUM_SEQS * -(-length // EngineConfig().block_size)
     common["enforce_eager"] = args.enforce_eager
     ours = (
-        MinivllmEngine(args.model, args.dtype, "auto", speculative_config=config, **common)
+        MinivllmEngine(args.model, args.dtype, speculative_config=config, **common)
         for config in (None, SpeculativeConfig.of(drafts))
     )
     return [*ours, *peers]

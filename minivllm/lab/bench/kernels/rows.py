@@ -54,12 +54,12 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
     del source
     rows = []
     first: dict[KernelCase, torch.Tensor] = {}
+    cases = INTERPRETED_CASES if INTERPRETED else CUDA_CASES
     with progress_bar() as progress:
-        task = progress.add_task("kernels", total=None)
         # Peers run after all of our kernels, because some compile for minutes.
-        for makers, case in product(
-            (make_runs, make_peers), INTERPRETED_CASES if INTERPRETED else CUDA_CASES
-        ):
+        pairs = list(product((make_runs, make_peers), cases))
+        for makers, case in progress.track(pairs, description="kernels"):
+            progress.refresh()
             batch = make_batch(case, device)
             for name, make in makers(case, batch).items():
                 row = {"name": name, "ours": makers is make_runs, **asdict(case)}
@@ -82,7 +82,6 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
                         f" {row['share_of_copy']:.1%} of copy",
                         markup=False,
                     )
-                progress.update(task, refresh=True)
     return {
         "bench": "kernels",
         "device": "cpu" if INTERPRETED else torch.cuda.get_device_name(),

@@ -129,22 +129,18 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     bench = StepBench(engine, now)
     if args.trace is not None:
         write_trace(engine, bench.requests, largest, args.context, args.trace)
+    speed = measure_machine_speed(model.dtype, model.device, now)
+    results = []
     with progress_bar() as progress:
-        task = progress.add_task("speed of the machine", total=len(args.batch_sizes) + 2)
-        progress.refresh()
-        speed = measure_machine_speed(model.dtype, model.device, now)
-        results = []
-        for size in args.batch_sizes:
-            progress.update(task, advance=1, description=f"decode steps of {size}", refresh=True)
+        for size in progress.track(args.batch_sizes, description="decode steps"):
+            progress.refresh()
             times = bench.measure_decodes(size, args.context, max_tokens, args.steps)
             results.append({"kind": "decode", "batch_size": size, **describe_times(times)})
-        progress.update(task, advance=1, description="prefill steps", refresh=True)
-        num_tokens = min(budget, engine.max_model_len - 1)
-        times = bench.measure_prefills(num_tokens)
-        results.append({"kind": "prefill", "num_tokens": num_tokens, **describe_times(times)})
-        progress.update(task, advance=1, description="steps of all kinds", refresh=True)
-        sizes = args.batch_sizes
-        points = measure_points(engine, bench.requests, clock, sizes) if args.json else []
+    num_tokens = min(budget, engine.max_model_len - 1)
+    times = bench.measure_prefills(num_tokens)
+    results.append({"kind": "prefill", "num_tokens": num_tokens, **describe_times(times)})
+    sizes = args.batch_sizes
+    points = measure_points(engine, bench.requests, clock, sizes) if args.json else []
     weights = model.decoder.bytes_per_token
     return {
         **describe_bench(args, "torch"),

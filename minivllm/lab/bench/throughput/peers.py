@@ -39,12 +39,9 @@ class BenchEngine(Protocol):
 class MinivllmEngine:
     """Our engine through its public API. Options that are not given have their defaults."""
 
-    def __init__(
-        self, model: str, dtype: str, device: str, *, name: str = "minivllm", **options: Any
-    ) -> None:
+    def __init__(self, model: str, dtype: str, name: str = "minivllm", **options: Any) -> None:
         self.name = name
-        options = {"max_num_seqs": MAX_NUM_SEQS} | options
-        self.llm = LLM(model=model, dtype=dtype, device=device, **options)
+        self.llm = LLM(model=model, dtype=dtype, **{"max_num_seqs": MAX_NUM_SEQS} | options)
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
         outputs = self.llm.generate(
