@@ -49,7 +49,11 @@ class Configuration(NamedTuple):
         return options
 
 
-def parse_configuration(name: str, drafts: "SpeculativeConfig | None" = None) -> Configuration:
+def parse_configuration(
+    name: str,
+    drafts: "SpeculativeConfig | None" = None,
+    parts: Mapping[str, Mapping[str, object]] = PARTS,
+) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 
     drafts: what the part of its method, `ngram` or `draft_model`, stands for; `draft_model` has no
@@ -58,9 +62,9 @@ def parse_configuration(name: str, drafts: "SpeculativeConfig | None" = None) ->
     options: dict[str, object] = {}
     chosen_by: dict[str, str] = {}
     for part in name.split("+"):
-        if part not in PARTS:
-            raise ConfigError(f"{name!r} has the unknown part {part!r}: use {', '.join(PARTS)}.")
-        for option, value in PARTS[part].items():
+        if part not in parts:
+            raise ConfigError(f"{name!r} has the unknown part {part!r}: use {', '.join(parts)}.")
+        for option, value in parts[part].items():
             if option in options:
                 raise ConfigError(
                     f"In {name!r}, {chosen_by[option]} and {part} exclude each other: leave one"

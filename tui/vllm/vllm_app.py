@@ -100,7 +100,7 @@ class VllmApp(App[None]):
 
     def _restyle(self) -> None:
         for panel in self.query(VllmPanel):
-            panel.restyle(Palette.of(self.current_theme))
+            panel.restyle(Palette(self.current_theme.dark))
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name

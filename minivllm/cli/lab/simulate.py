@@ -19,16 +19,16 @@ from minivllm.cli.recording import recording
 from minivllm.config import Batching, EngineConfig, KVCacheAllocator, SchedulingPolicy
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import add_json_argument, positive_int, request_rate
+from minivllm.lab.common.report import add_json_argument, listed, positive_int, request_rate
 from minivllm.lab.plot import check_plot
 from minivllm.lab.simulate.arrivals import Arrival, read_arrivals
-from minivllm.lab.simulate.configurations import comfortable_rate, listed, one_of, setups
+from minivllm.lab.simulate.configurations import comfortable_rate, one_of, setups
 from minivllm.lab.simulate.fit import Fit, fit_step_times
 from minivllm.lab.simulate.measure import parse_goodput
 from minivllm.lab.simulate.plot import plot_simulations
 from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.report import print_answers, run_all
-from minivllm.lab.simulate.router import ROUTERS
+from minivllm.lab.simulate.run import ROUTERS
 from minivllm.lab.simulate.step_times import read_step_times
 from minivllm.lab.simulate.workload import BURSTY, CrowdOptions, Lengths, check_fits, draw_crowd
 

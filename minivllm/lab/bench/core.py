@@ -19,6 +19,8 @@ from itertools import islice, product
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool
@@ -28,7 +30,6 @@ from minivllm.core.scheduler import Scheduler
 from minivllm.events.bus import EventBus
 from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import print_report, progress_bar
-from minivllm.lab.common.statistics import nearest_rank
 from minivllm.sampling_params import SamplingParams
 
 BLOCK_SIZE = 16
@@ -119,7 +120,7 @@ def measure() -> dict[str, Any]:
             progress.refresh()
             times = time_steps(scenario)
             medians[scenario] = statistics.median(times)
-            numbers = {"median_us": medians[scenario], "p99_us": nearest_rank(times, 99)}
+            numbers = {"median_us": medians[scenario], "p99_us": float(np.percentile(times, 99))}
             results.append({**asdict(scenario), **numbers, "max_us": max(times)})
     slowest_us = {
         number: max(median for row, median in medians.items() if row.num_running == number)

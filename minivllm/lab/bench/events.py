@@ -11,20 +11,20 @@ Opening and seeking use `traffic.py`, without a model.
 import argparse
 import statistics
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import numpy as np
 
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.events.fold import Fold
-from minivllm.events.recording.fold_codec import FOLD
-from minivllm.events.recording.keyframes import Keyframes, V, ViewCodec
+from minivllm.events.recording.keyframes import Keyframes
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
+from minivllm.events.state import EngineState
 from minivllm.lab.bench.step.points import RandomRequests
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS
 from minivllm.lab.common.environment import describe_bench, peak_rss_bytes, set_num_threads
@@ -34,8 +34,7 @@ from minivllm.lab.common.report import (
     print_report,
     progress_bar,
 )
-from minivllm.lab.common.statistics import nearest_rank
-from minivllm.lab.common.traffic import RecordedTraffic, record_traffic
+from minivllm.lab.common.traffic import record_traffic
 
 NUM_EVENTS = 1_000_000
 NUM_BLOCKS = 2000
@@ -74,38 +73,30 @@ def time_step_pairs(engine: LLMEngine, log_path: Path) -> list[tuple[float, floa
     return pairs[:NUM_PAIRS]
 
 
-def time_reading(
-    path: Path,
-    traffic: RecordedTraffic,
-    num_seeks: int,
-    codec: ViewCodec[V],
-    fold_of: Callable[[V], Fold],
-) -> dict[str, Any]:
-    """Open a recording of `traffic`, index it and seek to random steps: times and bytes.
-
-    fold_of: returns the engine's state in a view
+def time_reading(path: Path, final_state: EngineState) -> dict[str, Any]:
+    """Open a recording, index it and seek to random steps: times and bytes.
 
     Raises `BenchError` if a restored state is wrong.
     """
     clock = MonotonicClock()
     keyframes = Keyframes()
     memory, started = peak_rss_bytes(), clock.now()
-    recording = Recording(path, codec, index=False, keyframes=keyframes)
+    recording = Recording(path, index=False, keyframes=keyframes)
     opened = clock.now()
     recording.index_more(float("inf"))
     indexed, memory = clock.now(), peak_rss_bytes() - memory
-    last = fold_of(recording.view_at_step(recording.last_step))
-    if len(recording) != traffic.num_events or last.state != traffic.final_state:
+    last = recording.view_at_step(recording.last_step)
+    if last.state != final_state:
         raise BenchError("The recording does not lead to the state of the engine that wrote it.")
     steps = Random(0)
     seeks = []
-    for _ in range(num_seeks):
+    for _ in range(NUM_SEEKS):
         step = steps.randint(recording.first_step, recording.last_step)
         began = clock.now()
         view = recording.view_at_step(step)
         seeks.append((clock.now() - began) * 1000)
-        if fold_of(view).step != step:
-            raise BenchError(f"A seek to step {step} ended at step {fold_of(view).step}.")
+        if view.step != step:
+            raise BenchError(f"A seek to step {step} ended at step {view.step}.")
     return {
         "events": len(recording),
         "recording_bytes": path.stat().st_size,
@@ -115,28 +106,13 @@ def time_reading(
         # By how much the process's peak memory grew.
         "index_memory_bytes": memory,
         "keyframe_bytes": keyframes.num_bytes,
-        "seeks": num_seeks,
+        "seeks": NUM_SEEKS,
         "seek_ms": {
-            "median": statistics.median(seeks), "p99": nearest_rank(seeks, 99), "max": max(seeks)
+            "median": statistics.median(seeks),
+            "p99": float(np.percentile(seeks, 99)),
+            "max": max(seeks),
         },
-    }  # fmt: skip
-
-
-def seek_rows(reading: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return rows of a report for the result of `time_reading`."""
-    seek = reading["seek_ms"]
-    return [
-        (
-            f"open {reading['events']:,} events, {reading['recording_bytes'] / 1e6:.0f} MB",
-            f"{reading['open_seconds'] * 1000:.2f} ms",
-        ),
-        ("index them", f"{reading['index_seconds']:.2f} s"),
-        ("memory of the index", f"{reading['index_memory_bytes'] / 1e6:.0f} MB"),
-        ("memory of its keyframes", f"{reading['keyframe_bytes'] / 1e6:.0f} MB"),
-        (f"seek, median of {reading['seeks']:,}", f"{seek['median']:.2f} ms"),
-        ("seek, p99", f"{seek['p99']:.2f} ms"),
-        ("seek, slowest", f"{seek['max']:.2f} ms"),
-    ]
+    }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -159,8 +135,7 @@ def run(args: argparse.Namespace) -> int:
         task = progress.add_task("seeking", total=2)
         progress.refresh()
         log = Path(folder, "traffic.jsonl")
-        traffic = record_traffic(log, args.num_events, NUM_BLOCKS, seed=0)
-        reading = time_reading(log, traffic, NUM_SEEKS, FOLD, lambda fold: fold)
+        reading = time_reading(log, record_traffic(log, args.num_events, NUM_BLOCKS, seed=0))
         progress.update(task, description="recording", advance=1, refresh=True)
         config = EngineConfig(model=args.model, dtype=args.dtype, max_num_seqs=MAX_NUM_SEQS)
         pairs = time_step_pairs(LLMEngine.from_config(config), Path(folder, "steps.jsonl"))
@@ -180,7 +155,17 @@ def run(args: argparse.Namespace) -> int:
         ("step, no subscribers", f"{plain:.2f} ms"),
         ("step, recorded", f"{recorded:.2f} ms"),
         (f"slowdown (median of {NUM_PAIRS} pairs)", f"{slowdown:+.2%}"),
-        *seek_rows(reading),
+        (
+            f"open {reading['events']:,} events, {reading['recording_bytes'] / 1e6:.0f} MB",
+            f"{reading['open_seconds'] * 1000:.2f} ms",
+        ),
+        ("index them", f"{reading['index_seconds']:.2f} s"),
+        ("memory of the index", f"{reading['index_memory_bytes'] / 1e6:.0f} MB"),
+        ("memory of its keyframes", f"{reading['keyframe_bytes'] / 1e6:.0f} MB"),
+        *(
+            (f"seek, {name} of {NUM_SEEKS:,}", f"{milliseconds:.2f} ms")
+            for name, milliseconds in reading["seek_ms"].items()
+        ),
     ]
     title = (
         f"Recording {args.model} in {args.dtype}, {MAX_NUM_SEQS} sequences decoding,"

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.peer_process import PeerProcess
-from minivllm.lab.bench.throughput.peers import MinivllmEngine
+from minivllm.lab.bench.throughput.peers import MinivllmEngine, PeerProcess
 from minivllm.lab.bench.throughput.rounds import SETTLE_S, WARM_UP_TOKENS, measure_rounds
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
 from minivllm.lab.common.environment import describe_bench, set_num_threads
@@ -79,7 +78,7 @@ def _engines(
     common["num_gpu_blocks_override"] = MAX_NUM_SEQS * -(-length // EngineConfig().block_size)
     common["enforce_eager"] = args.enforce_eager
     ours = (
-        MinivllmEngine(args.model, args.dtype, "auto", speculative_config=config, **common)
+        MinivllmEngine(args.model, args.dtype, speculative_config=config, **common)
         for config in (None, SpeculativeConfig.of(drafts))
     )
     return [*ours, *peers]

@@ -7,10 +7,12 @@ undisturbed steps.
 
 import argparse
 import json
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 from rich.table import Table
 
 DEFAULT_MODEL = "smollm2"
@@ -27,8 +29,9 @@ def positive_int(text: str) -> int:
     return value
 
 
-def positive_ints(text: str) -> tuple[int, ...]:
-    return tuple(positive_int(word) for word in text.split(","))
+def listed(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """Make an argparse type for a list, separated by commas; `read` parses each element."""
+    return lambda text: [read(part.strip()) for part in text.split(",")]
 
 
 def request_rate(text: str) -> float:
@@ -73,15 +76,8 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, dtype: bool = True) 
 
 def progress_bar() -> Progress:
     """Return a progress bar on standard error that redraws only when the caller asks for it."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    return Progress(
-        *columns, console=Console(stderr=True, highlight=False), auto_refresh=False, transient=True
-    )
+    console = Console(stderr=True, highlight=False)
+    return Progress(console=console, auto_refresh=False, transient=True)
 
 
 def report_console(as_json: bool) -> Console:

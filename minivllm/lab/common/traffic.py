@@ -5,7 +5,6 @@ evictions, preemptions and hundreds of block tables, as on a busy server. The se
 fit into the pool, because seeking in a recording is slow only under memory pressure.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -14,7 +13,6 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.state import EngineState
-from minivllm.events.types import Event
 from minivllm.lessons.scenarios.scripted import ScriptedRunner, ScriptedTokenizer
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -24,30 +22,20 @@ MAX_UNFINISHED = 96
 MAX_NUM_SEQS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedTraffic:
-    """Number of events, and the engine's last state, which a reader of the file must reproduce."""
-
-    num_events: int
-    final_state: EngineState
-
-
-def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> RecordedTraffic:
-    """Record at least `num_events` events, and stop at the end of a step."""
+def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> EngineState:
+    """Record at least `num_events` events, to the end of a step; return the engine's last state."""
     rng = Random(f"traffic/{seed}")
     config = EngineConfig(model="none", max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=2048)
     tokens = Random(seed)
     runner = ScriptedRunner(num_blocks, 4096, lambda sequence: tokens.randrange(VOCAB_SIZE))
     tokenizer = ScriptedTokenizer(lambda token_id: f" w{token_id}", VOCAB_SIZE)
     engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
-    counter = _EventCounter()
-    engine.subscribe(counter)
     # A few system prompts, each shared by many users.
     system_prompts = [_random_tokens(rng, rng.randint(100, 400)) for _ in range(8)]
     num_arrived = num_unfinished = 0
     with LogWriter(path, engine.log_header()) as writer:
         engine.subscribe(writer.write)
-        while counter.num_events < num_events:
+        while engine.core.bus.next_seq < num_events:
             while num_unfinished < MAX_UNFINISHED:
                 prompt = rng.choice(system_prompts) + _random_tokens(rng, rng.randint(16, 400))
                 # Nothing reads the outputs, so each output is built only when its request ends.
@@ -58,15 +46,7 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
                 num_arrived += 1
                 num_unfinished += 1
             num_unfinished -= len(engine.step())
-    return RecordedTraffic(counter.num_events, engine.inspect())
-
-
-class _EventCounter:
-    def __init__(self) -> None:
-        self.num_events = 0
-
-    def __call__(self, event: Event) -> None:
-        self.num_events += 1
+    return engine.inspect()
 
 
 def _random_tokens(rng: Random, number: int) -> list[int]:

@@ -8,6 +8,7 @@ all sequences. If a long prompt delays other sequences, this number shows the de
 even on a busy one.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,6 @@ from minivllm.events import types as ev
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter, mean
 from minivllm.events.ledger import RequestLedger
 from minivllm.events.recording.recording import Recording
-from minivllm.lab.common.statistics import nearest_rank
 
 
 @dataclass(slots=True)
@@ -121,5 +121,6 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _percentile(values: list[float], percent: float) -> float | None:
-    """Return a percentile; None if there are no values, as with one token per request."""
-    return nearest_rank(values, percent) if values else None
+    """Return a percentile that is one of the values; None if there are none."""
+    rank = math.ceil(len(values) * percent / 100)
+    return sorted(values)[rank - 1] if values else None

@@ -14,14 +14,8 @@ from msgspec import structs
 
 from minivllm.errors import ConfigError, SimulationError
 from minivllm.lab.compare.measure import measure_recording
-from minivllm.lab.race.rerun import (
-    RecordedRequest,
-    RecordedRun,
-    options_of,
-    plan_side,
-    rerun,
-)
-from minivllm.lab.simulate.arrivals import Arrival, read_arrivals
+from minivllm.lab.race.rerun import RecordedRequest, RecordedRun, options_of, plan_side, rerun
+from minivllm.lab.simulate.arrivals import read_arrivals
 
 MOST_BLOCKS = 4096
 """More blocks take longer than a reader waits, and the page cannot draw them."""
@@ -29,8 +23,6 @@ MOST_REQUESTS = 200
 MOST_TOKENS = 50_000
 """A browser runs a few thousand steps in the time that a reader waits."""
 DOT = "·"
-SHARED_IDS = 1_000
-"""The first token id of prefix groups; smaller ids are the requests' own."""
 
 
 class PlayedSide(NamedTuple):
@@ -75,18 +67,18 @@ def run_of_arrivals(path: Path, base: RecordedRun) -> RecordedRun:
             f"These are {len(arrivals)} requests with {sum(lengths)} tokens, but the playground"
             f" serves at most {MOST_REQUESTS} with {MOST_TOKENS}: use `minivllm simulate` for more."
         )
-    requests = [_request(number, one) for number, one in enumerate(arrivals)]
+    requests = [
+        RecordedRequest(
+            f"r{number}",
+            one.prompt(number),
+            None,
+            [[number + 1] * one.output_tokens],
+            one.at,
+            one.priority,
+        )
+        for number, one in enumerate(arrivals)
+    ]
     longest = max(*lengths, base.header.max_model_len)
     header = structs.replace(base.header, max_model_len=longest)
     ids = {token_id for one in requests for token_id in (*one.prompt_token_ids, *one.outputs[0])}
     return RecordedRun(header, requests, dict.fromkeys(ids, DOT), base.step_times, [])
-
-
-def _request(number: int, one: Arrival) -> RecordedRequest:
-    own = number + 1
-    num_shared = 0 if one.prefix_group is None else one.prefix_tokens
-    shared = [SHARED_IDS + (one.prefix_group or 0)] * num_shared
-    prompt = shared + [own] * (one.prompt_tokens - num_shared)
-    return RecordedRequest(
-        f"r{number}", prompt, None, [[own] * one.output_tokens], one.at, one.priority
-    )

@@ -17,11 +17,11 @@ from minivllm.errors import SimulationError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.recording import Recording
+from minivllm.events.state import RequestState
 from minivllm.lab.bench.step.points import StepPoint
 from minivllm.lab.race.rerun import RecordedRequest, RecordedRun
 from minivllm.lab.simulate.fit import fit_step_times
-from minivllm.lab.simulate.step_time_model import Fit
-from minivllm.lab.simulate.step_times import read_step_times
+from minivllm.lab.simulate.step_times import Fit, read_step_times
 from minivllm.text import plural, short_name
 
 _ENDS = (ev.RequestFinished, ev.RequestAborted, ev.BeamPruned)
@@ -42,40 +42,36 @@ class _Reader:
 
     def __init__(self, fold: Fold) -> None:
         self.fold = fold
-        # A recording that begins in the middle of a run has requests in its first state.
-        self.arrived = {
-            request_id: _Arrived(
-                0,
-                list(request.prompt_token_ids),
-                request.prompt,
-                len(request.seq_ids),
-                request.priority,
-            )
-            for request_id, request in fold.requests.items()
-        }
+        self.arrived: dict[str, _Arrived] = {}
         self.outputs: dict[str, dict[str, list[int]]] = defaultdict(dict)
         """Request id -> sequence id -> tokens, the sequence that ended last at the end."""
         self.points: list[StepPoint] = []
+        # A recording that begins in the middle of a run has requests in its first state.
+        for name, request in fold.requests.items():
+            self.arrive(name, request, len(request.seq_ids))
+
+    def arrive(
+        self, name: str, request: RequestState | ev.RequestArrived, num_samples: int
+    ) -> None:
+        self.arrived[name] = _Arrived(
+            len(self.points),
+            list(request.prompt_token_ids),
+            request.prompt,
+            num_samples,
+            request.priority,
+        )
 
     def apply(self, event: ev.Event) -> None:
         match event:
             case ev.RequestArrived():
                 beams = event.sampling.beam_width if event.sampling is not None else None
-                self.arrived[event.request_id] = _Arrived(
-                    len(self.points),
-                    event.prompt_token_ids,
-                    event.prompt,
-                    beams or event.n,
-                    event.priority,
-                )
+                self.arrive(event.request_id, event, beams or event.n)
             case ev.StepEnd() if event.used:
                 scheduled = self.fold.scheduled
-                prefills = [one.num_tokens for one in scheduled if one.kind == "prefill"]
                 self.points.append(
                     StepPoint(
                         event.used,
-                        len(scheduled) - len(prefills),
-                        sum(prefills),
+                        sum(one.kind == "decode" for one in scheduled),
                         sum(one.num_computed_tokens for one in scheduled),
                         event.t_schedule + event.t_prepare + event.t_model + event.t_sample,
                     )

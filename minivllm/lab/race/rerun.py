@@ -25,7 +25,7 @@ from minivllm.events.bus import Listener
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import LogHeader
 from minivllm.lab.bench.step.points import point_of
-from minivllm.lab.simulate.step_time_model import IDLE_SECONDS, Fit
+from minivllm.lab.simulate.step_times import IDLE_SECONDS, Fit
 from minivllm.lessons.scenarios.scripted import ScriptedRunner, ScriptedTokenizer, serve
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 

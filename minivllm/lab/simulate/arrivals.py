@@ -31,6 +31,13 @@ class Arrival(NamedTuple):
     prefix_tokens: int = 0
     priority: int = 0
 
+    def prompt(self, number: int) -> list[int]:
+        """Tokens that share only the prefix, and only with requests of the same group."""
+        num_shared = 0 if self.prefix_group is None else self.prefix_tokens
+        # A group's token id counts down from the largest id that a block's hash supports.
+        shared = [2**32 - 1 - (self.prefix_group or 0)] * num_shared
+        return shared + [number + 1] * (self.prompt_tokens - num_shared)
+
 
 class _Line(msgspec.Struct):
     arrival: Annotated[float, Meta(gt=-1e300, lt=1e300)]

@@ -12,7 +12,7 @@ from itertools import product
 from minivllm.config import EngineConfig
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.run import Setup
-from minivllm.lab.simulate.step_time_model import Fit
+from minivllm.lab.simulate.step_times import Fit
 
 VARIED = {
     "replicas": "replicas",
@@ -81,11 +81,6 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     longer = model.seconds(min(slots + chunk, budget), slots, 0) - model.seconds(slots, slots, 0)
     seconds = output * step / slots + prompt / chunk * max(0.0, longer)
     return COMFORTABLE * setup.replicas / seconds
-
-
-def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:
-    """Make an argparse type for a list, separated by commas; `read` parses each element."""
-    return lambda text: [read(part.strip()) for part in text.split(",")]
 
 
 def one_of(choices: Collection[str]) -> Callable[[str], str]:

@@ -13,8 +13,7 @@ import numpy as np
 
 from minivllm.errors import SimulationError
 from minivllm.lab.bench.step.points import StepPoint
-from minivllm.lab.simulate.step_time_model import KNOTS, Fit
-from minivllm.lab.simulate.step_times import REMEDY
+from minivllm.lab.simulate.step_times import KNOTS, REMEDY, Fit
 
 MIN_POINTS = 12
 ROUNDS = 6

@@ -16,7 +16,7 @@ import numpy as np
 
 from minivllm.errors import ConfigError
 from minivllm.lab.simulate.replica import SERIES, Replica
-from minivllm.lab.simulate.step_time_model import Fit
+from minivllm.lab.simulate.step_times import Fit
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 GOODPUT_METRICS = ("ttft", "tpot", "e2el")

@@ -30,7 +30,7 @@ from minivllm.events.bus import EventBus, Listener
 from minivllm.events.ledger import SequenceTimes
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.assumed_drafts import AssumedDrafts
-from minivllm.lab.simulate.step_time_model import IDLE_SECONDS, StepTimeModel
+from minivllm.lab.simulate.step_times import IDLE_SECONDS, StepTimeModel
 from minivllm.sampling_params import SamplingParams
 from minivllm.speculation.drafter import SpeculativeDrafter
 
@@ -217,13 +217,8 @@ class Replica:
 
 
 def make_request(number: int, arrival: Arrival) -> Request:
-    """Make a request that shares only its prefix, and only with requests of its group."""
-    num_shared = 0 if arrival.prefix_group is None else arrival.prefix_tokens
-    # A group's token id counts down from the largest id that a block's hash supports.
-    shared = [2**32 - 1 - (arrival.prefix_group or 0)] * num_shared
-    prompt = shared + [number + 1] * (arrival.prompt_tokens - num_shared)
     params = _params(arrival.output_tokens)
-    return Request(str(number), prompt, params, priority=arrival.priority)
+    return Request(str(number), arrival.prompt(number), params, priority=arrival.priority)
 
 
 @lru_cache(maxsize=4096)

@@ -17,8 +17,7 @@ from minivllm.lab.simulate.configurations import VARIED, show_value, value_of, v
 from minivllm.lab.simulate.measure import PERCENTILES, Answer, summarise
 from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.run import Setup, build_replicas, simulate
-from minivllm.lab.simulate.step_time_model import Fit
-from minivllm.lab.simulate.step_times import StepTimes
+from minivllm.lab.simulate.step_times import Fit, StepTimes
 from minivllm.lab.simulate.workload import at_rate
 
 _LATENCIES = {

@@ -16,7 +16,7 @@ CPU = Fit((0.02, *[0.001] * 6, 0.0005, 1e-7))
 
 
 def point(tokens: int, decodes: int, context: int, seconds: float) -> StepPoint:
-    return StepPoint(tokens, decodes, tokens - decodes, context, seconds)
+    return StepPoint(tokens, decodes, context, seconds)
 
 
 def config(**options: object) -> EngineConfig:

@@ -31,8 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if find_spec("triton") is None:
         raise TritonMissingError("bench kernels")
-    from minivllm.lab.bench.kernels.rows import measure
-    from minivllm.lab.bench.kernels.timing import IN_A_ROW
+    from minivllm.lab.bench.kernels.rows import IN_A_ROW, measure
 
     result = measure(num_runs=args.runs, interpret=args.interpret)
     rows = [
@@ -49,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
     ]
     columns = ("kernel", "batch", "context", "us", "GB/s", "of copy", "us, launched in a row")
     notes = [
-        f"The device copies {result['copy_gb_per_s']:,.1f} GB/s (read and written). Each result"
-        " equals the reference.",
+        f"The device copies {result['copy_gb_per_s']:,.1f} GB/s (read and written). All results"
+        " of a shape are equal.",
         f"Launched in a row: one of {IN_A_ROW} launches without a pause, like the layers of a"
         " step; `static` as a CUDA graph.",
     ]

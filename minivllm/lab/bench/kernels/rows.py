@@ -1,11 +1,16 @@
 """The rows of `minivllm bench kernels`: each kernel and peer, checked and timed.
 
+CUDA events time single runs. Before each, the device fills a large buffer. This clears the L2
+cache, as the other layers do in an engine, and keeps the device busy while Python launches the
+kernel: the launch of a small kernel takes longer than the kernel (as in triton's `do_bench`).
+
 Only a machine with Triton can import this file.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -13,16 +18,20 @@ from typing import Any
 
 import torch
 
+from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
-from minivllm.lab.bench.kernels.peers import make_peers
-from minivllm.lab.bench.kernels.runs import Run, check_result, make_runs
-from minivllm.lab.bench.kernels.timing import seconds_in_a_row, seconds_of_runs
+from minivllm.lab.bench.kernels.runs import Run, check_same, make_peers, make_runs
 from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import progress_bar
 
 COPY_BYTES = 2 << 30
+FLUSH_BYTES = 512 << 20
+"""Ten times the L2 cache of an H200; writing it takes over 100 microseconds."""
+WARM_UP_RUNS = 3
+IN_A_ROW = 28
+"""Number of launches without a pause: one for each layer of Qwen3-0.6B."""
 
 
 def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
@@ -44,18 +53,20 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
     read = source.nbytes / statistics.median(times_of(source.sum))
     del source
     rows = []
+    first: dict[KernelCase, torch.Tensor] = {}
+    cases = INTERPRETED_CASES if INTERPRETED else CUDA_CASES
     with progress_bar() as progress:
-        task = progress.add_task("kernels", total=None)
         # Peers run after all of our kernels, because some compile for minutes.
-        for makers, case in product(
-            (make_runs, make_peers), INTERPRETED_CASES if INTERPRETED else CUDA_CASES
-        ):
+        pairs = list(product((make_runs, make_peers), cases))
+        for makers, case in progress.track(pairs, description="kernels"):
+            progress.refresh()
             batch = make_batch(case, device)
             for name, make in makers(case, batch).items():
                 row = {"name": name, "ours": makers is make_runs, **asdict(case)}
                 try:
                     run = make()
-                    check_result(case, batch, name, run)
+                    if (result := run()) is not None:
+                        check_same(case, name, result, first.setdefault(case, result.clone()))
                     row |= _times(case, times_of(run), copy)
                     if case.kernel == "decode" and makers is make_runs:
                         row |= _times_in_a_row(run, device, num_runs, as_graph=name == "static")
@@ -71,7 +82,6 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
                         f" {row['share_of_copy']:.1%} of copy",
                         markup=False,
                     )
-                progress.update(task, refresh=True)
     return {
         "bench": "kernels",
         "device": "cpu" if INTERPRETED else torch.cuda.get_device_name(),
@@ -102,3 +112,62 @@ def _times_in_a_row(
 ) -> dict[str, Any]:
     runs = seconds_in_a_row(run, device, num_runs, as_graph=as_graph)
     return {"seconds_in_a_row": statistics.median(runs), "runs_in_a_row": runs}
+
+
+def seconds_of_runs(
+    function: Callable[[], object], device: torch.device, num_runs: int
+) -> list[float]:
+    """Return the time of each of `num_runs` runs, after a warm-up that also compiles."""
+    for _ in range(WARM_UP_RUNS if device.type == "cuda" else 1):
+        function()
+    if device.type != "cuda":
+        return [_seconds(function) for _ in range(num_runs)]
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device)
+    pairs = [tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)) for _ in range(num_runs)]
+    for begin, end in pairs:
+        flush.zero_()
+        begin.record()
+        function()
+        end.record()
+    torch.cuda.synchronize(device)
+    return [begin.elapsed_time(end) / 1000 for begin, end in pairs]
+
+
+def seconds_in_a_row(
+    function: Callable[[], object], device: torch.device, num_runs: int, *, as_graph: bool
+) -> list[float]:
+    """Return the time per launch in each run; a run is `IN_A_ROW` launches without a pause.
+
+    If the launch from Python takes longer than the kernel, the result is the launch time.
+
+    as_graph: record the launches as a CUDA graph and replay the graph, as the engine does
+    """
+    if device.type != "cuda":
+        return [_seconds(function) for _ in range(num_runs)]
+
+    def all_of_them() -> None:
+        for _ in range(IN_A_ROW):
+            function()
+
+    run = all_of_them
+    if as_graph:
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(device)
+        with torch.cuda.graph(graph):
+            all_of_them()
+        run = graph.replay
+
+    def run_and_wait() -> None:
+        run()
+        torch.cuda.synchronize(device)
+
+    # The device is idle at the start, as in a step that has waited for its sampled tokens.
+    seconds = [_seconds(run_and_wait) / IN_A_ROW for _ in range(WARM_UP_RUNS + num_runs)]
+    return seconds[WARM_UP_RUNS:]
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    clock = MonotonicClock()
+    begin = clock.now()
+    function()
+    return clock.now() - begin

@@ -1,7 +1,8 @@
-"""Our kernels as `minivllm bench kernels` runs them, and the check of all results.
+"""Our kernels and torch's as `minivllm bench kernels` runs them.
 
-Before a run is timed, `check` compares its result with `minivllm.kernels.reference`; `peers` runs
-are checked too. In a large batch only some rows are compared, because the reference is slow.
+The kernels' tests compare them with `minivllm.kernels.reference`, which is too slow for these
+shapes. Here all implementations of a case must have the same result. Torch's get gathered keys and
+values, and gathering is not timed.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from minivllm.errors import BenchError
-from minivllm.kernels import reference
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_naive import decode_naive
 from minivllm.kernels.attention.decode_split import (
@@ -26,15 +28,14 @@ from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 
-Run = Callable[[], torch.Tensor]
+Run = Callable[[], torch.Tensor | None]
+"""Runs a kernel once, and returns the output of attention."""
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
 """Largest allowed error, relative to the largest output: rounding in the dtype."""
 
 
 def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Return for each kernel's name a function that makes its `Run`, which returns the tensor to
-    check.
-    """
+    """Return for each kernel's name a function that makes its `Run`."""
     match case.kernel:
         case "decode":
             return _decode_versions(case, batch)
@@ -49,58 +50,21 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
                 "unified": partial(_unified, case, batch),
             }
         case "kv_write":
-            return {"kv_write": lambda: partial(_write, batch)}
+            arguments = (batch.key, batch.value, *batch.key_value_views, batch.slots)
+            return {"kv_write": lambda: partial(reshape_and_cache, *arguments)}
         case _:
             # The columns of the table are source and destination; no block is in both columns.
-            return {"block_copy": lambda: partial(_copy, batch, *batch.block_tables.T.contiguous())}
+            arguments = (batch.caches, *batch.block_tables.T.contiguous())
+            return {"block_copy": lambda: partial(copy_blocks, *arguments)}
 
 
-def check_result(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
-    """Raise `BenchError` if the result of `run` differs from the reference's."""
-    before = batch.caches.clone() if case.kernel in ("kv_write", "block_copy") else batch.caches
-    result = run()
-    expected, rows = _expected(case, batch, before)
-    error = (result[rows].float() - expected.float()).abs().max() / expected.float().abs().max()
+def check_same(case: KernelCase, name: str, result: torch.Tensor, first: torch.Tensor) -> None:
+    """Raise `BenchError` if two implementations of a case differ."""
+    error = (result.float() - first.float()).abs().max() / first.float().abs().max()
     if not error <= TOLERANCES[case.dtype]:  # NaN is an error too
         raise BenchError(
-            f"{name} differs from the reference by {error:.1e} on {case}: its speed is left out."
+            f"{name} differs from the first result by {error:.1e} on {case}: its speed is left out."
         )
-
-
-def _expected(
-    case: KernelCase, batch: Batch, before: torch.Tensor
-) -> tuple[torch.Tensor, list[int] | slice]:
-    """Return the reference's result, and the rows of the run's result to compare with it."""
-    scale = case.head_size**-0.5
-    if case.kernel == "kv_write":
-        reference.reshape_and_cache(batch.key, batch.value, *before.transpose(2, 3), batch.slots)
-        return before, slice(None)
-    if case.kernel == "block_copy":
-        src, dst = batch.block_tables.T
-        reference.copy_blocks(before, src, dst)
-        return before, slice(None)
-    # Compare the last tokens of a chunk, because they attend to the whole context.
-    num_rows = min(8, case.query_lens[-1])
-    last_rows = list(range(len(batch.query) - num_rows, len(batch.query)))
-    # Of the decodes before them, compare the first; in `mixed`, the last, too.
-    first = {"mixed": [0, case.batch - 2], "decode": [0][: case.batch - 1]}
-    decodes = first.get(case.kernel, [])
-    rows, sequences = [*decodes, *last_rows], [*decodes, case.batch - 1]
-    caches, tables = _exact_contexts(batch, sequences)
-    starts = [*range(len(sequences)), len(rows)]
-    query, contexts = batch.query[rows].float(), [case.context] * len(sequences)
-    return reference.paged_attention(query, *caches, tables, starts, contexts, scale), rows
-
-
-def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Return caches with only these sequences' blocks, and block tables for these caches.
-
-    The caches are float32, so that the reference does not round.
-    """
-    tables = batch.block_tables[sequences].long()
-    caches = [cache[tables.flatten()].float() for cache in batch.key_value_views]
-    # The table is on the CPU, because the reference reads it there.
-    return caches, torch.arange(tables.numel()).view(tables.shape)
 
 
 def _decode_versions(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
@@ -175,11 +139,37 @@ def _prefill_arguments(case: KernelCase, batch: Batch, sequences: list[int]) -> 
     return *arguments, case.head_size**-0.5, tiles.to(device)
 
 
-def _write(batch: Batch) -> torch.Tensor:
-    reshape_and_cache(batch.key, batch.value, *batch.key_value_views, batch.slots)
-    return batch.caches
+def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
+    """Map each peer's name to a function that makes its `Run`; both may raise any exception."""
+    peers: dict[str, Callable[[], Run]] = {}
+    if case.kernel in ("decode", "prefill"):
+        peers["sdpa (gathered)"] = partial(
+            _attention, case, batch, lambda: scaled_dot_product_attention
+        )
+    if batch.query.is_cuda and case.kernel == "decode":
+        peers["FlexAttention (gathered)"] = partial(_attention, case, batch, _flex_attention)
+    return peers
 
 
-def _copy(batch: Batch, src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
-    copy_blocks(batch.caches, src, dst)
-    return batch.caches
+def _attention(
+    case: KernelCase, batch: Batch, make: Callable[[], Callable[..., torch.Tensor]]
+) -> Run:
+    key, value = batch.gathered(case.context)
+    attention = make()
+    if case.kernel == "decode":
+        query = batch.query.unsqueeze(2)  # [batch, heads, 1, head_size]
+        return lambda: attention(query, key, value, enable_gqa=True).squeeze(2)
+    query = batch.query.view(case.batch, case.context, case.heads, case.head_size).transpose(1, 2)
+
+    def run() -> torch.Tensor:
+        # [batch, heads, context, head_size]; for a single sequence, `flatten` is free.
+        output = attention(query, key, value, is_causal=True, enable_gqa=True)
+        return output.transpose(1, 2).flatten(0, 1)
+
+    return run
+
+
+def _flex_attention() -> Callable[..., torch.Tensor]:
+    # Reset, because with `fullgraph` torch raises after compiling eight shapes.
+    torch._dynamo.reset()
+    return torch.compile(flex_attention, dynamic=False, fullgraph=True)

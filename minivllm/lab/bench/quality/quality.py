@@ -15,18 +15,14 @@ import argparse
 import math
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from minivllm.config import EngineConfig
+from minivllm.configurations import parse_configuration
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_bench, set_num_threads
-from minivllm.lab.common.report import (
-    add_model_arguments,
-    print_report,
-    progress_bar,
-)
+from minivllm.lab.common.report import add_model_arguments, print_report, progress_bar
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -43,24 +39,11 @@ PARTS: dict[str, dict[str, object]] = {
 """Part of a configuration's name -> the options that it sets."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenOfText:
-    """One position of the text."""
-
+class TokenOfText(NamedTuple):
     logprob: float
     """Of the text's own token."""
     top_token: int
-    """The most likely token."""
-
-
-def parse_numbers(name: str) -> dict[str, object]:
-    """Return the engine's options for a name such as `float32` or `int8+bfloat16`."""
-    options: dict[str, object] = {"dtype": "float32"}
-    for part in name.split("+"):
-        if part not in PARTS:
-            raise ConfigError(f"{name!r} has the unknown part {part!r}: use {', '.join(PARTS)}.")
-        options |= PARTS[part]
-    return options
+    """The most likely token at this position."""
 
 
 def text_for(model: str) -> str:
@@ -121,7 +104,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    sides = [EngineConfig(model=args.model, **parse_numbers(name)) for name in (args.a, args.b)]
+    options = [parse_configuration(name, parts=PARTS).options for name in (args.a, args.b)]
+    sides = [EngineConfig(model=args.model, **{"dtype": "float32", **one}) for one in options]
     set_num_threads(args.num_threads)
     found = compare_quality(*(judge(side, text_for(args.model)) for side in sides))
     result = describe_bench(args, "torch") | found | {"window": WINDOW}

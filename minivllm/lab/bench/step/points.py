@@ -7,6 +7,9 @@ long prompts, and decodes together with a chunk. A step's context is the tokens 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import Annotated
+
+from msgspec import Meta
 
 from minivllm.clock import Clock
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -22,23 +25,25 @@ NUM_DECODES = 6
 """Output tokens of each single prompt, and of each request in a batch."""
 
 
+_Count = Annotated[int, Meta(ge=0)]
+
+
 @dataclass(frozen=True, slots=True)
 class StepPoint:
-    num_scheduled_tokens: int
-    num_decodes: int
+    """msgspec checks the ranges in a file of measured steps."""
+
+    num_scheduled_tokens: _Count
+    num_decodes: _Count
     """Number of sequences that computed one token and sampled the next."""
-    num_prefill_tokens: int
-    num_context_tokens: int
+    num_context_tokens: _Count
     """Tokens computed before this step, summed over the step's sequences."""
-    seconds: float
+    seconds: Annotated[float, Meta(gt=0, lt=1e9)]
 
 
 def point_of(plan: SchedulerOutput, seconds: float) -> StepPoint:
-    prefills = [item.num_tokens for item in plan.scheduled if item.kind == "prefill"]
     return StepPoint(
         num_scheduled_tokens=plan.total_num_scheduled_tokens,
-        num_decodes=len(plan.scheduled) - len(prefills),
-        num_prefill_tokens=sum(prefills),
+        num_decodes=sum(item.kind == "decode" for item in plan.scheduled),
         num_context_tokens=sum(item.start for item in plan.scheduled),
         seconds=seconds,
     )

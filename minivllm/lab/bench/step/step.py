@@ -8,35 +8,30 @@ The steps of one engine are measured in two ways, which take turns:
     plain      how long a step takes
     watched    how the time of a step divides into parts (`stopwatch.py`); watching takes time, too
 
-Decode steps start at contexts of `--context` tokens. A prefill step has one prompt that fills the
-token budget. No decode step can be faster than reading all weights once, which the same run
-measures. `--json` adds `points`: single steps of many kinds (`points.py`).
+The table has the milliseconds of watched parts, as shares of a plain step. No decode step can be
+faster than reading all weights once, which the same run measures. Decode steps start at contexts of
+`--context` tokens. A prefill step has one prompt that fills the token budget. `--json` adds
+`points`: single steps of many kinds (`points.py`).
 """
 
 import argparse
 import math
+import statistics
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 from minivllm.clock import MonotonicClock
-from minivllm.config import (
-    MAX_NUM_SEQS,
-    AttentionBackendName,
-    CustomOp,
-    EngineConfig,
-    LinearBackendName,
-)
+from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch_parts
+from minivllm.lab.bench.step.parts import LINEAR_PARTS, MODEL_PARTS, OUTSIDE_PARTS, watch_parts
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
-from minivllm.lab.bench.step.report import MeasuredSteps, describe_times, notes, table
 from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
     add_model_arguments,
+    listed,
     positive_int,
-    positive_ints,
     print_report,
     progress_bar,
 )
@@ -48,11 +43,20 @@ LONGEST_POINT = 1024
 """Tokens of the longest request of `points.py`, at least."""
 
 
+@dataclass(slots=True)
+class MeasuredSteps:
+    """Times of one kind of step, in seconds, one per step."""
+
+    plain: list[float] = field(default_factory=list)
+    watched: list[dict[str, float]] = field(default_factory=list)
+    """For each watched step: part -> seconds."""
+
+
 class StepBench:
-    def __init__(self, engine: LLMEngine, now: Callable[[], float], seed: int) -> None:
+    def __init__(self, engine: LLMEngine, now: Callable[[], float]) -> None:
         self.engine, self._now = engine, now
-        self.requests = RandomRequests(engine, seed)
-        self._order = Random(seed)
+        self.requests = RandomRequests(engine, seed=0)
+        self._order = Random(0)
 
     def measure_decodes(
         self, batch_size: int, context: int, max_tokens: int, num_steps: int
@@ -117,33 +121,26 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         max_num_batched_tokens=budget,
         num_gpu_blocks_override=num_tokens // EngineConfig().block_size + largest,
         enforce_eager=True,  # CUDA graphs would hide the parts of a step
-        attention_backend=args.attention_backend,
-        linear_backend=args.linear_backend,
-        custom_ops=args.custom_ops,
     )
     clock = MonotonicClock()
     engine = LLMEngine.from_config(config, clock=clock)
     model = engine.core.runner._model
     now = waiting_clock(clock.now, model.device)
-    bench = StepBench(engine, now, args.seed)
+    bench = StepBench(engine, now)
     if args.trace is not None:
         write_trace(engine, bench.requests, largest, args.context, args.trace)
+    speed = measure_machine_speed(model.dtype, model.device, now)
+    results = []
     with progress_bar() as progress:
-        task = progress.add_task("speed of the machine", total=len(args.batch_sizes) + 2)
-        progress.refresh()
-        speed = measure_machine_speed(model.dtype, model.device, now)
-        results = []
-        for size in args.batch_sizes:
-            progress.update(task, advance=1, description=f"decode steps of {size}", refresh=True)
+        for size in progress.track(args.batch_sizes, description="decode steps"):
+            progress.refresh()
             times = bench.measure_decodes(size, args.context, max_tokens, args.steps)
             results.append({"kind": "decode", "batch_size": size, **describe_times(times)})
-        progress.update(task, advance=1, description="prefill steps", refresh=True)
-        num_tokens = min(budget, engine.max_model_len - 1)
-        times = bench.measure_prefills(num_tokens)
-        results.append({"kind": "prefill", "num_tokens": num_tokens, **describe_times(times)})
-        progress.update(task, advance=1, description="steps of all kinds", refresh=True)
-        sizes = args.batch_sizes
-        points = measure_points(engine, bench.requests, clock, sizes) if args.json else []
+    num_tokens = min(budget, engine.max_model_len - 1)
+    times = bench.measure_prefills(num_tokens)
+    results.append({"kind": "prefill", "num_tokens": num_tokens, **describe_times(times)})
+    sizes = args.batch_sizes
+    points = measure_points(engine, bench.requests, clock, sizes) if args.json else []
     weights = model.decoder.bytes_per_token
     return {
         **describe_bench(args, "torch"),
@@ -157,11 +154,59 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def batch_sizes(text: str) -> list[int]:
-    sizes = list(positive_ints(text))
-    if max(sizes) > MAX_NUM_SEQS:
-        raise argparse.ArgumentTypeError(f"must be at most {MAX_NUM_SEQS}; got {max(sizes)}.")
-    return sizes
+def describe_times(times: MeasuredSteps) -> dict[str, Any]:
+    """Return medians over the steps, and shares of the plain step."""
+    parts = {
+        name: statistics.median(step.get(name, 0.0) for step in times.watched)
+        for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
+    }
+    seconds = statistics.median(times.plain)
+    watched = statistics.median(sum(step.values()) for step in times.watched)
+    return {
+        "seconds": seconds,
+        "parts": parts,
+        "watching": watched / seconds - 1,
+        "outside_model": sum(parts[name] for name in OUTSIDE_PARTS) / seconds,
+        "linear": sum(parts[name] for name in LINEAR_PARTS) / seconds,
+    }
+
+
+def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    results = result["results"]
+    columns = ("part", *(_name(measured) for measured in results))
+    rows = [
+        (name, *(_cell(measured["parts"][name], measured) for measured in results))
+        for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
+    ]
+    rows.append(("step", *(f"{measured['seconds'] * 1e3:.2f}" for measured in results)))
+    return columns, rows
+
+
+def notes(result: dict[str, Any]) -> list[str]:
+    speed, floor = result["machine_speed"], result["read_weights_s"]
+    lines = [
+        f"This machine reads {speed['read_gb_per_s']:.1f} GB/s and multiplies at"
+        f" {speed['gemm_gflop_per_s']:.0f} GFLOP/s; reading the weights"
+        f" ({result['weight_bytes'] / 1e6:.0f} MB) once takes {floor * 1e3:.1f} ms."
+    ]
+    for measured in result["results"]:
+        over = ""
+        if measured["kind"] == "decode":
+            over = f"{measured['seconds'] / floor:.2f} times reading the weights, "
+        lines.append(
+            f"{_name(measured)}: {over}linear layers {measured['linear']:.0%}, outside of the model"
+            f" {measured['outside_model']:.1%} of the step; watched it takes"
+            f" {measured['watching']:+.1%}."
+        )
+    return lines
+
+
+def _name(measured: dict[str, Any]) -> str:
+    return f"{measured['kind']} {measured.get('batch_size') or measured['num_tokens']}"
+
+
+def _cell(seconds: float, measured: dict[str, Any]) -> str:
+    return f"{seconds * 1e3:.2f} {seconds / measured['seconds']:4.0%}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -170,26 +215,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     parser.add_argument(
         "--batch-sizes",
-        type=batch_sizes,
+        type=listed(positive_int),
         metavar="N,...",
         default=[1, 4, 16, 64],
         help="numbers of running sequences (default: 1,4,16,64)",
-    )
-    for name, choices in (("attention", AttentionBackendName), ("linear", LinearBackendName)):
-        parser.add_argument(
-            f"--{name}-backend",
-            choices=get_args(choices),
-            default="auto",
-            help="default: %(default)s, the fastest",
-        )
-    parser.add_argument(
-        "--custom-ops",
-        action="append",
-        choices=get_args(CustomOp),
-        help=(
-            "operations that run as kernels; may be given several times (default: all if attention"
-            " runs in kernels)"
-        ),
     )
     for option, default, meaning in (
         ("--context", 128, "tokens of each sequence"),
@@ -198,9 +227,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             option, type=positive_int, default=default, help=f"{meaning} (default: %(default)s)"
         )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed for the prompts (default: %(default)s)"
-    )
     parser.add_argument(
         "--trace",
         metavar="FILE",

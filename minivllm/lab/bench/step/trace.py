@@ -1,9 +1,8 @@
 """Writes a trace of a few steps, from torch's profiler and the engine's events, for Perfetto.
 
 The profiler records torch's operations and threads, and the parts of a step as ranges. The events
-add the sequences of each step and the scheduler's decisions. Both are Chrome traces, with different
-clocks. So this module reads the engine's clock, puts a mark into the profiler's trace at the same
-time, and shifts the engine's records by the difference.
+add the sequences of each step and the scheduler's decisions. Both are Chrome traces: the profiler's
+time is relative to `baseTimeNanoseconds`, the engine's to the header's wall-clock time.
 """
 
 import io
@@ -13,7 +12,6 @@ from pathlib import Path
 
 from torch.profiler import profile, record_function
 
-from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.perfetto import export_perfetto
 from minivllm.events.recording.log import LogWriter
@@ -23,7 +21,6 @@ from minivllm.lab.bench.step.points import RandomRequests
 from minivllm.lab.common.stopwatch import PartWatcher
 
 NUM_STEPS = 6
-NUM_MARKS = 8
 
 
 class PartsInTrace(PartWatcher):
@@ -43,50 +40,25 @@ def write_trace(
 ) -> None:
     for _ in range(batch_size):
         requests.add(context, max_tokens=NUM_STEPS)
+    header, engine_file = engine.log_header(), io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         log, operations = Path(folder, "events.jsonl"), Path(folder, "operations.json")
         with (
-            LogWriter(log, engine.log_header()) as writer,
+            LogWriter(log, header) as writer,
             watch_parts(engine, PartsInTrace()),
             profile() as profiler,
         ):
             unsubscribe = engine.subscribe(writer.write)
-            mark, marked_at = _mark_time()
             while engine.has_unfinished_requests():
                 with record_function(f"step {engine.core.scheduler.step + 1}"):
                     engine.step()
             unsubscribe()
         profiler.export_chrome_trace(str(operations))
-        merged = _merge(json.loads(operations.read_text()), log, mark, marked_at)
-    write_whole(path, json.dumps(merged))
-
-
-def _mark_time() -> tuple[str, float]:
-    """Put marks into the profiler's trace; return the name and time of the fastest mark.
-
-    The system may have run another process during a slower one.
-    """
-    clock, marks = MonotonicClock(), []
-    for number in range(NUM_MARKS):
-        name, before = f"minivllm: clock {number}", clock.now()
-        with record_function(name):
-            pass
-        marks.append((clock.now() - before, name, before))
-    _, name, before = min(marks)
-    return name, before
-
-
-def _merge(operations: dict, log: Path, mark_name: str, marked_at: float) -> dict:
-    buffer = io.BytesIO()
-    export_perfetto(log, buffer)
-    engine_trace = json.loads(buffer.getvalue())
-    mono = json.loads(log.read_text().partition("\n")[0])["mono"]
-    mark = next(
-        record["ts"] for record in operations["traceEvents"] if record.get("name") == mark_name
-    )
-    shift = mark - (marked_at - mono) * 1e6
+        export_perfetto(log, engine_file)
+        trace, engine_trace = json.loads(operations.read_text()), json.loads(engine_file.getvalue())
+    shift = header.wall * 1e6 - trace["baseTimeNanoseconds"] / 1e3
     for record in engine_trace["traceEvents"]:
         if record["ph"] != "M":
             record["ts"] += shift
-    operations["traceEvents"] += engine_trace["traceEvents"]
-    return operations | {"minivllm": engine_trace["otherData"]}
+    trace["traceEvents"] += engine_trace["traceEvents"]
+    write_whole(path, json.dumps(trace | {"minivllm": engine_trace["otherData"]}))

@@ -3,15 +3,18 @@
 import argparse
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.peer_process import PeerProcess
 from minivllm.lab.bench.throughput.peer_side.peer_main import preloaded_libraries
-from minivllm.lab.bench.throughput.peers import BenchEngine, MinivllmEngine, TransformersPeer
+from minivllm.lab.bench.throughput.peers import (
+    BenchEngine,
+    MinivllmEngine,
+    PeerProcess,
+    TransformersPeer,
+)
 from minivllm.lab.bench.throughput.rounds import SETTLE_S, EngineRounds, measure_rounds
 from minivllm.lab.bench.throughput.weights_gguf import (
     INT8,
@@ -33,11 +36,7 @@ def measure(
     """Load the engines once, run the workloads, and return the JSON object of each."""
     set_num_threads(args.num_threads)
     pythons = peers_with_python(args.vs or [], args.peer_python or [])
-    options = {
-        "max_num_seqs": specs[0].max_num_seqs,
-        "attention_backend": args.attention_backend,
-        "enforce_eager": args.enforce_eager,
-    }
+    options = {"max_num_seqs": specs[0].max_num_seqs, "enforce_eager": args.enforce_eager}
     if specs[0].max_num_batched_tokens is not None:
         options["max_num_batched_tokens"] = specs[0].max_num_batched_tokens
         options["max_model_len"] = specs[0].max_model_len
@@ -49,8 +48,8 @@ def measure(
         # Start peers first, so that our engine is not loaded while they load.
         peers = _peers(pythons, specs, args, device, stack)
         if args.formats:
-            peers += _engines_in_formats(args, device, options, stack)
-        ours = MinivllmEngine(args.model, args.dtype, device, **options)
+            peers += _engines_in_formats(args, options, stack)
+        ours = MinivllmEngine(args.model, args.dtype, **options)
         vocab_size = ours.llm.llm_engine.tokenizer.vocab_size
         results = []
         with progress_bar() as progress:
@@ -97,7 +96,7 @@ def _peers(
 
 
 def _engines_in_formats(
-    args: argparse.Namespace, device: str, options: dict[str, Any], stack: ExitStack
+    args: argparse.Namespace, options: dict[str, Any], stack: ExitStack
 ) -> list[BenchEngine]:
     """Return our engine with the model's weights written in each of `--formats`."""
     engines = []
@@ -105,7 +104,7 @@ def _engines_in_formats(
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         write_stored_copy(resolve_model(args.model), scratch, format_)
         own = options | {"quantization": INT8 if format_ == INT8 else None}
-        engines.append(MinivllmEngine(str(scratch), args.dtype, device, name=format_, **own))
+        engines.append(MinivllmEngine(str(scratch), args.dtype, format_, **own))
     return engines
 
 
@@ -128,7 +127,6 @@ def _result(
             "ratio": mine.ratio(rounds),
             "ratios": mine.ratios(rounds),
             "identical_sequences": mine.identical(rounds) if comparable else None,
-            "differences": [asdict(found) for found in mine.differences(rounds) if comparable],
             "versions": getattr(peer, "versions", None),
             "preloaded": getattr(peer, "preloaded", None),
         }

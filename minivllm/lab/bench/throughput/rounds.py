@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from rich.progress import Progress
 
@@ -22,17 +23,6 @@ from minivllm.lab.bench.throughput.workloads import BenchRequest
 WARM_UP_TOKENS = 128
 """Most output tokens of a request in the first round, which is not counted."""
 SETTLE_S = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class TokenMismatch:
-    """The first output token of a request on which two engines disagree."""
-
-    round: int
-    request: int
-    position: int
-    token_id: int
-    peer_token_id: int
 
 
 @dataclass(slots=True)
@@ -64,20 +54,10 @@ class EngineRounds:
     def ratio(self, peer: "EngineRounds") -> float:
         return statistics.median(self.ratios(peer))
 
-    def differences(self, peer: "EngineRounds") -> list[TokenMismatch]:
-        """Return for each request the first difference: later tokens depend on it."""
-        found = []
-        for number, outputs in enumerate(zip(self.outputs, peer.outputs, strict=True), 1):
-            for request, (ours, theirs) in enumerate(zip(*outputs, strict=True)):
-                pairs = enumerate(zip(ours, theirs, strict=True))
-                if differing := [position for position, (a, b) in pairs if a != b]:
-                    at = differing[0]
-                    found.append(TokenMismatch(number, request, at, ours[at], theirs[at]))
-        return found
-
     def identical(self, peer: "EngineRounds") -> float:
         """Return the share of the requests, over all rounds, in which both wrote the same."""
-        return 1 - len(self.differences(peer)) / sum(map(len, self.outputs))
+        pairs = zip(chain(*self.outputs), chain(*peer.outputs), strict=True)
+        return statistics.fmean(ours == theirs for ours, theirs in pairs)
 
 
 def measure_rounds(

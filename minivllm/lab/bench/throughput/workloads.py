@@ -95,9 +95,5 @@ def make_requests(
     ]
 
 
-def count_output_tokens(requests: list[BenchRequest]) -> int:
-    return sum(request.max_tokens for request in requests)
-
-
 def _draw(rng: Random, number: int, vocab_size: int) -> list[int]:
     return [rng.randrange(vocab_size) for _ in range(number)]

@@ -6,7 +6,7 @@ import torch
 
 from minivllm.errors import BenchError
 from minivllm.lab.bench.kernels.cases import INTERPRETED_CASES, KernelCase, make_batch
-from minivllm.lab.bench.kernels.runs import check_result, make_runs
+from minivllm.lab.bench.kernels.runs import check_same, make_runs
 
 
 def test_the_bytes_that_a_case_moves_are_those_that_its_kernel_must_read_and_write():
@@ -22,10 +22,11 @@ def test_the_bytes_that_a_case_moves_are_those_that_its_kernel_must_read_and_wri
     assert KernelCase("block_copy", 3, 0, **shape).bytes_moved == 2 * (3 * 16 * 2 * 2 * 8) * 2
 
 
-@pytest.mark.parametrize("case", INTERPRETED_CASES, ids=lambda case: case.kernel)
+@pytest.mark.parametrize("case", INTERPRETED_CASES[:3], ids=lambda case: case.kernel)
 def test_a_wrong_result_is_not_timed(case):
     batch = make_batch(case, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    for name, make in make_runs(case, batch).items():
-        run = make()
-        with pytest.raises(BenchError, match="differs from the reference"):
-            check_result(case, batch, name, lambda run=run: run() * 1.1)
+    results = {name: make()() for name, make in make_runs(case, batch).items()}
+    for name, result in results.items():
+        check_same(case, name, result, next(iter(results.values())))
+        with pytest.raises(BenchError, match="differs from the first result"):
+            check_same(case, name, result * 1.1, result)

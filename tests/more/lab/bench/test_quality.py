@@ -4,13 +4,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from minivllm.cli import main
 from minivllm.config import EngineConfig
-from minivllm.errors import ConfigError
 from minivllm.lab.bench.quality.quality import (
     TokenOfText,
     compare_quality,
     judge,
-    parse_numbers,
     text_for,
 )
 from minivllm.runtime.store.provenance import HOUSE_FOLDER
@@ -39,7 +38,6 @@ def test_perplexity_and_agreement_follow_from_the_tokens():
     assert (found["num_tokens"], found["same_top_token"]) == (2, 0.5)
 
 
-def test_an_unknown_part_is_refused_with_the_known_ones():
-    assert parse_numbers("int8+bfloat16") == {"dtype": "bfloat16", "quantization": "int8"}
-    with pytest.raises(ConfigError, match="unknown part 'int3': use float32"):
-        parse_numbers("int3")
+def test_an_unknown_part_is_refused_with_the_known_ones(capsys):
+    assert main(["bench", "quality", "--model", "house", "--b", "int8+int3"]) == 2
+    assert "unknown part 'int3': use float32" in capsys.readouterr().err
