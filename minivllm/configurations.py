@@ -1,7 +1,6 @@
 """Short names of configurations: `static+contiguous` becomes options of the engine.
 
-A name has parts joined by `+`. Each part sets one option; all others keep the trace's values or the
-engine's defaults. So `static` still has paged memory, and `continuous+paged` is the default engine.
+Each part of a name sets one option; all others keep the trace's values or the engine's defaults.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,8 @@ if TYPE_CHECKING:
     from minivllm.config import SpeculativeConfig
 
 _LOOKUP = {"num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 5}
-PARTS: Mapping[str, Mapping[str, object]] = {
+Options = Mapping[str, object]
+PARTS: Mapping[str, Options] = {
     "continuous": {"batching": "continuous"},
     "static": {"batching": "static"},
     "sequential": {"batching": "sequential"},
@@ -36,28 +36,25 @@ PARTS: Mapping[str, Mapping[str, object]] = {
 
 class Configuration(NamedTuple):
     name: str
-    options: Mapping[str, object]
+    options: Options
     """Values for fields of `EngineConfig`."""
 
-    def options_for(self, trace_options: Mapping[str, object]) -> dict[str, object]:
+    def options_for(self, trace_options: Options) -> dict[str, object]:
         """Return the trace's options, with this configuration's options in place of equal names."""
         options = {**trace_options, **self.options}
         if options.get("enable_chunked_prefill") is False:
             # A step must have room for the longest prompt.
-            budget = max(options["max_num_batched_tokens"], options["max_model_len"])
-            options["max_num_batched_tokens"] = budget
+            budget = "max_num_batched_tokens"
+            options[budget] = max(options[budget], options["max_model_len"])
         return options
 
 
 def parse_configuration(
-    name: str,
-    drafts: "SpeculativeConfig | None" = None,
-    parts: Mapping[str, Mapping[str, object]] = PARTS,
+    name: str, drafts: "SpeculativeConfig | None" = None, parts: Mapping[str, Options] = PARTS
 ) -> Configuration:
     """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict.
 
-    drafts: what the part of its method, `ngram` or `draft_model`, stands for; `draft_model` has no
-        default
+    drafts: what the part of its method, `ngram` or `draft_model`, stands for
     """
     options: dict[str, object] = {}
     chosen_by: dict[str, str] = {}
@@ -66,10 +63,8 @@ def parse_configuration(
             raise ConfigError(f"{name!r} has the unknown part {part!r}: use {', '.join(parts)}.")
         for option, value in parts[part].items():
             if option in options:
-                raise ConfigError(
-                    f"In {name!r}, {chosen_by[option]} and {part} exclude each other: leave one"
-                    " out."
-                )
+                both = f"{chosen_by[option]} and {part}"
+                raise ConfigError(f"In {name!r}, {both} exclude each other: leave one out.")
             options[option], chosen_by[option] = value, part
     drafting = chosen_by.get("speculative_config")
     if drafts is not None and drafts.method == drafting:

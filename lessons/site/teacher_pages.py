@@ -113,8 +113,7 @@ def lesson_misconceptions(lesson: Lesson, shelf: ModelShelf) -> str:
 
 def exercise_misconceptions(exercise: Exercise) -> str:
     rows = "".join(
-        f"- {to_markdown(one.believes)} *{to_markdown(one.hint)}*\n"
-        for one in exercise.mistakes
+        f"- {to_markdown(one.believes)} *{to_markdown(one.hint)}*\n" for one in exercise.mistakes
     )
     return f"### [{exercise.title}]({exercise_address(exercise, _LEARN)})\n\n{rows}"
 
