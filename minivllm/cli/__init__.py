@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 from minivllm import __version__
 from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmError
@@ -67,6 +68,28 @@ def add_command(
 ) -> argparse.ArgumentParser:
     about = f"{summary[0].upper()}{summary[1:]}."
     return commands.add_parser(name, help=summary, description=about, allow_abbrev=False)
+
+
+def add_option(parser: argparse._ActionsContainer, spec: str, help: str, **more: Any) -> None:
+    """Add an option (`--record FILE`), a flag (`--json`) or an argument (`LOG`).
+
+    The metavars N and X stand for numbers. The help names the default, if there is one.
+    """
+    *names, metavar = spec.split()
+    if not spec.startswith("-"):
+        names = [more.pop("dest", metavar.lower())]
+    elif metavar.startswith("-"):
+        names.append(metavar)
+        metavar = None
+        if not more.keys() & {"action", "choices", "type"}:
+            more["action"] = "store_true"
+    if metavar is not None:
+        more["metavar"] = metavar
+    if metavar in ("N", "X"):
+        more.setdefault("type", int if metavar == "N" else float)
+    if more.get("default") not in (None, [], argparse.SUPPRESS):
+        help += " (default: %(default)s)"
+    parser.add_argument(*names, help=help, **more)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ import gc
 from functools import partial
 from typing import TYPE_CHECKING
 
-from minivllm.cli.options import add_option
+from minivllm.cli import add_option
 from minivllm.cli.terminal import forget_typed_keys, has_utf8
 from minivllm.tui.control import Entry
 

@@ -10,10 +10,12 @@ import ast
 import dataclasses
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from minivllm.cli import add_option
 from minivllm.config import EngineConfig, SpeculativeConfig
 from minivllm.errors import ConfigError
 from minivllm.sampling_params import SamplingParams
@@ -68,28 +70,6 @@ def given_fields(args: argparse.Namespace, cls: type) -> dict[str, Any]:
     """Return the fields of a class that the user has typed as options."""
     names = (field.name for field in dataclasses.fields(cls))
     return {name: getattr(args, name) for name in names if hasattr(args, name)}
-
-
-def add_option(parser: argparse._ActionsContainer, spec: str, help: str, **more: Any) -> None:
-    """Add an option (`--record FILE`), a flag (`--json`) or an argument (`LOG`).
-
-    The metavars N and X stand for numbers. The help names the default, if there is one.
-    """
-    *names, metavar = spec.split()
-    if not spec.startswith("-"):
-        names = [more.pop("dest", metavar.lower())]
-    elif metavar.startswith("-"):
-        names.append(metavar)
-        metavar = None
-        if not more.keys() & {"action", "choices", "type"}:
-            more["action"] = "store_true"
-    if metavar is not None:
-        more["metavar"] = metavar
-    if metavar in ("N", "X"):
-        more.setdefault("type", int if metavar == "N" else float)
-    if more.get("default") not in (None, [], argparse.SUPPRESS):
-        help += " (default: %(default)s)"
-    parser.add_argument(*names, help=help, **more)
 
 
 def add_model_tag(parser: argparse.ArgumentParser) -> None:
@@ -183,10 +163,9 @@ class ReadSpeculativeConfig(argparse.Action):
 
 def seconds(text: str) -> float:
     """Parse a time in seconds from 0 to an hour, as an argparse type."""
-    try:
+    value = -1.0
+    with suppress(ValueError):
         value = float(text)
-    except ValueError:
-        value = -1.0
     if not 0.0 <= value < 3600.0:
         raise argparse.ArgumentTypeError(f"must be a number of seconds, at least 0; got {text!r}")
     return value

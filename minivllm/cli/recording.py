@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from minivllm.cli.options import add_option
+from minivllm.cli import add_option
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
 from minivllm.events.bus import Listener

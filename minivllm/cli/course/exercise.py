@@ -10,11 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from minivllm.cli import INTERRUPTED, add_command, main
+from minivllm.cli import INTERRUPTED, add_command, add_option, main
 from minivllm.cli.course.capstone import demo_of_all, demo_with
 from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.options import add_option
 from minivllm.cli.terminal import terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker.bugs.judge import step_of_answer

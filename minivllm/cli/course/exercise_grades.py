@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from minivllm.cli.options import add_option
+from minivllm.cli import add_option
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
+from minivllm.cli import add_option
 from minivllm.cli.dashboard import add_dashboard_options
 from minivllm.cli.loading import load_model, loading
-from minivllm.cli.options import add_option
 from minivllm.cli.starting import Built, Starting
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError

@@ -8,8 +8,8 @@ import argparse
 import os
 from functools import partial
 
+from minivllm.cli import add_option
 from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_app
-from minivllm.cli.options import add_option
 from minivllm.cli.terminal import require_terminal
 from minivllm.errors import ConfigError
 from minivllm.tui.draw.theme import LIGHT

@@ -7,7 +7,7 @@
 
 import argparse
 
-from minivllm.cli.options import add_option
+from minivllm.cli import add_option
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note
 from minivllm.errors import EventLogError

@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from minivllm.cli.options import add_option
+from minivllm.cli import add_option
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold

@@ -4,8 +4,8 @@ import argparse
 from functools import partial
 from pathlib import Path
 
+from minivllm.cli import add_option
 from minivllm.cli.dashboard import add_dashboard_options, add_race_option, make_app, run_app
-from minivllm.cli.options import add_option
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note, require_terminal
 from minivllm.tui.sources.replay import ReplaySource

@@ -9,8 +9,8 @@ import re
 from functools import partial
 from pathlib import Path
 
+from minivllm.cli import add_option
 from minivllm.cli.dashboard import add_race_option
-from minivllm.cli.options import add_option
 from minivllm.cli.recording import check_output
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError

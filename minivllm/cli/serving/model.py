@@ -6,8 +6,7 @@
 
 import argparse
 
-from minivllm.cli import add_command
-from minivllm.cli.options import add_option
+from minivllm.cli import add_command, add_option
 from minivllm.runtime.progress import format_bytes
 from minivllm.runtime.store.model_store import ModelStore, fetch_model, resolve_for_transformers
 
