@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minivllm.errors import ExerciseError
+from minivllm.lessons.checker.child.student import TimeIsUpError
 from minivllm.lessons.checker.child.worker import limit_forks, send, take_limits
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def describe(error: BaseException, folder: Path) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = next((one for one in reversed(frames) if Path(one.filename).parent == folder), None)
     where = f" in {own.name} of {Path(own.filename).stem}" if own else ""
+    if isinstance(error, TimeIsUpError):
+        return f"it took more than {SECONDS:g} seconds{where}, as an endless loop does"
     said = f": {error}"[:300] if str(error) else ""
     return f"{type(error).__name__}{where}{said}"
 

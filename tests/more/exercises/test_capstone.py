@@ -7,6 +7,8 @@ import pytest
 
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.lessons.checker.child.pieces_engine import describe
+from minivllm.lessons.checker.child.student import TimeIsUpError
 from minivllm.lessons.checker.pieces import OwnPiece, collect, digest_of
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
@@ -70,3 +72,8 @@ def test_pieces_of_every_part_run_together_without_one_that_raises(write, capfd)
     assert "10 of 10 requests finished" in told.out
     assert "Without slot-mapping: ValueError in slot_mapping" in told.err
     assert "Without lru: the engine says step " in told.err
+
+
+def test_a_piece_that_loops_is_told_from_one_that_raises(tmp_path):
+    assert "endless loop" in describe(TimeIsUpError(), tmp_path)
+    assert describe(ValueError("mine"), tmp_path) == "ValueError: mine"
