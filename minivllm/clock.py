@@ -12,21 +12,19 @@ class Clock:
     """What all clocks have. By default, time passes by itself."""
 
     name: Literal["monotonic", "virtual"] = "monotonic"
+    num_steps = 0
+    """How many steps have ended; counted by the engine."""
 
     def now(self) -> float:
         """Return the time in seconds. Only differences have a meaning."""
         raise NotImplementedError
-
-    def end_step(self) -> None:
-        """Called by the engine at the end of each step."""
 
     def idle(self) -> None:
         """Called by the engine when a step has nothing to run and must wait for time to pass."""
 
 
 class MonotonicClock(Clock):
-    def now(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.monotonic)
 
     def idle(self) -> None:
         # The sleep is short, so that the engine soon sees a new request.
@@ -54,14 +52,10 @@ class VirtualClock(Clock):
 
     def __init__(self, seconds_per_step: float = 0.01) -> None:
         self._seconds_per_step = seconds_per_step
-        self._steps = 0
 
     def now(self) -> float:
         # Multiply instead of adding step by step, so that rounding errors do not add up.
-        return self._steps * self._seconds_per_step
-
-    def end_step(self) -> None:
-        self._steps += 1
+        return self.num_steps * self._seconds_per_step
 
 
 class SimulatedClock(Clock):

@@ -27,7 +27,7 @@ from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import NO_DRAFTS, ScheduledDrafts, SchedulerOutput
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.output_processor import OutputProcessor
-from minivllm.engine.runner import IsolatingRunner, Runner
+from minivllm.engine.runner import Isolation, Runner
 from minivllm.engine.watchers import Watchers
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
@@ -76,7 +76,7 @@ class EngineCore:
             self.scheduler, self.output_processor, self._eos_token_ids, self.watchers, self.bus
         )
         self.last_plan: SchedulerOutput | None = None
-        self._isolated = IsolatingRunner(runner, config.block_size)
+        self._isolation = Isolation(runner, config.block_size)
         self._checks_invariants = config.check_invariants
         self._seconds = (0.0, 0.0, 0.0)
 
@@ -105,7 +105,13 @@ class EngineCore:
             return StepResult(logits=None)  # all requests wait for more arrivals (`batch_delay`)
         watch = self.watchers.before(plan) if self.watchers.active else WATCH_NOTHING
         started = self.clock.now()
-        result = self._isolated.execute_model(plan, watch)
+        if plan.copies:
+            self.runner.copy_blocks(plan.copies)
+        try:
+            result = self.runner.execute_model(plan, watch)
+            self._isolation.num_failed_in_a_row = 0
+        except Exception as error:
+            result = self._isolation.run_one_by_one(plan, watch, error)
         seconds = self.clock.now() - started - result.t_prepare
         self._seconds = (self._seconds[0], result.t_prepare, seconds)
         if watch is not WATCH_NOTHING:
@@ -137,7 +143,7 @@ class EngineCore:
         self._check_invariants(None)
         if not plan.scheduled:
             self.clock.idle()
-        self.clock.end_step()
+        self.clock.num_steps += 1
         return self.output_processor.make_outputs(requests | errors, errors)
 
     def _draw(
@@ -147,9 +153,11 @@ class EngineCore:
         explained = self.watchers.explained(sequences) if self.watchers.active else ()
         tokens: list[Drawn] = []
         verified: list[Verified] = []
-        if sequences:
-            drawn = self._isolated.sample_tokens(sequences, result.logits, explained)
-            tokens = list(zip(sequences, drawn, strict=True))
+        whole = result.failures.ran is None
+        for batch, logits in [(sequences, result.logits)] if whole else result.failures.batches:
+            if batch:
+                drawn = self.runner.sample_tokens(batch, logits, explained)
+                tokens += zip(batch, drawn, strict=True)
         if plan.num_draft_tokens:
             tokens, verified = verify(plan, tokens)
         for sequence in result.failures.failed:

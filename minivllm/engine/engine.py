@@ -351,15 +351,8 @@ class LLMEngine:
 
         After each phase, the state equals the fold of all events so far.
         """
-        core, names = self.core, self.core.watchers.names
-        names.catch_up(core.scheduler.requests)
-        return inspect_engine(
-            core.scheduler,
-            core.last_plan,
-            core.output_processor.visible_text,
-            core.watchers.explainer.grammar_of,
-            names.pieces,
-        )
+        self.core.watchers.names.catch_up(self.core.scheduler.requests)
+        return inspect_engine(self.core)
 
     def log_header(self) -> ev.LogHeader:
         """Return the first line of a recording that starts now."""

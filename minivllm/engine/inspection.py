@@ -5,13 +5,10 @@ equal the state that `Fold` builds from events alone. So it reads no events, kee
 remembers nothing between calls.
 """
 
-from collections.abc import Callable, Mapping
-
 import msgspec
 
 from minivllm.core.block_pool import short_hash
 from minivllm.core.request import Request, Sequence
-from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.core import EngineCore
 from minivllm.events import state
@@ -65,14 +62,9 @@ class PhasedStep:
             self._core.watchers.explainer.preview(list(zip(previewed, drawn, strict=True)))
 
 
-def inspect_engine(
-    scheduler: Scheduler,
-    last_plan: SchedulerOutput | None,
-    visible_text: Callable[[Sequence], str],
-    grammar_of: Callable[[Sequence], state.SequenceGrammar | None],
-    token_pieces: Mapping[int, str],
-) -> state.EngineState:
+def inspect_engine(core: EngineCore) -> state.EngineState:
     """Copy all state that a view may show. O(blocks + tokens): for tests and for starting views."""
+    scheduler, plan, pieces = core.scheduler, core.last_plan, core.watchers.names.pieces
     manager, pool = scheduler.kv_cache_manager, scheduler.kv_cache_manager.pool
     return state.EngineState(
         step=scheduler.step,
@@ -89,17 +81,17 @@ def inspect_engine(
         running=[sequence.seq_id for sequence in scheduler.running],
         requests={name: _request_state(request) for name, request in scheduler.requests.items()},
         sequences={
-            one.seq_id: _sequence_state(one, visible_text(one), grammar_of(one))
+            one.seq_id: _sequence_state(core, one)
             for request in scheduler.requests.values()
             for one in _unfinished(request)
         },
-        budget=0 if last_plan is None else last_plan.budget,
+        budget=0 if plan is None else plan.budget,
         scheduled=[
             state.ScheduledState(
                 item.sequence.seq_id, item.num_tokens, item.kind, item.start,
                 list(item.draft_token_ids), item.num_accepted,
             )
-            for item in (last_plan.scheduled if last_plan else ())
+            for item in (plan.scheduled if plan else ())
         ],
         max_num_seqs=scheduler.slots.limit,
         max_num_batched_tokens=scheduler.max_num_batched_tokens,
@@ -108,7 +100,7 @@ def inspect_engine(
             evicted_blocks=pool.num_evicted_blocks,
             copied_blocks=manager.num_copied_blocks,
         ),
-        token_pieces=dict(token_pieces),
+        token_pieces=dict(pieces),
     )  # fmt: skip
 
 
@@ -128,20 +120,18 @@ def _request_state(request: Request) -> state.RequestState:
     )
 
 
-def _sequence_state(
-    sequence: Sequence, text: str, grammar: state.SequenceGrammar | None
-) -> state.SequenceState:
+def _sequence_state(core: EngineCore, sequence: Sequence) -> state.SequenceState:
     return state.SequenceState(
         request_id=sequence.request.request_id,
         status=sequence.status.name,
         num_prompt_tokens=sequence.num_prompt_tokens,
         output_token_ids=list(sequence.output_token_ids),
-        text=text,
+        text=core.output_processor.visible_text(sequence),
         num_computed_tokens=sequence.num_computed_tokens,
         num_cached_tokens=sequence.num_cached_tokens,
         num_preemptions=sequence.num_preemptions,
         slot=sequence.slot,
         block_table=[block.block_id for block in sequence.block_table],
         deferred=sequence.deferred,
-        grammar=grammar,
+        grammar=core.watchers.explainer.grammar_of(sequence),
     )

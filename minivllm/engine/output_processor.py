@@ -7,11 +7,13 @@ stop string needs the text earlier, all tokens are decoded together at the end, 
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
@@ -26,6 +28,9 @@ from minivllm.outputs import (
 )
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
+if TYPE_CHECKING:
+    from minivllm.runtime.text.tokenizer import Tokenizer
+
 Method = TypeVar("Method", bound=Callable)
 
 _NO_TEXT = StopCheck("")
@@ -36,21 +41,6 @@ _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
 _UNFINISHED = "\ufffd"
 _MAX_TOKENS_OF_A_CHARACTER = 4
 """A UTF-8 character has at most four bytes, and a token has at least one byte."""
-
-
-class TokenDecoder(Protocol):
-    """The part of a tokenizer that the engine needs to turn tokens into text."""
-
-    def decode(self, token_ids: list[int], skip_special_tokens: bool = True) -> str: ...
-
-    def piece(self, token_id: int) -> str:
-        """The text of one token for display, even if it is not a whole character."""
-
-    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
-        """Whether the token has no text: a skipped special token, or an unused id."""
-
-    def is_byte_fallback(self, token_id: int) -> bool:
-        """Whether the token is one raw byte. A run of such tokens must be decoded as a whole."""
 
 
 @dataclass(slots=True)
@@ -67,14 +57,14 @@ class IncrementalDetokenizer:
     (`vllm/transformers_utils/detokenizer_utils.py`).
     """
 
-    decoder: TokenDecoder
+    decoder: Tokenizer
     skip_special_tokens: bool = True
     _window: list[int] = field(default_factory=list)
     """Tokens that are not fully shown yet, after a few shown tokens as context."""
     _num_shown: int = 0
     """How many characters of the window's text have been returned."""
 
-    def fork(self) -> "IncrementalDetokenizer":
+    def fork(self) -> IncrementalDetokenizer:
         """Return a copy for a sequence with the same tokens so far."""
         return replace(self, _window=list(self._window))
 
@@ -162,7 +152,7 @@ def _fails_alone(method: Method) -> Method:
 class OutputProcessor:
     """Holds the output of every unfinished request. Its methods may raise `RequestFailedError`."""
 
-    def __init__(self, decoder: TokenDecoder) -> None:
+    def __init__(self, decoder: Tokenizer) -> None:
         self.decoder = decoder
         self._outputs: dict[str, _SequenceOutput] = {}
         self._beams_found: dict[str, list[CompletionOutput]] = {}

@@ -20,7 +20,6 @@ import msgspec
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine.output_processor import TokenDecoder
 from minivllm.errors import InvalidRequestError, KernelTraceError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -30,13 +29,14 @@ from minivllm.speculation.verify import Drawn, Verified
 
 if TYPE_CHECKING:
     from minivllm.runtime.sampling.explanation import CandidateStages, Explanation
+    from minivllm.runtime.text.tokenizer import Tokenizer
 
 _MAX_DROPPED = 8
 """How many of the candidates that a beam search drops are in an event."""
 
 
 class Watchers:
-    def __init__(self, decoder: TokenDecoder, bus: EventBus, *, explain_all: bool) -> None:
+    def __init__(self, decoder: Tokenizer, bus: EventBus, *, explain_all: bool) -> None:
         """explain_all: explain the tokens of every sequence (the option `explain_tokens`)"""
         self.names = TokenNames(decoder, bus)
         self.tracer = KernelTracer(bus)
@@ -96,7 +96,7 @@ class Watchers:
 class TokenNames:
     """Emits the text of each token id once, while a listener watches: views show words, not ids."""
 
-    def __init__(self, decoder: TokenDecoder, bus: EventBus) -> None:
+    def __init__(self, decoder: Tokenizer, bus: EventBus) -> None:
         self._decoder = decoder
         self._bus = bus
         self.pieces: dict[int, str] = {}

@@ -55,6 +55,8 @@ class Failures(NamedTuple):
 
     ran: SchedulerOutput | None
     """The part of the plan that ran; None for all of it."""
+    batches: list[tuple[list[Sequence], Any]]
+    """The sequences that sample and their logits, of each sequence that ran alone."""
     failed: list[Sequence]
     """Sequences on which the model raised, even when they ran alone."""
     stranded: list[Sequence]
@@ -63,7 +65,7 @@ class Failures(NamedTuple):
     """Blocks that the failed and stranded sequences should have written in this step."""
 
 
-NO_FAILURES = Failures(None, [], [], set())
+NO_FAILURES = Failures(None, [], [], [], set())
 
 
 class DecodeSample(NamedTuple):

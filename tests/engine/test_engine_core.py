@@ -170,12 +170,10 @@ def test_time_between_two_phases_is_not_counted():
     class Clock:
         name = "virtual"
         time = 0.0
+        num_steps = 0
 
         def now(self) -> float:
             return self.time
-
-        def end_step(self) -> None:
-            """Moved by the test."""
 
     engine = WatchedEngine()
     clock = engine.engine.core.clock = Clock()

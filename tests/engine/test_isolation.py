@@ -10,12 +10,12 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.runner import MAX_FAILED_IN_A_ROW, IsolatingRunner
+from minivllm.engine.runner import MAX_FAILED_IN_A_ROW
 from minivllm.errors import EngineDeadError, InvariantError, SamplingError
 from minivllm.events import types as ev
 from minivllm.outputs import Logprob, PromptTokenLogprob, RequestOutput, SampledToken
 from minivllm.runtime.loader import load_model
-from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, TokenWatch, Watch
+from minivllm.runtime.step_result import StepResult, TokenWatch, Watch
 from minivllm.sampling_params import SamplingParams
 
 PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
@@ -253,7 +253,7 @@ def test_a_step_with_copies_and_a_victim_is_repeated_without_making_the_copies_a
     plan.copies.append(BlockCopy(src=engine.table("a")[0], dst=90))
     plan.preempted.append(plan.scheduled[0].sequence)
     engine.runner.copy_blocks = made.append
-    result = IsolatingRunner(engine.runner, 4).execute_model(plan, WATCH_NOTHING)
+    result = engine.engine.core.execute(plan)
     assert [sequence.seq_id for sequence in result.failures.failed] == ["bad.0"]
     assert made == [plan.copies]
 

@@ -1,5 +1,7 @@
 """`minivllm simulate`: it plans what the engine plans, and its events give its own state."""
 
+from types import SimpleNamespace
+
 import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer
 from support.engine.simulated_crowds import CPU, EVEN, STEP, config
@@ -61,7 +63,7 @@ def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Eve
         if engine.has_unfinished_requests():
             engine.step()
         else:
-            clock.end_step()
+            clock.num_steps += 1
     return events
 
 
@@ -97,12 +99,15 @@ def test_the_simulation_plans_what_the_engine_plans(options, kind):
 
 def state_of(replica: Replica) -> EngineState:
     """The whole state as plain data, even during a step."""
+    names, explainer = SimpleNamespace(pieces={}), SimpleNamespace(grammar_of=lambda sequence: None)
+    outputs = SimpleNamespace(visible_text=lambda sequence: TEXT * sequence.num_output_tokens)
     return inspect_engine(
-        replica.scheduler,
-        replica.plan,
-        visible_text=lambda sequence: TEXT * sequence.num_output_tokens,
-        grammar_of=lambda sequence: None,
-        token_pieces={},
+        SimpleNamespace(
+            scheduler=replica.scheduler,
+            last_plan=replica.plan,
+            watchers=SimpleNamespace(names=names, explainer=explainer),
+            output_processor=outputs,
+        )
     )
 
 

@@ -82,7 +82,7 @@ class ToyRunner:
             block = sequence.block_table[position // self._block_size]
             yield self._kv.get(block.block_id * self._block_size + position % self._block_size, 0)
 
-    def sample_tokens(self, sequences: list[Sequence], logits: list[int]) -> list[SampledToken]:
+    def sample_tokens(self, sequences: list[Sequence], logits: list[int], *_) -> list[SampledToken]:
         # Never sample end-of-sequence, so that max_tokens sets the length.
         return [SampledToken(digest % EOS) for digest in logits]
 

@@ -59,7 +59,7 @@ class _TimedRunner(ToyRunner):
         self._clock.advance_to(self._clock.now() + seconds)
         return super().execute_model(plan, watch)
 
-    def sample_tokens(self, sequences: list[Sequence], logits: list[int]) -> list[SampledToken]:
+    def sample_tokens(self, sequences: list[Sequence], logits: list[int], *_) -> list[SampledToken]:
         lengths = self._num_output_tokens
         return [
             SampledToken(EOS)

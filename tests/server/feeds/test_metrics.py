@@ -171,7 +171,7 @@ def test_samples_count_as_separate_requests_as_in_vllm():
 def test_each_request_is_counted_by_its_finish_reason_and_has_only_times_that_happened():
     engine, metrics = watched(max_num_seqs=2)
     whole = engine.runner.sample_tokens
-    engine.runner.sample_tokens = lambda sequences, logits: [
+    engine.runner.sample_tokens = lambda sequences, logits, _: [
         SamplingError("NaN", one.seq_id) if one.seq_id == "bad.0" else token
         for one, token in zip(sequences, whole(sequences, logits), strict=True)
     ]
