@@ -24,7 +24,7 @@ from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request, RequestStatus, Sequence, Stop, check_stop
 from minivllm.core.scheduler import Scheduler
-from minivllm.core.scheduler_output import NO_DRAFTS, ScheduledDrafts, SchedulerOutput
+from minivllm.core.scheduler_output import NO_DRAFTS, SchedulerOutput
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.runner import Isolation, Runner
@@ -150,7 +150,7 @@ class EngineCore:
         self, plan: SchedulerOutput, sequences: list[Sequence], result: StepResult
     ) -> tuple[list[Drawn], list[Verified]]:
         """Draw a token or a `SamplingError` for each sequence, and verify drafts."""
-        explained = self.watchers.explained(sequences) if self.watchers.active else ()
+        explained = self.watchers.explainer.explained(sequences) if self.watchers.active else ()
         tokens: list[Drawn] = []
         verified: list[Verified] = []
         whole = result.failures.ran is None
@@ -199,20 +199,16 @@ class EngineCore:
             except RequestFailedError as error:
                 errors[request] = error
         for item, rows in verified:
-            request = item.sequence.request
-            if request not in errors:
-                try:
-                    self._append_verified(item, [token for _, token in rows])
-                except RequestFailedError as error:
-                    errors[request] = error
-
-    def _append_verified(self, item: ScheduledDrafts, tokens: list[SampledToken]) -> None:
-        """Roll rejected drafts back, then append the final tokens until one ends the sequence."""
-        self.scheduler.settle_draft(item, len(tokens) - 1, tokens[-1].token_id)
-        for token in tokens:
-            self._append_token(item.sequence, token)
-            if item.sequence.is_finished:
-                break
+            sequence = item.sequence
+            if sequence.request in errors:
+                continue
+            self.scheduler.settle_draft(item, len(rows) - 1, rows[-1][1].token_id)
+            try:
+                for _, token in rows:
+                    if not sequence.is_finished:
+                        self._append_token(sequence, token)
+            except RequestFailedError as error:
+                errors[sequence.request] = error
 
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Append a new token and emit it with its text. End the sequence if it must stop."""

@@ -51,7 +51,7 @@ class PhasedStep:
     def _preview(self, plan: SchedulerOutput, result: StepResult) -> None:
         """Emit the candidates of watched sequences. A draw has no state, so it can run twice."""
         sequences = plan.sampling_sequences()
-        watched = self._core.watchers.explained(sequences)
+        watched = self._core.watchers.explainer.explained(sequences)
         # Rows after drafts may mean nothing, so preview only the sequences' own rows.
         own = [isinstance(one, Sequence) and one in watched for one in sequences]
         rows = [row for row, is_own in enumerate(own) if is_own]

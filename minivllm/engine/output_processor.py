@@ -73,15 +73,16 @@ class IncrementalDetokenizer:
         if self.decoder.is_silent(token_id, self.skip_special_tokens):
             return ""  # a silent token must not be context either
         self._window.append(token_id)
-        return self._show_after(token_id)
-
-    def extend(self, token_ids: Seq[int]) -> str:
-        """The same for several tokens, with a single decoding."""
-        visible = [
-            one for one in token_ids if not self.decoder.is_silent(one, self.skip_special_tokens)
-        ]
-        self._window += visible
-        return self._show_after(visible[-1]) if visible else ""
+        if self.decoder.is_byte_fallback(token_id):
+            # One invalid byte changes the text of the whole run of raw bytes.
+            return ""
+        text = self._decode(self._window)
+        unfinished = text.endswith(_UNFINISHED)
+        end = len(text) - unfinished
+        shown = text[self._num_shown : end]
+        self._num_shown = max(self._num_shown, end)
+        self._shrink_window(unfinished)
+        return shown
 
     def finish(self, token_ids: Seq[int] = ()) -> str:
         """Add the sequence's last tokens; return all text that has not been returned yet.
@@ -92,19 +93,6 @@ class IncrementalDetokenizer:
         self._window.clear()
         self._num_shown = 0
         return text
-
-    def _show_after(self, last: int) -> str:
-        """Return the new and certain text of the window, whose last token is `last`."""
-        if self.decoder.is_byte_fallback(last):
-            # One invalid byte changes the text of the whole run of raw bytes.
-            return ""
-        text = self._decode(self._window)
-        unfinished = text.endswith(_UNFINISHED)
-        end = len(text) - unfinished
-        shown = text[self._num_shown : end]
-        self._num_shown = max(self._num_shown, end)
-        self._shrink_window(unfinished)
-        return shown
 
     def _shrink_window(self, unfinished: bool) -> None:
         # If all text was shown, one token of context is enough. Otherwise, also keep the tokens
@@ -244,11 +232,9 @@ class OutputProcessor:
     def _catch_up(self, output: _SequenceOutput, sequence: Sequence, num_tokens: int) -> None:
         """Decode all of the first `num_tokens` tokens. If a token has no text, change nothing."""
         if output.num_decoded_tokens < num_tokens:
-            start = sequence.num_prompt_tokens
             detokenizer = output.detokenizer.fork()
-            output.text += detokenizer.extend(
-                sequence.token_ids[start + output.num_decoded_tokens : start + num_tokens]
-            )
+            late = sequence.output_token_ids[output.num_decoded_tokens : num_tokens]
+            output.text += "".join([detokenizer.append(token_id) for token_id in late])
             output.detokenizer, output.num_decoded_tokens = detokenizer, num_tokens
 
     @_fails_alone

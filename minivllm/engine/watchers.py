@@ -5,8 +5,8 @@
     TokenExplainer  why the sampler or a beam search chose a token
     attention       where the last tokens of a step look
 
-A step asks `before` and `after` the model runs, which tokens will be `explained`, and what to show
-of the tokens `drawn`. While nobody watches, each question costs one test, of `active`.
+A step asks `before` and `after` the model runs, and what to show of the tokens `drawn`. While
+nobody watches, each question costs one test, of `active`.
 """
 
 from __future__ import annotations
@@ -77,20 +77,15 @@ class Watchers:
         for index, sample in zip(watch.decodes, result.decode_samples, strict=False):
             self.tracer.trace(plan.scheduled[index].sequence.seq_id, sample)
 
-    def explained(self, sequences: list[Sequence]) -> Collection[Sequence]:
-        """Return the sequences whose tokens the sampler must explain."""
-        return self.explainer.watched(sequences) if self.explainer.active else ()
-
     def drawn(self, tokens: list[Drawn], verified: list[Verified]) -> None:
         """Emit the explanations of tokens that are not appended yet, those of drafts last."""
-        if self.explainer.active:
-            self.explainer.explain(tokens + [row for item in verified for row in item.rows])
+        self.explainer.explain(tokens + [row for item in verified for row in item.rows])
 
     def forget_ended(self, requests: Mapping[str, Request]) -> None:
         """Emit the reason to those who wait for the trace of a sequence that has ended."""
         self.tracer.forget_ended(requests)
-        asked = self.tracer.asked or self.attention is not None or self.explainer.active
-        self.active = bool(asked)
+        explains = self.explainer.forget_ended()
+        self.active = bool(explains or self.tracer.asked or self.attention is not None)
 
 
 class TokenNames:
@@ -229,8 +224,6 @@ class TokenExplainer:
         """Sequences, and requests with a beam search."""
         self._grammars: dict[tuple[Request, int], SequenceGrammar] = {}
         """The last `grammar.state` of each sequence, by request and index."""
-        self.active = explain_all
-        """Whether something is watched. Check this before calling `explain`."""
 
     def watch(self, seq_id: str, on: bool, requests: Mapping[str, Request]) -> None:
         """Start or stop explaining a sequence. Raise `InvalidRequestError` if it is unknown."""
@@ -238,9 +231,8 @@ class TokenExplainer:
         request = sequence.request
         target = request if request.params.use_beam_search else sequence
         (self._watched.add if on else self._watched.discard)(target)
-        self._forget_ended()
 
-    def watched(self, sequences: list[Sequence]) -> set[Sequence]:
+    def explained(self, sequences: list[Sequence]) -> set[Sequence]:
         """Return the sequences whose tokens the sampler must explain."""
         if not self._bus.active:
             return set()
@@ -255,7 +247,6 @@ class TokenExplainer:
         for sequence, token in tokens:
             if not isinstance(token, SamplingError) and (found := token.explanation) is not None:
                 self._emit(sequence, token.token_id, found, found.candidates)
-        self._forget_ended()
 
     def preview(self, tokens: list[Drawn]) -> None:
         """Emit what is known of a draw that is still to come. `tokens`: what it will give."""
@@ -336,8 +327,9 @@ class TokenExplainer:
         what = (best.seq_id, position, best.token_id, temperature)
         self._bus.emit(ev.TokenExplained, *what, 0, 0, (), (), tuple(shown))
 
-    def _forget_ended(self) -> None:
+    def forget_ended(self) -> bool:
+        """Forget sequences and requests that have ended. Returns whether something is watched."""
         self._watched = {one for one in self._watched if not one.is_finished}
         for key in [key for key in self._grammars if key[0].is_finished]:
             del self._grammars[key]
-        self.active = bool(self._explain_all or self._watched)
+        return bool(self._explain_all or self._watched)
