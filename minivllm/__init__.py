@@ -9,7 +9,7 @@ needs no torch.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from minivllm.version import __version__ as __version__
 
 _HOMES = {
     "LLM": "minivllm.llm",

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, get_args
 
-from minivllm import __version__
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import RequestQueue, refuse_if_too_large
@@ -31,6 +30,7 @@ from minivllm.events.bus import Listener
 from minivllm.events.state import EngineState
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
+from minivllm.version import __version__
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel

@@ -61,6 +61,7 @@ MODULES = (
     "outputs",
     "sampling_params",
     "text",
+    "version",
     "lab/__init__",
     "lab/bench/__init__",
     "lessons/__init__",

@@ -16,7 +16,6 @@ from array import array
 from dataclasses import dataclass
 from functools import lru_cache
 
-from minivllm import __version__
 from minivllm.clock import SimulatedClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
@@ -33,6 +32,7 @@ from minivllm.lab.simulate.assumed_drafts import AssumedDrafts
 from minivllm.lab.simulate.step_times import IDLE_SECONDS, StepTimeModel
 from minivllm.sampling_params import SamplingParams
 from minivllm.speculation.drafter import SpeculativeDrafter
+from minivllm.version import __version__
 
 TEXT = "·"
 SERIES = ("began", "seconds", "used_blocks", "running", "waiting")
