@@ -24,7 +24,12 @@ from minivllm.engine.core import EngineCore
 from minivllm.engine.inspection import PhasedStep, inspect_engine
 from minivllm.engine.requests import Grammars, Prompt, RequestValidator, read_prompt
 from minivllm.engine.runner import Runner
-from minivllm.errors import ConfigError, EngineDeadError, StepInProgressError
+from minivllm.errors import (
+    ConfigError,
+    EngineDeadError,
+    InvalidSamplingParamsError,
+    StepInProgressError,
+)
 from minivllm.events import types as ev
 from minivllm.events.bus import Listener
 from minivllm.events.state import EngineState
@@ -164,21 +169,16 @@ class LLMEngine:
         `request_id`, `prompt`, `params`, `priority`, errors: as for `add_request`.
         """
         self._raise_if_dead()
-        given = read_prompt(prompt, self.tokenizer)
-        scheduler = self.core.scheduler
-        self._validator.check(
-            request_id, given.token_ids, params, priority, scheduler.requests, scheduler.slots.limit
-        )
+        if not isinstance(params, SamplingParams):
+            raise InvalidSamplingParamsError(
+                f"params must be a SamplingParams; got {type(params).__name__}."
+            )
+        read, scheduler = read_prompt(prompt, self.tokenizer), self.core.scheduler
         request = Request(
-            request_id,
-            given.token_ids,
-            params,
-            prompt=given.text,
-            priority=priority,
-            arrival_number=self._num_arrived,
-            cache_salt=given.cache_salt,
-            grammar=self.grammars.prepare(params.structured_outputs),
+            request_id, params=params, priority=priority, arrival_number=self._num_arrived, **read
         )
+        self._validator.check(request, scheduler)
+        request.grammar = self.grammars.prepare(params.structured_outputs)
         refuse_if_too_large(request, scheduler.kv_cache_manager, self.max_model_len)
         return request
 

@@ -9,7 +9,7 @@ Source of the prompt forms: vLLM `vllm/inputs/`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 from operator import index
 from reprlib import repr as short_repr
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
+from minivllm.core.request import Request
+from minivllm.core.scheduler import Scheduler
 from minivllm.errors import (
     DuplicateRequestError,
     EmptyPromptError,
@@ -25,7 +27,7 @@ from minivllm.errors import (
     PromptTooLongError,
     TokenOutOfVocabularyError,
 )
-from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
+from minivllm.sampling_params import StructuredOutputsParams
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
@@ -54,14 +56,8 @@ class TokensPrompt(TypedDict):
 Prompt = str | TextPrompt | TokensPrompt
 
 
-class ReadPrompt(NamedTuple):
-    text: str | None
-    token_ids: list[int]
-    cache_salt: str | None
-
-
-def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
-    """Return text, token ids and salt of a prompt. Raise `InvalidRequestError` if it is invalid."""
+def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> TokensPrompt:
+    """Return token ids, text and salt of a prompt. Raise `InvalidRequestError` if it is invalid."""
     fields = prompt if isinstance(prompt, dict) else {"prompt": prompt}
     if unknown := sorted(map(str, fields.keys() - TokensPrompt.__annotations__.keys())):
         known = ", ".join(TokensPrompt.__annotations__)
@@ -70,14 +66,16 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
     if salt is not None and (not isinstance(salt, str) or not salt):
         raise InvalidRequestError(f"cache_salt must be a non-empty string; got {short_repr(salt)}.")
     if "prompt_token_ids" in fields:
-        return ReadPrompt(text, _as_token_ids(fields["prompt_token_ids"]), salt)
-    if not isinstance(text, str):
+        token_ids = _as_token_ids(fields["prompt_token_ids"])
+    elif isinstance(text, str):
+        token_ids = tokenizer.encode(text)
+    else:
         # The usual mistake is a bare list of ids, which can be long.
         raise InvalidRequestError(
             'A prompt must be a string, {"prompt": text} or {"prompt_token_ids": ids}; got'
             f" {short_repr(prompt)}."
         )
-    return ReadPrompt(text, tokenizer.encode(text), salt)
+    return {"prompt_token_ids": token_ids, "prompt": text, "cache_salt": salt}
 
 
 def _as_token_ids(given: object) -> list[int]:
@@ -98,39 +96,26 @@ class RequestValidator(NamedTuple):
     tokenizer: Tokenizer
     max_model_len: int
 
-    def check(
-        self,
-        request_id: str,
-        token_ids: list[int],
-        params: SamplingParams,
-        priority: int,
-        unfinished: Collection[str],
-        max_num_seqs: int,
-    ) -> None:
-        """Raise a subclass of `InvalidRequestError` if the request cannot be served.
-
-        max_num_seqs: the current value, which may be lower than the configured value.
-        """
+    def check(self, request: Request, scheduler: Scheduler) -> None:
+        """Raise a subclass of `InvalidRequestError` if the request cannot be served."""
+        request_id, params = request.request_id, request.params
         if not isinstance(request_id, str) or not request_id:
             raise InvalidRequestError(
                 f"A request id must be a non-empty string; got {request_id!r}."
             )
-        if request_id in unfinished:
+        if request_id in scheduler.requests:
             raise DuplicateRequestError(
                 f"Request id {request_id!r} is in use by an unfinished request: choose another id."
             )
-        if not isinstance(params, SamplingParams):
-            raise InvalidSamplingParamsError(
-                f"params must be a SamplingParams; got {type(params).__name__}."
-            )
-        self._check_priority(priority)
-        self._check_num_sequences(params.num_sequences, max_num_seqs)
+        self._check_priority(request.priority)
+        # The present limit may be lower than the configured one.
+        self._check_num_sequences(params.num_sequences, scheduler.slots.limit)
         if params.use_beam_search and self.config.speculative_config is not None:
             raise InvalidSamplingParamsError(
                 "Beam search ranks all candidates of each step, so drafts cannot stand in for it:"
                 " sample instead, or use an engine without speculative_config."
             )
-        self._check_prompt(request_id, token_ids)
+        self._check_prompt(request_id, request.prompt_token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
         ends = self.tokenizer.eos_token_ids.union(params.stop_token_ids)
@@ -175,8 +160,7 @@ class RequestValidator(NamedTuple):
     def _check_ids(self, name: str, token_ids: Iterable[int]) -> None:
         vocab_size = self.tokenizer.vocab_size
         for token_id in token_ids:
-            is_whole = isinstance(token_id, int) and not isinstance(token_id, bool)
-            if not is_whole or not 0 <= token_id < vocab_size:
+            if not 0 <= token_id < vocab_size:
                 raise TokenOutOfVocabularyError(
                     f"{name} contains {token_id!r}, which is not a token id of this model: use 0"
                     f" to {vocab_size - 1}."

@@ -166,23 +166,19 @@ class KernelTracer:
         return tuple(names.index(seq_id) for seq_id in self.asked if seq_id in names)
 
     def trace(self, seq_id: str, sample: DecodeSample) -> None:
+        from minivllm.runtime.attention.xray import recorded_trace, trace_decode
+
+        found, programs, problem, recorded = sample, [], None, None
         if find_spec("triton") is None:
-            from minivllm.runtime.attention.xray import recorded_trace
-
             found = recorded_trace(sample)
-            programs = msgspec.convert(found.programs, list[ev.TracedProgram])
-            self._answer(seq_id, found.layer, found.num_tokens, programs, None, found.of)
-            return
-        from minivllm.runtime.attention.xray import trace_decode
-
-        programs, problem = [], None
-        try:
-            programs = msgspec.convert(
-                trace_decode(sample), list[ev.TracedProgram], from_attributes=True
-            )
-        except KernelTraceError as error:
-            problem = str(error)
-        self._answer(seq_id, sample.layer, sample.num_tokens, programs, problem)
+            programs, recorded = found.programs, found.of
+        else:
+            try:
+                programs = trace_decode(sample)
+            except KernelTraceError as error:
+                problem = str(error)
+        programs = msgspec.convert(programs, list[ev.TracedProgram], from_attributes=True)
+        self._answer(seq_id, found.layer, found.num_tokens, programs, problem, recorded)
 
     def forget_ended(self, requests: Mapping[str, Request]) -> None:
         """For each sequence that ended before its decode could be traced, emit the reason."""
@@ -190,18 +186,11 @@ class KernelTracer:
             if _unfinished(seq_id, requests) is None:
                 self._answer(seq_id, 0, 0, [], f"{seq_id} ended before its next decode step.")
 
-    def _answer(
-        self,
-        seq_id: str,
-        layer: int,
-        num_tokens: int,
-        programs: list[ev.TracedProgram],
-        problem: str | None = None,
-        recorded: ev.RecordedDecode | None = None,
-    ) -> None:
+    def _answer(self, seq_id: str, *found: object) -> None:
+        """Emit the event, with `found` as its other fields."""
         self.asked.remove(seq_id)
         if self._bus.active:
-            self._bus.emit(ev.KernelTraced, seq_id, layer, num_tokens, programs, problem, recorded)
+            self._bus.emit(ev.KernelTraced, seq_id, *found)
 
 
 class TokenExplainer:
