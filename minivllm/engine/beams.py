@@ -12,6 +12,7 @@ candidates again.
 """
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
 from minivllm.core.request import Request, RequestStatus, Sequence
@@ -37,11 +38,10 @@ class BeamDriver:
         """Start the search of a request that is about to be queued."""
         params = request.params
         eos_token_ids = frozenset() if params.ignore_eos else self.eos_token_ids
+        room = self.scheduler.max_model_len - len(request.prompt_token_ids)
         search = BeamSearch(
             width=params.num_sequences,
-            max_tokens=min(
-                params.max_tokens, self.scheduler.max_model_len - len(request.prompt_token_ids)
-            ),
+            max_tokens=min(params.max_tokens, room),
             eos_token_ids=eos_token_ids.union(params.stop_token_ids),
             length_penalty=params.length_penalty,
             early_stopping=params.early_stopping,
@@ -76,9 +76,8 @@ class BeamDriver:
 
     def _advance(self, request: Request, beams: list[Sequence]) -> None:
         search = self._searches[request.request_id]
-        candidates = [
-            candidate for beam in beams for candidate in self._candidates.pop(beam.seq_id)
-        ]
+        offers = [self._candidates.pop(beam.seq_id) for beam in beams]
+        candidates = list(chain.from_iterable(offers))
         explained = self.watchers.explainer.watches_search(request)
         before = (search.scores, list(search.hypotheses)) if explained else None
         chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
@@ -115,16 +114,13 @@ class BeamDriver:
         self.output_processor.forget(beam)
 
     def _append(self, beam: Sequence, continuation: Continuation) -> None:
-        beam.append_token(continuation.token_id)
-        text = self.output_processor.append_beam_token(
-            beam, continuation.token_id, continuation.score
-        )
+        _, token_id, score = continuation
+        beam.append_token(token_id)
+        text = self.output_processor.append_beam_token(beam, token_id, score)
         self.scheduler.counters.generation_tokens += 1
         if self.bus.active:
-            self.watchers.names.name((continuation.token_id,))
-            self.bus.emit(
-                ev.TokenSampled, beam.seq_id, continuation.token_id, text, continuation.score
-            )
+            self.watchers.names.name((token_id,))
+            self.bus.emit(ev.TokenSampled, beam.seq_id, token_id, text, score)
 
     def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:
         """End the search and all its beams. Its hypotheses become the output."""

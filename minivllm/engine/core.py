@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
     from minivllm.speculation.proposers import Proposer
 
+Errors = dict[Request, RequestFailedError]
+"""The requests that fail in a step, and why."""
+
 
 class EngineCore:
     """One engine's scheduler, model and outputs. Do not use it after a phase has raised.
@@ -124,7 +127,7 @@ class EngineCore:
         ran = failures.ran or plan
         # A GPU is still computing the logits, so first do the work that needs no tokens.
         sequences = ran.sampling_sequences()
-        requests = dict.fromkeys([one.request for one in [*failures.failed, *sequences]])
+        requests = dict.fromkeys([sequence.request for sequence in sequences])
         tokens, verified = self._draw(ran, sequences, result)
         if self.watchers.active:
             self.watchers.drawn(tokens, verified)
@@ -165,9 +168,7 @@ class EngineCore:
             tokens.append((sequence, error))
         return tokens, verified
 
-    def _note_failures(
-        self, tokens: list[Drawn], result: StepResult
-    ) -> dict[Request, RequestFailedError]:
+    def _note_failures(self, tokens: list[Drawn], result: StepResult) -> Errors:
         """Store log-probabilities of prompts. Returns the requests that have failed, and why."""
         failed = [item for item in tokens if isinstance(item[1], SamplingError)]
         errors = {sequence.request: error.error_type(str(error)) for sequence, error in failed}
@@ -180,13 +181,8 @@ class EngineCore:
 
     # ---- what the tokens change ----
 
-    def _append_tokens(
-        self,
-        tokens: list[Drawn],
-        verified: list[Verified],
-        errors: dict[Request, RequestFailedError],
-    ) -> None:
-        """Append a step's tokens. `errors` gets the requests that fail; they get no more tokens."""
+    def _append_tokens(self, tokens: list[Drawn], verified: list[Verified], errors: Errors) -> None:
+        """Append a step's tokens. A request that fails is added to `errors` and gets no more."""
         for sequence, token in tokens:
             request = sequence.request
             if errors and request in errors:

@@ -218,20 +218,18 @@ class EngineThread:
         if output.request_id not in self._waiters:
             return
         future, on_output = self._waiters[output.request_id]
-        if output.finished:
-            del self._waiters[output.request_id]
-        if output.error is not None:
-            future.set_exception(output.error_type(output.error))
-            return
-        try:
-            if on_output is not None:
+        error = None if output.error is None else output.error_type(output.error)
+        if error is None and on_output is not None:
+            try:
                 on_output(output)
-        except Exception as error:
-            self._waiters.pop(output.request_id, None)
-            self._engine.abort_request(output.request_id)
+            except Exception as caught:
+                error = caught
+                self._engine.abort_request(output.request_id)
+        if error is not None or output.finished:
+            del self._waiters[output.request_id]
+        if error is not None:
             future.set_exception(error)
-            return
-        if output.finished:
+        elif output.finished:
             future.set_result(output)
 
     def _abort(self, request_id: str) -> RequestOutput | None:

@@ -26,7 +26,7 @@ from minivllm.outputs import (
     RequestOutput,
     SampledToken,
 )
-from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from minivllm.sampling_params import RequestOutputKind
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
@@ -189,10 +189,21 @@ class OutputProcessor:
         self, request: Request, hypotheses: list[Hypothesis]
     ) -> list[CompletionOutput]:
         """Store the results of a beam search, best first, as the output of its request."""
-        params, found = request.params, enumerate(hypotheses[: request.params.n])
-        best = [self._from_hypothesis(params, i, one) for i, one in found]
-        self._beams_found[request.request_id] = best
-        return best
+        params, found = request.params, []
+        for index, one in enumerate(hypotheses[: params.n]):
+            last, stopped = one.token_ids[-1], one.ended_by_token
+            text = self.decoder.decode(one.token_ids, params.skip_special_tokens)
+            completion = CompletionOutput(
+                index=index,
+                text=text,
+                token_ids=one.token_ids,
+                cumulative_logprob=one.logprob,
+                finish_reason="stop" if stopped else "length",
+                stop_reason=last if stopped and last in params.stop_token_ids else None,
+            )
+            found.append(completion)
+        self._beams_found[request.request_id] = found
+        return found
 
     def visible_text(self, sequence: Sequence) -> str:
         """Return the text that the caller may see so far."""
@@ -300,23 +311,6 @@ class OutputProcessor:
         score = lambda one: self._outputs[one.seq_id].cumulative_logprob or 0.0  # noqa: E731
         best = enumerate(sorted(sequences, key=score, reverse=True)[: params.n])
         return [self._completion(sequence, i, delta=False) for i, sequence in best]
-
-    def _from_hypothesis(
-        self, params: SamplingParams, index: int, hypothesis: Hypothesis
-    ) -> CompletionOutput:
-        last = hypothesis.token_ids[-1]
-        return CompletionOutput(
-            index=index,
-            text=self.decoder.decode(
-                hypothesis.token_ids, skip_special_tokens=params.skip_special_tokens
-            ),
-            token_ids=hypothesis.token_ids,
-            cumulative_logprob=hypothesis.logprob,
-            finish_reason="stop" if hypothesis.ended_by_token else "length",
-            stop_reason=(
-                last if hypothesis.ended_by_token and last in params.stop_token_ids else None
-            ),
-        )
 
     def _has_news(self, sequence: Sequence) -> bool:
         output = self._outputs[sequence.seq_id]
