@@ -23,9 +23,9 @@ from minivllm.events.bus import EventBus
 BlockHash = bytes
 
 
-def short_hash(block_hash: BlockHash) -> str:
+def short_hash(block_hash: BlockHash | None) -> str | None:
     """Return the first 16 hex digits, for events and screens. Lookups use the full digest."""
-    return block_hash.hex()[:16]
+    return block_hash and block_hash.hex()[:16]
 
 
 class KVCacheBlock:
@@ -146,8 +146,8 @@ class BlockPool:
         self._cached.setdefault(block_hash, {})[block.block_id] = block
         self._evicted_hashes.pop(block_hash, None)
         if self._bus.active:
-            parent_name = None if parent is None else short_hash(parent)
-            self._bus.emit(ev.BlockHashed, block.block_id, short_hash(block_hash), parent_name)
+            hashes = short_hash(block_hash), short_hash(parent)
+            self._bus.emit(ev.BlockHashed, block.block_id, *hashes)
 
     def evict(self, block: KVCacheBlock) -> None:
         """Remove the hash of a block without owners, if it has a hash."""

@@ -136,10 +136,10 @@ class EngineCore:
         for sequence in reversed(failures.stranded):
             self.scheduler.requeue(sequence, failures.failed[0])
         for request, error in errors.items():
-            self._fail(request, str(error))
+            self._abort(request, str(error))
         self.scheduler.kv_cache_manager.evict_unused(failures.unwritten)
         if self.watchers.active:
-            self.watchers.forget_ended(self.scheduler.requests)
+            self.watchers.forget_ended()
         if self.bus.active:
             seconds = (*self._seconds, self.clock.now() - started)
             self.bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, *seconds)
@@ -232,8 +232,13 @@ class EngineCore:
         self.scheduler.finish(sequence, stop.status, stop.stop_reason)
 
     def _abort(self, request: Request, error: str | None = None) -> None:
-        """End an unfinished request and all its sequences. If it failed, `error` is the reason."""
+        """End an unfinished request and all its sequences.
+
+        `error`: why it failed, if it did. Then its keys and values may be NaN, so its blocks leave
+        the prefix cache. If a block has NaN and other owners, these fail too, and the last evicts.
+        """
         stop = Stop(RequestStatus.FINISHED_ABORTED, error)
+        blocks = [block for sequence in request.sequences for block in sequence.block_table]
         for sequence in list(request.sequences):
             if not sequence.is_finished:
                 try:
@@ -243,15 +248,9 @@ class EngineCore:
                     self._finish(sequence, stop, flush=False)
         self.beams.forget(request)
         if self.watchers.active:
-            self.watchers.forget_ended(self.scheduler.requests)
-
-    def _fail(self, request: Request, error: str) -> None:
-        """End a request that cannot continue. Its keys and values may be NaN, so its blocks leave
-        the prefix cache. If a block has NaN and other owners, these fail too, and the last evicts.
-        """
-        blocks = [block for sequence in request.sequences for block in sequence.block_table]
-        self._abort(request, error)
-        self.scheduler.kv_cache_manager.evict_unused(blocks)
+            self.watchers.forget_ended()
+        if error is not None:
+            self.scheduler.kv_cache_manager.evict_unused(blocks)
 
     def _check_invariants(self, plan: SchedulerOutput | None) -> None:
         violations = check_invariants(self.scheduler, plan) if self._checks_invariants else ()

@@ -69,12 +69,8 @@ def inspect_engine(core: EngineCore) -> state.EngineState:
     return state.EngineState(
         step=scheduler.step,
         blocks=[
-            state.BlockState(
-                ref_cnt=block.ref_cnt,
-                hash=None if block.block_hash is None else short_hash(block.block_hash),
-                parent=None if block.parent_hash is None else short_hash(block.parent_hash),
-            )
-            for block in pool.blocks
+            state.BlockState(one.ref_cnt, short_hash(one.block_hash), short_hash(one.parent_hash))
+            for one in pool.blocks
         ],
         free_queue=pool.free_queue.ids(),
         waiting=[sequence.seq_id for sequence in scheduler.waiting],

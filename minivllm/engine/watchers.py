@@ -75,15 +75,15 @@ class Watchers:
             )
         # A plan that ran in pieces has no samples; the tracer asks again in the next step.
         for index, sample in zip(watch.decodes, result.decode_samples, strict=False):
-            self.tracer.trace(plan.scheduled[index].sequence.seq_id, sample)
+            self.tracer.trace(plan.scheduled[index].sequence, sample)
 
     def drawn(self, tokens: list[Drawn], verified: list[Verified]) -> None:
         """Emit the explanations of tokens that are not appended yet, those of drafts last."""
         self.explainer.explain(tokens + [row for item in verified for row in item.rows])
 
-    def forget_ended(self, requests: Mapping[str, Request]) -> None:
+    def forget_ended(self) -> None:
         """Emit the reason to those who wait for the trace of a sequence that has ended."""
-        self.tracer.forget_ended(requests)
+        self.tracer.forget_ended()
         explains = self.explainer.forget_ended()
         self.active = bool(explains or self.tracer.asked or self.attention is not None)
 
@@ -123,18 +123,14 @@ class TokenNames:
             return ""
 
 
-def _unfinished(seq_id: str, requests: Mapping[str, Request]) -> Sequence | None:
+def _unfinished(seq_id: str, requests: Mapping[str, Request], wish: str) -> Sequence:
     request = requests.get(seq_id.rpartition(".")[0])
-    own = () if request is None else request.sequences
-    return next((one for one in own if one.seq_id == seq_id and not one.is_finished), None)
-
-
-def _require_unfinished(seq_id: str, requests: Mapping[str, Request], wish: str) -> Sequence:
-    if (sequence := _unfinished(seq_id, requests)) is None:
-        raise InvalidRequestError(
-            f"There is no unfinished sequence {seq_id!r} to {wish}: choose a running one."
-        )
-    return sequence
+    for sequence in () if request is None else request.sequences:
+        if sequence.seq_id == seq_id and not sequence.is_finished:
+            return sequence
+    raise InvalidRequestError(
+        f"There is no unfinished sequence {seq_id!r} to {wish}: choose a running one."
+    )
 
 
 class KernelTracer:
@@ -152,20 +148,21 @@ class KernelTracer:
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
-        self.asked: list[str] = []
+        # Keep objects, not ids: a later request can have the id of a finished one.
+        self.asked: list[Sequence] = []
 
     def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
         """Trace a sequence's next decode. `InvalidRequestError` if it is unknown or has ended."""
-        _require_unfinished(seq_id, requests, "trace")
-        if seq_id not in self.asked:
-            self.asked.append(seq_id)
+        sequence = _unfinished(seq_id, requests, "trace")
+        if sequence not in self.asked:
+            self.asked.append(sequence)
 
     def decodes_to_watch(self, plan: SchedulerOutput) -> tuple[int, ...]:
         """Indices into `plan.scheduled` of the decodes to trace."""
-        names = [item.sequence.seq_id * (item.kind == "decode") for item in plan.scheduled]
-        return tuple(names.index(seq_id) for seq_id in self.asked if seq_id in names)
+        decodes = [item.sequence if item.kind == "decode" else None for item in plan.scheduled]
+        return tuple(decodes.index(one) for one in self.asked if one in decodes)
 
-    def trace(self, seq_id: str, sample: DecodeSample) -> None:
+    def trace(self, sequence: Sequence, sample: DecodeSample) -> None:
         from minivllm.runtime.attention.xray import recorded_trace, trace_decode
 
         found, programs, problem, recorded = sample, [], None, None
@@ -178,19 +175,18 @@ class KernelTracer:
             except KernelTraceError as error:
                 problem = str(error)
         programs = msgspec.convert(programs, list[ev.TracedProgram], from_attributes=True)
-        self._answer(seq_id, found.layer, found.num_tokens, programs, problem, recorded)
+        self._answer(sequence, found.layer, found.num_tokens, programs, problem, recorded)
 
-    def forget_ended(self, requests: Mapping[str, Request]) -> None:
+    def forget_ended(self) -> None:
         """For each sequence that ended before its decode could be traced, emit the reason."""
-        for seq_id in list(self.asked):
-            if _unfinished(seq_id, requests) is None:
-                self._answer(seq_id, 0, 0, [], f"{seq_id} ended before its next decode step.")
+        for one in [one for one in self.asked if one.is_finished]:
+            self._answer(one, 0, 0, [], f"{one.seq_id} ended before its next decode step.")
 
-    def _answer(self, seq_id: str, *found: object) -> None:
+    def _answer(self, sequence: Sequence, *found: object) -> None:
         """Emit the event, with `found` as its other fields."""
-        self.asked.remove(seq_id)
+        self.asked.remove(sequence)
         if self._bus.active:
-            self._bus.emit(ev.KernelTraced, seq_id, *found)
+            self._bus.emit(ev.KernelTraced, sequence.seq_id, *found)
 
 
 class TokenExplainer:
@@ -208,7 +204,6 @@ class TokenExplainer:
         self._names = names
         self._bus = bus
         self._explain_all = explain_all
-        # Keep objects, not ids: a later request can have the id of a finished one.
         self._watched: set[Sequence | Request] = set()
         """Sequences, and requests with a beam search."""
         self._grammars: dict[tuple[Request, int], SequenceGrammar] = {}
@@ -216,7 +211,7 @@ class TokenExplainer:
 
     def watch(self, seq_id: str, on: bool, requests: Mapping[str, Request]) -> None:
         """Start or stop explaining a sequence. Raise `InvalidRequestError` if it is unknown."""
-        sequence = _require_unfinished(seq_id, requests, "explain")
+        sequence = _unfinished(seq_id, requests, "explain")
         request = sequence.request
         target = request if request.params.use_beam_search else sequence
         (self._watched.add if on else self._watched.discard)(target)
@@ -225,9 +220,7 @@ class TokenExplainer:
         """Return the sequences whose tokens the sampler must explain."""
         if not self._bus.active:
             return set()
-        chosen = (
-            sequences if self._explain_all else [one for one in sequences if one in self._watched]
-        )
+        chosen = sequences if self._explain_all else self._watched.intersection(sequences)
         # A beam search explains its own choice.
         return {one for one in chosen if not one.request.params.use_beam_search}
 
