@@ -14,12 +14,7 @@ Source: section 3.1 of the PagedAttention paper (Kwon et al., 2023), "Orca (Max)
 
 from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool, KVCacheBlock
-from minivllm.core.kv_cache_manager import (
-    NO_COMPUTED_BLOCKS,
-    ComputedBlocks,
-    KVCacheManager,
-    Shortage,
-)
+from minivllm.core.kv_cache_manager import ComputedBlocks, KVCacheManager, Shortage
 from minivllm.core.request import Sequence
 from minivllm.errors import ConfigError
 from minivllm.events import types as ev
@@ -52,21 +47,16 @@ class ContiguousKVCacheManager(KVCacheManager):
             return None
         return Shortage(self._num_reserved, longest, "no_contiguous_run")
 
-    def allocate_slots(
-        self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks = NO_COMPUTED_BLOCKS
-    ) -> Shortage | None:
+    def _extend_table(self, sequence: Sequence, num_tokens: int) -> None:
         """Reserve the whole run at the sequence's first call; later calls change nothing."""
-        if shortage := self.shortage_for(sequence, num_tokens, computed):
-            return shortage
         if sequence.block_table:
-            return None
+            return
         first_fit = next(run for run in self._free_runs() if len(run) >= self._num_reserved)
         for logical, block in enumerate(first_fit[: self._num_reserved]):
             self.pool.take_free_block(block)
             if self._bus.active:
                 self._bus.emit(ev.BlockAllocated, block.block_id, sequence.seq_id, logical)
             sequence.block_table.append(block)
-        return None
 
     def _free_runs(self) -> list[list[KVCacheBlock]]:
         """Return all free blocks as runs of neighbours, by id. O(blocks); called on admission."""
