@@ -59,8 +59,8 @@ class EngineThread:
         # Only the engine's thread writes these fields. Other threads may read only `_paused`.
         self._waiters: dict[str, tuple[Future[RequestOutput], OnOutput | None]] = {}
         self._paused = False
-        # Single steps or phases (True) that a paused engine is asked to run, with their futures.
-        self._singles: deque[tuple[Future, bool]] = deque()
+        # Single steps or phases that a paused engine is asked to run, with their futures.
+        self._singles: deque[tuple[Future, Callable[[], list[RequestOutput] | None]]] = deque()
         self._next_step_at = 0.0
         self._stopping = False
 
@@ -102,13 +102,12 @@ class EngineThread:
 
         Cancelling the future works until the engine has the request; later, use `abort_request`.
         """
-        future: Future[RequestOutput] = Future()
 
-        def add() -> None:
+        def add(future: Future[RequestOutput]) -> None:
             self._engine.add_request(request_id, prompt, params, priority)
             self._waiters[request_id] = (future, on_output)
 
-        return self._mailbox.post(future, add)
+        return self._mailbox.post(add)
 
     def abort_request(self, request_id: str) -> Future[RequestOutput | None]:
         """End a request between two steps. The future holds its output so far; None if it ended."""
@@ -123,10 +122,8 @@ class EngineThread:
 
         between_steps: do not run between two phases either, if a paused engine is in a step
         """
-        future: Future[T] = Future()
-        return self._mailbox.post(
-            future, lambda: future.set_result(function(self._engine)), between_steps
-        )
+        answer = lambda future: future.set_result(function(self._engine))  # noqa: E731
+        return self._mailbox.post(answer, between_steps)
 
     def pause(self) -> Future[None]:
         """Stop running steps. The future is done when the engine has paused; commands still run."""
@@ -137,21 +134,19 @@ class EngineThread:
 
     def step(self) -> Future[list[RequestOutput]]:
         """Pause, and run one step or the rest of the current step. The future holds its outputs."""
-        return self._take_single(is_phase=False)
+        return self._take_single(self._engine.step)
 
-    def step_phase(self) -> Future[ev.Phase]:
-        """Pause, and run one phase. The future holds the name of the phase that comes next."""
-        return self._take_single(is_phase=True)
+    def step_phase(self) -> Future[list[RequestOutput] | None]:
+        """Pause, and run one phase. The future holds the outputs if the step ends with it."""
+        return self._take_single(self._engine.step_phase)
 
-    def _take_single(self, is_phase: bool) -> Future:
-        future: Future = Future()
-
-        def ask() -> None:
+    def _take_single(self, run: Callable[[], list[RequestOutput] | None]) -> Future:
+        def ask(future: Future) -> None:
             self._paused = True
             # Let the main loop run the step or phase, because an error in it must end the thread.
-            self._singles.append((future, is_phase))
+            self._singles.append((future, run))
 
-        return self._mailbox.post(future, ask)
+        return self._mailbox.post(ask)
 
     @property
     def paused(self) -> bool:
@@ -195,17 +190,17 @@ class EngineThread:
         return max(0.0, self._next_step_at - self._now())
 
     def _advance(self) -> None:
-        single, is_phase = self._singles[0] if self._singles else (None, False)
+        single, run = self._singles[0] if self._singles else (None, self._engine.step)
         if self._engine.next_phase == "schedule":
             self._next_step_at = self._now() + self._seconds_per_step
             if single is not None:
                 self._before_step(self._engine)
-        outputs = self._engine.step_phase() if is_phase else self._engine.step()
+        outputs = run()
         if outputs is not None:
             self._finish_step(outputs)
         if single is not None:
             self._singles.popleft()
-            single.set_result(self._engine.next_phase if is_phase else outputs)
+            single.set_result(outputs)
 
     def _finish_step(self, outputs: list[RequestOutput]) -> None:
         """Deliver the outputs of a finished step. Run the commands that waited for its end."""
@@ -255,7 +250,7 @@ class EngineThread:
 
 class _Command(NamedTuple):
     future: Future
-    run: Callable[[], None]
+    run: Callable[[Future], None]
     between_steps: bool
 
 
@@ -271,10 +266,12 @@ class Mailbox:
         self._lock = Lock()
         self._closed = False
 
-    def post(
-        self, future: Future[T], run: Callable[[], None], between_steps: bool = False
-    ) -> Future[T]:
-        """Queue `run`, which must set the future's result. If `run` raises, the future fails."""
+    def post(self, run: Callable[[Future[T]], None], between_steps: bool = False) -> Future[T]:
+        """Queue `run(future)`, which must set the future's result. If it raises, the future fails.
+
+        Returns the future.
+        """
+        future: Future[T] = Future()
         with self._lock:
             if not self._closed:
                 self._commands.put(_Command(future, run, between_steps))
@@ -309,7 +306,7 @@ class Mailbox:
         if not command.future.set_running_or_notify_cancel():
             return
         try:
-            command.run()
+            command.run(command.future)
         # The error goes to the command's sender; the engine continues.
         except BaseException as error:
             command.future.set_exception(error)

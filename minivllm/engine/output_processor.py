@@ -76,12 +76,18 @@ class IncrementalDetokenizer:
         if self.decoder.is_byte_fallback(token_id):
             # One invalid byte changes the text of the whole run of raw bytes.
             return ""
-        text = self._decode(self._window)
+        text = self.decoder.decode(self._window, self.skip_special_tokens)
         unfinished = text.endswith(_UNFINISHED)
         end = len(text) - unfinished
         shown = text[self._num_shown : end]
         self._num_shown = max(self._num_shown, end)
-        self._shrink_window(unfinished)
+        # If all text was shown, one token of context is enough. Otherwise, also keep the tokens
+        # that can be part of the unfinished character.
+        keep = 1 + _MAX_TOKENS_OF_A_CHARACTER if unfinished else 1
+        if len(self._window) > keep:
+            del self._window[:-keep]
+            text = self.decoder.decode(self._window, self.skip_special_tokens)
+            self._num_shown = len(text) - unfinished
         return shown
 
     def finish(self, token_ids: Seq[int] = ()) -> str:
@@ -89,21 +95,10 @@ class IncrementalDetokenizer:
 
         An unfinished character becomes U+FFFD.
         """
-        text = self._decode([*self._window, *token_ids])[self._num_shown :]
+        text = self.decoder.decode([*self._window, *token_ids], self.skip_special_tokens)
+        shown, self._num_shown = text[self._num_shown :], 0
         self._window.clear()
-        self._num_shown = 0
-        return text
-
-    def _shrink_window(self, unfinished: bool) -> None:
-        # If all text was shown, one token of context is enough. Otherwise, also keep the tokens
-        # that can be part of the unfinished character.
-        keep = 1 + _MAX_TOKENS_OF_A_CHARACTER if unfinished else 1
-        if len(self._window) > keep:
-            del self._window[:-keep]
-            self._num_shown = len(self._decode(self._window)) - unfinished
-
-    def _decode(self, token_ids: list[int]) -> str:
-        return self.decoder.decode(token_ids, skip_special_tokens=self.skip_special_tokens)
+        return shown
 
 
 @dataclass(slots=True)
@@ -252,9 +247,8 @@ class OutputProcessor:
     def flush(self, sequence: Sequence) -> StopCheck:
         """Release the held-back text of an ended sequence. It can complete a stop string."""
         output = self._outputs[sequence.seq_id]
-        waiting = (
-            sequence.output_token_ids[output.num_decoded_tokens :] if output.text_may_wait else ()
-        )
+        done = output.num_decoded_tokens if output.text_may_wait else sequence.num_output_tokens
+        waiting = sequence.output_token_ids[done:]
         new = StopCheck(output.detokenizer.finish(waiting))
         output.num_decoded_tokens += len(waiting)
         if output.stop_strings is not None:

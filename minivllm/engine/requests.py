@@ -118,12 +118,6 @@ class RequestValidator(NamedTuple):
         self._check_prompt(request_id, request.prompt_token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
-        ends = self.tokenizer.eos_token_ids.union(params.stop_token_ids)
-        if params.min_tokens and len(ends) >= self.tokenizer.vocab_size:
-            raise InvalidSamplingParamsError(
-                "stop_token_ids excludes every token before min_tokens: list fewer ids or set"
-                " min_tokens to 0."
-            )
 
     def _check_priority(self, priority: int) -> None:
         if not isinstance(priority, int) or isinstance(priority, bool):
@@ -134,15 +128,14 @@ class RequestValidator(NamedTuple):
             )
 
     def _check_num_sequences(self, num_sequences: int, max_num_seqs: int) -> None:
+        asks = f"The request asks for {num_sequences} sequences (n, best_of, beam_width), but the"
         if num_sequences > max_num_seqs:
             raise InvalidSamplingParamsError(
-                f"The request asks for {num_sequences} sequences (n, best_of, beam_width), but the"
-                f" engine runs at most {max_num_seqs} at once: ask for fewer."
+                f"{asks} engine runs at most {max_num_seqs} at once: ask for fewer."
             )
         if num_sequences > 1 and self.config.kv_cache_allocator == "contiguous":
             raise InvalidSamplingParamsError(
-                f"The request asks for {num_sequences} sequences (n, best_of, beam_width), but the"
-                " contiguous allocator cannot share blocks: ask for one."
+                f"{asks} contiguous allocator cannot share blocks: ask for one."
             )
 
     def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:

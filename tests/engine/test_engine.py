@@ -23,7 +23,6 @@ def ids(text: str) -> list[int]:
 UNKNOWN_TOKEN = errors.TokenOutOfVocabularyError
 TOO_LONG = "shorten the prompt to 49 tokens, or use an engine with a larger max_model_len"
 NO_LIST = "must be a list of whole numbers"
-ALL_END = {"stop_token_ids": list(range(99)), "min_tokens": 1}
 
 
 class TestTheDoor:
@@ -38,7 +37,6 @@ class TestTheDoor:
             ("x", [1, -1], {}, UNKNOWN_TOKEN, "prompt_token_ids contains -1"),
             ("x", [1], {"logit_bias": {100: 1.0}}, UNKNOWN_TOKEN, "logit_bias contains 100"),
             ("x", [1], {"stop_token_ids": [5000]}, UNKNOWN_TOKEN, "stop_token_ids contains 5000"),
-            ("x", [1], ALL_END, errors.InvalidSamplingParamsError, "before min_tokens"),
             ("a", [1], {}, errors.DuplicateRequestError, "'a' is in use"),
             ("", [1], {}, errors.InvalidRequestError, "non-empty string"),
             ("x", {"text": "hi"}, {}, errors.InvalidRequestError, "A prompt has no field 'text'"),

@@ -102,16 +102,16 @@ def test_asking_for_a_step_pauses_a_running_engine():
 
 def test_a_command_that_exits_fails_only_its_own_future():
     mailbox = Mailbox(in_step=lambda: False)
-    future = mailbox.post(Future(), sys.exit)
+    future = mailbox.post(sys.exit)
     mailbox.carry_out(0.0)
     assert isinstance(future.exception(0.0), SystemExit)
 
 
 def test_a_mailbox_that_closes_in_the_middle_of_a_step_returns_the_waiting_commands():
     mailbox = Mailbox(in_step=lambda: True)
-    held = mailbox.post(Future(), list, between_steps=True)
+    held = mailbox.post(list, between_steps=True)
     mailbox.carry_out(0.0)
-    queued = mailbox.post(Future(), list)
+    queued = mailbox.post(list)
     assert mailbox.close() == [held, queued]
 
 
