@@ -78,11 +78,11 @@ class BeamDriver:
         search = self._searches[request.request_id]
         offers = [self._candidates.pop(beam.seq_id) for beam in beams]
         candidates = list(chain.from_iterable(offers))
-        explained = self.watchers.explainer.watches_search(request)
-        before = (search.scores, list(search.hypotheses)) if explained else None
+        scores, known, explainer = search.scores, list(search.hypotheses), self.watchers.explainer
         chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
-        if before is not None:
-            self.watchers.explainer.explain_beams(beams, candidates, chosen, search, before)
+        if explainer.watches_search(request):
+            ended = [one.token_ids for one in search.hypotheses if one not in known]
+            explainer.explain_beams(beams, scores, candidates, chosen, ended)
         if search.done:
             self._finish(request, beams, search)
             return

@@ -152,7 +152,7 @@ class EngineCore:
     def _draw(
         self, plan: SchedulerOutput, sequences: list[Sequence], result: StepResult
     ) -> tuple[list[Drawn], list[Verified]]:
-        """Draw a token or a `SamplingError` for each sequence, and verify drafts."""
+        """Draw a token or a `SamplingError` for each sequence that ran, and verify drafts."""
         explained = self.watchers.explainer.explained(sequences) if self.watchers.active else ()
         tokens: list[Drawn] = []
         verified: list[Verified] = []
@@ -163,15 +163,15 @@ class EngineCore:
                 tokens += zip(batch, drawn, strict=True)
         if plan.num_draft_tokens:
             tokens, verified = verify(plan, tokens)
-        for sequence in result.failures.failed:
-            error = SamplingError(f"The model failed on {sequence.seq_id}.", sequence.seq_id)
-            tokens.append((sequence, error))
         return tokens, verified
 
     def _note_failures(self, tokens: list[Drawn], result: StepResult) -> Errors:
         """Store log-probabilities of prompts. Returns the requests that have failed, and why."""
         failed = [item for item in tokens if isinstance(item[1], SamplingError)]
         errors = {sequence.request: error.error_type(str(error)) for sequence, error in failed}
+        for sequence in result.failures.failed:
+            why = f"The model failed on {sequence.seq_id}."
+            errors[sequence.request] = RequestFailedError(why)
         for judged in result.prompt_logprobs:
             try:
                 self.output_processor.add_prompt_logprobs(judged)

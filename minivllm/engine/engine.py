@@ -18,18 +18,13 @@ from typing import TYPE_CHECKING, get_args
 
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.core.admission import RequestQueue, refuse_if_too_large
+from minivllm.core.admission import RequestQueue
 from minivllm.core.request import Request
 from minivllm.engine.core import EngineCore
 from minivllm.engine.inspection import PhasedStep, inspect_engine
-from minivllm.engine.requests import Grammars, Prompt, RequestValidator, read_prompt
+from minivllm.engine.requests import Grammars, InputProcessor, Prompt
 from minivllm.engine.runner import Runner
-from minivllm.errors import (
-    ConfigError,
-    EngineDeadError,
-    InvalidSamplingParamsError,
-    StepInProgressError,
-)
+from minivllm.errors import ConfigError, EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.events.bus import Listener
 from minivllm.events.state import EngineState
@@ -92,7 +87,7 @@ class LLMEngine:
         self.core = EngineCore(config, runner, tokenizer, clock, proposer, waiting)
         self.max_model_len = runner.max_model_len
         self.grammars = Grammars(tokenizer, clock)
-        self._validator = RequestValidator(config, tokenizer, self.max_model_len)
+        self._inputs = InputProcessor(config, tokenizer, self.grammars, self.core.scheduler)
         self._phased = PhasedStep(self.core)
         self._model_facts: dict[str, object] = {}
         """Fields of the log header that only a loaded model knows."""
@@ -169,17 +164,8 @@ class LLMEngine:
         `request_id`, `prompt`, `params`, `priority`, errors: as for `add_request`.
         """
         self._raise_if_dead()
-        if not isinstance(params, SamplingParams):
-            raise InvalidSamplingParamsError(
-                f"params must be a SamplingParams; got {type(params).__name__}."
-            )
-        read, scheduler = read_prompt(prompt, self.tokenizer), self.core.scheduler
-        request = Request(
-            request_id, params=params, priority=priority, arrival_number=self._num_arrived, **read
-        )
-        self._validator.check(request, scheduler)
-        request.grammar = self.grammars.prepare(params.structured_outputs)
-        refuse_if_too_large(request, scheduler.kv_cache_manager, self.max_model_len)
+        request = self._inputs.process_inputs(request_id, prompt, params, priority)
+        request.arrival_number = self._num_arrived
         return request
 
     def abort_request(self, request_id: str) -> RequestOutput | None:

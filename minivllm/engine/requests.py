@@ -1,10 +1,10 @@
 """Read prompts and check requests, before anything is queued, allocated or emitted.
 
-`RequestValidator` checks all token ids, because an id outside the vocabulary would index past the
+`InputProcessor` checks all token ids, because an id outside the vocabulary would index past the
 end of a tensor and crash the engine. Whether a request fits in the KV cache is checked in
 `minivllm.core.admission`.
 
-Source of the prompt forms: vLLM `vllm/inputs/`.
+Source: vLLM `vllm/v1/engine/input_processor.py`; the forms of a prompt: `vllm/inputs/`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 from minivllm.clock import Clock
 from minivllm.config import EngineConfig
+from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.request import Request
 from minivllm.core.scheduler import Scheduler
 from minivllm.errors import (
@@ -27,7 +28,7 @@ from minivllm.errors import (
     PromptTooLongError,
     TokenOutOfVocabularyError,
 )
-from minivllm.sampling_params import StructuredOutputsParams
+from minivllm.sampling_params import SamplingParams, StructuredOutputsParams
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
@@ -91,33 +92,43 @@ def _as_token_ids(given: object) -> list[int]:
     raise InvalidRequestError(text)
 
 
-class RequestValidator(NamedTuple):
+class InputProcessor(NamedTuple):
     config: EngineConfig
     tokenizer: Tokenizer
-    max_model_len: int
+    grammars: Grammars
+    scheduler: Scheduler
 
-    def check(self, request: Request, scheduler: Scheduler) -> None:
-        """Raise a subclass of `InvalidRequestError` if the request cannot be served."""
-        request_id, params = request.request_id, request.params
+    def process_inputs(
+        self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int
+    ) -> Request:
+        """Return the request. Raise an `InvalidRequestError` if it can never be served."""
+        if not isinstance(params, SamplingParams):
+            raise InvalidSamplingParamsError(
+                f"params must be a SamplingParams; got {type(params).__name__}."
+            )
         if not isinstance(request_id, str) or not request_id:
             raise InvalidRequestError(
                 f"A request id must be a non-empty string; got {request_id!r}."
             )
-        if request_id in scheduler.requests:
+        if request_id in self.scheduler.requests:
             raise DuplicateRequestError(
                 f"Request id {request_id!r} is in use by an unfinished request: choose another id."
             )
-        self._check_priority(request.priority)
-        # The present limit may be lower than the configured one.
-        self._check_num_sequences(params.num_sequences, scheduler.slots.limit)
         if params.use_beam_search and self.config.speculative_config is not None:
             raise InvalidSamplingParamsError(
                 "Beam search ranks all candidates of each step, so drafts cannot stand in for it:"
                 " sample instead, or use an engine without speculative_config."
             )
-        self._check_prompt(request_id, request.prompt_token_ids)
+        self._check_priority(priority)
+        self._check_num_sequences(params.num_sequences)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
+        read = read_prompt(prompt, self.tokenizer)
+        self._check_prompt(request_id, read["prompt_token_ids"])
+        grammar = self.grammars.prepare(params.structured_outputs)
+        request = Request(request_id, params=params, priority=priority, grammar=grammar, **read)
+        refuse_if_too_large(request, self.scheduler.kv_cache_manager, self.scheduler.max_model_len)
+        return request
 
     def _check_priority(self, priority: int) -> None:
         if not isinstance(priority, int) or isinstance(priority, bool):
@@ -127,7 +138,8 @@ class RequestValidator(NamedTuple):
                 f"priority is {priority}: send 0, or use scheduling_policy='priority'."
             )
 
-    def _check_num_sequences(self, num_sequences: int, max_num_seqs: int) -> None:
+    def _check_num_sequences(self, num_sequences: int) -> None:
+        max_num_seqs = self.scheduler.slots.limit  # may be lower than the configured limit
         asks = f"The request asks for {num_sequences} sequences (n, best_of, beam_width), but the"
         if num_sequences > max_num_seqs:
             raise InvalidSamplingParamsError(
@@ -139,7 +151,7 @@ class RequestValidator(NamedTuple):
             )
 
     def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:
-        max_model_len = self.max_model_len
+        max_model_len = self.scheduler.max_model_len
         if not token_ids:
             raise EmptyPromptError(f"Request {request_id!r} has an empty prompt: send a token.")
         if len(token_ids) >= max_model_len:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
+from minivllm.core.beam_search import Candidate, Continuation
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import InvalidRequestError, KernelTraceError, SamplingError
@@ -278,19 +278,17 @@ class TokenExplainer:
     def explain_beams(
         self,
         beams: list[Sequence],
+        scores: dict[str, float],
         candidates: list[Candidate],
         chosen: list[Continuation],
-        search: BeamSearch,
-        before: tuple[dict[str, float], list[Hypothesis]],
+        ended: list[list[int]],
     ) -> None:
         """Emit what a step of a beam search chose, before the `beams` get their new tokens.
 
-        before: scores and hypotheses of the search before the step
+        ended: output tokens of the hypotheses that the step has found
         """
-        scores, hypotheses = before
         outputs = {beam.seq_id: beam.output_token_ids for beam in beams}
         goes_on = {(one.beam, one.token_id) for one in chosen}
-        ended = [one.token_ids for one in search.hypotheses if one not in hypotheses]
         ranked = []
         for one in candidates:
             fate: ev.BeamFate = "dropped"
