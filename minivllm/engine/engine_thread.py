@@ -56,9 +56,10 @@ class EngineThread:
         self._seconds_per_step = seconds_per_step
         self._now = MonotonicClock().now
         self._mailbox = Mailbox(lambda: engine.next_phase != "schedule")
-        # Only the engine's thread writes these fields. Other threads may read only `_paused`.
+        # Only the engine's thread uses the fields below.
         self._waiters: dict[str, tuple[Future[RequestOutput], OnOutput | None]] = {}
-        self._paused = False
+        self.paused = False
+        """Any thread may read this."""
         # Single steps or phases that a paused engine is asked to run, with their futures.
         self._singles: deque[tuple[Future, Callable[[], list[RequestOutput] | None]]] = deque()
         self._next_step_at = 0.0
@@ -127,10 +128,10 @@ class EngineThread:
 
     def pause(self) -> Future[None]:
         """Stop running steps. The future is done when the engine has paused; commands still run."""
-        return self.call(lambda engine: setattr(self, "_paused", True))
+        return self.call(lambda engine: setattr(self, "paused", True))
 
     def resume(self) -> Future[None]:
-        return self.call(lambda engine: setattr(self, "_paused", False))
+        return self.call(lambda engine: setattr(self, "paused", False))
 
     def step(self) -> Future[list[RequestOutput]]:
         """Pause, and run one step or the rest of the current step. The future holds its outputs."""
@@ -142,16 +143,11 @@ class EngineThread:
 
     def _take_single(self, run: Callable[[], list[RequestOutput] | None]) -> Future:
         def ask(future: Future) -> None:
-            self._paused = True
+            self.paused = True
             # Let the main loop run the step or phase, because an error in it must end the thread.
             self._singles.append((future, run))
 
         return self._mailbox.post(ask)
-
-    @property
-    def paused(self) -> bool:
-        """Any thread may read this."""
-        return self._paused
 
     @property
     def next_phase(self) -> ev.Phase:
@@ -180,7 +176,7 @@ class EngineThread:
         """Seconds until the next step is due; None to sleep until a command arrives."""
         if self._singles:
             return 0.0
-        if self._paused:
+        if self.paused:
             return None
         if self._engine.next_phase != "schedule":
             return 0.0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
@@ -30,8 +30,6 @@ from minivllm.sampling_params import RequestOutputKind
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
-
-Method = TypeVar("Method", bound=Callable)
 
 _NO_TEXT = StopCheck("")
 # Looking up an enum member would cost more than all other work for a request without output.
@@ -119,7 +117,7 @@ class _SequenceOutput:
     end_sent: bool = False
 
 
-def _fails_alone(method: Method) -> Method:
+def _fails_alone(method: Callable) -> Callable:
     """If `method` raises, raise a `RequestFailedError` instead, so that only one request fails."""
 
     def guarded(*args: object, **kwargs: object) -> object:
@@ -144,11 +142,10 @@ class OutputProcessor:
         params = sequence.request.params
         sums_logprobs = sequence.request.num_logprobs is not None
         acts_on_each_token = sums_logprobs or params.use_beam_search or bool(params.stop)
+        checker = StopStringChecker(params.stop, params.include_stop_str_in_output)
         self._outputs[sequence.seq_id] = _SequenceOutput(
             detokenizer=IncrementalDetokenizer(self.decoder, params.skip_special_tokens),
-            stop_strings=StopStringChecker(params.stop, params.include_stop_str_in_output)
-            if params.stop
-            else None,
+            stop_strings=checker if params.stop else None,
             text_may_wait=params.output_kind is _FINAL_ONLY and not acts_on_each_token,
             logprobs=[] if params.logprobs is not None else None,
             prompt_logprobs=[None] * sequence.num_prompt_tokens if sequence.judges_prompt else None,
