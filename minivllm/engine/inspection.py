@@ -23,25 +23,24 @@ class PhasedStep:
     def __init__(self, core: EngineCore) -> None:
         self.next_phase: Phase = "schedule"
         self._core = core
-        self._plan: SchedulerOutput | None = None
         self._result: StepResult | None = None
 
     def run_phase(self, previews: bool = True) -> list[RequestOutput] | None:
         """Run the next phase. Returns the outputs if the step ends with this phase, else None."""
         core = self._core
         if self.next_phase == "schedule":
-            self._plan = core.schedule()
+            core.schedule()
             self.next_phase = "execute"
         elif self.next_phase == "execute":
-            self._result = core.execute(self._plan)
+            self._result = core.execute(core.last_plan)
             self.next_phase = "sample"
             if previews:
-                self._preview(self._plan, self._result)
+                self._preview(core.last_plan, self._result)
         else:
-            outputs = core.sample(self._plan, self._result)
+            outputs = core.sample(core.last_plan, self._result)
             self.next_phase = "schedule"
             return outputs
-        return None if self._plan.scheduled else self.run_phase()  # an idle step has no phases
+        return None if core.last_plan.scheduled else self.run_phase()  # an idle step has no phases
 
     def finish(self) -> list[RequestOutput]:
         """Run the rest of the step, without a preview."""
