@@ -59,12 +59,9 @@ class BeamDriver:
         """Store one beam's best next tokens. When all beams have offered, advance the search."""
         seq_id = sequence.seq_id
         # The sampled token comes first and may not be among the best, so select by rank.
-        entries = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)[
-            : sequence.request.num_logprobs
-        ]
-        self._candidates[seq_id] = [
-            Candidate(seq_id, token_id, entry.logprob) for token_id, entry in entries
-        ]
+        ranked = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)
+        best = ranked[: sequence.request.num_logprobs]
+        self._candidates[seq_id] = [Candidate(seq_id, token, one.logprob) for token, one in best]
         beams = list(sequence.request.sequences)  # without pruned beams
         if all(self._is_ready(beam) for beam in beams):
             self._advance(sequence.request, beams)

@@ -62,16 +62,14 @@ class EngineCore:
         self.clock, self.runner = clock, runner
         self.bus = EventBus(clock)
         self.watchers = Watchers(tokenizer, self.bus, explain_all=config.explain_tokens)
-        limit, names = runner.max_model_len, self.watchers.names
+        limit, name = runner.max_model_len, self.watchers.names.name
         config.check_whole_prompts_fit(limit, config.max_num_batched_tokens)
         manager = create_kv_cache_manager(config, runner.num_blocks, limit, self.bus)
         drafter, speculative = NO_DRAFTS, config.speculative_config
         if speculative is not None:
             from minivllm.speculation.drafter import SpeculativeDrafter
 
-            drafter = SpeculativeDrafter(
-                speculative, proposer, manager, limit, self.bus, names.name
-            )
+            drafter = SpeculativeDrafter(speculative, proposer, manager, limit, self.bus, name)
         self.scheduler = Scheduler(config, manager, limit, self.bus, drafter, waiting)
         self.output_processor = OutputProcessor(tokenizer)
         self._eos_token_ids, self._max_model_len = tokenizer.eos_token_ids, limit
@@ -169,9 +167,8 @@ class EngineCore:
         """Store log-probabilities of prompts. Returns the requests that have failed, and why."""
         failed = [item for item in tokens if isinstance(item[1], SamplingError)]
         errors = {sequence.request: error.error_type(str(error)) for sequence, error in failed}
-        for sequence in result.failures.failed:
-            why = f"The model failed on {sequence.seq_id}."
-            errors[sequence.request] = RequestFailedError(why)
+        for one in result.failures.failed:
+            errors[one.request] = RequestFailedError(f"The model failed on {one.seq_id}.")
         for judged in result.prompt_logprobs:
             try:
                 self.output_processor.add_prompt_logprobs(judged)

@@ -177,17 +177,14 @@ class OutputProcessor:
         return text
 
     @_fails_alone
-    def set_beams_found(
-        self, request: Request, hypotheses: list[Hypothesis]
-    ) -> list[CompletionOutput]:
+    def set_beams_found(self, request: Request, best: list[Hypothesis]) -> list[CompletionOutput]:
         """Store the results of a beam search, best first, as the output of its request."""
         params, found = request.params, []
-        for index, one in enumerate(hypotheses[: params.n]):
+        for index, one in enumerate(best[: params.n]):
             last, stopped = one.token_ids[-1], one.ended_by_token
-            text = self.decoder.decode(one.token_ids, params.skip_special_tokens)
             completion = CompletionOutput(
                 index=index,
-                text=text,
+                text=self.decoder.decode(one.token_ids, params.skip_special_tokens),
                 token_ids=one.token_ids,
                 cumulative_logprob=one.logprob,
                 finish_reason="stop" if stopped else "length",

@@ -81,10 +81,8 @@ class Isolation:
         _log.exception("the model failed on a step; running its sequences one by one")
         # Indices in a watch mean the whole plan. The tracer tries again in the next step.
         result = self._run_pieces(plan, watch._replace(decodes=(), tokens=None))
-        if result.failures.ran.scheduled:
-            self.num_failed_in_a_row = 0
-        else:
-            self.num_failed_in_a_row += len(result.failures.failed)
+        num_failed = self.num_failed_in_a_row + len(result.failures.failed)
+        self.num_failed_in_a_row = 0 if result.failures.ran.scheduled else num_failed
         if self.num_failed_in_a_row > MAX_FAILED_IN_A_ROW:
             raise error
         return result

@@ -12,6 +12,7 @@ nobody watches, each question costs one test, of `active`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from minivllm.runtime.step_result import WATCH_NOTHING, DecodeSample, StepResult
 from minivllm.speculation.verify import Drawn, Verified
 
 if TYPE_CHECKING:
-    from minivllm.runtime.sampling.explanation import CandidateStages, Explanation
+    from minivllm.runtime.sampling.explanation import Explanation
     from minivllm.runtime.text.tokenizer import Tokenizer
 
 _MAX_DROPPED = 8
@@ -70,9 +71,8 @@ class Watchers:
             index, layer, head = found.watch
             weights = [round(weight, 6) for weight in found.weights]
             shape = (layer, head, found.num_layers, found.num_heads)
-            self._bus.emit(
-                ev.TokenAttention, plan.scheduled[index].sequence.seq_id, weights, *shape
-            )
+            seq_id = plan.scheduled[index].sequence.seq_id
+            self._bus.emit(ev.TokenAttention, seq_id, weights, *shape)
         # A plan that ran in pieces has no samples; the tracer asks again in the next step.
         for index, sample in zip(watch.decodes, result.decode_samples, strict=False):
             self.tracer.trace(plan.scheduled[index].sequence, sample)
@@ -228,7 +228,7 @@ class TokenExplainer:
         """Emit the explanations of tokens that are not appended yet."""
         for sequence, token in tokens:
             if not isinstance(token, SamplingError) and (found := token.explanation) is not None:
-                self._emit(sequence, token.token_id, found, found.candidates)
+                self._emit(sequence, token.token_id, found)
 
     def preview(self, tokens: list[Drawn]) -> None:
         """Emit what is known of a draw that is still to come. `tokens`: what it will give."""
@@ -241,21 +241,16 @@ class TokenExplainer:
             # Behind the most likely tokens come the winner and the second; a masked one is neither.
             known = found.candidates[:NUM_BEST]
             known += [one for one in found.candidates[NUM_BEST:] if one.processed_logit is None]
-            self._emit(sequence, None, found, [one._replace(draw=None) for one in known])
+            known = [one._replace(draw=None) for one in known]
+            self._emit(sequence, None, replace(found, candidates=known))
 
-    def _emit(
-        self,
-        sequence: Sequence,
-        token_id: int | None,
-        found: Explanation,
-        candidates: list[CandidateStages],
-    ) -> None:
-        self._names.name([one.token_id for one in candidates])
+    def _emit(self, sequence: Sequence, token_id: int | None, found: Explanation) -> None:
+        self._names.name([one.token_id for one in found.candidates])
         if found.grammar is not None:
             self._show_grammar(sequence, SequenceGrammar(sequence.num_tokens, *found.grammar))
         temperature = sequence.request.params.temperature
         what = (sequence.seq_id, sequence.num_tokens, token_id, temperature)
-        shown = tuple(ev.TokenCandidate(*one) for one in candidates)
+        shown = tuple(ev.TokenCandidate(*one) for one in found.candidates)
         cuts = tuple(ev.SamplingCut(*one) for one in found.cuts)
         self._bus.emit(ev.TokenExplained, *what, found.vocab_size, found.num_left, shown, cuts)
 
