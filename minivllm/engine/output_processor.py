@@ -139,13 +139,13 @@ class OutputProcessor:
         self._beams_found: dict[str, list[CompletionOutput]] = {}
 
     def add_sequence(self, sequence: Sequence) -> None:
-        params = sequence.request.params
+        params, stop = sequence.request.params, sequence.request.params.stop
         sums_logprobs = sequence.request.num_logprobs is not None
-        acts_on_each_token = sums_logprobs or params.use_beam_search or bool(params.stop)
-        checker = StopStringChecker(params.stop, params.include_stop_str_in_output)
+        acts_on_each_token = sums_logprobs or params.use_beam_search or bool(stop)
+        checker = StopStringChecker(stop, params.include_stop_str_in_output) if stop else None
         self._outputs[sequence.seq_id] = _SequenceOutput(
             detokenizer=IncrementalDetokenizer(self.decoder, params.skip_special_tokens),
-            stop_strings=checker if params.stop else None,
+            stop_strings=checker,
             text_may_wait=params.output_kind is _FINAL_ONLY and not acts_on_each_token,
             logprobs=[] if params.logprobs is not None else None,
             prompt_logprobs=[None] * sequence.num_prompt_tokens if sequence.judges_prompt else None,
