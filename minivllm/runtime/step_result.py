@@ -89,7 +89,8 @@ class DecodeSample(NamedTuple):
 
 class StepResult(NamedTuple):
     logits: Any
-    """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order.
+    """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order. None if
+    they ran one by one, see `Failures.batches`.
 
     Only `sample_tokens` of the same runner reads them, so a fake runner can use any type.
     """
