@@ -16,7 +16,7 @@ from minivllm.runtime.checkpoint.weights import file_bytes, stream_weights
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, random_weights
 from minivllm.runtime.model.model_config import ModelConfig
-from minivllm.runtime.progress import OnRead, Progress, format_bytes, print_progress, uncounted
+from minivllm.runtime.progress import Progress, format_bytes, print_progress
 from minivllm.runtime.quantization.formats import FORMATS
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 from minivllm.runtime.store.model_store import resolve_model
@@ -62,13 +62,11 @@ class LoadedModel:
 def load_model(
     config: EngineConfig,
     progress: Progress = print_progress,
-    on_read: OnRead = uncounted,
     *,
     keep_quantized: bool = False,
 ) -> LoadedModel:
     """Load the model that `config` names.
 
-    `progress` reports downloads and conversions, and `on_read` the weights, tensor by tensor.
     `quantization` is refused for a checkpoint that is quantized already; with `keep_quantized`,
     such a checkpoint is loaded as it is. Raises a `ModelError` that says what is wrong with the
     model, or a `ConfigError`.
@@ -92,9 +90,7 @@ def load_model(
         name = f"{quantization} of {name}"
     decoder = Decoder(model_config, dtype, device, config.linear_backend)
     decoder.load_weights(
-        _random_weights(config, model_config)
-        if dummy
-        else stream_weights(directory, on_read, quantization)
+        _random_weights(config, model_config) if dummy else stream_weights(directory, quantization)
     )
     # Some formats of GGUF become float32 while they are read, before the decoder counts bytes.
     stored = decoder.stored_bytes if dummy else min(decoder.stored_bytes, file_bytes(directory))

@@ -19,7 +19,6 @@ from minivllm.config import Quantization
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.cpu.heap import trim_heap
-from minivllm.runtime.progress import OnRead, uncounted
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, rows_at_once
 
 _BYTES_BETWEEN_TRIMS = 32 << 20
@@ -92,7 +91,7 @@ def file_bytes(directory: Path) -> int:
 
 
 def stream_weights(
-    directory: Path, on_read: OnRead = uncounted, quantization: Quantization | None = None
+    directory: Path, quantization: Quantization | None = None
 ) -> Iterator[tuple[str, CheckpointWeight]]:
     """Yield (name, weight) for all weights, as the files store them.
 
@@ -105,7 +104,6 @@ def stream_weights(
     for entry in entries:
         yield entry.name, _read_weight(entry, quantization)
         num_read += entry.num_bytes
-        on_read(num_read, num_bytes)
         if num_read - trimmed_at >= _BYTES_BETWEEN_TRIMS or num_read == num_bytes:
             trim_heap()
             trimmed_at = num_read
