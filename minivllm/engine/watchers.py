@@ -29,7 +29,7 @@ from minivllm.runtime.step_result import WATCH_NOTHING, DecodeSample, StepResult
 from minivllm.speculation.verify import Drawn, Verified
 
 if TYPE_CHECKING:
-    from minivllm.runtime.sampling.explanation import CandidateStages, Explanation
+    from minivllm.runtime.sampling.explanation import Explanation
 
 _MAX_DROPPED = 8
 """How many of the candidates that a beam search drops are in an event."""
@@ -268,23 +268,23 @@ class TokenExplainer:
             # Behind the most likely tokens come the winner and the second; a masked one is neither.
             known = found.candidates[:NUM_BEST]
             known += [one for one in found.candidates[NUM_BEST:] if one.processed_logit is None]
-            self._emit(sequence, None, found, [one._replace(draw=None) for one in known])
+            known = [msgspec.structs.replace(one, draw=None) for one in known]
+            self._emit(sequence, None, found, known)
 
     def _emit(
         self,
         sequence: Sequence,
         token_id: int | None,
         found: Explanation,
-        candidates: list[CandidateStages],
+        candidates: list[ev.TokenCandidate],
     ) -> None:
         self._names.name([one.token_id for one in candidates])
         if found.grammar is not None:
-            self._show_grammar(sequence, SequenceGrammar(sequence.num_tokens, *found.grammar))
+            self._show_grammar(sequence, found.grammar)
         temperature = sequence.request.params.temperature
         what = (sequence.seq_id, sequence.num_tokens, token_id, temperature)
-        shown = tuple(ev.TokenCandidate(*one) for one in candidates)
-        cuts = tuple(ev.SamplingCut(*one) for one in found.cuts)
-        self._bus.emit(ev.TokenExplained, *what, found.vocab_size, found.num_left, shown, cuts)
+        shown = (found.vocab_size, found.num_left, tuple(candidates), tuple(found.cuts))
+        self._bus.emit(ev.TokenExplained, *what, *shown)
 
     def grammar_of(self, sequence: Sequence) -> SequenceGrammar | None:
         """Return what the grammar of a watched sequence allowed last, if it has one."""

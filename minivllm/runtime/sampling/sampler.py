@@ -101,27 +101,20 @@ class Sampler:
             drawn = candidates[speeds.argmax(dim=-1)].tolist()
             for row, token_id in zip(rows, drawn, strict=True):
                 token_ids[row] = token_id
-            if watched:
-                for i, row in enumerate(rows):
-                    if sequences[row] in watched:
-                        races[row] = Race(weights[i], candidates, speeds[i])
+            for i, row in enumerate(rows if watched else ()):
+                if sequences[row] in watched:
+                    races[row] = Race(weights[i], candidates, speeds[i])
 
         sampled = [SampledToken(token_id) for token_id in token_ids]
         for row in special:
             num_best = sequences[row].request.num_logprobs
             if num_best is not None:
                 sampled[row].logprobs = token_logprobs(logits[row], token_ids[row], num_best)
-        if watched:
-            for row, sequence in enumerate(sequences):
-                if sequence in watched:
-                    row_logits = logits[row]
-                    sampled[row].explanation = explain(
-                        row_logits,
-                        processed.get(row, row_logits),
-                        sequence,
-                        token_ids[row],
-                        races.get(row),
-                    )
+        for row, sequence in enumerate(sequences if watched else ()):
+            if sequence in watched:
+                sampled[row].explanation = explain(
+                    logits[row], processed.get(row), sequence, token_ids[row], races.get(row)
+                )
         return sampled
 
     def _process(self, logits: torch.Tensor, sequence: Sequence) -> tuple[torch.Tensor, int]:
