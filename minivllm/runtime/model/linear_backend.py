@@ -62,23 +62,30 @@ MakeMatrix = Callable[[Weight, bool], Matrix]
 """(weight, is_table: whether `rows` will be called)"""
 
 
-def _plain(weight: Weight) -> torch.Tensor:
-    if isinstance(weight, torch.Tensor):
-        return weight
-    return plain_weight(weight, torch.float32, torch.device("cpu"))
-
-
 class TorchMatrix:
-    """The plain weight; stored weights become float32."""
+    """The plain weight; stored weights become float32.
 
-    def __init__(self, weight: Weight, is_table: bool = False) -> None:
-        self._weight = _plain(weight)
+    With `rounds`, a weight in bfloat16 has inputs and results in float32. Unlike our kernels, torch
+    and oneDNN also round the results.
+    """
+
+    def __init__(self, weight: Weight, is_table: bool = False, rounds: bool = False) -> None:
+        if not isinstance(weight, torch.Tensor):
+            weight = plain_weight(weight, torch.float32, torch.device("cpu"))
+        self._weight, self._rounds = weight, rounds
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        if not self._rounds:
+            return self._product(x, bias)
+        output = self._product(x.bfloat16(), None).float()
+        return output if bias is None else output.add_(bias)
+
+    def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         return nn.functional.linear(x, self._weight, bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        return nn.functional.embedding(indices, self._weight)
+        rows = nn.functional.embedding(indices, self._weight)
+        return rows.float() if self._rounds else rows
 
     @property
     def num_bytes(self) -> int:
@@ -92,12 +99,12 @@ class OneDnnMatrix(TorchMatrix):
     A table stays plain, for lookups. Keeping both layouts would make a small model a fifth larger.
     """
 
-    def __init__(self, weight: Weight, is_table: bool = False) -> None:
-        super().__init__(weight)
+    def __init__(self, weight: Weight, is_table: bool = False, rounds: bool = False) -> None:
+        super().__init__(weight, is_table, rounds)
         if not is_table:
             self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, PACKED_FOR_ROWS)
 
-    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
 
 
@@ -142,28 +149,6 @@ class CpuMatrix:
         return self.packed.num_bytes
 
 
-class RoundedMatrix:
-    """A weight in bfloat16 in another backend's layout: inputs and results are float32.
-
-    Unlike our kernels, torch and oneDNN also round the results.
-    """
-
-    def __init__(self, make_matrix: MakeMatrix, weight: Weight, is_table: bool = False) -> None:
-        self._matrix = make_matrix(weight, is_table)
-
-    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        output = self._matrix.multiply(x.bfloat16()).float()
-        return output if bias is None else output.add_(bias)
-
-    def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        return self._matrix.rows(indices).float()
-
-    @property
-    def num_bytes(self) -> int:
-        """See `Matrix.num_bytes`."""
-        return self._matrix.num_bytes
-
-
 def activation_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     """Return the dtype of everything between the matrices, for a model of this dtype.
 
@@ -185,14 +170,14 @@ def choose_linear_backend(
     rounds = activation_dtype(dtype, device) != dtype
     if name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype, device)) is None:
         return partial(CpuMatrix, memory=LargePages(), rounds=rounds)
-    make_matrix: MakeMatrix = TorchMatrix
+    kind = TorchMatrix
     if name in ("auto", "onednn") and (why_not := _why_no_onednn(dtype, device)) is None:
-        make_matrix = OneDnnMatrix
+        kind = OneDnnMatrix
     elif name not in ("auto", "torch"):
         raise ConfigError(
             f"linear_backend {name} cannot run here: {why_not} Use linear_backend='auto'."
         )
-    return partial(RoundedMatrix, make_matrix) if rounds else make_matrix
+    return partial(kind, rounds=rounds)
 
 
 def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
