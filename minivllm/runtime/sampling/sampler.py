@@ -140,27 +140,18 @@ class Sampler:
         """Like `__call__`, but return the error of a sequence in place of its token."""
         try:
             return self(logits, sequences, watched)
-        except Exception:
-            # Sample each sequence alone to find the one that fails. The others get the same tokens
-            # as in the batch.
-            return [
-                self._sample_alone(logits[row : row + 1], sequence, watched)
-                for row, sequence in enumerate(sequences)
-            ]
-
-    def _sample_alone(
-        self, logits: torch.Tensor, sequence: Sequence, watched: Collection[Sequence]
-    ) -> SampledToken | SamplingError:
-        try:
-            return self(logits, [sequence], watched)[0]
-        except SamplingError as error:
-            return error
-        except Exception:
-            _log.exception(
-                "the sampler failed on one sequence",
-                extra={"fields": {"sequence": sequence.seq_id}},
-            )
-            return _no_token(sequence, "the sampler failed on this sequence")
+        except Exception as error:
+            if len(sequences) != 1:
+                # Sample each sequence alone to find the one that fails. The others get the same
+                # tokens as in the batch.
+                alone = zip(logits.split(1), sequences, strict=True)
+                return [self.sample_each(row, [own], watched)[0] for row, own in alone]
+            if isinstance(error, SamplingError):
+                return [error]
+            sequence = sequences[0]
+            fields = {"sequence": sequence.seq_id}
+            _log.exception("the sampler failed on one sequence", extra={"fields": fields})
+            return [_no_token(sequence, "the sampler failed on this sequence")]
 
     def _race(
         self, logits: torch.Tensor, sequences: list[Sequence]

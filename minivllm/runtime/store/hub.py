@@ -12,6 +12,7 @@ import fnmatch
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,16 +37,16 @@ class HubUnreachableError(ModelDownloadError):
     """The Hub does not answer: it is offline, blocked or down. The model may still exist."""
 
 
+@dataclass(frozen=True)
 class Hub:
-    """The Hub at one endpoint, and its cache on this machine."""
+    """The Hub at one endpoint, and its cache on this machine.
 
-    def __init__(
-        self, *, endpoint: str | None = None, cache_dir: Path | None = None, deadline_s: float = 5.0
-    ) -> None:
-        """For None, `huggingface_hub` takes endpoint and cache from the environment."""
-        self._endpoint = endpoint
-        self._cache_dir = cache_dir
-        self._deadline_s = deadline_s
+    For None, `huggingface_hub` takes endpoint and cache from the environment.
+    """
+
+    endpoint: str | None = None
+    cache_dir: Path | None = None
+    deadline_s: float = 5.0
 
     @property
     def offline(self) -> bool:
@@ -60,7 +61,7 @@ class Hub:
         from huggingface_hub.errors import HFValidationError
 
         try:
-            config = try_to_load_from_cache(repo_id, "config.json", cache_dir=self._cache_dir)
+            config = try_to_load_from_cache(repo_id, "config.json", cache_dir=self.cache_dir)
             if not isinstance(config, str):
                 return None
             check_checkpoint(Path(config).parent, weights=weights)
@@ -75,7 +76,7 @@ class Hub:
         from huggingface_hub.errors import CacheNotFound
 
         try:
-            repos = scan_cache_dir(self._cache_dir).repos
+            repos = scan_cache_dir(self.cache_dir).repos
         except CacheNotFound:
             return []
         return sorted(repo.repo_id for repo in repos if repo.repo_type == "model")
@@ -112,11 +113,11 @@ class Hub:
             RepositoryNotFoundError,
         )
 
-        api = HfApi(endpoint=self._endpoint)
+        api = HfApi(endpoint=self.endpoint)
         try:
             info = _within(
-                self._deadline_s,
-                lambda: api.model_info(repo_id, timeout=self._deadline_s, files_metadata=True),
+                self.deadline_s,
+                lambda: api.model_info(repo_id, timeout=self.deadline_s, files_metadata=True),
             )
         except GatedRepoError:  # a subclass of RepositoryNotFoundError
             raise _gated(repo_id) from None
@@ -139,8 +140,8 @@ class Hub:
             return Path(
                 snapshot_download(
                     repo_id,
-                    endpoint=self._endpoint,
-                    cache_dir=self._cache_dir,
+                    endpoint=self.endpoint,
+                    cache_dir=self.cache_dir,
                     allow_patterns=patterns,
                 )
             )

