@@ -17,7 +17,6 @@ from minivllm.errors import ConfigError
 from minivllm.runtime.model.model_config import ModelConfig
 
 GIB = 1 << 30
-DEFAULT_CPU_CACHE_BYTES = GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +124,7 @@ def _memory(num_bytes: int) -> str:
 def default_cpu_cache_bytes() -> int:
     """Return 1 GiB, or half of the free memory if that is less."""
     available = available_cpu_memory()
-    return (
-        DEFAULT_CPU_CACHE_BYTES
-        if available is None
-        else min(DEFAULT_CPU_CACHE_BYTES, available // 2)
-    )
+    return GIB if available is None else min(GIB, available // 2)
 
 
 def available_cpu_memory(root: Path = Path("/")) -> int | None:

@@ -167,11 +167,12 @@ def choose_linear_backend(
     `auto` takes the first of `cpu`, `onednn` and `torch` that can run here. Raises `ConfigError` if
     the caller named a backend and that backend cannot run.
     """
-    rounds = activation_dtype(dtype, device) != dtype
-    if name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype, device)) is None:
+    rounds, on_cpu = activation_dtype(dtype, device) != dtype, device.type == "cpu"
+    why_not = None if on_cpu else f"the device is {device.type}."
+    if on_cpu and name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype)) is None:
         return partial(CpuMatrix, memory=LargePages(), rounds=rounds)
     kind = TorchMatrix
-    if name in ("auto", "onednn") and (why_not := _why_no_onednn(dtype, device)) is None:
+    if on_cpu and name in ("auto", "onednn") and (why_not := _why_no_onednn(dtype)) is None:
         kind = OneDnnMatrix
     elif name not in ("auto", "torch"):
         raise ConfigError(
@@ -180,9 +181,7 @@ def choose_linear_backend(
     return partial(kind, rounds=rounds)
 
 
-def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
-    if device.type != "cpu":
-        return f"the device is {device.type}."
+def _why_no_cpu_kernels(dtype: torch.dtype) -> str | None:
     if dtype not in (torch.float32, torch.bfloat16):
         found = str(dtype).removeprefix("torch.")
         return f"the CPU kernels support float32 and bfloat16, and the model is {found}."
@@ -193,9 +192,7 @@ def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
     return None if is_fast else "the processor or the C compiler does not support AVX2."
 
 
-def _why_no_onednn(dtype: torch.dtype, device: torch.device) -> str | None:
-    if device.type != "cpu":
-        return f"the device is {device.type}."
+def _why_no_onednn(dtype: torch.dtype) -> str | None:
     mkldnn = torch.ops.mkldnn
     has_dtype = {
         torch.float32: lambda: True,

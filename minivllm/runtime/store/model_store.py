@@ -23,6 +23,7 @@ from minivllm.runtime.checkpoint.checkpoint import (
     GGUF_FILE,
     PICKLE_SUFFIXES,
     check_checkpoint,
+    missing_weights,
     weight_files,
 )
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
@@ -56,6 +57,11 @@ ALIASES = {
     ),
 }
 """Alias -> description."""
+_GENERATED = {
+    "tiny-random": (toys.TINY_RANDOM_KEY, toys.write_tiny_random),
+    toys.QWEN3_DUMMY: (toys.QWEN3_DUMMY_KEY, toys.write_qwen3_dummy),
+}
+"""Alias -> key in the cache, and what fills the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +98,12 @@ class ModelStore:
             return HOUSE_FOLDER
         if name == "smollm2":
             return self._smollm2()
-        if name == "tiny-random":
-            return self._create(toys.TINY_RANDOM_KEY, toys.write_tiny_random, CREATED_LOCALLY)
-        if name == toys.QWEN3_DUMMY:
-            return self._qwen3_dummy(weights)
+        if name in _GENERATED:
+            if weights and name == toys.QWEN3_DUMMY:
+                raise UnsupportedModelError(
+                    f"{name} has no weights: load it with --load-format dummy."
+                )
+            return self._create(*_GENERATED[name], CREATED_LOCALLY)
         # For an impossible file name, os.path returns False; pathlib would raise.
         path = os.path.expanduser(name)
         if os.path.isdir(path):
@@ -126,8 +134,7 @@ class ModelStore:
         paths = {
             "house": HOUSE_FOLDER,
             "smollm2": self.smollm2_if_here(),
-            "tiny-random": self.cache.get(toys.TINY_RANDOM_KEY),
-            toys.QWEN3_DUMMY: self.cache.get(toys.QWEN3_DUMMY_KEY),
+            **{name: self.cache.get(key) for name, (key, _) in _GENERATED.items()},
         }
         listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
         for path in self.cache.entries():
@@ -140,13 +147,6 @@ class ModelStore:
 
     def _create(self, key: str, fill: Callable[[Path], None], origin: str) -> Path:
         return self.cache.get_or_create(key, fill, origin=origin, progress=self.progress)
-
-    def _qwen3_dummy(self, weights: bool) -> Path:
-        if weights:
-            raise UnsupportedModelError(
-                f"{toys.QWEN3_DUMMY} has no weights: load it with --load-format dummy."
-            )
-        return self._create(toys.QWEN3_DUMMY_KEY, toys.write_qwen3_dummy, CREATED_LOCALLY)
 
     def smollm2_if_here(self) -> Path | None:
         """Return the chat model's directory if it is on this machine. Never uses the network."""
@@ -184,11 +184,7 @@ class ModelStore:
 
     def _from_file(self, path: Path) -> Path:
         if path.suffix in PICKLE_SUFFIXES:
-            raise UnsupportedModelError(
-                f"{path} is in a pickle format, which can run code when it is opened: convert the"
-                " model to safetensors (transformers: model.save_pretrained(...)) on a machine"
-                " where that is safe."
-            )
+            raise missing_weights(str(path), [path.name])
         if path.suffix == ".safetensors":
             raise UnsupportedModelError(
                 f"{path} contains only weights: name the directory that also has its config.json."

@@ -58,7 +58,3 @@ def test_a_scale_that_is_not_a_number_is_reported_as_damage(name):
 def test_rows_that_are_not_whole_blocks_are_refused():
     with pytest.raises(UnsupportedModelError, match="48 inputs cannot be stored as q4_0"):
         StoredWeight(FORMATS["q4_0"], torch.zeros(2, 27, dtype=torch.uint8), 48)
-    with pytest.raises(UnsupportedModelError, match="needs rows of 36 bytes"):
-        StoredWeight(FORMATS["q4_0"], torch.zeros(2, 35, dtype=torch.uint8), 64)
-    with pytest.raises(UnsupportedModelError, match="float64 cannot be stored"):
-        StoredWeight.of_tensor(torch.zeros(2, 2, dtype=torch.float64))
