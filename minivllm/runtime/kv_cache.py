@@ -102,8 +102,8 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
     if available is not None and need > available:
         raise ConfigError(
             f"A KV cache of {num_blocks} blocks needs {_memory(need)}"
-            f"{_drafts(spec, num_blocks)}, but {_memory(available)} are free; lower num_gpu_blocks_override or"
-            " kv_cache_memory_bytes."
+            f"{_drafts(spec, num_blocks)}, but {_memory(available)} are free; lower"
+            " num_gpu_blocks_override or kv_cache_memory_bytes."
         )
 
 
@@ -143,11 +143,8 @@ def _machine_memory(root: Path) -> int | None:
         lines = (root / "proc/meminfo").read_text().splitlines()
     except OSError:
         return None
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return int(value.split()[0]) * 1024  # "kB" in this file means KiB
-    return None
+    found = dict(line.split(":", 1) for line in lines).get("MemAvailable")
+    return None if found is None else int(found.split()[0]) * 1024  # "kB" in it means KiB
 
 
 def _container_memory(root: Path) -> int | None:

@@ -83,11 +83,9 @@ def _reader(path: Path, name: str) -> Callable[[slice], torch.Tensor]:
     return read
 
 
-def file_bytes(directory: Path) -> int:
-    """Return the bytes of all weights in the checkpoint's files; reads only the headers."""
-    return sum(
-        entry.num_bytes for path in weight_files(directory) for entry in weight_entries(path)
-    )
+def all_entries(directory: Path) -> list[WeightEntry]:
+    """Return the weights of a checkpoint in all its files; see `weight_entries`."""
+    return [entry for path in weight_files(directory) for entry in weight_entries(path)]
 
 
 def stream_weights(
@@ -99,14 +97,14 @@ def stream_weights(
     All headers are checked before the first tensor is read. Raises `ModelIntegrityError` or
     `UnsupportedModelError`.
     """
-    entries = [entry for path in weight_files(directory) for entry in weight_entries(path)]
-    num_bytes, num_read, trimmed_at = sum(entry.num_bytes for entry in entries), 0, 0
-    for entry in entries:
+    num_read = 0
+    for entry in all_entries(directory):
         yield entry.name, _read_weight(entry, quantization)
         num_read += entry.num_bytes
-        if num_read - trimmed_at >= _BYTES_BETWEEN_TRIMS or num_read == num_bytes:
+        if num_read >= _BYTES_BETWEEN_TRIMS:
             trim_heap()
-            trimmed_at = num_read
+            num_read = 0
+    trim_heap()
 
 
 def _read_weight(entry: WeightEntry, quantization: Quantization | None) -> CheckpointWeight:
@@ -117,7 +115,7 @@ def _read_weight(entry: WeightEntry, quantization: Quantization | None) -> Check
             entry.read(slice(first, min(first + at_once, num_rows)))
             for first in range(0, num_rows, at_once)
         )
-        weight = StoredWeight.quantize_rows_int8(pieces, entry.shape)
+        weight = StoredWeight.quantize_int8(pieces, entry.shape)
     else:
         weight = entry.read(slice(None))
     if entry.row_order is None:

@@ -18,7 +18,6 @@ Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import nn
@@ -36,30 +35,8 @@ PACKED_FOR_ROWS = 16
 """oneDNN chooses a layout for this number of rows; the layout works for other numbers too."""
 
 
-class Matrix(Protocol):
-    """A loaded weight, logically [out_features, in_features]."""
-
-    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """Return x @ weight.T + bias.
-
-        x: [num_rows, in_features]; bias: [out_features] -> [num_rows, out_features]
-        """
-
-    def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """Return rows of the weight; only for a matrix made with `is_table`.
-
-        indices: [n] -> [n, in_features]
-        """
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory of the weight."""
-
-
 Weight = torch.Tensor | Sequence[StoredWeight]
 """[out_features, in_features], or its parts in the order of the outputs."""
-MakeMatrix = Callable[[Weight, bool], Matrix]
-"""(weight, is_table: whether `rows` will be called)"""
 
 
 class TorchMatrix:
@@ -70,11 +47,16 @@ class TorchMatrix:
     """
 
     def __init__(self, weight: Weight, is_table: bool = False, rounds: bool = False) -> None:
+        """is_table: whether `rows` will be called"""
         if not isinstance(weight, torch.Tensor):
             weight = plain_weight(weight, torch.float32, torch.device("cpu"))
         self._weight, self._rounds = weight, rounds
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """Return x @ weight.T + bias.
+
+        x: [num_rows, in_features]; bias: [out_features] -> [num_rows, out_features]
+        """
         if not self._rounds:
             return self._product(x, bias)
         output = self._product(x.bfloat16(), None).float()
@@ -84,12 +66,13 @@ class TorchMatrix:
         return nn.functional.linear(x, self._weight, bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
+        """Return rows of the weight. indices: [n] -> [n, in_features]"""
         rows = nn.functional.embedding(indices, self._weight)
         return rows.float() if self._rounds else rows
 
     @property
     def num_bytes(self) -> int:
-        """See `Matrix.num_bytes`."""
+        """Memory of the weight."""
         return self._weight.numel() * self._weight.itemsize
 
 
@@ -137,16 +120,16 @@ class CpuMatrix:
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """See `Matrix.rows`. An index past the last row may return zeros.
-
-        The engine checks token ids when a request arrives.
-        """
+        """An index past the last row may return zeros: the engine checks ids on arrival."""
         return self._ops.rows_of_packed(self.packed, indices.contiguous())
 
     @property
     def num_bytes(self) -> int:
-        """See `Matrix.num_bytes`."""
         return self.packed.num_bytes
+
+
+Matrix = TorchMatrix | CpuMatrix
+"""A loaded weight, logically [out_features, in_features]."""
 
 
 def activation_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
@@ -161,8 +144,8 @@ def activation_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
 
 def choose_linear_backend(
     name: LinearBackendName, dtype: torch.dtype, device: torch.device
-) -> MakeMatrix:
-    """Return the function that lays out weights of this dtype for this device.
+) -> Callable[[Weight, bool], Matrix]:
+    """Return the function that lays out weights of this dtype: (weight, is_table) -> matrix.
 
     `auto` takes the first of `cpu`, `onednn` and `torch` that can run here. Raises `ConfigError` if
     the caller named a backend and that backend cannot run.

@@ -41,18 +41,13 @@ class StoredWeight:
         return cls(format_, weight.contiguous().view(torch.uint8), weight.shape[1])
 
     @classmethod
-    def quantize_int8(cls, weight: torch.Tensor) -> "StoredWeight":
-        """Quantize each row [in_features] to int8 with one scale, symmetric around zero."""
-        return cls.quantize_rows_int8(weight.split(rows_at_once(weight.shape[1])), weight.shape)
-
-    @classmethod
-    def quantize_rows_int8(
+    def quantize_int8(
         cls, pieces: Iterable[torch.Tensor], shape: tuple[int, int]
     ) -> "StoredWeight":
-        """Like `quantize_int8`, for a matrix of this shape that arrives some rows at a time.
+        """Quantize each row to int8 with one scale, symmetric around zero.
 
-        Needs little memory beside the result and a piece. Each row has its own scale, so the size
-        of the pieces changes no bit.
+        pieces: a matrix of this shape, some rows at a time. Needs little memory beside the result
+            and a piece. Each row has its own scale, so the size of the pieces changes no bit.
         """
         num_rows, in_features = shape
         format_ = FORMATS["int8"]

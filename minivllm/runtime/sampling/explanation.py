@@ -151,10 +151,10 @@ def _cuts(
     num_left: how many tokens have a weight in the end
     """
     params, found = sequence.request.params, []
+    num_allowed = int(np.isfinite(allowed).sum())
     if sequence.request.grammar is not None:
-        found.append(SamplingCut("structured_outputs", 1.0, int(np.isfinite(allowed).sum())))
+        found.append(SamplingCut("structured_outputs", 1.0, num_allowed))
     if sequence.num_output_tokens < params.min_tokens:
-        num_allowed = int(np.isfinite(allowed).sum())
         found.append(SamplingCut("min_tokens", params.min_tokens, num_allowed))
     if params.greedy:
         return found

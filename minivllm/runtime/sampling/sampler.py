@@ -247,25 +247,15 @@ def compute_prompt_logprobs(
     first_row = 0
     for item in plan.scheduled:
         sequence = item.sequence
-        if sequence.judges_prompt:
-            # Stop before the last prompt token's row: it predicts the first output token.
-            end = min(item.start + item.num_tokens, sequence.num_prompt_tokens - 1)
-            for start in range(item.start, end, _ROWS_AT_ONCE):
-                stop = min(start + _ROWS_AT_ONCE, end)
-                row = first_row + start - item.start
-                logits = compute_logits(hidden[row : row + stop - start])
-                found += [
-                    PromptTokenLogprob(
-                        sequence.seq_id,
-                        position + 1,
-                        token_logprobs(
-                            logits[position - start],
-                            sequence.token_ids[position + 1],
-                            sequence.request.params.prompt_logprobs,
-                        ),
-                    )
-                    for position in range(start, stop)
-                ]
+        # Stop before the last prompt token's row: it predicts the first output token.
+        num_rows = min(item.num_tokens, sequence.num_prompt_tokens - 1 - item.start)
+        if sequence.judges_prompt and num_rows > 0:
+            position, num_best = item.start, sequence.request.params.prompt_logprobs
+            for rows in hidden[first_row : first_row + num_rows].split(_ROWS_AT_ONCE):
+                for logits in compute_logits(rows):
+                    position += 1
+                    logprobs = token_logprobs(logits, sequence.token_ids[position], num_best)
+                    found.append(PromptTokenLogprob(sequence.seq_id, position, logprobs))
         first_row += item.num_tokens
     return found
 

@@ -51,7 +51,10 @@ def tokens(weights: Weights, base: LoadedModel, prompts: list[list[int]]) -> lis
 def test_tokens_over_stored_weights_are_those_of_float32(format_, house, tmp_path):
     if format_ == "int8":
         weights = [
-            (name, StoredWeight.quantize_int8(weight) if weight.dim() == 2 else weight)
+            (
+                name,
+                StoredWeight.quantize_int8([weight], weight.shape) if weight.dim() == 2 else weight,
+            )
             for name, weight in stream_weights(HOUSE_FOLDER)
         ]
     else:

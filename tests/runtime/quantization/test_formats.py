@@ -30,7 +30,7 @@ def test_any_bytes_become_the_numbers_of_the_gguf_package(name):
 def test_int8_keeps_each_row_within_half_a_step_and_zeros_exactly():
     original = torch.randn(20, 50) * torch.logspace(-6, 6, 20).unsqueeze(1)
     original[3] = 0
-    stored = StoredWeight.quantize_int8(original)
+    stored = StoredWeight.quantize_int8([original], original.shape)
     steps = original.abs().amax(dim=1, keepdim=True) / 127
     assert ((stored.dequantize() - original).abs() <= steps * 0.5001).all()
     assert stored.num_bytes == 20 * (50 + 4)
