@@ -91,6 +91,7 @@ class TorchAttentionBackend:
         self._spec = spec
         self._device = device
         self._scale = spec.head_size**-0.5
+        self._has_scales, self._stored_dtype = spec.has_scales, spec.stored_dtype
         num_heads, head_size = 2 * spec.num_kv_heads, spec.head_size
         row = (
             (num_heads * (head_size + SCALE_BYTES),) if spec.has_scales else (num_heads, head_size)
@@ -225,7 +226,7 @@ class TorchAttentionBackend:
         rotated = rotate(torch.cat((query, key), dim=1), *cos_sin)
         query, key = rotated.split((query.shape[1], key.shape[1]), dim=1)
         self._write(cache, key, value, metadata)
-        if metadata.chunks and self._spec.stored_dtype != self._spec.dtype:
+        if metadata.chunks and self._stored_dtype != self._spec.dtype:
             read = self._from_stored(self._to_stored(torch.cat((key, value), dim=1)))
             key, value = read.split(key.shape[1], dim=1)
         output = torch.empty_like(query)  # [num_tokens, num_heads, head_size]
@@ -316,14 +317,14 @@ class TorchAttentionBackend:
 
     def _to_stored(self, heads: torch.Tensor) -> torch.Tensor:
         """[num_tokens, 2 * num_kv_heads, head_size] -> rows of the cache."""
-        if not self._spec.has_scales:
-            return heads.to(self._spec.stored_dtype)
+        if not self._has_scales:
+            return heads.to(self._stored_dtype)
         numbers, scales = quantize_heads(heads)
         return torch.cat((numbers.flatten(1), scales.view(torch.int8)), dim=1)
 
     def _from_stored(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows of the cache -> [..., 2 * num_kv_heads, head_size] in the model's dtype."""
-        if not self._spec.has_scales:
+        if not self._has_scales:
             return rows.to(self._spec.dtype)
         shape = (2 * self._spec.num_kv_heads, self._spec.head_size)
         num_numbers = shape[0] * shape[1]
