@@ -84,6 +84,14 @@ class TorchAttentionMetadata:
     spans: list[SharedContext]
 
 
+def as_rows(rows: np.ndarray, device: torch.device) -> Rows:
+    """Return a slice for rows that are neighbours."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 == len(rows):
+        return slice(first, last + 1)
+    return torch.from_numpy(rows).to(device, non_blocking=True)
+
+
 class TorchAttentionBackend:
     """Owns the KV cache of all layers and attends over it."""
 
@@ -149,7 +157,9 @@ class TorchAttentionBackend:
             )
             blocks = common.block_tables[group.members[0], group.first_block : group.end_block]
             spans.append(
-                SharedContext(self._rows(rows), self._tensor(blocks), len(blocks) * block_size)
+                SharedContext(
+                    as_rows(rows, self._device), self._tensor(blocks), len(blocks) * block_size
+                )
             )
 
         chunks = []
@@ -195,17 +205,13 @@ class TorchAttentionBackend:
             mask.masked_fill_(torch.from_numpy(is_padding), float("-inf"))
             buckets.append(
                 DecodeBucket(
-                    rows=self._rows(common.query_start_loc[seqs]),
+                    rows=as_rows(common.query_start_loc[seqs], self._device),
                     block_ids=self._tensor(blocks.reshape(-1)),
                     padding=self._tensor(np.flatnonzero(is_padding)),
                     mask=mask[:, None, None].to(self._device),
                 )
             )
         return buckets
-
-    def _rows(self, rows: np.ndarray) -> Rows:
-        first, last = int(rows[0]), int(rows[-1])
-        return slice(first, last + 1) if last - first + 1 == len(rows) else self._tensor(rows)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(self._device)

@@ -81,12 +81,6 @@ class WeightFormat:
     def bytes_per_row(self, in_features: int) -> int:
         return self.header_bytes + in_features // self.block_size * self.block_bytes
 
-    def dequantize(self, data: torch.Tensor) -> torch.Tensor:
-        """data: [num_rows, bytes_per_row] uint8 -> [num_rows, in_features] float32"""
-        if self.split is None:
-            return data.contiguous().view(self.dtype).float()
-        return self.split(data).dequantize()
-
 
 def _numbers(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Read the bytes of the last dimension as numbers, and merge the last two dimensions."""

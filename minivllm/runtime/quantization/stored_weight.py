@@ -87,7 +87,7 @@ class StoredWeight:
     def dequantize(self) -> torch.Tensor:
         """Return the weights: [num_rows, in_features] float32. Raises as `fields` does."""
         if self.format.split is None:
-            return self.format.dequantize(self.data)
+            return self.data.contiguous().view(self.format.dtype).float()
         return self.fields().dequantize()
 
     def rows(self, index: slice | torch.Tensor) -> "StoredWeight":

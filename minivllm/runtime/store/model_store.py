@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import (
@@ -64,19 +65,17 @@ _GENERATED = {
 """Alias -> key in the cache, and what fills the entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelListing:
+class ModelListing(NamedTuple):
     """One line of `minivllm model list`."""
 
     name: str
     """The name for `--model`."""
     description: str
     """What an alias means; empty for other names."""
-    path: Path | None
-    """The checkpoint's directory; None for an alias that has not been fetched."""
-    num_bytes: int
-    provenance: Provenance | None
-    """None for an alias that has not been fetched."""
+    path: Path | None = None
+    """The checkpoint's directory; without it, an alias has not been fetched."""
+    num_bytes: int = 0
+    provenance: Provenance | None = None
 
 
 @dataclass(frozen=True)
@@ -226,7 +225,7 @@ class ModelStore:
 
 def _listing(name: str, description: str, path: Path | None) -> ModelListing:
     if path is None:
-        return ModelListing(name, description, None, 0, None)
+        return ModelListing(name, description)
     # Following links: the weights can be elsewhere.
     num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return ModelListing(name, description, path, num_bytes, provenance_of(path))
