@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -106,22 +107,14 @@ class Hub:
 
     def _ask(self, repo_id: str) -> dict[str, int]:
         """Return file name -> size in bytes for a repository. Raises if it does not exist."""
-        from huggingface_hub import HfApi
-        from huggingface_hub.errors import (
-            GatedRepoError,
-            HFValidationError,
-            RepositoryNotFoundError,
-        )
+        from huggingface_hub import HfApi, errors
 
-        api = HfApi(endpoint=self.endpoint)
+        ask = partial(HfApi(endpoint=self.endpoint).model_info, repo_id, files_metadata=True)
         try:
-            info = _within(
-                self.deadline_s,
-                lambda: api.model_info(repo_id, timeout=self.deadline_s, files_metadata=True),
-            )
-        except GatedRepoError:  # a subclass of RepositoryNotFoundError
+            info = _within(self.deadline_s, partial(ask, timeout=self.deadline_s))
+        except errors.GatedRepoError:  # a subclass of RepositoryNotFoundError
             raise _gated(repo_id) from None
-        except (RepositoryNotFoundError, HFValidationError):
+        except (errors.RepositoryNotFoundError, errors.HFValidationError):
             raise UnknownModelError(
                 f"The Hugging Face Hub has no public model {repo_id}."
             ) from None
@@ -133,19 +126,12 @@ class Hub:
         return {file.rfilename: file.size or 0 for file in info.siblings or ()}
 
     def _snapshot(self, repo_id: str, patterns: list[str]) -> Path:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import GatedRepoError
+        from huggingface_hub import errors, snapshot_download
 
+        places = {"endpoint": self.endpoint, "cache_dir": self.cache_dir}
         try:
-            return Path(
-                snapshot_download(
-                    repo_id,
-                    endpoint=self.endpoint,
-                    cache_dir=self.cache_dir,
-                    allow_patterns=patterns,
-                )
-            )
-        except GatedRepoError:  # the list of files is public, but the files are not
+            return Path(snapshot_download(repo_id, allow_patterns=patterns, **places))
+        except errors.GatedRepoError:  # the list of files is public, but the files are not
             raise _gated(repo_id) from None
         except Exception as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
