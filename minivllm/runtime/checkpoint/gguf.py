@@ -29,6 +29,8 @@ from minivllm.runtime.quantization.formats import FORMATS, WeightFormat
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 
 _MAX_STRING = 1 << 20
+_MAX_COUNT = 1 << 16
+"""Limit for tensors and for settings."""
 _MAX_ITEMS = 1 << 22
 """Limit for one array. A vocabulary has a few hundred thousand tokens."""
 
@@ -90,6 +92,11 @@ class _Reader(GGUFReader):
     """The library's reader, but arrays are skipped: it would make an object for every token of the
     vocabulary, three seconds for SmolLM2. Numbers that a damaged file declares have limits.
     """
+
+    def _build_fields(self, offs: int, count: int) -> int:
+        if max(count, self.fields["GGUF.tensor_count"].contents()) > _MAX_COUNT:
+            raise ValueError(f"{count} settings, or more tensors")
+        return super()._build_fields(offs, count)
 
     def _get_str(self, offset: int) -> tuple[np.ndarray, np.ndarray]:
         if (length := self._get(offset, np.uint64)[0]) > _MAX_STRING:
