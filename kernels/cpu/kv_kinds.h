@@ -1,6 +1,6 @@
 /* How a number of the KV cache is stored: float32, bfloat16, or int8 with a float32 scale for each
-   token and head. The reference implementation is StoredKVBackend in
-   minivllm/runtime/attention/stored_kv.py.
+   token and head. The reference implementation is TorchAttentionBackend in
+   minivllm/runtime/attention/torch_backend.py.
 
    A token's row has the keys of all heads, then the values, and with int8 their scales in the same
    order. `kind` is a constant wherever a function is inlined, so the compiler keeps one case. */

@@ -137,7 +137,7 @@ class CpuOps:
             head_size]; all three can be views of one tensor if a token's heads are contiguous
         cos_sin: two tensors [num_tokens, 1, head_size] from `RotaryEmbedding.cos_sin`
         cache: [num_blocks, block_size, 2 * num_kv_heads, head_size], in float32 or bfloat16; int8:
-            as in `StoredKVBackend`
+            as in `TorchAttentionBackend`
         slots: [num_tokens] int64; a token with a negative slot is not written
         """
         self._library.rotary_and_cache(

@@ -129,7 +129,7 @@ class LLMEngine:
         engine.weights = model.weights
         stored, head_size = runner.stored_kv
         engine._model_facts = {
-            "weight_bytes": model.weight_bytes,
+            "weight_bytes": model.decoder.weight_bytes,
             "lookup_bytes": model.decoder.lookup_bytes,
             "block_bytes": runner.block_bytes,
             "kv_cache_dtype": stored,

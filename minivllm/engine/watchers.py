@@ -241,18 +241,17 @@ class TokenExplainer:
             # Behind the most likely tokens come the winner and the second; a masked one is neither.
             known = found.candidates[:NUM_BEST]
             known += [one for one in found.candidates[NUM_BEST:] if one.processed_logit is None]
-            known = [one._replace(draw=None) for one in known]
+            known = [msgspec.structs.replace(one, draw=None) for one in known]
             self._emit(sequence, None, replace(found, candidates=known))
 
     def _emit(self, sequence: Sequence, token_id: int | None, found: Explanation) -> None:
         self._names.name([one.token_id for one in found.candidates])
         if found.grammar is not None:
-            self._show_grammar(sequence, SequenceGrammar(sequence.num_tokens, *found.grammar))
+            self._show_grammar(sequence, found.grammar)
         temperature = sequence.request.params.temperature
         what = (sequence.seq_id, sequence.num_tokens, token_id, temperature)
-        shown = tuple(ev.TokenCandidate(*one) for one in found.candidates)
-        cuts = tuple(ev.SamplingCut(*one) for one in found.cuts)
-        self._bus.emit(ev.TokenExplained, *what, found.vocab_size, found.num_left, shown, cuts)
+        shown = tuple(found.candidates), tuple(found.cuts)
+        self._bus.emit(ev.TokenExplained, *what, found.vocab_size, found.num_left, *shown)
 
     def grammar_of(self, sequence: Sequence) -> SequenceGrammar | None:
         """Return what the grammar of a watched sequence allowed last, if it has one."""

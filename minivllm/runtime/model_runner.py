@@ -164,14 +164,12 @@ class ModelRunner:
     def _settle_num_blocks(self) -> int:
         config = self._config
         on_cuda = self._model.device.type == "cuda"
-        if config.num_gpu_blocks_override is not None:
-            num_blocks = config.num_gpu_blocks_override
-        elif config.kv_cache_memory_bytes is not None:
-            num_blocks = num_blocks_that_fit(self._spec, config.kv_cache_memory_bytes)
-        elif on_cuda:
-            num_blocks = num_blocks_that_fit(self._spec, self._profile_cuda_cache_bytes())
-        else:
-            num_blocks = num_blocks_that_fit(self._spec, default_cpu_cache_bytes())
+        if (num_blocks := config.num_gpu_blocks_override) is None:
+            num_bytes = config.kv_cache_memory_bytes
+            if num_bytes is None:
+                measure = self._profile_cuda_cache_bytes if on_cuda else default_cpu_cache_bytes
+                num_bytes = measure()
+            num_blocks = num_blocks_that_fit(self._spec, num_bytes)
         if not on_cuda:
             require_cpu_memory(self._spec, num_blocks)
         return num_blocks

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 Progress = Callable[[str], None]
 """Called with one short sentence, without a newline."""
-OnRead = Callable[[int, int], None]
-"""Called with the number of bytes read so far, and of all bytes to read."""
 
 
 def print_progress(sentence: str) -> None:
@@ -19,10 +17,6 @@ def print_progress(sentence: str) -> None:
 
 def silent(sentence: str) -> None:
     """Print nothing."""
-
-
-def uncounted(num_read: int, num_bytes: int) -> None:
-    """Show nothing."""
 
 
 def format_bytes(num_bytes: int) -> str:

@@ -217,12 +217,6 @@ class EngineService:
 
     def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
         limit = self.max_model_len
-        longest = self.tokenizer.most_characters_per_token if len(text) > limit else None
-        if longest and len(text) > limit * longest:  # do not even tokenize it
-            raise err.PromptTooLongError(
-                f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can"
-                " hold: shorten it."
-            )
         token_ids = self.tokenizer.encode(text, add_special_tokens)
         if len(token_ids) >= limit:
             # The engine checks this too, but only after all prompts of a list are tokenized.

@@ -36,7 +36,9 @@ def test_a_packed_block_has_the_bytes_of_ggml_and_the_weights_of_the_engine(numb
     theirs = gguf.quants.quantize(numbers.numpy(), gguf.GGMLQuantizationType.Q4_1)
     assert packed == [row.tobytes() for row in theirs]
     read = np.array([dequantize_block(unpack_block(data)) for data in packed], np.float32)
-    assert np.array_equal(read, FORMATS["q4_1"].dequantize(torch.from_numpy(theirs)).numpy())
+    assert np.array_equal(
+        read, FORMATS["q4_1"].split(torch.from_numpy(theirs)).dequantize().numpy()
+    )
 
 
 def test_a_head_of_the_int8_cache_has_the_numbers_of_the_engine(numbers):

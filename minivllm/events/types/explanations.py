@@ -1,8 +1,4 @@
-"""Why a token was chosen: the candidates of a watched sequence, stage by stage.
-
-`TokenCandidate` and `SamplingCut` have the fields of `CandidateStages` and `Cut` in
-`minivllm.runtime.sampling.explanation`, as plain data: a viewer needs no torch.
-"""
+"""Why a token was chosen: the candidates of a watched sequence, stage by stage."""
 
 from typing import ClassVar, Literal
 

@@ -19,7 +19,6 @@ import torch
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError, TritonMissingError
 from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
-from minivllm.runtime.attention.stored_kv import StoredKVBackend
 from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
@@ -122,8 +121,7 @@ def get_attention_backend(
         )  # fmt: skip
     if kind == "cpu":
         return CpuAttentionBackend(spec, num_blocks, device, num_heads)
-    kind = TorchAttentionBackend if spec.stored_dtype == spec.dtype else StoredKVBackend
-    return kind(spec, num_blocks, device)
+    return TorchAttentionBackend(spec, num_blocks, device)
 
 
 def _import_triton_backend() -> Any:

@@ -20,7 +20,7 @@ import torch
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu.library import CpuKernelsError
 from minivllm.kernels.cpu.ops import why_unsupported
-from minivllm.runtime.attention.stored_kv import StoredKVBackend
+from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.cpu.attention_work import cut_into_parts
 from minivllm.runtime.cpu.load import load_cpu_ops
 from minivllm.runtime.input_batch import CommonAttentionMetadata
@@ -35,7 +35,7 @@ class CpuAttentionMetadata:
     """The fields of `AttentionWork`, then two workspaces of [num_tokens, num_heads] float32"""
 
 
-class CpuAttentionBackend(StoredKVBackend):
+class CpuAttentionBackend(TorchAttentionBackend):
     """Owns the KV cache of all layers and attends over it with the C kernels."""
 
     def __init__(

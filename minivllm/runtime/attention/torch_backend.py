@@ -17,19 +17,22 @@ NaN is NaN, so gathered tokens after the end are set to zero.
 Cache layout, one tensor per layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], first the
 keys, then the values. A block is contiguous, so gathering runs at the speed of memory; separate
 blocks for each head would halve the speed. A head's tokens have a constant stride, so the
-operations need no copy.
+operations need no copy. With int8, a token's row is 2 * num_kv_heads * (head_size + 4) bytes: the
+numbers, then a float32 scale for each key and value, so copying a block copies its scales.
+
+If the cache stores another dtype (int8 or bfloat16), all attention reads keys and values *as
+stored*, those of its own step too. With the exact ones, a token's numbers would depend on the chunk
+that computed it. Source: vLLM's `int8_per_token_head`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 
 from minivllm.config import SCALE_BYTES
 from minivllm.core.scheduler_output import BlockCopy
-from minivllm.kernels.reference_ops import rotate
+from minivllm.kernels.reference_ops import dequantize_heads, quantize_heads, rotate
 from minivllm.runtime.attention.partial import Rows, attend, merge
 from minivllm.runtime.attention.prefix_groups import find_prefix_groups
 from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
@@ -81,6 +84,14 @@ class TorchAttentionMetadata:
     spans: list[SharedContext]
 
 
+def as_rows(rows: np.ndarray, device: torch.device) -> Rows:
+    """Return a slice for rows that are neighbours."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 == len(rows):
+        return slice(first, last + 1)
+    return torch.from_numpy(rows).to(device, non_blocking=True)
+
+
 class TorchAttentionBackend:
     """Owns the KV cache of all layers and attends over it."""
 
@@ -88,6 +99,7 @@ class TorchAttentionBackend:
         self._spec = spec
         self._device = device
         self._scale = spec.head_size**-0.5
+        self._has_scales, self._stored_dtype = spec.has_scales, spec.stored_dtype
         num_heads, head_size = 2 * spec.num_kv_heads, spec.head_size
         row = (
             (num_heads * (head_size + SCALE_BYTES),) if spec.has_scales else (num_heads, head_size)
@@ -103,15 +115,21 @@ class TorchAttentionBackend:
     def attention_mass(
         self, layer: int, query: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor
     ) -> torch.Tensor:
-        """See `AttentionBackend.attention_mass`."""
-        return gathered_attention_mass(
-            query, partial(self.read_blocks, layer), block_tables, seq_lens, self._scale,
-            self._spec.block_size,
-        )  # fmt: skip
+        """See `AttentionBackend.attention_mass`; a few operations per sequence."""
+        block_size, (num_seqs, num_heads, _) = self._spec.block_size, query.shape
+        mass = torch.zeros(num_seqs, num_heads, block_tables.shape[1], device=query.device)
+        for i, seq_len in enumerate(seq_lens.tolist()):
+            num_blocks = -(-seq_len // block_size)
+            keys, _ = self.read_blocks(layer, block_tables[i, :num_blocks].tolist())
+            weights = attention_weights(query[i], keys, seq_len, self._scale)
+            padded = torch.nn.functional.pad(weights, (0, num_blocks * block_size - seq_len))
+            mass[i, :, :num_blocks] = padded.view(num_heads, num_blocks, block_size).sum(-1)
+        return mass
 
     def read_blocks(self, layer: int, block_ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """See `AttentionBackend.read_blocks`."""
-        return self.kv_caches[layer][block_ids].split(self._spec.num_kv_heads, dim=2)
+        blocks = self._from_stored(self.kv_caches[layer][block_ids])
+        return blocks.split(self._spec.num_kv_heads, dim=2)
 
     # ---- once a step ----
 
@@ -139,7 +157,9 @@ class TorchAttentionBackend:
             )
             blocks = common.block_tables[group.members[0], group.first_block : group.end_block]
             spans.append(
-                SharedContext(self._rows(rows), self._tensor(blocks), len(blocks) * block_size)
+                SharedContext(
+                    as_rows(rows, self._device), self._tensor(blocks), len(blocks) * block_size
+                )
             )
 
         chunks = []
@@ -185,17 +205,13 @@ class TorchAttentionBackend:
             mask.masked_fill_(torch.from_numpy(is_padding), float("-inf"))
             buckets.append(
                 DecodeBucket(
-                    rows=self._rows(common.query_start_loc[seqs]),
+                    rows=as_rows(common.query_start_loc[seqs], self._device),
                     block_ids=self._tensor(blocks.reshape(-1)),
                     padding=self._tensor(np.flatnonzero(is_padding)),
                     mask=mask[:, None, None].to(self._device),
                 )
             )
         return buckets
-
-    def _rows(self, rows: np.ndarray) -> Rows:
-        first, last = int(rows[0]), int(rows[-1])
-        return slice(first, last + 1) if last - first + 1 == len(rows) else self._tensor(rows)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(self._device)
@@ -216,8 +232,9 @@ class TorchAttentionBackend:
         rotated = rotate(torch.cat((query, key), dim=1), *cos_sin)
         query, key = rotated.split((query.shape[1], key.shape[1]), dim=1)
         self._write(cache, key, value, metadata)
-        if metadata.chunks:
-            key, value = self._as_read(key, value)
+        if metadata.chunks and self._stored_dtype != self._spec.dtype:
+            read = self._from_stored(self._to_stored(torch.cat((key, value), dim=1)))
+            key, value = read.split(key.shape[1], dim=1)
         output = torch.empty_like(query)  # [num_tokens, num_heads, head_size]
         # [num_tokens, num_heads]
         log_sum_exp = query.new_empty(query.shape[:2], dtype=torch.float32)
@@ -265,10 +282,6 @@ class TorchAttentionBackend:
             out, lse = attend(q, k, v, self._scale)
             merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
 
-    def _as_read(self, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return keys and values as a later step will read them from the cache."""
-        return key, value
-
     def _write(
         self,
         cache: torch.Tensor,
@@ -277,10 +290,10 @@ class TorchAttentionBackend:
         metadata: TorchAttentionMetadata,
     ) -> None:
         """Write this step's keys and values to their slots, in place."""
-        key_value = torch.cat((key, value), dim=1)  # [num_tokens, 2 * num_kv_heads, head_size]
+        rows = self._to_stored(torch.cat((key, value), dim=1))
         if metadata.written_rows is not None:
-            key_value = key_value[metadata.written_rows]
-        cache.flatten(0, 1).index_copy_(0, metadata.written_slots, key_value)
+            rows = rows[metadata.written_rows]
+        cache.flatten(0, 1).index_copy_(0, metadata.written_slots, rows)
 
     def _read(
         self,
@@ -296,17 +309,34 @@ class TorchAttentionBackend:
         The result is valid until the next call: all calls share a workspace, because mapping new
         memory takes longer than filling it.
         """
-        blocks = cache.flatten(1)  # [num_blocks, block_size * 2 * num_kv_heads * head_size]
+        blocks = cache.flatten(1)  # [num_blocks, numbers of a block]
         size = len(block_ids) * blocks.shape[1]
         if self._workspace.numel() < size:
             self._workspace = cache.new_empty(size)
         gathered = self._workspace[:size].view(len(block_ids), -1)
         torch.index_select(blocks, 0, block_ids, out=gathered)
-        tokens = gathered.view(-1, 2 * self._spec.num_kv_heads, self._spec.head_size)
+        tokens = self._from_stored(gathered.view(-1, *cache.shape[2:]))
         if padding is not None:
             tokens.index_fill_(0, padding, 0.0)
         by_head = tokens.view(num_seqs, -1, *tokens.shape[1:]).transpose(1, 2)
         return by_head[:, : self._spec.num_kv_heads], by_head[:, self._spec.num_kv_heads :]
+
+    def _to_stored(self, heads: torch.Tensor) -> torch.Tensor:
+        """[num_tokens, 2 * num_kv_heads, head_size] -> rows of the cache."""
+        if not self._has_scales:
+            return heads.to(self._stored_dtype)
+        numbers, scales = quantize_heads(heads)
+        return torch.cat((numbers.flatten(1), scales.view(torch.int8)), dim=1)
+
+    def _from_stored(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows of the cache -> [..., 2 * num_kv_heads, head_size] in the model's dtype."""
+        if not self._has_scales:
+            return rows.to(self._spec.dtype)
+        shape = (2 * self._spec.num_kv_heads, self._spec.head_size)
+        num_numbers = shape[0] * shape[1]
+        numbers, scales = rows.split((num_numbers, rows.shape[-1] - num_numbers), -1)
+        heads = dequantize_heads(numbers.unflatten(-1, shape), scales.view(torch.float32))
+        return heads.to(self._spec.dtype)
 
 
 def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:
@@ -327,34 +357,6 @@ def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:
         padding = 0
     # Keep batch order within a bucket, so that its rows can be a slice.
     return [np.sort(bucket) for bucket in buckets]
-
-
-# ---- attention mass, for the dashboard ----
-
-
-def gathered_attention_mass(
-    query: torch.Tensor,
-    read_blocks: Callable[[list[int]], tuple[torch.Tensor, torch.Tensor]],
-    block_tables: torch.Tensor,
-    seq_lens: torch.Tensor,
-    scale: float,
-    block_size: int,
-) -> torch.Tensor:
-    """Compute the attention mass for the backend `torch`, with few operations per sequence.
-
-    The shapes are those of `minivllm.kernels.reference.attention_mass`.
-
-    read_blocks: as `AttentionBackend.read_blocks`, of one layer
-    """
-    num_seqs, num_heads, _ = query.shape
-    mass = torch.zeros(num_seqs, num_heads, block_tables.shape[1], device=query.device)
-    for i, seq_len in enumerate(seq_lens.tolist()):
-        num_blocks = -(-seq_len // block_size)
-        keys, _ = read_blocks(block_tables[i, :num_blocks].tolist())
-        weights = attention_weights(query[i], keys, seq_len, scale)
-        padded = torch.nn.functional.pad(weights, (0, num_blocks * block_size - seq_len))
-        mass[i, :, :num_blocks] = padded.view(num_heads, num_blocks, block_size).sum(-1)
-    return mass
 
 
 def attention_weights(

@@ -46,6 +46,7 @@ from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.reference_ops import dequantize_heads
 from minivllm.kernels.rotary import rotary_and_cache, rotate_then_cache
 from minivllm.runtime.attention.partial import Rows
+from minivllm.runtime.attention.torch_backend import as_rows
 from minivllm.runtime.cuda_graphs import StaticInputs
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
@@ -195,7 +196,7 @@ class TritonAttentionBackend:
             metadata.ragged = Ragged(*map(self._int32, step), tiles)
         if len(decodes) and not in_one:
             metadata.decodes = Decodes(
-                rows=self._rows(common.query_start_loc[decodes]),
+                rows=as_rows(common.query_start_loc[decodes], self._device),
                 block_tables=self._int32(common.block_tables[decodes]),
                 seq_lens=self._int32(seq_lens[decodes]),
                 num_splits=self._num_splits(seq_lens[decodes]),
@@ -229,12 +230,6 @@ class TritonAttentionBackend:
             lengths.tolist(), members.tolist(), group, self._spec.head_size, self._spec.dtype
         )
         return tiles.to(self._device, non_blocking=True)
-
-    def _rows(self, rows: np.ndarray) -> Rows:
-        first, last = int(rows[0]), int(rows[-1])
-        if last - first + 1 == len(rows):
-            return slice(first, last + 1)
-        return self._tensor(rows)
 
     def _int32(self, array: np.ndarray) -> torch.Tensor:
         # Half the memory of the engine's int64. The launchers widen the array if offsets need 64

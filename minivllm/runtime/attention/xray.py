@@ -75,8 +75,6 @@ def _with_block_ids(program: Any, block_ids: list[int]) -> Any:
 def _interprets_here() -> bool:
     try:
         from minivllm.kernels.mode import INTERPRETED
-    except ModuleNotFoundError:
-        raise
     except ImportError:  # Triton was imported earlier, in a mode that cannot run here
         return False
     return INTERPRETED

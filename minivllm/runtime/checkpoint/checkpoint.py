@@ -46,6 +46,11 @@ def read_json_object_if_there(path: Path) -> dict[str, Any]:
     return read_json_object(path) if path.is_file() else {}
 
 
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write a small file of a checkpoint; the same value always gives the same bytes."""
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
 def read_model_config(directory: Path) -> ModelConfig:
     """Read the shape of the model in `directory`. Raises a `ModelError` if it cannot be used."""
     path = directory / "config.json"

@@ -4,30 +4,23 @@
     table      name, shape, type and offset of each tensor
     tensors    mostly quantized in small blocks
 
-The reader of the `gguf` library makes an object for every token: three seconds for SmolLM2. Here
-arrays are skipped, which takes hundredths of a second. A damaged file can declare an array of 2**60
-elements, so every count has a limit, and no read passes the end of the file.
-
 A matrix keeps its blocks if `FORMATS` has its type. Matrices of other types, such as Q5_K, become
 float32 while they are read, and so do quantized vectors.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
-import math
-import mmap
 import re
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
+from gguf.gguf_reader import GGUFReader
 from gguf.quants import dequantize, quant_shape_to_byte_shape
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
@@ -35,32 +28,28 @@ from minivllm.runtime.checkpoint.weights import WeightEntry
 from minivllm.runtime.quantization.formats import FORMATS, WeightFormat
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight
 
-_SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
-"""GGUF value type -> the format that `struct` needs for it."""
-_STRING, _ARRAY = 8, 9
 _MAX_STRING = 1 << 20
+_MAX_COUNT = 1 << 16
+"""Limit for tensors and for settings."""
 _MAX_ITEMS = 1 << 22
 """Limit for one array. A vocabulary has a few hundred thousand tokens."""
-_MAX_TENSORS = _MAX_PAIRS = 1 << 16
 
-GGUF_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "token_embd": "model.embed_tokens",
-        "output_norm": "model.norm",
-        "output": "lm_head",
-        "attn_norm": "input_layernorm",
-        "attn_q": "self_attn.q_proj",
-        "attn_k": "self_attn.k_proj",
-        "attn_v": "self_attn.v_proj",
-        "attn_output": "self_attn.o_proj",
-        "attn_q_norm": "self_attn.q_norm",
-        "attn_k_norm": "self_attn.k_norm",
-        "ffn_norm": "post_attention_layernorm",
-        "ffn_gate": "mlp.gate_proj",
-        "ffn_up": "mlp.up_proj",
-        "ffn_down": "mlp.down_proj",
-    }
-)
+GGUF_NAMES = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
 """llama.cpp's name of a module -> Hugging Face's name.
 
 Modules of a layer have a prefix: `blk.3.` in llama.cpp, `model.layers.3.` in Hugging Face.
@@ -76,8 +65,7 @@ _PLAIN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class GgufTensor:
+class GgufTensor(NamedTuple):
     """The place of one tensor in the file."""
 
     name: str
@@ -93,11 +81,42 @@ class GgufTensor:
 class GgufHeader:
     path: Path
     metadata: dict[str, Any]
-    """The value is None for an array."""
+    """The value is [] for an array."""
     tensors: dict[str, GgufTensor]
 
 
 # ---- the header ----
+
+
+class _Reader(GGUFReader):
+    """The library's reader, but arrays are skipped: it would make an object for every token of the
+    vocabulary, three seconds for SmolLM2. Numbers that a damaged file declares have limits.
+    """
+
+    def _build_fields(self, offs: int, count: int) -> int:
+        if max(count, self.fields["GGUF.tensor_count"].contents()) > _MAX_COUNT:
+            raise ValueError(f"{count} settings, or more tensors")
+        return super()._build_fields(offs, count)
+
+    def _get_str(self, offset: int) -> tuple[np.ndarray, np.ndarray]:
+        if (length := self._get(offset, np.uint64)[0]) > _MAX_STRING:
+            raise ValueError(f"a string of {length} bytes")
+        return super()._get_str(offset)
+
+    def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list, list, list]:
+        if raw_type != GGUFValueType.ARRAY:
+            return super()._get_field_parts(orig_offs, raw_type)
+        data, unpack = memoryview(self.data), struct.Struct("<Q").unpack_from
+        type_id, length = struct.unpack_from("<IQ", data, orig_offs)
+        if length > _MAX_ITEMS:
+            raise ValueError(f"an array of {length} values")
+        end = orig_offs + 12
+        if type_id == GGUFValueType.STRING:
+            for _ in range(length):
+                end += 8 + unpack(data, end)[0]
+        else:
+            end += length * np.dtype(self.gguf_scalar_to_np[type_id]).itemsize
+        return end - orig_offs, [], [], [GGUFValueType.ARRAY]
 
 
 def read_gguf_header(path: Path) -> GgufHeader:
@@ -106,89 +125,25 @@ def read_gguf_header(path: Path) -> GgufHeader:
     Raises `ModelIntegrityError` if the file is not a GGUF file, or is damaged or truncated.
     """
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return GgufHeader(path, *_Reader(data).header())
-    except (struct.error, OverflowError):
-        reason = "it ends within its header"
-    except (ValueError, KeyError) as error:  # mmap refuses an empty file
-        reason = str(error)
-    raise ModelIntegrityError(
-        f"{path} is not a complete GGUF file ({reason}): delete it and download it again."
-    )
-
-
-class _Reader:
-    """Reads a header from start to end. Raises `struct.error` at the end of the file."""
-
-    def __init__(self, data: mmap.mmap) -> None:
-        self._data, self._at = data, 0
-
-    def header(self) -> tuple[dict[str, Any], dict[str, GgufTensor]]:
-        if self._data[:4] != b"GGUF":
-            raise ValueError("it does not begin with GGUF")
-        self._at = 4
-        version, num_tensors, num_pairs = self._scalar("I"), self._scalar("Q"), self._scalar("Q")
-        if version not in (2, 3):
-            raise ValueError(f"version {version} instead of 2 or 3")
-        if num_tensors > _MAX_TENSORS or num_pairs > _MAX_PAIRS:
-            raise ValueError(f"{num_tensors} tensors and {num_pairs} settings")
-        metadata = {self._string(): self._value(self._scalar("I")) for _ in range(num_pairs)}
-        claims = [self._tensor_claim() for _ in range(num_tensors)]
-        alignment = metadata.get("general.alignment", 32)
-        if not isinstance(alignment, int) or alignment < 1:
-            raise ValueError("its alignment is not a positive number")
-        end = start = math.ceil(self._at / alignment) * alignment
-        tensors: dict[str, GgufTensor] = {}
-        for name, shape, type_, offset in sorted(claims, key=lambda claim: claim[3]):
-            block_elements, block_bytes = GGML_QUANT_SIZES[type_]
-            num_bytes = math.prod(shape) // block_elements * block_bytes
-            if name in tensors or start + offset < end:
-                raise ValueError(f"tensor {name!r:.100} appears twice or overlaps another tensor")
-            if shape[-1] % block_elements or not num_bytes:
-                raise ValueError(f"the rows of tensor {name!r:.100} are not whole blocks")
-            tensors[name] = GgufTensor(name, shape, type_, start + offset, num_bytes)
-            end = start + offset + num_bytes
-        if end > len(self._data):
-            raise ValueError(f"it should have {end} bytes but has {len(self._data)}")
-        return metadata, tensors
-
-    def _tensor_claim(self) -> tuple[str, tuple[int, ...], GGMLQuantizationType, int]:
-        name, num_dims = self._string(), self._scalar("I")
-        if not 1 <= num_dims <= 4:
-            raise ValueError(f"tensor {name!r:.100} has {num_dims} dimensions")
-        shape = tuple(reversed([self._scalar("Q") for _ in range(num_dims)]))
-        return name, shape, GGMLQuantizationType(self._scalar("I")), self._scalar("Q")
-
-    def _value(self, type_id: int) -> Any:
-        if type_id == _STRING:
-            return self._string()
-        if type_id == _ARRAY:
-            return self._skip_array(self._scalar("I"), self._scalar("Q"))
-        if type_id not in _SCALARS:
-            raise ValueError(f"unknown value type {type_id}")
-        return self._scalar(_SCALARS[type_id])
-
-    def _skip_array(self, type_id: int, length: int) -> None:
-        if length > _MAX_ITEMS or (type_id != _STRING and type_id not in _SCALARS):
-            raise ValueError(f"an array of {length} values of type {type_id}")
-        if type_id in _SCALARS:
-            self._at += length * struct.calcsize(f"<{_SCALARS[type_id]}")
-            return
-        data, at, unpack = self._data, self._at, struct.Struct("<Q").unpack_from
-        for _ in range(length):
-            at += 8 + unpack(data, at)[0]
-        self._at = at
-
-    def _string(self) -> str:
-        length = self._scalar("Q")
-        if length > _MAX_STRING:
-            raise ValueError(f"a string of {length} bytes")
-        return self._scalar(f"{length}s").decode("utf-8")
-
-    def _scalar(self, spelling: str) -> Any:
-        (value,) = struct.unpack_from(f"<{spelling}", self._data, self._at)
-        self._at += struct.calcsize(f"<{spelling}")
-        return value
+        reader = _Reader(path)
+        if reader.byte_order != "I":
+            raise ValueError("its numbers are big-endian")
+        metadata = {field.name: field.contents() for field in reader.fields.values()}
+        tensors, end = {}, reader.data_offset
+        for found in sorted(reader.tensors, key=lambda tensor: tensor.data_offset):
+            shape = tuple(reversed(found.shape.tolist()))
+            if found.data_offset < end or not shape or not found.n_bytes:
+                raise ValueError(f"tensor {found.name!r:.100} is empty or overlaps another tensor")
+            end = found.data_offset + found.n_bytes
+            tensors[found.name] = GgufTensor(
+                found.name, shape, found.tensor_type, found.data_offset, found.n_bytes
+            )
+    except (ValueError, LookupError, OverflowError, struct.error) as error:
+        raise ModelIntegrityError(
+            f"{path} is not a complete GGUF file ({str(error)!r:.200}): delete it and download it"
+            " again."
+        ) from None
+    return GgufHeader(path, metadata, tensors)
 
 
 # ---- the weights ----

@@ -5,25 +5,20 @@ The directory gets `config.json`, `generation_config.json` and the tokenizer's f
 `gguf` reads them from there.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any, TypeVar
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
-from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE
+from minivllm.runtime.checkpoint.checkpoint import GGUF_FILE, write_json
 from minivllm.runtime.checkpoint.gguf import GgufHeader, gguf_entries, read_gguf_header
-from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.model.model_config import SUPPORTED_ARCHITECTURES, ModelConfig
 from minivllm.runtime.progress import Progress
 from minivllm.runtime.text.tokenizer import is_panic
 
 T = TypeVar("T")
 
-_MODEL_CLASSES = {
-    "llama": "LlamaForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-}
+_MODEL_CLASSES = {model_type: name for name, model_type in SUPPORTED_ARCHITECTURES.items()}
 """GGUF architecture, which is also Hugging Face's `model_type` -> Hugging Face class."""
 _SPLIT_RULES = {
     "default", "gpt-2", "smollm", "llama3", "llama-v3", "llama-bpe", "qwen2", "deepseek-r1-qwen",
@@ -136,9 +131,9 @@ def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
     header = read_gguf_header(path)
     config = check_convertible(header)
     progress(f"Reading the tokenizer of {path.name} (only once; the result is cached).")
-    _write_json(directory / "config.json", config)
+    write_json(directory / "config.json", config)
     eos = {key: config[key] for key in ("bos_token_id", "eos_token_id") if config[key] is not None}
-    _write_json(directory / "generation_config.json", eos)
+    write_json(directory / "generation_config.json", eos)
     _convert_tokenizer(header, directory)
 
 
@@ -183,7 +178,3 @@ def _split_digits(tokenizer_json: Path) -> None:
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
     tokenizer.save(str(tokenizer_json))
-
-
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -19,7 +19,6 @@ from minivllm.config import Quantization
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.cpu.heap import trim_heap
-from minivllm.runtime.progress import OnRead, uncounted
 from minivllm.runtime.quantization.stored_weight import CheckpointWeight, StoredWeight, rows_at_once
 
 _BYTES_BETWEEN_TRIMS = 32 << 20
@@ -84,15 +83,13 @@ def _reader(path: Path, name: str) -> Callable[[slice], torch.Tensor]:
     return read
 
 
-def file_bytes(directory: Path) -> int:
-    """Return the bytes of all weights in the checkpoint's files; reads only the headers."""
-    return sum(
-        entry.num_bytes for path in weight_files(directory) for entry in weight_entries(path)
-    )
+def all_entries(directory: Path) -> list[WeightEntry]:
+    """Return the weights of a checkpoint in all its files; see `weight_entries`."""
+    return [entry for path in weight_files(directory) for entry in weight_entries(path)]
 
 
 def stream_weights(
-    directory: Path, on_read: OnRead = uncounted, quantization: Quantization | None = None
+    directory: Path, quantization: Quantization | None = None
 ) -> Iterator[tuple[str, CheckpointWeight]]:
     """Yield (name, weight) for all weights, as the files store them.
 
@@ -100,15 +97,14 @@ def stream_weights(
     All headers are checked before the first tensor is read. Raises `ModelIntegrityError` or
     `UnsupportedModelError`.
     """
-    entries = [entry for path in weight_files(directory) for entry in weight_entries(path)]
-    num_bytes, num_read, trimmed_at = sum(entry.num_bytes for entry in entries), 0, 0
-    for entry in entries:
+    num_read = 0
+    for entry in all_entries(directory):
         yield entry.name, _read_weight(entry, quantization)
         num_read += entry.num_bytes
-        on_read(num_read, num_bytes)
-        if num_read - trimmed_at >= _BYTES_BETWEEN_TRIMS or num_read == num_bytes:
+        if num_read >= _BYTES_BETWEEN_TRIMS:
             trim_heap()
-            trimmed_at = num_read
+            num_read = 0
+    trim_heap()
 
 
 def _read_weight(entry: WeightEntry, quantization: Quantization | None) -> CheckpointWeight:
@@ -119,7 +115,7 @@ def _read_weight(entry: WeightEntry, quantization: Quantization | None) -> Check
             entry.read(slice(first, min(first + at_once, num_rows)))
             for first in range(0, num_rows, at_once)
         )
-        weight = StoredWeight.quantize_rows_int8(pieces, entry.shape)
+        weight = StoredWeight.quantize_int8(pieces, entry.shape)
     else:
         weight = entry.read(slice(None))
     if entry.row_order is None:

@@ -61,10 +61,6 @@ class Embedding(nn.Module):
         """token_ids: [num_tokens] -> [num_tokens, hidden_size]"""
         return self.matrix.rows(token_ids)
 
-    def as_linear(self, x: torch.Tensor) -> torch.Tensor:
-        """x: [num_tokens, hidden_size] -> [num_tokens, vocab_size]"""
-        return self.matrix.multiply(x)
-
 
 class RMSNorm(nn.Module):
     """x / sqrt(mean(x^2) + eps) * weight, over the last dimension."""
@@ -248,10 +244,8 @@ class Decoder(nn.Module):
     def compute_logits(self, hidden: torch.Tensor, ops: DecoderOps = TORCH_OPS) -> torch.Tensor:
         """hidden: [num_rows, hidden_size] -> logits [num_rows, vocab_size] in float32"""
         hidden = self.norm(hidden, ops=ops)
-        logits = (
-            self.embed_tokens.as_linear(hidden) if self.lm_head is None else self.lm_head(hidden)
-        )
-        return logits.float()
+        head = self.embed_tokens if self.lm_head is None else self.lm_head
+        return head.matrix.multiply(hidden).float()
 
     # ---- loading ----
 

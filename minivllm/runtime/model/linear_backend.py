@@ -18,7 +18,6 @@ Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import nn
@@ -36,53 +35,44 @@ PACKED_FOR_ROWS = 16
 """oneDNN chooses a layout for this number of rows; the layout works for other numbers too."""
 
 
-class Matrix(Protocol):
-    """A loaded weight, logically [out_features, in_features]."""
+Weight = torch.Tensor | Sequence[StoredWeight]
+"""[out_features, in_features], or its parts in the order of the outputs."""
+
+
+class TorchMatrix:
+    """The plain weight; stored weights become float32.
+
+    With `rounds`, a weight in bfloat16 has inputs and results in float32. Unlike our kernels, torch
+    and oneDNN also round the results.
+    """
+
+    def __init__(self, weight: Weight, is_table: bool = False, rounds: bool = False) -> None:
+        """is_table: whether `rows` will be called"""
+        if not isinstance(weight, torch.Tensor):
+            weight = plain_weight(weight, torch.float32, torch.device("cpu"))
+        self._weight, self._rounds = weight, rounds
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """Return x @ weight.T + bias.
 
         x: [num_rows, in_features]; bias: [out_features] -> [num_rows, out_features]
         """
+        if not self._rounds:
+            return self._product(x, bias)
+        output = self._product(x.bfloat16(), None).float()
+        return output if bias is None else output.add_(bias)
+
+    def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        return nn.functional.linear(x, self._weight, bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """Return rows of the weight; only for a matrix made with `is_table`.
-
-        indices: [n] -> [n, in_features]
-        """
+        """Return rows of the weight. indices: [n] -> [n, in_features]"""
+        rows = nn.functional.embedding(indices, self._weight)
+        return rows.float() if self._rounds else rows
 
     @property
     def num_bytes(self) -> int:
         """Memory of the weight."""
-
-
-Weight = torch.Tensor | Sequence[StoredWeight]
-"""[out_features, in_features], or its parts in the order of the outputs."""
-MakeMatrix = Callable[[Weight, bool], Matrix]
-"""(weight, is_table: whether `rows` will be called)"""
-
-
-def _plain(weight: Weight) -> torch.Tensor:
-    if isinstance(weight, torch.Tensor):
-        return weight
-    return plain_weight(weight, torch.float32, torch.device("cpu"))
-
-
-class TorchMatrix:
-    """The plain weight; stored weights become float32."""
-
-    def __init__(self, weight: Weight, is_table: bool = False) -> None:
-        self._weight = _plain(weight)
-
-    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        return nn.functional.linear(x, self._weight, bias)
-
-    def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        return nn.functional.embedding(indices, self._weight)
-
-    @property
-    def num_bytes(self) -> int:
-        """See `Matrix.num_bytes`."""
         return self._weight.numel() * self._weight.itemsize
 
 
@@ -92,12 +82,12 @@ class OneDnnMatrix(TorchMatrix):
     A table stays plain, for lookups. Keeping both layouts would make a small model a fifth larger.
     """
 
-    def __init__(self, weight: Weight, is_table: bool = False) -> None:
-        super().__init__(weight)
+    def __init__(self, weight: Weight, is_table: bool = False, rounds: bool = False) -> None:
+        super().__init__(weight, is_table, rounds)
         if not is_table:
             self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, PACKED_FOR_ROWS)
 
-    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
 
 
@@ -130,38 +120,16 @@ class CpuMatrix:
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """See `Matrix.rows`. An index past the last row may return zeros.
-
-        The engine checks token ids when a request arrives.
-        """
+        """An index past the last row may return zeros: the engine checks ids on arrival."""
         return self._ops.rows_of_packed(self.packed, indices.contiguous())
 
     @property
     def num_bytes(self) -> int:
-        """See `Matrix.num_bytes`."""
         return self.packed.num_bytes
 
 
-class RoundedMatrix:
-    """A weight in bfloat16 in another backend's layout: inputs and results are float32.
-
-    Unlike our kernels, torch and oneDNN also round the results.
-    """
-
-    def __init__(self, make_matrix: MakeMatrix, weight: Weight, is_table: bool = False) -> None:
-        self._matrix = make_matrix(weight, is_table)
-
-    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        output = self._matrix.multiply(x.bfloat16()).float()
-        return output if bias is None else output.add_(bias)
-
-    def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        return self._matrix.rows(indices).float()
-
-    @property
-    def num_bytes(self) -> int:
-        """See `Matrix.num_bytes`."""
-        return self._matrix.num_bytes
+Matrix = TorchMatrix | CpuMatrix
+"""A loaded weight, logically [out_features, in_features]."""
 
 
 def activation_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
@@ -176,28 +144,27 @@ def activation_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
 
 def choose_linear_backend(
     name: LinearBackendName, dtype: torch.dtype, device: torch.device
-) -> MakeMatrix:
-    """Return the function that lays out weights of this dtype for this device.
+) -> Callable[[Weight, bool], Matrix]:
+    """Return the function that lays out weights of this dtype: (weight, is_table) -> matrix.
 
     `auto` takes the first of `cpu`, `onednn` and `torch` that can run here. Raises `ConfigError` if
     the caller named a backend and that backend cannot run.
     """
-    rounds = activation_dtype(dtype, device) != dtype
-    if name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype, device)) is None:
+    rounds, on_cpu = activation_dtype(dtype, device) != dtype, device.type == "cpu"
+    why_not = None if on_cpu else f"the device is {device.type}."
+    if on_cpu and name in ("auto", "cpu") and (why_not := _why_no_cpu_kernels(dtype)) is None:
         return partial(CpuMatrix, memory=LargePages(), rounds=rounds)
-    make_matrix: MakeMatrix = TorchMatrix
-    if name in ("auto", "onednn") and (why_not := _why_no_onednn(dtype, device)) is None:
-        make_matrix = OneDnnMatrix
+    kind = TorchMatrix
+    if on_cpu and name in ("auto", "onednn") and (why_not := _why_no_onednn(dtype)) is None:
+        kind = OneDnnMatrix
     elif name not in ("auto", "torch"):
         raise ConfigError(
             f"linear_backend {name} cannot run here: {why_not} Use linear_backend='auto'."
         )
-    return partial(RoundedMatrix, make_matrix) if rounds else make_matrix
+    return partial(kind, rounds=rounds)
 
 
-def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
-    if device.type != "cpu":
-        return f"the device is {device.type}."
+def _why_no_cpu_kernels(dtype: torch.dtype) -> str | None:
     if dtype not in (torch.float32, torch.bfloat16):
         found = str(dtype).removeprefix("torch.")
         return f"the CPU kernels support float32 and bfloat16, and the model is {found}."
@@ -208,9 +175,7 @@ def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
     return None if is_fast else "the processor or the C compiler does not support AVX2."
 
 
-def _why_no_onednn(dtype: torch.dtype, device: torch.device) -> str | None:
-    if device.type != "cpu":
-        return f"the device is {device.type}."
+def _why_no_onednn(dtype: torch.dtype) -> str | None:
     mkldnn = torch.ops.mkldnn
     has_dtype = {
         torch.float32: lambda: True,

@@ -9,8 +9,11 @@ version 5 writes both into `rope_parameters`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 
@@ -24,7 +27,8 @@ TORCH_DTYPES = ("float32", "bfloat16", "float16")
 MAX_LAYERS = 1024
 MAX_SIZE = 1 << 24
 """Upper bound for all other numbers in a config: a damaged number must not fill the memory."""
-_MAX_REAL = 1e30
+_Size = Annotated[int, Meta(ge=1, le=MAX_SIZE)]
+_Real = Annotated[float, Meta(gt=0, le=1e30)]
 _FACTORS = (
     "attention_multiplier", "attn_logit_softcapping", "embedding_multiplier",
     "final_logit_softcapping", "logit_scale", "logits_scaling", "residual_multiplier",
@@ -32,30 +36,57 @@ _FACTORS = (
 """Keys of Granite, Cohere and Gemma; some of their checkpoints use Llama's architecture name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Llama3RopeScaling:
+class Llama3RopeScaling(msgspec.Struct, frozen=True):
     """Llama 3.1's rotary scaling: it divides low frequencies by `factor`, and keeps high ones."""
 
-    factor: float
-    low_freq_factor: float
-    high_freq_factor: float
-    original_max_position_embeddings: int
+    factor: _Real
+    low_freq_factor: _Real
+    high_freq_factor: _Real
+    original_max_position_embeddings: _Size
+
+
+class _Kind(msgspec.Struct):
+    """Keys of a `config.json` that say whether we can compute the model at all."""
+
+    architectures: list[str] = []
+    model_type: str = ""
+    layer_types: list[str] = []
+    rope_scaling: dict[str, Any] = {}
+    rope_parameters: dict[str, Any] = {}
+
+
+class _Heads(msgspec.Struct):
+    """Keys of a `config.json` from which other numbers follow."""
+
+    hidden_size: _Size
+    num_attention_heads: _Size
+    num_key_value_heads: _Size | None = None
+    head_dim: _Size | None = None
+    attention_bias: bool = False
+    dtype: str = ""
+    torch_dtype: str = "float32"
+
+
+class _Rope(msgspec.Struct):
+    rope_theta: _Real = 10000.0
+    rope_type: str = ""
+    type: str = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
     architecture: str
-    vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    head_size: int
-    rms_norm_eps: float
+    vocab_size: _Size
+    hidden_size: _Size
+    intermediate_size: _Size
+    num_hidden_layers: Annotated[int, Meta(ge=1, le=MAX_LAYERS)]
+    num_attention_heads: _Size
+    num_key_value_heads: _Size
+    head_size: _Size
+    rms_norm_eps: _Real = 1e-6
     rope_theta: float
     rope_scaling: Llama3RopeScaling | None = None
-    max_position_embeddings: int
+    max_position_embeddings: _Size
     tie_word_embeddings: bool = False
     """The LM head is the embedding table; there is no `lm_head.weight`."""
     attention_bias: bool = False
@@ -74,54 +105,67 @@ class ModelConfig:
         Raises `UnsupportedModelError` for a model that our decoder cannot compute, and
         `ModelIntegrityError` for a number that is missing or impossible.
         """
-        architecture = _architecture(hf)
-        _refuse_what_we_do_not_compute(hf, architecture)
+        kind = _read(hf, _Kind)
+        architecture = _architecture(kind)
+        _refuse_what_we_do_not_compute(hf, kind, architecture)
 
-        num_heads = _number(hf, "num_attention_heads")
-        head_size = _number(hf, "head_dim", default=_number(hf, "hidden_size") // num_heads)
-        num_kv_heads = _number(hf, "num_key_value_heads", default=num_heads)
+        heads = _read(hf, _Heads)
+        is_qwen2 = architecture == "Qwen2ForCausalLM"
+        rope_theta, rope_scaling = _rope(_rope_options(hf, kind), hf)
+        own = {
+            "architecture": architecture,
+            "num_key_value_heads": heads.num_key_value_heads or heads.num_attention_heads,
+            "head_size": heads.head_dim or heads.hidden_size // heads.num_attention_heads,
+            "rope_theta": rope_theta,
+            "rope_scaling": None,
+            "attention_bias": heads.attention_bias or is_qwen2,
+            "attention_output_bias": heads.attention_bias and not is_qwen2,
+            "qk_norm": architecture == "Qwen3ForCausalLM",
+            "dtype": (heads.dtype or heads.torch_dtype).removeprefix("torch."),
+        }
+        # Transformers 5 omits values that equal the class's default, such as untied embeddings.
+        config = replace(_read({**hf, **own}, cls), rope_scaling=rope_scaling)
+        num_heads, num_kv_heads = config.num_attention_heads, config.num_key_value_heads
         if num_heads % num_kv_heads:
             raise ModelIntegrityError(
                 f"num_attention_heads ({num_heads}) must be a multiple of num_key_value_heads"
                 f" ({num_kv_heads}); check the model's config.json."
             )
-        if head_size % 2 or num_heads * head_size > MAX_SIZE:
+        if config.head_size % 2 or num_heads * config.head_size > MAX_SIZE:
             raise ModelIntegrityError(
-                f"{num_heads} heads of size {head_size} are not possible: check head_dim and"
-                " num_attention_heads in config.json."
+                f"{num_heads} heads of size {config.head_size} are not possible: check head_dim"
+                " and num_attention_heads in config.json."
             )
-        rope_theta, rope_scaling = _rope(hf)
-        has_bias = _flag(hf, "attention_bias")
-        return cls(
-            architecture=architecture,
-            vocab_size=_number(hf, "vocab_size"),
-            hidden_size=_number(hf, "hidden_size"),
-            intermediate_size=_number(hf, "intermediate_size"),
-            num_hidden_layers=_number(hf, "num_hidden_layers", most=MAX_LAYERS),
-            num_attention_heads=num_heads,
-            num_key_value_heads=num_kv_heads,
-            head_size=head_size,
-            rms_norm_eps=_real(hf, "rms_norm_eps", 1e-6),
-            rope_theta=rope_theta,
-            rope_scaling=rope_scaling,
-            max_position_embeddings=_number(hf, "max_position_embeddings"),
-            # Transformers 5 omits values that equal the class's default: False for Llama and Qwen.
-            tie_word_embeddings=_flag(hf, "tie_word_embeddings"),
-            attention_bias=has_bias or architecture == "Qwen2ForCausalLM",
-            attention_output_bias=has_bias and architecture != "Qwen2ForCausalLM",
-            qk_norm=architecture == "Qwen3ForCausalLM",
-            dtype=_dtype(hf),
-        )
+        if config.dtype not in TORCH_DTYPES:
+            raise UnsupportedModelError(
+                f"Weights stored as {config.dtype:.50} are not supported; use one of"
+                f" {', '.join(TORCH_DTYPES)}."
+            )
+        return config
 
 
-def _architecture(hf: Mapping[str, Any]) -> str:
-    names, model_type = _list_of_names(hf, "architectures"), _name(hf, "model_type")
+T = TypeVar("T")
+
+
+def _read(values: Mapping[str, Any], kind: type[T]) -> T:
+    """Read the fields of a struct from JSON, where null is the same as a missing key."""
+    given = {key: value for key, value in values.items() if value is not None}
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise ModelIntegrityError(
+            f"config.json has a wrong value ({error}): check it, or download the model again."
+        ) from None
+
+
+def _architecture(kind: _Kind) -> str:
+    names, model_type = kind.architectures, kind.model_type
     by_model_type = {model_type: name for name, model_type in SUPPORTED_ARCHITECTURES.items()}
     if not names and model_type in by_model_type:
         return by_model_type[model_type]
     for name in names:
         if name in SUPPORTED_ARCHITECTURES:
-            if model_type in (None, SUPPORTED_ARCHITECTURES[name]):
+            if model_type in ("", SUPPORTED_ARCHITECTURES[name]):
                 return name
             names = [f"{name} with model_type {model_type}"]
     found = ", ".join(names) or model_type or "none named"
@@ -131,8 +175,8 @@ def _architecture(hf: Mapping[str, Any]) -> str:
     )
 
 
-def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> None:
-    rope = _rope_options(hf)
+def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], kind: _Kind, architecture: str) -> None:
+    rope = _rope_options(hf, kind)
     # A Qwen config always has a sliding window, and a flag that says whether the model uses it.
     # Other models always use the window that their config has.
     slides = hf.get(
@@ -145,9 +189,7 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> 
         "a hidden_act other than silu": hf.get("hidden_act", "silu") != "silu",
         "biases in the MLP": bool(hf.get("mlp_bias")),
         "sliding-window attention": bool(slides),
-        "several kinds of layers": any(
-            kind != "full_attention" for kind in _list_of_names(hf, "layer_types")
-        ),
+        "several kinds of layers": set(kind.layer_types) - {"full_attention"},
         "a rotary embedding for part of each head": (
             rope.get("partial_rotary_factor") not in (None, 1)
         ),
@@ -166,95 +208,27 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> 
             )
 
 
-def _rope_options(hf: Mapping[str, Any]) -> dict[str, Any]:
+def _rope_options(hf: Mapping[str, Any], kind: _Kind) -> dict[str, Any]:
     """Return the rope settings, of transformers 4 and 5, as one flat dictionary."""
     options = {key: hf[key] for key in ("rope_theta", "partial_rotary_factor") if key in hf}
-    for key in ("rope_scaling", "rope_parameters"):
-        if not isinstance(part := hf.get(key) or {}, dict):
-            raise _wrong(key, "an object", part)
-        options.update(part)
-    return options
+    return options | kind.rope_scaling | kind.rope_parameters
 
 
-def _rope(hf: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
-    options = _rope_options(hf)
-    theta = _real(options, "rope_theta", 10000.0)
-    kind = _name(options, "rope_type") or _name(options, "type") or "default"
-    if kind == "default":
-        return theta, None
-    if kind != "llama3":
+def _rope(options: dict[str, Any], hf: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
+    rope = _read(options, _Rope)
+    rope_type = rope.rope_type or rope.type
+    if rope_type == "default":
+        return rope.rope_theta, None
+    if rope_type != "llama3":
         raise UnsupportedModelError(
-            f"Rope scaling of type {kind!r:.50} is not supported; use a model with rope type"
+            f"Rope scaling of type {rope_type!r:.50} is not supported; use a model with rope type"
             " default or llama3."
         )
-    original = _number(
-        options, "original_max_position_embeddings", _number(hf, "max_position_embeddings")
-    )
-    low, high = _real(options, "low_freq_factor"), _real(options, "high_freq_factor")
+    trained = {"original_max_position_embeddings": hf.get("max_position_embeddings")}
+    scaling = _read(trained | options, Llama3RopeScaling)
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
     if low >= high:
         raise ModelIntegrityError(
             f"low_freq_factor ({low}) must be less than high_freq_factor ({high}) in config.json."
         )
-    return theta, Llama3RopeScaling(
-        factor=_real(options, "factor"),
-        low_freq_factor=low,
-        high_freq_factor=high,
-        original_max_position_embeddings=original,
-    )
-
-
-def _dtype(hf: Mapping[str, Any]) -> str:
-    name = (_name(hf, "dtype") or _name(hf, "torch_dtype") or "float32").removeprefix("torch.")
-    if name not in TORCH_DTYPES:
-        raise UnsupportedModelError(
-            f"Weights stored as {name:.50} are not supported; use one of {', '.join(TORCH_DTYPES)}."
-        )
-    return name
-
-
-# ---- read one value of a config, which can have any type ----
-
-
-def _number(
-    hf: Mapping[str, Any], key: str, default: int | None = None, most: int = MAX_SIZE
-) -> int:
-    value = hf.get(key)
-    if value is None:
-        value = default
-    if type(value) is not int or not 1 <= value <= most:
-        raise _wrong(key, f"a whole number from 1 to {most}", value)
-    return value
-
-
-def _real(hf: Mapping[str, Any], key: str, default: float | None = None) -> float:
-    value = hf.get(key)
-    if value is None:
-        value = default
-    if type(value) not in (int, float) or not 0 < value <= _MAX_REAL:  # a NaN fails too
-        raise _wrong(key, "a number above 0", value)
-    return float(value)
-
-
-def _flag(hf: Mapping[str, Any], key: str) -> bool:
-    value = hf.get(key)
-    if value not in (None, False, True):
-        raise _wrong(key, "true or false", value)
-    return bool(value)
-
-
-def _name(hf: Mapping[str, Any], key: str) -> str | None:
-    value = hf.get(key)
-    if not isinstance(value, str | None):
-        raise _wrong(key, "a string", value)
-    return value
-
-
-def _list_of_names(hf: Mapping[str, Any], key: str) -> list[str]:
-    values = hf.get(key) or []
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise _wrong(key, "a list of strings", values)
-    return values
-
-
-def _wrong(key: str, needed: str, value: Any) -> ModelIntegrityError:
-    return ModelIntegrityError(f"config.json must set {key} to {needed}; got {value!r:.50}.")
+    return rope.rope_theta, scaling

@@ -25,37 +25,37 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
     kv_size = config.num_key_value_heads * config.head_size
     shards: dict[str, Shard] = {}
 
-    def add(name: str, parameter: str, *shape: int, first_row: int = 0) -> None:
-        shards[name] = Shard(parameter, first_row, shape)
+    def add(parameter: str, *shape: int, theirs: str = "", first_row: int = 0) -> None:
+        """theirs: Hugging Face's name, if it is not ours with `model.` before it"""
+        shards[theirs or f"model.{parameter}"] = Shard(parameter, first_row, shape)
 
-    def add_rows(theirs: str, ours: str, sizes: dict[str, int], bias: bool) -> None:
+    def add_rows(block: str, ours: str, sizes: dict[str, int], bias: bool) -> None:
         """Add projections of the hidden state: name -> rows, one after another in one matrix."""
         first_row = 0
         for name, size in sizes.items():
-            add(f"{theirs}.{name}.weight", f"{ours}.weight", size, hidden, first_row=first_row)
+            theirs, parameter = f"model.{block}.{name}", f"{block}.{ours}"
+            add(f"{parameter}.weight", size, hidden, theirs=f"{theirs}.weight", first_row=first_row)
             if bias:
-                add(f"{theirs}.{name}.bias", f"{ours}.bias", size, first_row=first_row)
+                add(f"{parameter}.bias", size, theirs=f"{theirs}.bias", first_row=first_row)
             first_row += size
 
-    add("model.embed_tokens.weight", "embed_tokens.weight", config.vocab_size, hidden)
+    add("embed_tokens.weight", config.vocab_size, hidden)
     for i in range(config.num_hidden_layers):
-        theirs, ours = f"model.layers.{i}", f"layers.{i}"
-        for norm in ("input_layernorm", "post_attention_layernorm"):
-            add(f"{theirs}.{norm}.weight", f"{ours}.{norm}.weight", hidden)
+        layer, attention, mlp = f"layers.{i}", f"layers.{i}.self_attn", f"layers.{i}.mlp"
+        add(f"{layer}.input_layernorm.weight", hidden)
         qkv = {"q_proj": q_size, "k_proj": kv_size, "v_proj": kv_size}
-        theirs, ours = f"{theirs}.self_attn", f"{ours}.self_attn"
-        add_rows(theirs, f"{ours}.qkv_proj", qkv, config.attention_bias)
-        add(f"{theirs}.o_proj.weight", f"{ours}.o_proj.weight", hidden, q_size)
+        add_rows(attention, "qkv_proj", qkv, config.attention_bias)
+        add(f"{attention}.o_proj.weight", hidden, q_size)
         if config.attention_output_bias:
-            add(f"{theirs}.o_proj.bias", f"{ours}.o_proj.bias", hidden)
+            add(f"{attention}.o_proj.bias", hidden)
         for norm in ("q_norm", "k_norm") if config.qk_norm else ():
-            add(f"{theirs}.{norm}.weight", f"{ours}.{norm}.weight", config.head_size)
-        theirs, ours = f"model.layers.{i}.mlp", f"layers.{i}.mlp"
-        add_rows(theirs, f"{ours}.gate_up_proj", {"gate_proj": inner, "up_proj": inner}, False)
-        add(f"{theirs}.down_proj.weight", f"{ours}.down_proj.weight", hidden, inner)
-    add("model.norm.weight", "norm.weight", hidden)
+            add(f"{attention}.{norm}.weight", config.head_size)
+        add(f"{layer}.post_attention_layernorm.weight", hidden)
+        add_rows(mlp, "gate_up_proj", {"gate_proj": inner, "up_proj": inner}, False)
+        add(f"{mlp}.down_proj.weight", hidden, inner)
+    add("norm.weight", hidden)
     if not config.tie_word_embeddings:
-        add("lm_head.weight", "lm_head.weight", config.vocab_size, hidden)
+        add("lm_head.weight", config.vocab_size, hidden, theirs="lm_head.weight")
     return shards
 
 

@@ -19,7 +19,6 @@ tests compare bit for bit. int8: vLLM's weight-only `int8` per output channel.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 
@@ -81,12 +80,6 @@ class WeightFormat:
 
     def bytes_per_row(self, in_features: int) -> int:
         return self.header_bytes + in_features // self.block_size * self.block_bytes
-
-    def dequantize(self, data: torch.Tensor) -> torch.Tensor:
-        """data: [num_rows, bytes_per_row] uint8 -> [num_rows, in_features] float32"""
-        if self.split is None:
-            return data.contiguous().view(self.dtype).float()
-        return self.split(data).dequantize()
 
 
 def _numbers(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -170,20 +163,18 @@ def _split_int8(data: torch.Tensor) -> BlockFields:
     return BlockFields(data[:, 4:].contiguous().view(torch.int8), scales)
 
 
-FORMATS = MappingProxyType(
-    {
-        row.name: row
-        for row in (
-            WeightFormat("float32", 1, 4, dtype=torch.float32),
-            WeightFormat("bfloat16", 1, 2, dtype=torch.bfloat16),
-            WeightFormat("float16", 1, 2, dtype=torch.float16),
-            WeightFormat("q8_0", 32, 34, split=_split_q8_0),
-            WeightFormat("q4_0", 32, 18, split=_split_q4_0),
-            WeightFormat("q4_1", 32, 20, split=_split_q4_1),
-            WeightFormat("q4_k", 256, 144, split=_split_q4_k),
-            WeightFormat("q6_k", 256, 210, split=_split_q6_k),
-            WeightFormat("int8", 1, 1, header_bytes=4, split=_split_int8),
-        )
-    }
-)
+FORMATS = {
+    row.name: row
+    for row in (
+        WeightFormat("float32", 1, 4, dtype=torch.float32),
+        WeightFormat("bfloat16", 1, 2, dtype=torch.bfloat16),
+        WeightFormat("float16", 1, 2, dtype=torch.float16),
+        WeightFormat("q8_0", 32, 34, split=_split_q8_0),
+        WeightFormat("q4_0", 32, 18, split=_split_q4_0),
+        WeightFormat("q4_1", 32, 20, split=_split_q4_1),
+        WeightFormat("q4_k", 256, 144, split=_split_q4_k),
+        WeightFormat("q6_k", 256, 210, split=_split_q6_k),
+        WeightFormat("int8", 1, 1, header_bytes=4, split=_split_int8),
+    )
+}
 """All formats, by name. A quantized format of GGUF has its GGUF type's name in lower case."""

@@ -27,40 +27,27 @@ class StoredWeight:
     in_features: int
 
     def __post_init__(self) -> None:
-        wanted = self.format.bytes_per_row(self.in_features)
         if self.in_features % self.format.block_size:
             raise UnsupportedModelError(
                 f"A matrix with {self.in_features} inputs cannot be stored as {self.format.name},"
                 f" whose blocks have {self.format.block_size} weights: use the model in another"
                 " format."
             )
-        if self.data.dim() != 2 or self.data.shape[1] != wanted or self.data.dtype != torch.uint8:
-            raise UnsupportedModelError(
-                f"A matrix with {self.in_features} inputs in {self.format.name} needs rows of"
-                f" {wanted} bytes, and has {list(self.data.shape)} of {self.data.dtype}."
-            )
 
     @classmethod
     def of_tensor(cls, weight: torch.Tensor) -> "StoredWeight":
         """Wrap a float32, bfloat16 or float16 matrix [num_rows, in_features]; shares its memory."""
-        name = str(weight.dtype).removeprefix("torch.")
-        if name not in FORMATS:
-            raise UnsupportedModelError(f"A matrix of {name} cannot be stored: use float32.")
-        return cls(FORMATS[name], weight.contiguous().view(torch.uint8), weight.shape[1])
+        format_ = FORMATS[str(weight.dtype).removeprefix("torch.")]
+        return cls(format_, weight.contiguous().view(torch.uint8), weight.shape[1])
 
     @classmethod
-    def quantize_int8(cls, weight: torch.Tensor) -> "StoredWeight":
-        """Quantize each row [in_features] to int8 with one scale, symmetric around zero."""
-        return cls.quantize_rows_int8(weight.split(rows_at_once(weight.shape[1])), weight.shape)
-
-    @classmethod
-    def quantize_rows_int8(
+    def quantize_int8(
         cls, pieces: Iterable[torch.Tensor], shape: tuple[int, int]
     ) -> "StoredWeight":
-        """Like `quantize_int8`, for a matrix of this shape that arrives some rows at a time.
+        """Quantize each row to int8 with one scale, symmetric around zero.
 
-        Needs little memory beside the result and a piece. Each row has its own scale, so the size
-        of the pieces changes no bit.
+        pieces: a matrix of this shape, some rows at a time. Needs little memory beside the result
+            and a piece. Each row has its own scale, so the size of the pieces changes no bit.
         """
         num_rows, in_features = shape
         format_ = FORMATS["int8"]
@@ -100,7 +87,7 @@ class StoredWeight:
     def dequantize(self) -> torch.Tensor:
         """Return the weights: [num_rows, in_features] float32. Raises as `fields` does."""
         if self.format.split is None:
-            return self.format.dequantize(self.data)
+            return self.data.contiguous().view(self.format.dtype).float()
         return self.fields().dequantize()
 
     def rows(self, index: slice | torch.Tensor) -> "StoredWeight":

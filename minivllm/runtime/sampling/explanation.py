@@ -8,12 +8,14 @@ and changes none, so explaining cannot change a token.
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from minivllm.core.request import Sequence
+from minivllm.events.state import SequenceGrammar
+from minivllm.events.types.explanations import CutBy, SamplingCut, TokenCandidate
 from minivllm.sampling_params import SamplingParams
 
 NUM_BEST = 8
@@ -22,64 +24,16 @@ _NUM_BEST_OF_MODEL = 3
 """If mask, bias or penalties apply, also show the model's own best tokens, this many."""
 
 
-CutName = Literal["structured_outputs", "min_tokens", "min_p", "top_k", "top_p"]
-CutBy = Literal["structured_outputs", "min_tokens", "min_p", "top_k", "top_p", "rounding"]
-
-
-class Cut(NamedTuple):
-    """A stage that removes tokens."""
-
-    name: CutName
-    value: float
-    """The request's sampling parameter of this name; 1 for `structured_outputs`."""
-    num_left: int
-    """How many tokens of the vocabulary are left after this stage."""
-
-
-class CandidateStages(NamedTuple):
-    """A token that could have been chosen, at each stage."""
-
-    token_id: int
-    logit: float
-    """The model's logit."""
-    processed_logit: float | None
-    """The logit after bias and penalties; None if the token is masked."""
-    probability: float
-    """The model's probability, from `logit` alone."""
-    tempered_probability: float
-    """The probability after mask, bias, penalties and temperature. Greedy: without temperature."""
-    final_probability: float
-    """The probability after all cuts; 0 if the token was cut. Greedy: 1 for the best token."""
-    cut_by: CutBy | None
-    """The stage that removed the token. `rounding`: its weight was rounded to 0."""
-    draw: float | None
-    """Random number, exponentially distributed with mean 1. The token with the smallest draw /
-    final_probability wins. None if the token takes no part in a draw.
-    """
-
-
-class GrammarMask(NamedTuple):
-    """What a grammar left of the vocabulary."""
-
-    num_allowed: int
-    refused_token_id: int | None
-    """The token that the model liked best of those that the grammar refuses; None if it refuses
-    none.
-    """
-    refused_probability: float
-    """The model's probability of that token, without the mask; 0 if there is none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    candidates: list[CandidateStages]
+    candidates: list[TokenCandidate]
     """The chosen token, the second of the race and the most likely tokens, most likely first."""
-    cuts: list[Cut]
+    cuts: list[SamplingCut]
     """The stages that removed tokens, in order; only those that the request uses."""
     num_left: int
     """How many tokens took part in the draw; 1 for greedy sampling."""
     vocab_size: int
-    grammar: GrammarMask | None = None
+    grammar: SequenceGrammar | None = None
     """None without a grammar."""
 
 
@@ -96,7 +50,7 @@ class Race(NamedTuple):
 
 def explain(
     logits: torch.Tensor,
-    processed: torch.Tensor,
+    processed: torch.Tensor | None,
     sequence: Sequence,
     token_id: int,
     race: Race | None,
@@ -104,12 +58,12 @@ def explain(
     """Explain why `token_id` was chosen. The sequence must not have the token yet.
 
     logits:    [vocab], the model's
-    processed: [vocab], after mask, bias and penalties; `logits` itself if there are none
+    processed: [vocab], after mask, bias and penalties; None if there are none
     race:      the draw; None for greedy sampling
     """
     # For a single row, NumPy is several times faster than torch.
     raw = logits.numpy(force=True)
-    allowed = raw if processed is logits else processed.numpy(force=True)
+    allowed = raw if processed is None else processed.numpy(force=True)
     ids = {token_id, *_largest(allowed, NUM_BEST)}
     if sequence.request.grammar is not None:
         # It often leaves fewer tokens than that; then the others are any refused ones.
@@ -147,22 +101,25 @@ def explain(
         tempered = math.exp(ratio - tempered_total)
         stages = probability, tempered, final.get(one, 0.0), cut_by, draws.get(one)
         if logit > -math.inf:  # otherwise, the model itself excludes the token
-            candidates.append(CandidateStages(one, logit, processed_logit, *stages))
+            candidates.append(TokenCandidate(one, logit, processed_logit, *stages))
     cuts, grammar = _cuts(sequence, allowed, highest, num_left), None
     if sequence.request.grammar is not None:
-        grammar = _grammar_mask(raw, allowed, highest_raw + total)
+        grammar = _grammar_state(sequence.num_tokens, raw, allowed, highest_raw + total)
     return Explanation(candidates, cuts, num_left, len(raw), grammar)
 
 
-def _grammar_mask(raw: np.ndarray, allowed: np.ndarray, log_total: float) -> GrammarMask:
+def _grammar_state(
+    position: int, raw: np.ndarray, allowed: np.ndarray, log_total: float
+) -> SequenceGrammar:
     """log_total: the log of the sum of all e^logit of `raw`"""
     is_allowed = np.isfinite(allowed)
     refused = np.where(is_allowed, -np.inf, raw)
     best = int(refused.argmax())
-    num_allowed = int(is_allowed.sum())
+    found = SequenceGrammar(position, int(is_allowed.sum()))
     if refused[best] == -np.inf:
-        return GrammarMask(num_allowed, None, 0.0)
-    return GrammarMask(num_allowed, best, math.exp(float(refused[best]) - log_total))
+        return found
+    probability = math.exp(float(refused[best]) - log_total)
+    return SequenceGrammar(position, found.num_allowed, best, probability)
 
 
 def _largest(row: np.ndarray, count: int) -> list[int]:
@@ -184,7 +141,9 @@ def _log_total(logits: np.ndarray, highest: float, temperature: float = 1.0) -> 
     return math.log(np.exp(relative, out=relative).sum())
 
 
-def _cuts(sequence: Sequence, allowed: np.ndarray, highest: float, num_left: int) -> list[Cut]:
+def _cuts(
+    sequence: Sequence, allowed: np.ndarray, highest: float, num_left: int
+) -> list[SamplingCut]:
     """Return the stages that removed tokens.
 
     allowed:  [vocab], the logits after mask, bias and penalties
@@ -192,21 +151,21 @@ def _cuts(sequence: Sequence, allowed: np.ndarray, highest: float, num_left: int
     num_left: how many tokens have a weight in the end
     """
     params, found = sequence.request.params, []
+    num_allowed = int(np.isfinite(allowed).sum())
     if sequence.request.grammar is not None:
-        found.append(Cut("structured_outputs", 1.0, int(np.isfinite(allowed).sum())))
+        found.append(SamplingCut("structured_outputs", 1.0, num_allowed))
     if sequence.num_output_tokens < params.min_tokens:
-        num_allowed = int(np.isfinite(allowed).sum())
-        found.append(Cut("min_tokens", params.min_tokens, num_allowed))
+        found.append(SamplingCut("min_tokens", params.min_tokens, num_allowed))
     if params.greedy:
         return found
     if params.min_p > 0.0:
         likely = allowed - highest >= params.temperature * math.log(params.min_p)
-        found.append(Cut("min_p", params.min_p, int(likely.sum())))
+        found.append(SamplingCut("min_p", params.min_p, int(likely.sum())))
     if 0 < params.top_k < len(allowed):
         smallest = min([params.top_k, *(cut.num_left for cut in found)])
-        found.append(Cut("top_k", params.top_k, smallest))
+        found.append(SamplingCut("top_k", params.top_k, smallest))
     if params.top_p < 1.0:
-        found.append(Cut("top_p", params.top_p, num_left))
+        found.append(SamplingCut("top_p", params.top_p, num_left))
     return found
 
 

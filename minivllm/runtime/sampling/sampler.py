@@ -101,27 +101,20 @@ class Sampler:
             drawn = candidates[speeds.argmax(dim=-1)].tolist()
             for row, token_id in zip(rows, drawn, strict=True):
                 token_ids[row] = token_id
-            if watched:
-                for i, row in enumerate(rows):
-                    if sequences[row] in watched:
-                        races[row] = Race(weights[i], candidates, speeds[i])
+            for i, row in enumerate(rows if watched else ()):
+                if sequences[row] in watched:
+                    races[row] = Race(weights[i], candidates, speeds[i])
 
         sampled = [SampledToken(token_id) for token_id in token_ids]
         for row in special:
             num_best = sequences[row].request.num_logprobs
             if num_best is not None:
                 sampled[row].logprobs = token_logprobs(logits[row], token_ids[row], num_best)
-        if watched:
-            for row, sequence in enumerate(sequences):
-                if sequence in watched:
-                    row_logits = logits[row]
-                    sampled[row].explanation = explain(
-                        row_logits,
-                        processed.get(row, row_logits),
-                        sequence,
-                        token_ids[row],
-                        races.get(row),
-                    )
+        for row, sequence in enumerate(sequences if watched else ()):
+            if sequence in watched:
+                sampled[row].explanation = explain(
+                    logits[row], processed.get(row), sequence, token_ids[row], races.get(row)
+                )
         return sampled
 
     def _process(self, logits: torch.Tensor, sequence: Sequence) -> tuple[torch.Tensor, int]:
@@ -147,27 +140,18 @@ class Sampler:
         """Like `__call__`, but return the error of a sequence in place of its token."""
         try:
             return self(logits, sequences, watched)
-        except Exception:
-            # Sample each sequence alone to find the one that fails. The others get the same tokens
-            # as in the batch.
-            return [
-                self._sample_alone(logits[row : row + 1], sequence, watched)
-                for row, sequence in enumerate(sequences)
-            ]
-
-    def _sample_alone(
-        self, logits: torch.Tensor, sequence: Sequence, watched: Collection[Sequence]
-    ) -> SampledToken | SamplingError:
-        try:
-            return self(logits, [sequence], watched)[0]
-        except SamplingError as error:
-            return error
-        except Exception:
-            _log.exception(
-                "the sampler failed on one sequence",
-                extra={"fields": {"sequence": sequence.seq_id}},
-            )
-            return _no_token(sequence, "the sampler failed on this sequence")
+        except Exception as error:
+            if len(sequences) != 1:
+                # Sample each sequence alone to find the one that fails. The others get the same
+                # tokens as in the batch.
+                alone = zip(logits.split(1), sequences, strict=True)
+                return [self.sample_each(row, [own], watched)[0] for row, own in alone]
+            if isinstance(error, SamplingError):
+                return [error]
+            sequence = sequences[0]
+            fields = {"sequence": sequence.seq_id}
+            _log.exception("the sampler failed on one sequence", extra={"fields": fields})
+            return [_no_token(sequence, "the sampler failed on this sequence")]
 
     def _race(
         self, logits: torch.Tensor, sequences: list[Sequence]
@@ -263,25 +247,15 @@ def compute_prompt_logprobs(
     first_row = 0
     for item in plan.scheduled:
         sequence = item.sequence
-        if sequence.judges_prompt:
-            # Stop before the last prompt token's row: it predicts the first output token.
-            end = min(item.start + item.num_tokens, sequence.num_prompt_tokens - 1)
-            for start in range(item.start, end, _ROWS_AT_ONCE):
-                stop = min(start + _ROWS_AT_ONCE, end)
-                row = first_row + start - item.start
-                logits = compute_logits(hidden[row : row + stop - start])
-                found += [
-                    PromptTokenLogprob(
-                        sequence.seq_id,
-                        position + 1,
-                        token_logprobs(
-                            logits[position - start],
-                            sequence.token_ids[position + 1],
-                            sequence.request.params.prompt_logprobs,
-                        ),
-                    )
-                    for position in range(start, stop)
-                ]
+        # Stop before the last prompt token's row: it predicts the first output token.
+        num_rows = min(item.num_tokens, sequence.num_prompt_tokens - 1 - item.start)
+        if sequence.judges_prompt and num_rows > 0:
+            position, num_best = item.start, sequence.request.params.prompt_logprobs
+            for rows in hidden[first_row : first_row + num_rows].split(_ROWS_AT_ONCE):
+                for logits in compute_logits(rows):
+                    position += 1
+                    logprobs = token_logprobs(logits, sequence.token_ids[position], num_best)
+                    found.append(PromptTokenLogprob(sequence.seq_id, position, logprobs))
         first_row += item.num_tokens
     return found
 

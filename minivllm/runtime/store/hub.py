@@ -12,6 +12,8 @@ import fnmatch
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,16 +38,16 @@ class HubUnreachableError(ModelDownloadError):
     """The Hub does not answer: it is offline, blocked or down. The model may still exist."""
 
 
+@dataclass(frozen=True)
 class Hub:
-    """The Hub at one endpoint, and its cache on this machine."""
+    """The Hub at one endpoint, and its cache on this machine.
 
-    def __init__(
-        self, *, endpoint: str | None = None, cache_dir: Path | None = None, deadline_s: float = 5.0
-    ) -> None:
-        """For None, `huggingface_hub` takes endpoint and cache from the environment."""
-        self._endpoint = endpoint
-        self._cache_dir = cache_dir
-        self._deadline_s = deadline_s
+    For None, `huggingface_hub` takes endpoint and cache from the environment.
+    """
+
+    endpoint: str | None = None
+    cache_dir: Path | None = None
+    deadline_s: float = 5.0
 
     @property
     def offline(self) -> bool:
@@ -60,7 +62,7 @@ class Hub:
         from huggingface_hub.errors import HFValidationError
 
         try:
-            config = try_to_load_from_cache(repo_id, "config.json", cache_dir=self._cache_dir)
+            config = try_to_load_from_cache(repo_id, "config.json", cache_dir=self.cache_dir)
             if not isinstance(config, str):
                 return None
             check_checkpoint(Path(config).parent, weights=weights)
@@ -75,7 +77,7 @@ class Hub:
         from huggingface_hub.errors import CacheNotFound
 
         try:
-            repos = scan_cache_dir(self._cache_dir).repos
+            repos = scan_cache_dir(self.cache_dir).repos
         except CacheNotFound:
             return []
         return sorted(repo.repo_id for repo in repos if repo.repo_type == "model")
@@ -105,22 +107,14 @@ class Hub:
 
     def _ask(self, repo_id: str) -> dict[str, int]:
         """Return file name -> size in bytes for a repository. Raises if it does not exist."""
-        from huggingface_hub import HfApi
-        from huggingface_hub.errors import (
-            GatedRepoError,
-            HFValidationError,
-            RepositoryNotFoundError,
-        )
+        from huggingface_hub import HfApi, errors
 
-        api = HfApi(endpoint=self._endpoint)
+        ask = partial(HfApi(endpoint=self.endpoint).model_info, repo_id, files_metadata=True)
         try:
-            info = _within(
-                self._deadline_s,
-                lambda: api.model_info(repo_id, timeout=self._deadline_s, files_metadata=True),
-            )
-        except GatedRepoError:  # a subclass of RepositoryNotFoundError
+            info = _within(self.deadline_s, partial(ask, timeout=self.deadline_s))
+        except errors.GatedRepoError:  # a subclass of RepositoryNotFoundError
             raise _gated(repo_id) from None
-        except (RepositoryNotFoundError, HFValidationError):
+        except (errors.RepositoryNotFoundError, errors.HFValidationError):
             raise UnknownModelError(
                 f"The Hugging Face Hub has no public model {repo_id}."
             ) from None
@@ -132,19 +126,12 @@ class Hub:
         return {file.rfilename: file.size or 0 for file in info.siblings or ()}
 
     def _snapshot(self, repo_id: str, patterns: list[str]) -> Path:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import GatedRepoError
+        from huggingface_hub import errors, snapshot_download
 
+        places = {"endpoint": self.endpoint, "cache_dir": self.cache_dir}
         try:
-            return Path(
-                snapshot_download(
-                    repo_id,
-                    endpoint=self._endpoint,
-                    cache_dir=self._cache_dir,
-                    allow_patterns=patterns,
-                )
-            )
-        except GatedRepoError:  # the list of files is public, but the files are not
+            return Path(snapshot_download(repo_id, allow_patterns=patterns, **places))
+        except errors.GatedRepoError:  # the list of files is public, but the files are not
             raise _gated(repo_id) from None
         except Exception as error:
             reason = getattr(error, "strerror", None) or type(error).__name__

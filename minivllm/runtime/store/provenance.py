@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.errors import ModelError
-from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.store.model_cache import CREATED_LOCALLY, read_origin
 
 HOUSE_FOLDER = Path(__file__).parent / "house"
@@ -51,13 +50,12 @@ def provenance_of(checkpoint: Path) -> Provenance:
 
 def _stored_dtype(checkpoint: Path) -> str:
     """Return the dtype that most bytes of the weights have."""
-    from minivllm.runtime.checkpoint.weights import weight_entries  # late: it imports torch
+    from minivllm.runtime.checkpoint.weights import all_entries  # late: it imports torch
 
     num_bytes: Counter[str] = Counter()
     try:
-        for file in weight_files(checkpoint):
-            for entry in weight_entries(file):
-                num_bytes[entry.dtype] += entry.num_bytes
+        for entry in all_entries(checkpoint):
+            num_bytes[entry.dtype] += entry.num_bytes
     except (ModelError, OSError):
         num_bytes.clear()
     most = num_bytes.most_common(1)

@@ -13,7 +13,6 @@ time of a step depends on shapes, not on values. Do not compare the tokens of tw
 151,936 logits are nearly equal, so a sum in another order can change which logit is the largest.
 """
 
-import json
 from collections.abc import Iterator
 from itertools import islice, product
 from pathlib import Path
@@ -22,6 +21,10 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
+
+from minivllm.runtime.checkpoint.checkpoint import write_json
+from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.model.weight_map import weight_shards
 
 _SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 _BOS, _EOS = 1, 2
@@ -94,38 +97,14 @@ def write_tiny_random(directory: Path) -> None:
     """Write the checkpoint's files into `directory`, the same bytes every time."""
     _write_other_files(directory, _TINY_RANDOM)
     # transformers refuses files without this entry.
-    save_file(dict(_weights(_shapes())), directory / "model.safetensors", {"format": "pt"})
+    save_file(dict(_random_weights()), directory / "model.safetensors", {"format": "pt"})
 
 
-def _shapes() -> dict[str, tuple[int, ...]]:
-    """Tensor name -> shape; matrices are [out_features, in_features]."""
-    hidden, mlp, vocab = (
-        _TINY_RANDOM["hidden_size"],
-        _TINY_RANDOM["intermediate_size"],
-        _TINY_RANDOM["vocab_size"],
-    )
-    kv_size = _TINY_RANDOM["num_key_value_heads"] * _TINY_RANDOM["head_dim"]
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (vocab, hidden)}
-    for layer in range(_TINY_RANDOM["num_hidden_layers"]):
-        prefix = f"model.layers.{layer}"
-        shapes |= {
-            f"{prefix}.input_layernorm.weight": (hidden,),
-            f"{prefix}.self_attn.q_proj.weight": (hidden, hidden),
-            f"{prefix}.self_attn.k_proj.weight": (kv_size, hidden),
-            f"{prefix}.self_attn.v_proj.weight": (kv_size, hidden),
-            f"{prefix}.self_attn.o_proj.weight": (hidden, hidden),
-            f"{prefix}.post_attention_layernorm.weight": (hidden,),
-            f"{prefix}.mlp.gate_proj.weight": (mlp, hidden),
-            f"{prefix}.mlp.up_proj.weight": (mlp, hidden),
-            f"{prefix}.mlp.down_proj.weight": (hidden, mlp),
-        }
-    return shapes | {"model.norm.weight": (hidden,), "lm_head.weight": (vocab, hidden)}
-
-
-def _weights(shapes: dict[str, tuple[int, ...]]) -> Iterator[tuple[str, np.ndarray]]:
+def _random_weights() -> Iterator[tuple[str, np.ndarray]]:
+    """Yield (Hugging Face name, weight); matrices are [out_features, in_features]."""
     random = np.random.Generator(np.random.PCG64(_SEED))
-    for name, shape in shapes.items():
-        noise = random.standard_normal(shape)
+    for name, shard in weight_shards(ModelConfig.from_hf_dict(_TINY_RANDOM)).items():
+        noise, shape = random.standard_normal(shard.shape), shard.shape
         if len(shape) == 1:
             noise = 1.0 + 0.1 * noise  # a norm's scale
         elif name == "lm_head.weight":
@@ -136,8 +115,8 @@ def _weights(shapes: dict[str, tuple[int, ...]]) -> Iterator[tuple[str, np.ndarr
 
 
 def _write_other_files(directory: Path, config: dict[str, Any]) -> None:
-    _write_json(directory / "config.json", config)
-    _write_json(directory / "generation_config.json", {"bos_token_id": _BOS, "eos_token_id": _EOS})
+    write_json(directory / "config.json", config)
+    write_json(directory / "generation_config.json", {"bos_token_id": _BOS, "eos_token_id": _EOS})
     _write_byte_tokenizer(directory, config["vocab_size"])
 
 
@@ -163,7 +142,7 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
         [AddedToken(token, special=True, normalized=False) for token in _SPECIAL_TOKENS]
     )
     tokenizer.save(str(directory / "tokenizer.json"))
-    _write_json(
+    write_json(
         directory / "tokenizer_config.json",
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -173,8 +152,3 @@ def _write_byte_tokenizer(directory: Path, vocab_size: int) -> None:
             "chat_template": _CHAT_TEMPLATE,
         },
     )
-
-
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a small file of a checkpoint; the same value always gives the same bytes."""
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -186,14 +186,6 @@ class Tokenizer:
         return token_id in self._byte_fallback_ids
 
     @cached_property
-    def most_characters_per_token(self) -> int | None:
-        """Upper bound n of characters per token; None if no bound is known.
-
-        A text of more than k * n characters has more than k tokens.
-        """
-        return _most_characters_per_token(self._backend)
-
-    @cached_property
     def _chat_template(self) -> ChatTemplate:
         if self._template_source is None:
             raise InvalidRequestError(
@@ -278,33 +270,6 @@ def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
         return frozenset()
     ids = (backend.token_to_id(f"<0x{byte:02X}>") for byte in range(256))
     return frozenset(id_ for id_ in ids if id_ is not None)
-
-
-def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
-    """Return the length of the longest token, if every character of a text ends up in a token.
-
-    Byte-level tokenizers, the usual kind, do that. Others can drop white space, or turn many
-    unknown characters into one token; for these the result is None.
-    """
-    pre_tokenizer = _settings(backend.pre_tokenizer)
-    steps = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
-    kinds = {step.get("type") for step in steps}
-    # NFC joins up to four characters (Unicode's annex 15); other normalizers have no known bound.
-    shrinks = {None: 1, "NFC": 4}.get(_settings(backend.normalizer).get("type"))
-    if (
-        shrinks is None
-        or "ByteLevel" not in kinds
-        or not kinds <= {"ByteLevel", "Digits", "Split"}
-        or any(step.get("behavior") == "Removed" for step in steps)
-        or any(
-            token.lstrip or token.rstrip for token in backend.get_added_tokens_decoder().values()
-        )
-    ):
-        return None
-    vocab = backend.get_vocab(with_added_tokens=True)
-    if any(character not in vocab for character in tokenizers.pre_tokenizers.ByteLevel.alphabet()):
-        return None  # bytes without a token are dropped
-    return shrinks * max(map(len, vocab))
 
 
 def _read_chat_template(directory: Path, tokenizer_config: dict[str, Any]) -> str | None:

@@ -10,8 +10,9 @@ from minivllm.events import types as ev
 from minivllm.kernels import reference
 from minivllm.kernels.reference_ops import rotate
 from minivllm.runtime.attention import xray
-from minivllm.runtime.attention.torch_backend import gathered_attention_mass
+from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.attention.xray import recordings
+from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.loader import load_model
 
 PROMPTS = {"long": list(range(40, 117)), "short": list(range(80, 86))}
@@ -136,7 +137,9 @@ def test_the_torch_operations_equal_the_reference_with_junk_after_the_end():
     tables, lengths = torch.tensor([[7, 2, 5], [1, 8, 0]]), torch.tensor([11, 5])
     keys[5, 3], keys[8, 1:], keys[0] = float("nan"), float("nan"), float("nan")
     expected = reference.attention_mass(query, keys, tables, lengths, 0.25)
-    ours = gathered_attention_mass(query, lambda ids: (keys[ids], None), tables, lengths, 0.25, 4)
+    backend = TorchAttentionBackend(KVCacheSpec(1, 2, 16, 4, torch.float32), 9, query.device)
+    backend.kv_caches[0][:, :, :2] = keys
+    ours = backend.attention_mass(0, query, tables, lengths)
     torch.testing.assert_close(ours, expected)
 
 

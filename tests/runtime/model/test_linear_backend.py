@@ -48,11 +48,11 @@ def test_all_backends_give_the_product_of_the_plain_weight_and_the_rows_of_a_tab
 
 
 def test_without_a_compiler_auto_takes_the_next_backend_and_says_so_in_one_sentence(monkeypatch):
-    assert choose_linear_backend("auto", torch.float32, torch.device("cuda")) is TorchMatrix
+    assert choose_linear_backend("auto", torch.float32, torch.device("cuda")).func is TorchMatrix
 
     monkeypatch.setenv("CC", "/no/such/compiler")
     load_cpu_library.cache_clear()
-    assert choose_linear_backend("auto", torch.float32, CPU) is OneDnnMatrix
+    assert choose_linear_backend("auto", torch.float32, CPU).func is OneDnnMatrix
     why = (
         r"linear_backend cpu cannot run here: there is no C compiler \(.*\). Use"
         r" linear_backend='auto'.$"
@@ -65,7 +65,7 @@ def test_without_a_compiler_auto_takes_the_next_backend_and_says_so_in_one_sente
     load_cpu_library.cache_clear()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     monkeypatch.setenv("CC", "/no/such/compiler")
-    assert choose_linear_backend("auto", torch.float32, CPU) is TorchMatrix
+    assert choose_linear_backend("auto", torch.float32, CPU).func is TorchMatrix
     load_cpu_library.cache_clear()
 
 

@@ -22,7 +22,7 @@ def test_any_bytes_become_the_numbers_of_the_gguf_package(name):
     data = torch.randint(0, 256, (33, format_.bytes_per_row(512)), dtype=torch.uint8)
     with np.errstate(all="ignore"):  # some scales are NaN
         theirs = torch.from_numpy(quants.dequantize(data.numpy(), kind).copy())
-    ours = format_.dequantize(data)
+    ours = format_.split(data).dequantize()
     assert torch.equal(ours.isnan(), theirs.isnan()) and not ours.isnan().all()
     assert torch.equal(ours.nan_to_num().view(torch.int32), theirs.nan_to_num().view(torch.int32))
 
@@ -30,7 +30,7 @@ def test_any_bytes_become_the_numbers_of_the_gguf_package(name):
 def test_int8_keeps_each_row_within_half_a_step_and_zeros_exactly():
     original = torch.randn(20, 50) * torch.logspace(-6, 6, 20).unsqueeze(1)
     original[3] = 0
-    stored = StoredWeight.quantize_int8(original)
+    stored = StoredWeight.quantize_int8([original], original.shape)
     steps = original.abs().amax(dim=1, keepdim=True) / 127
     assert ((stored.dequantize() - original).abs() <= steps * 0.5001).all()
     assert stored.num_bytes == 20 * (50 + 4)
@@ -58,7 +58,3 @@ def test_a_scale_that_is_not_a_number_is_reported_as_damage(name):
 def test_rows_that_are_not_whole_blocks_are_refused():
     with pytest.raises(UnsupportedModelError, match="48 inputs cannot be stored as q4_0"):
         StoredWeight(FORMATS["q4_0"], torch.zeros(2, 27, dtype=torch.uint8), 48)
-    with pytest.raises(UnsupportedModelError, match="needs rows of 36 bytes"):
-        StoredWeight(FORMATS["q4_0"], torch.zeros(2, 35, dtype=torch.uint8), 64)
-    with pytest.raises(UnsupportedModelError, match="float64 cannot be stored"):
-        StoredWeight.of_tensor(torch.zeros(2, 2, dtype=torch.float64))

@@ -181,7 +181,7 @@ def test_a_directory_may_lack_its_weights_only_for_dummy_loading(shop, tmp_path,
     with pytest.raises(ModelIntegrityError, match=r"no model\.safetensors"):
         shop.store.resolve(str(directory))
     (tmp_path / "model.bin").write_bytes(b"cposix\nsystem\n(S'touch SPRUNG'\ntR.")
-    with pytest.raises(UnsupportedModelError, match=r"pickle.*convert the model to safetensors"):
+    with pytest.raises(UnsupportedModelError, match=r"pickle.*convert them to safetensors"):
         shop.store.resolve(str(tmp_path / "model.bin"))
 
 

@@ -60,15 +60,15 @@ def test_every_tensor_arrives_with_its_dtype_shape_and_bits(tmp_path, num_shards
 def test_a_matrix_is_quantized_while_it_is_read_and_never_whole_in_memory(tmp_path, monkeypatch):
     tensors = {"w": torch.randn(3000, 512), "norm": torch.randn(512), "empty": torch.empty(5, 0)}
     safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
-    at_once, sizes = StoredWeight.quantize_rows_int8([tensors["w"]], (3000, 512)), []
+    at_once, sizes = StoredWeight.quantize_int8([tensors["w"]], (3000, 512)), []
 
     def quantize(pieces: Iterator[torch.Tensor], shape: tuple[int, int]) -> StoredWeight:
         pieces = list(pieces)
         sizes.extend(len(piece) for piece in pieces)
         return quantize_rows(pieces, shape)
 
-    quantize_rows = StoredWeight.quantize_rows_int8
-    monkeypatch.setattr(StoredWeight, "quantize_rows_int8", quantize)
+    quantize_rows = StoredWeight.quantize_int8
+    monkeypatch.setattr(StoredWeight, "quantize_int8", quantize)
     streamed = dict(stream_weights(tmp_path, quantization="int8"))
     assert torch.equal(streamed["w"].data, at_once.data)
     assert torch.equal(streamed["norm"], tensors["norm"]) and streamed["empty"].shape == (5, 0)
@@ -83,7 +83,7 @@ def test_int8_of_a_gguf_file_is_int8_of_what_the_file_holds(type_, tmp_path, mon
     quantized = dict(stream_weights(tmp_path, quantization="int8"))
     for name, weight in stream_weights(tmp_path):
         if isinstance(weight, torch.Tensor) and weight.dim() == 2:
-            weight = StoredWeight.quantize_int8(weight)
+            weight = StoredWeight.quantize_int8([weight], weight.shape)
         is_stored = isinstance(weight, StoredWeight)
         found = quantized[name].data if is_stored else quantized[name]
         assert torch.equal(found, weight.data if is_stored else weight), name

@@ -102,14 +102,6 @@ def test_text_is_that_of_transformers_for_any_ids(ours, theirs, model, data, ski
     assert ours[model].decode(ids, skip) == theirs[model].decode(ids, skip_special_tokens=skip)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@given(text=st.text(max_size=60))
-@settings(max_examples=30)
-def test_no_text_has_more_characters_than_its_tokens_can_hold(ours, model, text):
-    tokenizer = ours[model]
-    assert len(text) <= tokenizer.most_characters_per_token * len(tokenizer.encode(text))
-
-
 # ---- the end of an answer ----
 
 

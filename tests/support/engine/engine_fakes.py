@@ -43,7 +43,6 @@ class FakeTokenizer:
     """
 
     eos_token_ids = frozenset({EOS})
-    most_characters_per_token = 1
     has_chat_template = True
     template_knows_tools = False
     named_tokens: Mapping[str, str] = {"eos_token": "<eos>"}

@@ -3,7 +3,6 @@
 import torch
 
 from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
-from minivllm.runtime.attention.stored_kv import StoredKVBackend
 from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.kv_cache import KVCacheSpec
 from support.model.attention_cases import StepCase
@@ -14,8 +13,7 @@ class BackendCase(StepCase):
     """A step and the torch backend that runs it."""
 
     def empty_backend(self, spec: KVCacheSpec) -> TorchAttentionBackend:
-        kind = TorchAttentionBackend if spec.kv_cache_dtype == "auto" else StoredKVBackend
-        return kind(spec, self.num_blocks, torch.device("cpu"))
+        return TorchAttentionBackend(spec, self.num_blocks, torch.device("cpu"))
 
     def backend(
         self, dtype: torch.dtype = torch.float32, kv_cache_dtype: str = "auto"
@@ -26,8 +24,7 @@ class BackendCase(StepCase):
         )
         backend = self.empty_backend(spec)
         rows = as_backend_layout(self.key_cache, self.value_cache)
-        if kv_cache_dtype != "auto":
-            rows = StoredKVBackend._to_stored(backend, rows.flatten(0, 1))
+        rows = backend._to_stored(rows.flatten(0, 1))
         backend.kv_caches[0].copy_(rows.view_as(backend.kv_caches[0]))
         return backend
 

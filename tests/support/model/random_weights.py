@@ -15,7 +15,9 @@ def random_weight(name: str, num_rows: int, in_features: int) -> StoredWeight:
     if format_.dtype is not None:
         return StoredWeight.of_tensor(torch.randn(num_rows, in_features).to(format_.dtype))
     if name == "int8":
-        return StoredWeight.quantize_int8(torch.randn(num_rows, in_features))
+        return StoredWeight.quantize_int8(
+            [torch.randn(num_rows, in_features)], (num_rows, in_features)
+        )
     shape = (num_rows, in_features // format_.block_size, format_.block_bytes)
     blocks = torch.randint(0, 256, shape, dtype=torch.uint8)
     first, end = _SCALES_AT[name]
