@@ -20,12 +20,12 @@ import sys
 import tempfile
 import termios
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 from minivllm.errors import BenchError
 from minivllm.lab.bench.events import add_num_events
-from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import print_report, progress_bar
+from minivllm.lab.common.report import Report, tracked
 from minivllm.lab.common.traffic import record_traffic
 
 PARTS = ("paint", "screens")
@@ -144,13 +144,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_num_events(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    result: dict[str, object] = {"bench": "dashboard", "blocks": NUM_BLOCKS}
+def measure(args: argparse.Namespace) -> Report:
+    result: dict[str, object] = {"blocks": NUM_BLOCKS, "textual": version("textual")}
     rows: list[tuple[str, ...]] = []
-    with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
+    with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "recording.jsonl")
-        for part in progress.track(args.parts or PARTS, description="dashboard"):
-            progress.refresh()
+        for part in tracked(args.parts or PARTS, "dashboard"):
             if part == "paint":
                 paints = result[part] = {}
                 for name, num_events in ("short", SHORT_EVENTS), ("long", args.num_events):
@@ -164,7 +163,5 @@ def run(args: argparse.Namespace) -> int:
                 for name, share in shares.items():
                     title = f"{name}, {STEPS_PER_SECOND} steps/s, of a core"
                     rows.append((title, f"{share:.1%}", "10 %"))
-    result |= describe_environment("msgspec", "textual")
     title = f"The dashboard at {COLUMNS}x{ROWS}, {NUM_BLOCKS:,} blocks"
-    print_report(title, ("", "measured", "goal"), rows, [], result, args.json)
-    return 0
+    return Report(title, ("", "measured", "goal"), rows, [], result)

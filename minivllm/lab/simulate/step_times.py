@@ -90,7 +90,8 @@ class StepTimes(msgspec.Struct):
         """Model, machine and versions: without them, times cannot be compared."""
         threads = None if self.threads is None else f"{self.threads} threads"
         parts = [self.model, self.dtype, self.note, threads, self.machine.get("cpu")]
-        parts += [f"{package} {version}" for package, version in self.versions.items()]
+        packages = ("python", "minivllm", "torch")
+        parts += [f"{name} {self.versions[name]}" for name in packages if name in self.versions]
         named = [str(part) for part in parts if part]
         return ", ".join(named) or "a machine without a name in the file"
 

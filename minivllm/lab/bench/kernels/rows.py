@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from importlib.metadata import version
 from itertools import product
 from typing import Any
 
@@ -22,8 +23,7 @@ from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
-from minivllm.lab.bench.kernels.runs import Run, check_same, make_peers, make_runs
-from minivllm.lab.common.environment import describe_environment
+from minivllm.lab.bench.kernels.runs import check_same, make_peers, make_runs
 from minivllm.lab.common.report import progress_bar
 
 COPY_BYTES = 2 << 30
@@ -34,7 +34,7 @@ IN_A_ROW = 28
 """Number of launches without a pause: one for each layer of Qwen3-0.6B."""
 
 
-def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
+def measure_kernels(*, num_runs: int, interpret: bool) -> dict[str, Any]:
     """Check and time all kernels and peers; return the report for `--json`.
 
     The row of a failed kernel or peer has a `reason` instead of times.
@@ -69,7 +69,8 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
                         check_same(case, name, result, first.setdefault(case, result.clone()))
                     row |= _times(case, times_of(run), copy)
                     if case.kernel == "decode" and makers is make_runs:
-                        row |= _times_in_a_row(run, device, num_runs, as_graph=name == "static")
+                        runs = seconds_in_a_row(run, device, num_runs, as_graph=name == "static")
+                        row |= {"seconds_in_a_row": statistics.median(runs), "runs_in_a_row": runs}
                 except Exception as error:  # a failure must not lose the other results
                     row["reason"] = f"{type(error).__name__}: {error}"[:300]
                 # Drop a peer's copy of keys and values before the next peer makes its own.
@@ -83,15 +84,13 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
                         markup=False,
                     )
     return {
-        "bench": "kernels",
         "device": "cpu" if INTERPRETED else torch.cuda.get_device_name(),
         "interpreted": INTERPRETED,
-        "runs": num_runs,
         "copy_gb_per_s": copy / 1e9,
         "read_gb_per_s": read / 1e9,
         "results": [row for row in rows if "reason" not in row],
         "left_out": [row for row in rows if "reason" in row],
-        **describe_environment("torch", "triton"),
+        "triton": version("triton"),
     }
 
 
@@ -105,13 +104,6 @@ def _times(case: KernelCase, runs: list[float], copy_bytes_per_s: float) -> dict
         "share_of_copy": speed / copy_bytes_per_s,
         "runs": runs,
     }
-
-
-def _times_in_a_row(
-    run: Run, device: torch.device, num_runs: int, *, as_graph: bool
-) -> dict[str, Any]:
-    runs = seconds_in_a_row(run, device, num_runs, as_graph=as_graph)
-    return {"seconds_in_a_row": statistics.median(runs), "runs_in_a_row": runs}
 
 
 def seconds_of_runs(

@@ -139,7 +139,6 @@ class PeerProcess:
             self.__exit__()
             raise
         self.versions: dict[str, str] = ready["versions"]
-        self.preloaded: list[str] = ready["preloaded"]
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
         prompts = [request.prompt_token_ids for request in requests]
