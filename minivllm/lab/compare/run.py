@@ -9,6 +9,7 @@ one short request.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +19,7 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lab.compare.measure import Measured, measure_recording
+from minivllm.lab.plot import Side, plot
 from minivllm.lessons.scenarios.player import ScenarioPlayer, send
 from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.sampling_params import SamplingParams
@@ -82,3 +84,20 @@ def _warm_up(engine: LLMEngine) -> None:
     engine.add_request("warm-up", {"prompt_token_ids": [1] * 8}, params)
     while engine.has_unfinished_requests():
         engine.step()
+
+
+def plot_runs(title: str, runs: Iterable[tuple[str, Run]], path: Path) -> None:
+    """Draw both sides, each with its name."""
+    sides = [
+        Side(
+            name,
+            run.measured.latencies.time_to_first_token,
+            run.measured.latencies.between_tokens,
+            times=[sample.t - run.measured.began for sample in run.measured.usage],
+            used=[100 * sample.used / sample.total for sample in run.measured.usage],
+            requests=[sample.num_running for sample in run.measured.usage],
+            allocated=[100 * sample.allocated / sample.total for sample in run.measured.usage],
+        )
+        for name, run in runs
+    ]
+    plot(title, sides, path, "Time between tokens", "Requests running at once")

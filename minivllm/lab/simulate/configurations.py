@@ -6,7 +6,7 @@ one row of the table.
 """
 
 import argparse
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from itertools import product
 
 from minivllm.config import EngineConfig
@@ -81,15 +81,6 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     longer = model.seconds(min(slots + chunk, budget), slots, 0) - model.seconds(slots, slots, 0)
     seconds = output * step / slots + prompt / chunk * max(0.0, longer)
     return COMFORTABLE * setup.replicas / seconds
-
-
-def one_of(choices: Collection[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise argparse.ArgumentTypeError(f"must be one of {', '.join(choices)}; got {text!r}")
-        return text
-
-    return read
 
 
 def show_value(value: object) -> str:

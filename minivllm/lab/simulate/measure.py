@@ -11,13 +11,17 @@ import math
 from array import array
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
+from pathlib import Path
 
 import numpy as np
 
 from minivllm.errors import ConfigError
+from minivllm.lab.plot import Side, plot
 from minivllm.lab.simulate.replica import SERIES, Replica
 from minivllm.lab.simulate.step_times import Fit
 
+NUM_MOMENTS = 400
+"""Points of a curve over time: a picture of a million steps would take a hundred megabytes."""
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 GOODPUT_METRICS = ("ttft", "tpot", "e2el")
 Answer = dict[str, object]
@@ -167,3 +171,25 @@ def _counters(replicas: Seq[Replica]) -> Answer:
         found["draft_acceptance"] = accepted / total("spec_decode_num_draft_tokens")
         found["spec_decode_acceptance_length"] = 1 + accepted / num_drafts
     return found
+
+
+def plot_simulations(title: str, simulated: Mapping[str, Seq[Replica]], path: Path) -> None:
+    """Draw configurations by their names; memory and queue are means over the replicas."""
+    sides = []
+    for name, replicas in simulated.items():
+        of, total = latencies(replicas), replicas[0].config.num_gpu_blocks_override
+        times = np.linspace(0, max(replica.now for replica in replicas), NUM_MOMENTS)
+        used, waiting = np.mean([_at(replica, times) for replica in replicas], axis=0)
+        tpot = of["tpot"][of["output_tokens"] > 1]
+        sides.append(Side(name, of["ttft"], tpot, times, 100 * used / total, waiting))
+    plot(title, sides, path, "Time per output token", "Waiting requests of a replica")
+
+
+def _at(replica: Replica, moments: np.ndarray) -> np.ndarray:
+    """Used blocks and waiting requests at these moments; 0 while no step runs."""
+    began, seconds, used, _, waiting = table(replica.steps, len(SERIES)).T
+    if not len(began):
+        return np.zeros((2, len(moments)))
+    step = np.maximum(np.searchsorted(began, moments, side="right") - 1, 0)
+    runs = (began[step] <= moments) & (moments < began[step] + seconds[step])
+    return np.array([used[step], waiting[step]]) * runs

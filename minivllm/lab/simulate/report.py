@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass
 
-from minivllm.lab.common.report import print_report, progress_bar
+from minivllm.lab.common.report import Report, print_report, progress_bar
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.configurations import VARIED, show_value, value_of, varied
 from minivllm.lab.simulate.measure import PERCENTILES, Answer, summarise
@@ -148,7 +148,7 @@ def print_answers(
     )
     title = f"{result['requests']:,} requests, {rate}; steps of {step_times.label}"
     header, rows = _one_in_detail(simulated[0]) if len(simulated) == 1 else _row_for_each(simulated)
-    print_report(title, header, rows, notes, result, as_json)
+    print_report(Report(title, header, rows, notes, result), as_json)
 
 
 def _one_in_detail(one: Simulated) -> Table:

@@ -19,6 +19,7 @@ from random import Random
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Request
+from minivllm.errors import ConfigError
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.assumed_drafts import check_drafts
 from minivllm.lab.simulate.replica import Replica, make_request
@@ -48,6 +49,8 @@ class Setup:
     """Requests per second; None leaves the arrival times as they are."""
 
     def __post_init__(self) -> None:
+        if self.router not in ROUTERS:
+            raise ConfigError(f"--router must be one of {', '.join(ROUTERS)}; got {self.router!r}.")
         check_drafts(self.config, self.acceptance_rate)
 
 
