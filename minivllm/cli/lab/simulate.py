@@ -19,7 +19,7 @@ from minivllm.cli.recording import recording
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import add_json_argument, listed, positive_int, request_rate
+from minivllm.lab.common.report import add_json_argument, listed, positive_int
 from minivllm.lab.plot import check_plot
 from minivllm.lab.simulate.arrivals import Arrival, read_arrivals
 from minivllm.lab.simulate.configurations import comfortable_rate, setups
@@ -67,7 +67,7 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
     when = "when requests arrive: poisson, bursty, or a file of JSON lines or CSV"
     add("--arrival ARRIVAL", when, default="poisson")
     rate = "requests per second, or inf (default: 80 %% of what the servers can handle)"
-    add("--rate --request-rate X", rate + _MANY, type=listed(request_rate))
+    add("--rate --request-rate X", rate + _MANY, type=listed(float))
     gaps = "of the gaps between requests: 1 is poisson, a lower value makes bursts"
     add("--burstiness X", f"{gaps} (bursty: {BURSTY})")
     shape, usual = "distribution of lengths around their means", defaults.length_distribution

@@ -5,9 +5,8 @@ the number of sequences. To check this, each number of sequences runs with a sma
 and with short and long contexts. All contexts share a long prefix, so that long ones fit into the
 small pool.
 
-A sequence allocates and hashes a block every `BLOCK_SIZE` tokens. If all sequences did so in the
-same step, the median would not show that work. So prompt lengths differ. `bench events` measures
-what recording adds.
+Prompt lengths differ, because a sequence allocates and hashes a block every `BLOCK_SIZE` tokens. If
+all did so in the same step, the median would not show that work.
 """
 
 import argparse
@@ -98,9 +97,9 @@ def time_steps(scenario: CoreScenario) -> list[float]:
 
 
 def growth(medians: dict[CoreScenario, float], dimension: str, sizes: tuple[int, int]) -> float:
-    """Return the factor by which the time grows if `dimension` has the second of two sizes.
+    """Return the growth of the time from the first to the second size of `dimension`.
 
-    The median over all pairs of rows that differ only in `dimension`, because rows are noisy.
+    It is the median over all pairs of rows that differ only in `dimension`.
     """
     return statistics.median(
         medians[replace(row, **{dimension: sizes[1]})] / median

@@ -3,9 +3,8 @@
     paint      time until a replay shows its first picture
     screens    processor time of each screen while every frame shows a new step
 
-It needs no model: the recording is of `traffic.py`, whose pool is full, with evictions and
-preemptions (a block map in which nothing changes would cost nothing). Both run the real `minivllm
-replay` in a pseudo-terminal.
+Both run the real `minivllm replay` in a pseudo-terminal, without a model. The recording is of
+`traffic.py`, whose pool is full: a block map in which nothing changes would cost nothing.
 """
 
 import argparse
@@ -38,12 +37,10 @@ SHORT_EVENTS = 5000
 SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "events": "5"}
 """Name of a screen -> the key that opens the screen."""
 PLAYED_EVENTS = 400_000
-"""About 2,100 steps, of which the screens show 700."""
+"""About 2,100 steps, of which the screens show 700 from `FIRST_STEP`, where the pool is full."""
 FIRST_STEP = 1000
-"""The pool is full, and as many requests finish as arrive."""
 STEPS_PER_SECOND = 16  # more than the dashboard has frames, so that each has a new step
-PLAY = "+ "
-"""The keys that play at twice the usual speed, which is `STEPS_PER_SECOND`."""
+PLAY = "+ "  # twice the usual speed, which is `STEPS_PER_SECOND`
 SECONDS_PER_SCREEN, SETTLE_S, INDEX_S = 6.0, 1.0, 6.0
 """`INDEX_S`: the recording behind `FIRST_STEP` is indexed in the background."""
 

@@ -2,10 +2,8 @@
 
 Decode steps of a real model are measured in pairs, of which one step is recorded. Both have the
 same batch and nearly the same context, so the median ratio of many pairs is the slowdown. The order
-within a pair is random. In a fixed order, all steps in which sequences start a new block could be
-recorded ones.
-
-Opening and seeking use `traffic.py`, without a model.
+within a pair is random; otherwise the steps in which sequences start a new block could all be
+recorded ones. Opening and seeking use `traffic.py`, without a model.
 """
 
 import argparse

@@ -51,6 +51,11 @@ class Setup:
     def __post_init__(self) -> None:
         if self.router not in ROUTERS:
             raise ConfigError(f"--router must be one of {', '.join(ROUTERS)}; got {self.router!r}.")
+        if self.rate is not None and not self.rate > 0:
+            raise ConfigError(
+                "--rate must be more than 0 requests per second, or inf for all at once; got"
+                f" {self.rate}."
+            )
         check_drafts(self.config, self.acceptance_rate)
 
 

@@ -1,10 +1,8 @@
 """`minivllm bench kernels`: time and memory traffic of attention and cache writes.
 
 In decoding, attention mostly reads keys and values. So a kernel's speed is a share of the device's
-copy speed in the same run.
-
-Judge a kernel only by large shapes: reading sixteen megabytes takes less time than two launches.
-Prefill is compute-bound, so even a good kernel has a low share.
+copy speed in the same run. Judge only by large shapes: reading sixteen megabytes takes less time
+than two launches. Prefill is compute-bound, so even a good kernel has a low share.
 """
 
 import argparse

@@ -39,10 +39,8 @@ PARTS: dict[str, dict[str, object]] = {
 
 
 class TokenOfText(NamedTuple):
-    logprob: float
-    """Of the text's own token."""
-    top_token: int
-    """The most likely token at this position."""
+    logprob: float  # of the text's own token
+    top_token: int  # the most likely token at this position
 
 
 def text_for(model: str) -> str:

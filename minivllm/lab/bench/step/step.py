@@ -50,11 +50,10 @@ LONGEST_POINT = 1024
 
 @dataclass(slots=True)
 class MeasuredSteps:
-    """Times of one kind of step, in seconds, one per step."""
+    """Times of one kind of step, in seconds: of each plain step, and of each watched one's parts."""
 
     plain: list[float] = field(default_factory=list)
     watched: list[dict[str, float]] = field(default_factory=list)
-    """For each watched step: part -> seconds."""
 
 
 class StepBench:
