@@ -1,8 +1,7 @@
 """`vllm_commands` and `vllm_script`: an `EngineConfig` translated to vLLM's options.
 
 An option whose default differs in vLLM is always written out. An option that vLLM lacks becomes a
-comment if it is set (`notes`). Tests check every option with vLLM's real parser, if vLLM is
-installed.
+comment if it is set (`missing_options`).
 """
 
 import json

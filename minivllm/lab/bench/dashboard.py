@@ -105,13 +105,10 @@ class DashboardProcess:
         os.close(self._terminal)
 
 
-def first_paints(log: Path) -> list[float]:
-    """Return seconds from the start of `minivllm replay` to its first picture."""
-    seconds = []
-    for _ in range(NUM_PAINTS):
-        with DashboardProcess(str(log)) as dashboard:
-            seconds.append(dashboard.wait_for(f"{NUM_BLOCKS:,} blocks of"))
-    return seconds
+def first_paint(log: Path) -> float:
+    """Return the seconds from the start of `minivllm replay` to its first picture."""
+    with DashboardProcess(str(log)) as dashboard:
+        return dashboard.wait_for(f"{NUM_BLOCKS:,} blocks of")
 
 
 def cpu_of_screens(log: Path) -> dict[str, float]:
@@ -151,7 +148,7 @@ def measure(args: argparse.Namespace) -> Report:
                 paints = result[part] = {}
                 for name, num_events in ("short", SHORT_EVENTS), ("long", args.num_events):
                     record_traffic(log, num_events, NUM_BLOCKS, seed=0)
-                    paints[name] = first_paints(log)
+                    paints[name] = [first_paint(log) for _ in range(NUM_PAINTS)]
                     median = f"{statistics.median(paints[name]):.2f} s"
                     rows.append((f"first picture of a {name} recording", median, "0.30 s"))
             else:

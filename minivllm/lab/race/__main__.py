@@ -1,8 +1,8 @@
 """`python -m minivllm.lab.race LOG FOLDER --a NAME --b NAME`: both sides of a race, one by one.
 
 Writes FOLDER/a.jsonl and FOLDER/b.jsonl. On standard output there is one line of JSON for every
-progress report, and the last line has the notes, or the reason why there is no race. A process of
-its own, so that the dashboard's frames do not wait for the engine, and a race can be ended.
+progress report, and the last line has the notes, or the reason why there is no race. In a process
+of its own, it does not delay the dashboard's frames, and can be ended.
 """
 
 import argparse

@@ -1,5 +1,4 @@
-"""Several configurations in one command: `--scheduling-policy fcfs,priority
---max-num-batched-tokens 256,512`.
+"""Several configurations in one command, such as `--scheduling-policy fcfs,priority`.
 
 Every option in `VARIED` takes a list. Each combination is one simulation of the same requests and
 one row of the table.
@@ -29,8 +28,6 @@ VARIED = {
 """Option that can have several values -> title of the option's column."""
 COMFORTABLE = 0.8
 """Share of the highest possible rate that is used if no rate is given."""
-
-
 _OF_SETUP = ("replicas", "router", "rate", "acceptance_rate")
 
 
@@ -61,9 +58,9 @@ def varied(all_setups: list[Setup]) -> list[str]:
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
-    """Estimate the requests per second that keep the replicas busy for 80 % of the time, the
-    default rate. The estimate assumes prompts and outputs of average length, full batches and no
-    cache hits. Static batches are never that full, so for them the rate is too high.
+    """Estimate the requests per second that keep the replicas busy for 80 % of the time.
+
+    Assumes average lengths, no cache hits, and full batches, so for static ones it is too high.
     """
     config = setup.config
     budget = config.max_num_batched_tokens

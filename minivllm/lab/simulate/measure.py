@@ -2,9 +2,8 @@
 
 Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean per request, without the
 first token), ITL (all gaps between tokens) and E2EL. Goodput is the number of requests per second
-that meet every target. Percentiles interpolate like numpy's, but those of the millions of gaps,
-which have few distinct values, are one of these. KV use, running and waiting requests are means
-over time.
+that meet every target. Percentiles interpolate like numpy's, except those of the gaps, which have
+few distinct values. KV use, running and waiting requests are means over time.
 """
 
 import math
@@ -55,9 +54,7 @@ def parse_goodput(pairs: Seq[str], fit: Fit) -> dict[str, float]:
 
 
 def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
-    """Return arrays with one entry per finished request: latencies (seconds), output tokens,
-    priority.
-    """
+    """Return arrays with one entry per finished request: seconds, output tokens, priority."""
     rows = [
         (
             *(one.arrived, one.admitted, one.first_token, one.last_token),
@@ -78,7 +75,6 @@ def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
 
 
 def table(numbers: array, width: int) -> np.ndarray:
-    """Return rows of `width` numbers."""
     return np.array(numbers).reshape(-1, width)
 
 
@@ -134,8 +130,7 @@ def _percentiles(name: str, seconds: np.ndarray, counts: np.ndarray | None = Non
 def _over_time(replicas: Seq[Replica], seconds: float) -> Answer:
     """Return means over the whole time and all replicas, and peaks. An idle replica counts as 0.
 
-    `replica_imbalance` is the longest busy time of a replica, divided by the mean busy time. A
-    high value shows that a better router could help.
+    `replica_imbalance` is the longest busy time of a replica, divided by the mean busy time.
     """
     steps = [table(replica.steps, len(SERIES)) for replica in replicas]
     _, lasts, *series = np.concatenate(steps).T

@@ -1,8 +1,6 @@
 """Runs all configurations of a command and reports the results.
 
-The report has a table row for each configuration, the quality of the fit, and with `--json` one
-line of JSON. It states the number of requests, because the p99.9 of a hundred requests is just the
-slowest one.
+The report states the number of requests, because the p99.9 of a hundred is just the slowest one.
 """
 
 import math
@@ -87,11 +85,12 @@ def run_all(
             values = [f"{VARIED[name]} {show_value(value_of(setup, name))}" for name in names]
             name = ", ".join(values) or "one configuration"
             task = bar.add_task(name, total=len(crowd))
+            replicas = build_replicas(setup, fit)
 
-            def show(finished: int, task: int = task) -> None:
+            def show(task: int = task, replicas: Seq[Replica] = replicas) -> None:
+                finished = sum(len(replica.finished) for replica in replicas)
                 bar.update(task, completed=finished, refresh=True)
 
-            replicas = build_replicas(setup, fit)
             arrivals = crowd if setup.rate is None else at_rate(crowd, setup.rate)
             watch_first(replicas[0])
             started = time.perf_counter()

@@ -5,9 +5,6 @@
 `f` is linear between a few knots, because up to about sixteen tokens, reading the weights takes
 most of the time, and with more, arithmetic does. `fit` finds the coefficients; it needs numpy, and
 this file does not, so that a browser can use a fit that was made elsewhere.
-
-Measured steps are the output of `minivllm bench step --json`. People often save the bench's whole
-output, in which only the last line is JSON.
 """
 
 from collections.abc import Sequence as Seq
@@ -111,6 +108,7 @@ def read_step_times(path: Path | None) -> StepTimes:
 
 
 def _json(text: str) -> object:
+    # People often save the bench's whole output, in which only the last line is JSON.
     try:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError:
