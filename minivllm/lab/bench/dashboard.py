@@ -8,12 +8,10 @@ Both run the real `minivllm replay` in a pseudo-terminal, without a model. The r
 """
 
 import argparse
-import fcntl
 import os
 import pty
 import select
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -50,7 +48,7 @@ class DashboardProcess:
 
     def __init__(self, *arguments: str) -> None:
         self._terminal, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        termios.tcsetwinsize(slave, (ROWS, COLUMNS))
         self._started = time.monotonic()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "minivllm", "replay", *arguments],

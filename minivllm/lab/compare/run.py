@@ -1,9 +1,8 @@
 """Runs a trace through one configuration and records it.
 
-`compare` runs two configurations. They share one loaded model, but each has its own engine and KV
-cache. On a CPU, time is the processor time of the engine's thread, because wall-clock time is
-unreliable on a busy machine. As a warm-up, another engine with the same configuration first answers
-one short request.
+Both configurations share one loaded model, but each has its own engine and KV cache. On a CPU, time
+is the processor time of the engine's thread, because wall-clock time is unreliable on a busy
+machine. As a warm-up, another engine first answers one short request.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ class Run:
 
 
 def check_trace(config: EngineConfig, model: LoadedModel, trace: Scenario) -> None:
-    """Check that the engine accepts all requests of `trace`.
-
-    The engine runs no step. If it refuses a request, its `MinivllmError` is raised.
-    """
+    """Raise the engine's `MinivllmError` if it refuses a request of `trace`; run no step."""
     engine = LLMEngine.from_model(config, model)
     for request in trace.arrivals:
         send(engine, request)

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import replace
 
 from minivllm.checks import Positive, check_fields
 from minivllm.errors import ConfigError, SimulationError
@@ -80,7 +81,7 @@ def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
 
 def at_rate(crowd: list[Arrival], rate: float) -> list[Arrival]:
     """Scale the arrivals to `rate` requests per second on average; infinity sends all at once."""
-    return [arrival._replace(at=arrival.at / rate) for arrival in crowd]
+    return [replace(arrival, at=arrival.at / rate) for arrival in crowd]
 
 
 def check_fits(crowd: list[Arrival], max_model_len: int) -> None:

@@ -50,7 +50,7 @@ LONGEST_POINT = 1024
 
 @dataclass(slots=True)
 class MeasuredSteps:
-    """Times of one kind of step, in seconds: of each plain step, and of each watched one's parts."""
+    """Seconds of one kind of step: of each plain step, and of each watched step's parts."""
 
     plain: list[float] = field(default_factory=list)
     watched: list[dict[str, float]] = field(default_factory=list)
