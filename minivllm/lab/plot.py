@@ -20,7 +20,7 @@ NUM_QUANTILES = 1000
 """Most steps of a distribution, of which a picture with millions would take a hundred megabytes."""
 
 
-class Side(NamedTuple):
+class Curves(NamedTuple):
     name: str
     first: Seq[float]
     """Seconds to the first token of each request."""
@@ -49,7 +49,7 @@ def check_plot(path: Path) -> None:
         )
 
 
-def plot(title: str, sides: Seq[Side], path: Path, between: str, requests: str) -> None:
+def plot(title: str, sides: Seq[Curves], path: Path, between: str, requests: str) -> None:
     """between, requests: titles of the plots with these values of the sides"""
     from matplotlib.figure import Figure
 

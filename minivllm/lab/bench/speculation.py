@@ -128,9 +128,9 @@ def measure(args: argparse.Namespace) -> Report:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_number(parser, "--rounds", 5, "how often each workload runs on each side")
-    add_number(parser, "--output-len", 120, "tokens that each request writes")
-    add_number(parser, "--num-speculative-tokens", 8, "most drafts of a sequence in one step")
+    add_number(parser, "--rounds N", 5, "how often each workload runs on each side")
+    add_number(parser, "--output-len N", 120, "tokens that each request writes")
+    add_number(parser, "--num-speculative-tokens N", 8, "most drafts of a sequence in one step")
     add_model_arguments(parser)
     parser.add_argument("--enforce-eager", action="store_true", help="on a GPU: no CUDA graphs")
     parser.add_argument("--vs", choices=("vllm",), help="also measure this peer, in turns")

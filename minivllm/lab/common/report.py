@@ -42,10 +42,11 @@ def listed(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 
 
 def add_number(parser: argparse.ArgumentParser, option: str, default: int, meaning: str) -> None:
-    """Add an option for a whole number, at least 1."""
-    parser.add_argument(
-        option, type=positive_int, default=default, help=f"{meaning} (default: {default:,})"
-    )
+    """Add an option for a whole number, at least 1, such as `--steps` or `--rounds N`."""
+    flag, _, metavar = option.partition(" ")
+    about = f"{meaning} (default: {default:,})"
+    kind = {"type": positive_int, "metavar": metavar or None}
+    parser.add_argument(flag, default=default, help=about, **kind)
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lab.compare.measure import Measured, measure_recording
-from minivllm.lab.plot import Side, plot
+from minivllm.lab.plot import Curves, plot
 from minivllm.lessons.scenarios.player import ScenarioPlayer, send
 from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.sampling_params import SamplingParams
@@ -85,7 +85,7 @@ def _warm_up(engine: LLMEngine) -> None:
 def plot_runs(title: str, runs: Iterable[tuple[str, Run]], path: Path) -> None:
     """Draw both sides, each with its name."""
     sides = [
-        Side(
+        Curves(
             name,
             run.measured.latencies.time_to_first_token,
             run.measured.latencies.between_tokens,

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from minivllm.errors import ConfigError
-from minivllm.lab.plot import Side, plot
+from minivllm.lab.plot import Curves, plot
 from minivllm.lab.simulate.replica import SERIES, Replica
 from minivllm.lab.simulate.step_times import Fit
 
@@ -176,7 +176,7 @@ def plot_simulations(title: str, simulated: Mapping[str, Seq[Replica]], path: Pa
         times = np.linspace(0, max(replica.now for replica in replicas), NUM_MOMENTS)
         used, waiting = np.mean([_at(replica, times) for replica in replicas], axis=0)
         tpot = of["tpot"][of["output_tokens"] > 1]
-        sides.append(Side(name, of["ttft"], tpot, times, 100 * used / total, waiting))
+        sides.append(Curves(name, of["ttft"], tpot, times, 100 * used / total, waiting))
     plot(title, sides, path, "Time per output token", "Waiting requests of a replica")
 
 
