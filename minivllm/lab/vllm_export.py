@@ -13,23 +13,11 @@ from minivllm.config import EngineConfig
 from minivllm.lab.vllm_sizes import Hardware, Sizes
 
 SAME = (
-    "dtype",
-    "seed",
-    "max_model_len",
-    "block_size",
-    "gpu_memory_utilization",
-    "num_gpu_blocks_override",
-    "kv_cache_memory_bytes",
-    "kv_cache_dtype",
-    "max_num_seqs",
-    "max_num_batched_tokens",
-    "scheduling_policy",
-    "enable_prefix_caching",
-    "enable_chunked_prefill",
-    "load_format",
-    "enforce_eager",
-    "speculative_config",
-)
+    "dtype", "seed", "max_model_len", "block_size", "gpu_memory_utilization",
+    "num_gpu_blocks_override", "kv_cache_memory_bytes", "kv_cache_dtype", "max_num_seqs",
+    "max_num_batched_tokens", "scheduling_policy", "enable_prefix_caching",
+    "enable_chunked_prefill", "load_format", "enforce_eager", "speculative_config",
+)  # fmt: skip
 """Options with the same name and the same meaning."""
 WITHOUT = {
     "device": "vLLM runs on the device for which it was built",
