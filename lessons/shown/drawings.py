@@ -1,6 +1,6 @@
 """Diagrams of lessons as far as a terminal can show them, from a lesson's own engine.
 
-The site has a picture of the same name in place of each: see `lessons/site/diagrams.py`.
+The site has a picture of the same name in place of each: see `Say.diagram`.
 """
 
 from collections.abc import Iterable, Mapping
