@@ -80,11 +80,6 @@ class LessonPlayer:
         return self.teacher.shown
 
     @property
-    def engines(self) -> dict[str, LessonEngine]:
-        """All engines that the lesson has built so far, by name; of equal names, the last."""
-        return {engine.name: engine for engine in self._stages}
-
-    @property
     def at_newest(self) -> bool:
         return self._at == len(self._pages) - 1
 

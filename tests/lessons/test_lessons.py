@@ -69,7 +69,7 @@ def run(request, lesson_shelf) -> Run:
 
 
 def test_a_lesson_runs_to_its_end_with_true_claims_beside_the_panels_it_names(run):
-    notice = run.lesson.watches_kernels and not HAS_TRITON  # a first page that says so
+    notice = run.lesson.track == "kernels" and not HAS_TRITON  # a first page that says so
     assert run.pages[-1].last and len(run.pages) == run.lesson.pages + notice
     assert sum(len(page.claims) for page in run.pages) >= 3  # a false claim raises
     assert all(page.focus is not None and page.stage is not None for page in run.pages)

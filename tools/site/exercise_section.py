@@ -31,51 +31,33 @@ def exercise_section(exercise: Exercise) -> str:
             "You find a fault in a recording: the first step that breaks one of"
             " [the rules](index.md#the-rules)."
         )
-        makes, tested = (
-            "the recording and a file for your answer",
-            "tests/exercises/test_find_the_bug.py",
-        )
-        inside = "The recording, the check and two hints"
-        at_step, shows = "the step of your answer", "the dashboard, at the first step"
-        check = "says what it sees in your step"
+        makes, tested = "the recording and a file for your answer", "exercises/test_find_the_bug.py"
+        inside, what = "The recording, the check and two hints", ""
     else:
         use = ", and the engine runs with your code" if exercise.runs_in_engine else ""
         task = f"You write a part of `{engine_file(exercise)}`{use}."
-        makes = f"`{exercise.student_file}`, this text and a few tests"
-        tested = "tests/more/exercises/test_cli_exercise.py"
+        makes, tested = (
+            f"`{exercise.student_file}`, this text and a few tests",
+            "more/exercises/test_cli_exercise.py",
+        )
         inside = "What to write, what the check compares, and two hints"
-        at_step, shows = "the first step that differs", "the dashboard's demo on your code"
-        check = "red at first; shows the smallest failing case"
-    commands = f"minivllm exercise check {exercise.name}     # {check}\n"
-    if exercise.runs_in_engine or exercise.is_hunt:
-        commands += f"minivllm exercise diff {exercise.name}      # the dashboard, at {at_step}\n"
-        commands += f"minivllm exercise demo {exercise.name}      # {shows}\n"
+        what = _what_to_write(exercise)
     text = re.sub(r"^##+ (.*)$", r"**\1**", exercise.readme.partition("\n")[2], flags=re.M)
-    what = "" if exercise.is_hunt else _what_to_write(exercise)
-    inner = f"""\
-{text.strip()}
-
-{what}{_hints(exercise)}
-**How to run it**
-
-<!-- not run: needs the folder that `start` made; {tested} begins and checks exercises -->
-```sh
-{commands}minivllm exercise next
-```
-"""
     return f"""\
 ### {exercise.title} {{ #exercise-{exercise.name} }}
 
 Level: {exercise.level}. About {exercise.minutes} minutes. {task}
 
-<!-- not run: makes a folder in the reader's home; {tested} begins and checks exercises -->
+<!-- not run: makes a folder in the reader's home; tests/{tested} begins and checks exercises -->
 ```sh
 minivllm exercise start {exercise.name}
+minivllm exercise check {exercise.name}    # fails at first; shows the smallest failing case
 ```
 
-This makes a folder with {makes}. The text below calls it "this folder".
+The first makes a folder with {makes}. The text below calls it "this folder". \
+[The other commands](index.md#exercises) are the same for every exercise.
 
-{box("example", inside, inner)}"""
+{box("example", inside, f"{text.strip()}{what}{_hints(exercise)}")}"""
 
 
 def _what_to_write(exercise: Exercise) -> str:
@@ -94,7 +76,8 @@ def _what_to_write(exercise: Exercise) -> str:
         " For whole runs of the engine it compares every event, and `minivllm exercise diff"
         f" {exercise.name}` opens the dashboard at the first step that differs."
     )
-    return f"""\
+    return f"""
+
 **The holes**
 
 Your file has these functions, each with a `TODO` in place of its body.
@@ -110,13 +93,13 @@ The check runs random cases on your code and on the engine's own code, and compa
 It reduces a failing case to the smallest one that still \
 fails.{diff if any(one.is_trace for one in behaviours) else ""}
 
-{compared}
-"""
+{compared.strip()}"""
 
 
 def _hints(exercise: Exercise) -> str:
     question, where, *_ = exercise.hints
-    return f"""\
+    return f"""
+
 **Hints**
 
 {box("tip", "Hint 1: a question", escaped(question))}

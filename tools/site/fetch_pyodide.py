@@ -32,10 +32,7 @@ FROM_PYODIDE = (
 )  # fmt: skip
 """What a browser needs of the npm package."""
 FILES = (*FROM_PYODIDE, "msgspec.whl")
-
-
-class FetchError(Exception):
-    """A file could not be downloaded, or is not the one that was expected."""
+WITHOUT = "The site is built without the playground's Python."
 
 
 def is_fetched() -> bool:
@@ -43,16 +40,16 @@ def is_fetched() -> bool:
 
 
 def fetch() -> None:
-    """Download what is missing. Raises `FetchError`."""
+    """Download what is missing, or exit with a sentence that says why not."""
     if is_fetched():
         return
     try:
         with urllib.request.urlopen(PYODIDE, timeout=60) as answer:
             archive = answer.read()
     except OSError as error:
-        raise FetchError(f"{PYODIDE} cannot be downloaded: {error}.") from error
+        sys.exit(f"{PYODIDE} cannot be downloaded: {error}. {WITHOUT}")
     if (found := hashlib.sha256(archive).hexdigest()) != PYODIDE_SHA256:
-        raise FetchError(f"{PYODIDE} has the SHA-256 {found}: {PYODIDE_SHA256} was expected.")
+        sys.exit(f"{PYODIDE} has the SHA-256 {found}: {PYODIDE_SHA256} was expected. {WITHOUT}")
     wheel = _msgspec()
     VENDORED.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(archive)) as package:
@@ -70,12 +67,9 @@ def _msgspec() -> bytes:
         command = [sys.executable, "-m", "pip", "download", *options, "--requirement", wanted]
         run = subprocess.run(command, capture_output=True, text=True)
         if run.returncode:
-            raise FetchError(f"pip cannot download {MSGSPEC} for Pyodide: {run.stderr.strip()}")
+            sys.exit(f"pip cannot download {MSGSPEC}: {run.stderr.strip()}. {WITHOUT}")
         return next(Path(folder).glob("*.whl")).read_bytes()
 
 
 if __name__ == "__main__":
-    try:
-        fetch()
-    except FetchError as error:
-        sys.exit(f"{error}\nThe site is built without the playground's Python.")
+    fetch()

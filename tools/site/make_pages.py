@@ -26,7 +26,6 @@ import cli_reference
 import configuration_reference
 import course_tables
 import events_reference
-import metrics_reference
 from lesson_page import played
 from page_text import DOCS
 
@@ -65,7 +64,6 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "kinds": events_reference.kinds,
     },
     "start/dashboard.md": {"keys": key_tables},
-    "use/observability.md": {"metrics": metrics_reference.tables_of_metrics},
     "learn/index.md": {
         "topics": partial(course_tables.topics, "main"),
         "kernels": partial(course_tables.topics, "kernels"),
@@ -93,17 +91,16 @@ def page(name: str) -> str:
     return text
 
 
-def write_lesson_files(chosen: list[Lesson]) -> None:
-    """Write pictures and recordings, and remove older ones of these lessons."""
-    files = {f"assets/{name}": make for one in chosen for name, make in played(one).files.items()}
-    for name, make in files.items():
-        (DOCS / name).write_text(make(), encoding="utf-8")
-    for one in chosen:
-        found = [*DOCS.glob(f"assets/lessons/{one.number:02}-*.svg")]
-        found += DOCS.glob(f"assets/recordings/lessons/{one.name}-[0-9].jsonl")
-        for path in found:
-            if path.relative_to(DOCS).as_posix() not in files:
-                path.unlink()
+def write_files(lesson: Lesson) -> None:
+    """Write the pictures and recordings of a lesson in place of its older ones."""
+    files = played(lesson).files.items()
+    for path in (
+        *DOCS.glob(f"assets/lessons/{lesson.number:02}-*.svg"),
+        *DOCS.glob(f"assets/recordings/lessons/{lesson.name}-[0-9].jsonl"),
+    ):
+        path.unlink()
+    for name, make in files:
+        (DOCS / "assets" / name).write_text(make(), encoding="utf-8")
 
 
 def main() -> None:
@@ -111,13 +108,13 @@ def main() -> None:
     parser.add_argument("--only", metavar="PAGE", help="a page below docs/, or a lesson's number")
     only = parser.parse_args().only
     try:
-        chosen = list(lessons()) if only is None else []
         if only is not None and only not in PAGES:
-            chosen = [find_lesson(only)]
-            only = f"learn/{chosen[0].name}.md"
+            only = f"learn/{find_lesson(only).name}.md"
         for name in PAGES if only is None else [only]:
             (DOCS / name).write_text(page(name), encoding="utf-8")
-        write_lesson_files(chosen)
+        for lesson in lessons():
+            if only in (None, f"learn/{lesson.name}.md"):
+                write_files(lesson)
     except MinivllmError as error:
         sys.exit(f"minivllm: {error}")
 

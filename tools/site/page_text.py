@@ -1,8 +1,4 @@
-"""Building blocks of the generated pages: tables, boxes, escaped text, links to the source, field docs.
-
-In texts of the code, `` `this` `` is a name and `**this**` is emphasized. All other characters that
-Markdown would interpret are escaped: some texts are from a model.
-"""
+"""Building blocks of the generated pages: tables, boxes, escaped text, links to the source, field docs."""
 
 import ast
 import inspect
@@ -14,20 +10,10 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from minivllm.text import clean
+from minivllm.lessons.teacher.transcript import escaped
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-_KEPT = re.compile(r"(`+.*?`+|\*\*)", re.DOTALL)
-_SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
-_OPENS_BLOCK = re.compile(r"^(\d+(?=[.)] )|(?=[-+] |[#>]))")
-
-
-def escaped(text: str) -> str:
-    """A text of the code as one line of Markdown."""
-    pieces = _KEPT.split(clean(text))
-    pieces[::2] = [_SPECIAL.sub(r"\\\1", one).replace("<", "&lt;") for one in pieces[::2]]
-    return _OPENS_BLOCK.sub(r"\1\\", "".join(pieces))
 
 
 def prose(text: str) -> str:

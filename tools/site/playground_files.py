@@ -16,12 +16,10 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fetch_pyodide import FILES, VENDORED, is_fetched
+from page_text import DOCS, ROOT
 
 from minivllm.lab.race.recorded import read_recorded_run
 from minivllm.lab.race.rerun import options_of
-
-ROOT = Path(__file__).resolve().parents[2]
-RECORDINGS = ROOT / "docs/assets/recordings"
 
 TRACES = {
     "burst": "A burst: twelve requests at once",
@@ -64,7 +62,7 @@ def engine() -> bytes:
 
 def traces() -> bytes:
     """JSON: name, title, options and requests of each trace."""
-    runs = {name: read_recorded_run(RECORDINGS / f"{name}.jsonl") for name in TRACES}
+    runs = {name: read_recorded_run(DOCS / f"assets/recordings/{name}.jsonl") for name in TRACES}
     return msgspec.json.encode(
         [
             {"name": name, "title": TRACES[name], "options": options_of(run.header), "run": run}

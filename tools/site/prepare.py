@@ -24,22 +24,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import playground_files
+from page_text import DOCS, ROOT
 
 from minivllm.cli.recordings.bundle import player_script
 from minivllm.cli.recordings.web import script_of
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
 LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<path>(?:\.\./)+[\w./-]+)(?:#(?P<name>[\w.-]+))?\)")
-WITHOUT_SCRIPTS = "<noscript>Each picture of a run on this page becomes a player if JavaScript is on.</noscript>\n"
-
-
-class LinkError(Exception):
-    """A page links to a name that its source file does not define."""
+WITHOUT_SCRIPTS = "Each picture of a run on this page becomes a player if JavaScript is on."
 
 
 def prepare(folder: Path) -> None:
-    """Raises `LinkError`."""
     written = set()
     for name, content in files():
         path = folder / name
@@ -58,10 +52,9 @@ def files() -> Iterator[tuple[str, bytes]]:
     sources: set[str] = set()
     for file in filter(Path.is_file, DOCS.rglob("*")):
         name, content = file.relative_to(DOCS).as_posix(), file.read_bytes()
-        yield (
-            name,
-            page(name, content.decode(), sources).encode() if file.suffix == ".md" else content,
-        )
+        if file.suffix == ".md":
+            content = page(name, content.decode(), sources).encode()
+        yield name, content
         if file.suffix == ".jsonl":
             recording = name.removeprefix("assets/recordings/").removesuffix(".jsonl")
             yield f"assets/player/recordings/{recording}.js", script_of(recording, content).encode()
@@ -84,13 +77,14 @@ def page(page: str, text: str, sources: set[str]) -> str:
             return f"[{match['text']}]({place}.md)"
         line = line_of((ROOT / source).read_text(encoding="utf-8"), match["name"])
         if line is None:
-            raise LinkError(f"docs/{page} links to {source}#{match['name']}")
+            sys.exit(f"docs/{page} links to {source}#{match['name']}")
         # The builders do not find the lines' anchors, so they must not check them.
         return f'<a href="{place}.html#__codelineno-0-{line}">{match["text"]}</a>'
 
     text = LINK.sub(to_page, text)
     if 'class="player"' in text and "needs JavaScript" not in text:
-        text = re.sub("^# .*\n", rf"\g<0>\n{WITHOUT_SCRIPTS}", text, count=1, flags=re.MULTILINE)
+        note = f"<noscript>{WITHOUT_SCRIPTS}</noscript>"
+        text = re.sub("^# .*\n", rf"\g<0>\n{note}\n", text, count=1, flags=re.MULTILINE)
     return text
 
 
@@ -129,16 +123,12 @@ def line_of(text: str, name: str) -> int | None:
 
 def main(arguments: list[str]) -> None:
     folders = [Path(one) for one in arguments if one != "--watch"] or [ROOT / "build/docs"]
+    prepare(folders[0])
     before = None
-    while True:
+    while "--watch" in arguments:
         now = max(file.stat().st_mtime for file in DOCS.rglob("*"))
-        if now != before:
-            try:
-                prepare(folders[0])
-            except LinkError as error:
-                sys.exit(str(error))
-        if "--watch" not in arguments:
-            break
+        if before not in (None, now):
+            prepare(folders[0])
         before = now
         time.sleep(1)
 

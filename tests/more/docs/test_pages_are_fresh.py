@@ -6,9 +6,12 @@ import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.tool_modules import load_tool
 
+from minivllm.lab.race.recorded import read_recorded_run
 from minivllm.lessons.course.library import lessons
+from minivllm.server.metrics.router import EngineMetrics
 
 TOOL = load_tool("site/make_pages.py")
+SPECULATION = "assets/recordings/speculation.jsonl"  # there are metrics for drafts only
 PLAYS_EVERY_LESSON = "teach/misconceptions.md"
 READ = re.compile(
     r'environ(?:\.get|\.setdefault)?[\[(]\s*"([A-Z_]+)"|"((?:MINIVLLM|VLLM|XDG)_[A-Z_]+)"'
@@ -29,6 +32,16 @@ def test_the_recordings_of_a_page_are_what_its_lesson_does_today(lesson):
         if name.endswith(".jsonl"):  # pictures take minutes
             committed = (TOOL.DOCS / "assets" / name).read_text(encoding="utf-8")
             assert committed == make(), f"`make docs-pages ONLY={lesson.number}` writes it again"
+
+
+def test_every_metric_is_in_the_tables_of_the_page_on_observability_with_its_meaning():
+    page = (TOOL.DOCS / "use/observability.md").read_text(encoding="utf-8")
+    metrics = EngineMetrics(read_recorded_run(TOOL.DOCS / SPECULATION).header)
+    for family in metrics.registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        meaning = family.documentation.rstrip(".")
+        row = rf"\| `{name}` \| {re.escape(meaning)}\.? \|"
+        assert name.startswith("process_") or re.search(row, page, re.IGNORECASE), name
 
 
 def test_every_environment_variable_that_the_code_reads_is_on_the_page_of_configuration():
