@@ -14,7 +14,7 @@ import msgspec
 from minivllm.errors import LessonError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.teacher.progress import FirstAnswer, ProgressFile
-from minivllm.lessons.teacher.questions import AskedQuestion
+from minivllm.lessons.teacher.script import AskedQuestion
 
 
 class AnswerFile(msgspec.Struct, forbid_unknown_fields=True):

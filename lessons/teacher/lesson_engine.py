@@ -186,10 +186,6 @@ class LessonEngine:
         """Number of prompt and output tokens of a sequence that has not ended."""
         return self.sequence(name).num_tokens
 
-    def num_prompt_tokens(self, request_id: str) -> int:
-        """Number of prompt tokens, even after the request has ended."""
-        return self.facts.requests[request_id].num_prompt_tokens
-
     def text(self, request_id: str) -> str:
         """The output text so far. If the request has several samples, the text of the first one."""
         sequence = self.fold.sequences.get(_seq_id(request_id))

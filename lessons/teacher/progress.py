@@ -120,7 +120,7 @@ class Progress:
             entry.hints = max(entry.hints, hint)
 
     def note_check(self, exercise: str, passed: bool, digest: str = "") -> None:
-        """Note a check. A passed exercise stays passed. digest: of the file, see `ExerciseProgress`"""
+        """Note a check; a passed exercise stays passed. digest: identifies the file that passed"""
         with self.change() as file:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())
             entry.checks += 1

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from minivllm.errors import LessonError
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -63,14 +63,10 @@ class Say:
         _checked(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     right: bool | None
     """None if there was no guess."""
     text: str
-
-    def __post_init__(self) -> None:
-        _checked(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +141,9 @@ class Predict:
             why = self.why.get(given, self.otherwise)
             parts = [f"You said {self.shown(given)}.", why]
             parts.append(f"The answer is **{self.shown(answer)}**.")
-        return Verdict(right, " ".join(filter(None, [*parts, because])))
+        text = " ".join(filter(None, [*parts, because]))
+        _checked(text)
+        return Verdict(right, text)
 
     def is_right(self, given: Answer, answer: Answer) -> bool:
         if isinstance(given, str) or isinstance(answer, str):
@@ -159,6 +157,34 @@ class Predict:
         if not self.unit.isalpha():
             return f"{number}{self.unit}"
         return f"{number} {self.unit}{'' if answer == 1 else 's'}"
+
+
+class AskedQuestion(NamedTuple):
+    """A question of a lesson that was played: its texts take numbers from the engine."""
+
+    number: int
+    """Position among the lesson's questions, from 1. The text is a key of `first_answers`."""
+    asked: Predict
+    truth: Answer
+    """What the engine answered on this machine."""
+
+    @property
+    def right_answer(self) -> str:
+        return self.asked.shown(self.truth)
+
+    @property
+    def wrong_answers(self) -> list[tuple[str, str]]:
+        """Each expected wrong answer, with the sentence that corrects it."""
+        return [
+            (self.asked.shown(given), why)
+            for given, why in self.asked.why.items()
+            if not self.asked.is_right(given, self.truth)
+        ]
+
+    def correction_of(self, given: str) -> str:
+        """The lesson's sentence about this wrong answer; empty if it has none."""
+        answer = self.asked.read(given)
+        return self.asked.why.get(answer, self.asked.otherwise) if answer is not None else ""
 
 
 Chunk = Say | Predict

@@ -7,7 +7,7 @@ that a reader who scrolls does not see them.
 import re
 
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
-from minivllm.lessons.teacher.questions import AskedQuestion
+from minivllm.lessons.teacher.script import AskedQuestion
 from minivllm.lessons.teacher.words import page_picture
 from minivllm.text import clean
 from minivllm.tui.lesson import Page
@@ -32,7 +32,6 @@ class Transcript:
 
     def __init__(self, player: LessonPlayer) -> None:
         self.player = player
-        self.questions: list[AskedQuestion] = []
         self._engine: str | None = None
         self._sections: set[str] = set()
         self._last_rows: list[str] = []
@@ -83,14 +82,16 @@ class Transcript:
 
     def _question(self, page: Page) -> str:
         """The question. The next page, with the engine's answer, is folded under it."""
-        player, predict = self.player, self.player.question
+        player = self.player
         player.pass_over()
         answer = player.page
-        asked = AskedQuestion(len(self.questions) + 1, predict, player.truths[-1])
-        self.questions.append(asked)
         # An engine that first appears in the answer starts no section, because it is folded.
         self._engine = answer.engine
-        answered = [*_claims(answer), f"{escaped(answer.text)}\n", *_misconceptions(asked)]
+        answered = [
+            *_claims(answer),
+            f"{escaped(answer.text)}\n",
+            *_misconceptions(player.questions[-1]),
+        ]
         answered += self._new_picture(answer)
         if not player.over:
             player.forward()

@@ -52,13 +52,14 @@ def play(lesson: Lesson, shelf: ModelShelf) -> Run:
         player.pass_over()
         if question is not None:
             questions.append(question)
-            truth = player.truths[-1]
+            truth = player.questions[-1].truth
             verdicts += [
                 replace(player.page, text=question.verdict(given, truth).text)
                 for given in question.why
                 if not question.is_right(given, truth)
             ]
-    run = Run(lesson, player.pages, questions, player.truths, verdicts, pictures)
+    truths = [one.truth for one in player.questions]
+    run = Run(lesson, player.pages, questions, truths, verdicts, pictures)
     player.close()
     return run
 

@@ -32,12 +32,9 @@ def about(lesson: Lesson) -> str:
 
 
 def exercises_of_topic(lesson: Lesson) -> str:
-    how = (
-        "You write parts of the engine, and it runs with your code:"
-        " [how it goes](index.md#exercises)."
-    )
+    how = "You write parts of the engine, and it runs with your code: [how it goes]"
     own = [exercise_section(one) for one in exercises() if one.lesson == lesson.number]
-    return "\n".join([f"## Exercises\n\n{how}\n", *own])
+    return "\n".join([f"## Exercises\n\n{how}(index.md#exercises).\n", *own])
 
 
 def topics(track: Track) -> str:

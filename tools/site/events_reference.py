@@ -8,7 +8,6 @@ committed recording; no recording has the four kinds that only a fault or a clie
 import json
 import re
 from functools import cache
-from types import ModuleType
 
 import msgspec
 from page_text import (
@@ -27,15 +26,10 @@ from minivllm.events import types as ev
 from minivllm.events.types import blocks, drafts, explanations, grammars, kernels, requests, steps
 from minivllm.sampling_params import SamplingParams
 
-_SUBJECTS: dict[str, ModuleType] = {
-    "Requests": requests,
-    "Steps, tokens and the log": steps,
-    "Blocks": blocks,
-    "Drafts": drafts,
-    "Grammars": grammars,
-    "Why a token": explanations,
-    "Kernels": kernels,
-}
+_SUBJECTS = {
+    "Requests": requests, "Steps, tokens and the log": steps, "Blocks": blocks, "Drafts": drafts,
+    "Grammars": grammars, "Why a token": explanations, "Kernels": kernels,
+}  # fmt: skip
 
 
 def meta() -> str:

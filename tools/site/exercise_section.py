@@ -72,10 +72,7 @@ def _what_to_write(exercise: Exercise) -> str:
     compared = table(
         ("task", "what must hold", "cases"), [*rows, ("", "all tests of `visible_test.py`", "")]
     )
-    diff = (
-        " For whole runs of the engine it compares every event, and `minivllm exercise diff"
-        f" {exercise.name}` opens the dashboard at the first step that differs."
-    )
+    diff = " Of whole runs it compares all events: `minivllm exercise diff` shows the difference."
     return f"""
 
 **The holes**

@@ -59,7 +59,7 @@ def fetch() -> None:
 
 
 def _msgspec() -> bytes:
-    """The wheel for WebAssembly, with pip: it knows the reader's own index, and checks the digest."""
+    """The wheel for WebAssembly, with pip, which knows the reader's own index."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder, "requirements.txt")
         wanted.write_text(f"{MSGSPEC} --hash=sha256:{MSGSPEC_SHA256}\n")

@@ -21,8 +21,7 @@ from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.lessons.course.course import VIEWS
 from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
-from minivllm.lessons.teacher.questions import AskedQuestion
-from minivllm.lessons.teacher.script import Lesson
+from minivllm.lessons.teacher.script import AskedQuestion, Lesson
 from minivllm.lessons.teacher.transcript import Transcript
 from minivllm.lessons.teacher.words import standing_at
 from minivllm.tui.lesson import Page
@@ -51,7 +50,7 @@ def played(lesson: Lesson) -> Played:
     text = page.write()
     if sum(name.endswith(".svg") for name in page.files) < len(page.drawn):
         raise LessonError(f"A page that docs/learn/{lesson.name}.md draws shows nothing new.")
-    return Played(text, page.questions, page.files)
+    return Played(text, page.player.questions, page.files)
 
 
 def front_matter(lesson: Lesson) -> dict:

@@ -1,4 +1,4 @@
-"""Building blocks of the generated pages: tables, boxes, escaped text, links to the source, field docs."""
+"""Building blocks of the generated pages: tables, boxes, links to the source, field docs."""
 
 import ast
 import inspect

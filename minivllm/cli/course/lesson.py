@@ -86,8 +86,7 @@ def run(args: argparse.Namespace) -> int:
         if args.transcript is not None:
             from minivllm.lessons.teacher.transcript import Transcript
 
-            text = Transcript(player).write()
-            write_whole(args.transcript, f"# {player.title}\n\n{text}")
+            write_whole(args.transcript, f"# {player.title}\n\n{Transcript(player).write()}")
             note(f"Wrote {args.transcript}.")
         else:
             from minivllm.lessons.teacher.plain import PlainLesson
