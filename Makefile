@@ -46,9 +46,8 @@ house-model: setup ## train and check the house model: under an hour on two core
 	OMP_NUM_THREADS=2 GOMP_SPINCOUNT=2000 $(BIN)/python tools/house_model/train.py \
 		--out $(or $(OUT),minivllm/runtime/store/house) $(HOUSE)
 
-docs-pages: setup ## write the pages of the docs that are made from the code
-	$(BIN)/python tools/site/make_pages.py
-	$(BIN)/python -m minivllm.lessons.site docs
+docs-pages: setup ## write what pages show of the code and of lessons (ONLY=3, ONLY=use/cli.md)
+	$(BIN)/python tools/site/make_pages.py $(if $(ONLY),--only $(ONLY))
 
 docs: setup ## build the site into site/; open site/index.html, no server is needed
 	-@$(BIN)/python tools/site/fetch_pyodide.py

@@ -1,7 +1,7 @@
 """The course in one table: each concept with its lesson and its panels.
 
-`minivllm.lessons.site` makes the site's lists from this table. What a lesson teaches and needs is
-in `concepts.py`.
+`tools/site/course_tables.py` makes the site's list of ideas from it. What a lesson teaches and needs
+is in `concepts.py`.
 """
 
 from typing import NamedTuple

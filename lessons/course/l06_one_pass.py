@@ -250,7 +250,7 @@ def _ask(engine: LessonEngine, name: str) -> None:
 
 def _all_rows(engine: LessonEngine) -> list[InputToken]:
     """The flat batch of the last step."""
-    return list(input_tokens(engine.model, 0, _num_rows(engine)))
+    return list(input_tokens(engine, 0, _num_rows(engine)))
 
 
 def _rows(engine: LessonEngine, name: str) -> list[InputToken]:

@@ -17,7 +17,7 @@ MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefi
 
 @lesson(
     17, "paged-attention", "The paged attention kernel, seen from inside", minutes=10, pages=17,
-    needs=("block-tables",), watches_kernels=True, track="kernels",
+    needs=("block-tables",), track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine("blocks out of order", **MEMORY)

@@ -31,8 +31,7 @@ BATCH = 512
 
 @lesson(
     18, "kernel-ladder", "Five attention kernels, and why memory is the limit",
-    minutes=11, pages=33, needs=("paged-attention", "batching"), watches_kernels=True,
-    track="kernels",
+    minutes=11, pages=33, needs=("paged-attention", "batching"), track="kernels",
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine("ada alone", num_blocks=24, block_size=16, max_num_seqs=2)

@@ -89,7 +89,7 @@ class RunFacts:
         """Request id -> (drafts, accepted drafts) of each step of a sequence that had drafts."""
         self.num_forced = 0
         """Drafts that a grammar forced. All of them are right."""
-        self._usage = KVUsageMeter(header)
+        self.usage = KVUsageMeter(header)
         self._used_slots: set[int] = set()
         self._computed_when_preempted: dict[str, int] = {}
         self._forked_in_step: set[str] = set()
@@ -104,7 +104,7 @@ class RunFacts:
     @property
     def most_saved(self) -> KVUsage | None:
         """The step in which sharing saved the most blocks; None if no block was shared."""
-        most = max(self._usage.samples, key=_num_saved, default=None)
+        most = max(self.usage.samples, key=_num_saved, default=None)
         return most if most is not None and _num_saved(most) > 0 else None
 
     def apply(self, event: ev.Event) -> None:
@@ -112,7 +112,7 @@ class RunFacts:
         if note is not None:
             note(self, event)
         self.fold.apply(event)
-        self._usage.apply(event)
+        self.usage.apply(event)
 
     # ---- one method per kind of event ----
 

@@ -1,6 +1,6 @@
 """Diagrams of lessons as far as a terminal can show them, from a lesson's own engine.
 
-The site has a picture of the same name in place of each: see `lessons/site/diagrams.py`.
+The site has a picture of the same name in place of each: see `Say.diagram`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -94,7 +94,7 @@ def chains(engine: LessonEngine, names: Seq[str]) -> tuple[str, ...]:
 
 def prompt_hashes(engine: LessonEngine, name: str) -> list[str]:
     """The first digits of the hashes of a prompt's full blocks, while the sequence has them."""
-    num_full = engine.num_prompt_tokens(name) // engine.block_size
+    num_full = engine.facts.requests[name].num_prompt_tokens // engine.block_size
     hashes = [engine.fold.blocks[block].hash for block in engine.table(name)[:num_full]]
     return [one[:_HASH_DIGITS] for one in hashes if one is not None]
 

@@ -6,7 +6,6 @@ each student. A file that cannot be read is skipped, and the others still count.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,10 +14,7 @@ import msgspec
 from minivllm.errors import LessonError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.teacher.progress import FirstAnswer, ProgressFile
-from minivllm.lessons.teacher.questions import AskedQuestion
-
-MAX_BYTES = 1_000_000
-"""A whole course is about ten kilobytes."""
+from minivllm.lessons.teacher.script import AskedQuestion
 
 
 class AnswerFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -66,37 +62,25 @@ def read_class(folder: Path) -> ClassAnswers:
     for path in sorted(folder.rglob("*.json")):
         name = str(path.relative_to(folder))
         try:
-            students[name] = _read(path)
+            students[name] = msgspec.json.decode(path.read_bytes(), type=AnswerFile)
         except (OSError, ValueError, RecursionError) as error:
             skipped[name] = str(getattr(error, "strerror", None) or error)
     if not students:
-        found = f"none of its {len(skipped)} JSON files can be read" if skipped else "is empty"
         raise LessonError(
-            f"{folder} has no answers ({found}): collect what students write with `minivllm lesson"
-            " --save-answers FILE`."
+            f"{folder} has no answers ({len(skipped)} of its files cannot be read): collect what"
+            " students write with `minivllm lesson --save-answers FILE`."
         )
     return ClassAnswers(students, skipped)
-
-
-def _read(path: Path) -> AnswerFile:
-    if not path.is_file():
-        raise ValueError("it is not a file")
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
-    return msgspec.json.decode(path.read_bytes(), type=AnswerFile)
 
 
 def first_answers(
     students: ClassAnswers, lesson: str, question: AskedQuestion
 ) -> list[AnswerCount]:
     """Count equal answers to one question: right ones first, then the most frequent ones."""
-    counts = Counter(_given(students, lesson, str(question.number)))
+    given = [
+        file.lessons.get(lesson, {}).get(str(question.number))
+        for file in students.students.values()
+    ]
+    counts = Counter((one.given, one.right) for one in given if one is not None)
     ordered = sorted(counts.items(), key=lambda item: (not item[0][1], -item[1], item[0][0]))
     return [AnswerCount(*answer, number) for answer, number in ordered]
-
-
-def _given(students: ClassAnswers, lesson: str, number: str) -> Iterator[tuple[str, bool]]:
-    for file in students.students.values():
-        answer = file.lessons.get(lesson, {}).get(number)
-        if answer is not None:
-            yield answer.given, answer.right

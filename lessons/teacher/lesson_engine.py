@@ -16,13 +16,12 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.errors import LessonError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.events.kv_usage import KVUsage, KVUsageMeter
+from minivllm.events.kv_usage import KVUsage
 from minivllm.events.state import SequenceState
 from minivllm.lessons.scenarios.facts import RunFacts
 from minivllm.lessons.scenarios.house import QUICK
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
 from minivllm.sampling_params import SamplingParams
-from minivllm.tui.state.model import DashboardModel
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
@@ -80,18 +79,14 @@ class LessonEngine:
         self.loaded = loaded
         """The model itself: its sizes (`config`), weights and tokenizer."""
         self.name = ""
-        self.header = engine.log_header()
-        self.model = DashboardModel(self.header)
-        self.facts = RunFacts(self.header)
+        self.header = header = engine.log_header()
+        self.block_size, self.num_blocks = header.block_size, header.num_blocks
+        self.bytes_per_token = header.block_bytes // header.block_size
+        """Bytes of the keys and values of one token in the KV cache, over all layers."""
+        self.facts = RunFacts(header)
         self.events: list[ev.Event] = []
-        self._meter = KVUsageMeter(self.header)
-        engine.subscribe(self._hear)
-
-    def _hear(self, event: ev.Event) -> None:
-        self.events.append(event)
-        self.model.apply(event)
-        self.facts.apply(event)
-        self._meter.apply(event)
+        engine.subscribe(self.events.append)
+        engine.subscribe(self.facts.apply)
 
     # ---- commands ----
 
@@ -142,10 +137,7 @@ class LessonEngine:
             if holds():
                 return
             self.step()
-        raise LessonError(
-            f"The lesson waits for something that did not happen in {MAX_STEPS} steps: please"
-            " report it."
-        )
+        raise LessonError(f"Nothing came of {MAX_STEPS} steps: please report this lesson.")
 
     def _compare(self) -> None:
         if self.fold.state != self.engine.inspect():
@@ -155,19 +147,11 @@ class LessonEngine:
 
     @property
     def fold(self) -> Fold:
-        return self.model.fold
+        return self.facts.fold
 
     @property
     def busy(self) -> bool:
         return self.engine.has_unfinished_requests()
-
-    @property
-    def block_size(self) -> int:
-        return self.header.block_size
-
-    @property
-    def num_blocks(self) -> int:
-        return self.header.num_blocks
 
     @property
     def num_free(self) -> int:
@@ -179,14 +163,9 @@ class LessonEngine:
         return sum(block.ref_cnt > 0 for block in self.fold.blocks)
 
     @property
-    def bytes_per_token(self) -> int:
-        """Bytes of the keys and values of one token in the KV cache, over all layers."""
-        return self.header.block_bytes // self.block_size
-
-    @property
     def usage(self) -> list[KVUsage]:
         """The usage of the KV cache, one entry per step in which a sequence ran."""
-        return self._meter.samples
+        return self.facts.usage.samples
 
     @property
     def tokens_computed(self) -> int:
@@ -207,10 +186,6 @@ class LessonEngine:
         """Number of prompt and output tokens of a sequence that has not ended."""
         return self.sequence(name).num_tokens
 
-    def num_prompt_tokens(self, request_id: str) -> int:
-        """Number of prompt tokens, even after the request has ended."""
-        return self.facts.requests[request_id].num_prompt_tokens
-
     def text(self, request_id: str) -> str:
         """The output text so far. If the request has several samples, the text of the first one."""
         sequence = self.fold.sequences.get(_seq_id(request_id))
@@ -218,11 +193,8 @@ class LessonEngine:
 
     def output_tokens(self, name: str) -> list[int]:
         """The ids of a sequence's sampled tokens, even after the sequence has ended."""
-        return [
-            event.token_id
-            for event in self.events_of(ev.TokenSampled)
-            if event.seq_id == _seq_id(name)
-        ]
+        sampled = self.events_of(ev.TokenSampled)
+        return [event.token_id for event in sampled if event.seq_id == _seq_id(name)]
 
     def scheduled(self, name: str) -> int:
         """Number of tokens that the sequence got in the last step; 0 if it was not scheduled."""
@@ -233,18 +205,15 @@ class LessonEngine:
 
     def tokens(self, text: str, count: int) -> list[int]:
         """The first `count` tokens of a text, for a prompt of an exact length."""
-        token_ids = self.engine.tokenizer.encode(text)[:count]
+        token_ids = self.engine.tokenizer.encode(text)
         if len(token_ids) < count:
             raise LessonError(f"The prompt needs {count} tokens, but has {len(token_ids)}.")
-        return token_ids
+        return token_ids[:count]
 
     def pieces(self, text: str) -> list[str]:
         """The tokens of a text, each decoded."""
-        tokenizer = self.engine.tokenizer
-        return [
-            tokenizer.decode([token_id], skip_special_tokens=False)
-            for token_id in tokenizer.encode(text)
-        ]
+        decode, token_ids = self.engine.tokenizer.decode, self.engine.tokenizer.encode(text)
+        return [decode([token_id], skip_special_tokens=False) for token_id in token_ids]
 
 
 def _seq_id(name: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from minivllm.lessons.course.library import what_comes_next
 from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
 from minivllm.lessons.teacher.progress import Place, Progress
-from minivllm.lessons.teacher.script import Answer, Lesson, Predict, Teacher
+from minivllm.lessons.teacher.script import Answer, AskedQuestion, Lesson, Predict, Teacher
 from minivllm.tui.lesson import Page, Stage
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
@@ -41,10 +41,8 @@ class LessonPlayer:
         self.teacher = Teacher(self._build)
         self._script = lesson.run(self.teacher)
         self._question: Predict | None = None
-        self.truths: list[Answer] = []
-        """The engine's answers to all questions so far."""
-        self._answered: list[bool] = []
-        self._given: list[str] = []
+        self.questions: list[AskedQuestion] = []
+        """All questions so far that have an answer."""
         self._pages: list[Page] = []
         self._at = 0
         self._open_next()
@@ -80,11 +78,6 @@ class LessonPlayer:
         return self.teacher.shown
 
     @property
-    def engines(self) -> dict[str, LessonEngine]:
-        """All engines that the lesson has built so far, by name; of equal names, the last."""
-        return {engine.name: engine for engine in self._stages}
-
-    @property
     def at_newest(self) -> bool:
         return self._at == len(self._pages) - 1
 
@@ -94,7 +87,8 @@ class LessonPlayer:
 
     @property
     def score(self) -> tuple[int, int]:
-        return sum(self._answered), len(self._answered)
+        answered = [page.right for page in self._pages if page.right is not None]
+        return sum(answered), len(answered)
 
     def close(self) -> None:
         for stage in self._stages.values():
@@ -159,16 +153,14 @@ class LessonPlayer:
 
     def _resolve(self, given: Answer | None) -> None:
         truth = self._question.find_out()
-        self.truths.append(truth)
+        number = len(self.questions) + 1
+        self.questions.append(AskedQuestion(number, self._question, truth))
         verdict = self._question.verdict(given, truth)
         shown = "" if given is None else str(given)
-        self._given.append(shown)
         self._pages[self._at] = replace(self.page, given=shown)
-        if given is not None:
-            self._answered.append(bool(verdict.right))
-            if self._progress is not None:
-                question = str(len(self.truths))
-                self._progress.note_answer(self._lesson.name, question, shown, bool(verdict.right))
+        if given is not None and self._progress is not None:
+            right = bool(verdict.right)
+            self._progress.note_answer(self._lesson.name, str(number), shown, right)
         self._add_page(text=verdict.text, right=verdict.right)
 
     def _add_page(self, **fields: object) -> None:
@@ -190,9 +182,8 @@ class LessonPlayer:
 
     def _note_page(self) -> None:
         if self._progress is not None:
-            self._progress.note_page(
-                self._lesson.name, self.page.number, self.page.last, self._given
-            )
+            given = [page.given for page in self._pages if page.given is not None]
+            self._progress.note_page(self._lesson.name, self.page.number, self.page.last, given)
 
     def _end(self) -> str:
         right, answered = self.score
@@ -204,3 +195,12 @@ class LessonPlayer:
                     "Each wrong one showed you something that works differently than you thought."
                 )
         return " ".join([*parts, what_comes_next(self._lesson)]).rstrip()
+
+
+def questions_of(lesson: Lesson, shelf: ModelShelf) -> list[AskedQuestion]:
+    """Play the lesson without answers, and return its questions. This takes seconds."""
+    player = LessonPlayer(lesson, shelf)
+    while not player.over:
+        player.pass_over()
+    player.close()
+    return player.questions

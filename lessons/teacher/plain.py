@@ -46,16 +46,14 @@ class PlainLesson:
             if typed.strip() == "q":
                 return
             before = player.page.number
-            trouble = self._move(typed)
-            if trouble is not None:
+            if trouble := self._move(typed):
                 self._print(f"{trouble}\n")
             if player.page.number != before:
                 self._show(player.page)
 
     def _move(self, typed: str) -> str | None:
         if self._auto:
-            self._player.pass_over()
-            return None
+            return self._player.pass_over()
         if typed.strip() == "b":
             return self._player.back()
         return self._player.answer(typed) if self._player.page.waits else self._player.forward()

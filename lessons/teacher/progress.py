@@ -7,8 +7,8 @@ file again, writes a copy and moves the copy into place. An unreadable file is n
 """
 
 import os
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -57,28 +57,12 @@ class ProgressFile(msgspec.Struct):
 
 
 def default_path() -> Path:
-    """`$MINIVLLM_PROGRESS`, or `minivllm/progress.json` in `$XDG_DATA_HOME` (`~/.local/share`).
-
-    A file of an older version, `~/.minivllm/progress.json`, is moved there once.
-    """
-    chosen = os.environ.get("MINIVLLM_PROGRESS")
-    if chosen:
+    """`$MINIVLLM_PROGRESS`, or `minivllm/progress.json` in `$XDG_DATA_HOME` (`~/.local/share`)."""
+    if chosen := os.environ.get("MINIVLLM_PROGRESS"):
         return Path(chosen).expanduser()
     xdg = Path(os.environ.get("XDG_DATA_HOME", ""))
-    data_home = xdg if xdg.is_absolute() else Path.home() / ".local" / "share"
-    path, old = (
-        data_home / "minivllm" / "progress.json",
-        Path.home() / ".minivllm" / "progress.json",
-    )
-    if old.exists() and not path.exists():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(old, path)
-            old.parent.rmdir()
-        except OSError:
-            # The old folder has other files, or the new folder is not writable.
-            return path if path.exists() else old
-    return path
+    data_home = xdg if xdg.is_absolute() else Path.home() / ".local/share"
+    return data_home / "minivllm/progress.json"
 
 
 class Progress:
@@ -101,14 +85,14 @@ class Progress:
                 f" one ({error})."
             ) from error
 
-    def change(self, change: Callable[[ProgressFile], None]) -> None:
-        """Read, change and write the file. Raises `LessonError` if that fails."""
+    @contextmanager
+    def change(self) -> Iterator[ProgressFile]:
+        """Read the file, let the caller change it, and write it. Raises `LessonError`."""
         file = self.read()
-        change(file)
-        data = msgspec.json.format(msgspec.json.encode(file)) + b"\n"
+        yield file
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path, data)
+            write_whole(self.path, msgspec.json.format(msgspec.json.encode(file)) + b"\n")
         except OSError as error:
             raise LessonError(f"{self.path} cannot be written: {error.strerror}.") from error
 
@@ -116,40 +100,29 @@ class Progress:
 
     def note_page(self, lesson: str, page: int, last: bool, answers: Sequence[str] = ()) -> None:
         """Note a page. last: it is the lesson's last page; answers: the answers up to this page"""
-
-        def change(file: ProgressFile) -> None:
+        with self.change() as file:
             entry = file.lessons.setdefault(lesson, LessonProgress())
             entry.pages_read = max(entry.pages_read, page)
             entry.finished |= last
             entry.left_at = None if last else Place(page, list(answers))
 
-        self.change(change)
-
     def note_answer(self, lesson: str, question: str, given: str, right: bool) -> None:
         """Note an answer. Only the first answer to a question is stored."""
-        self.change(
-            lambda file: file.lessons.setdefault(lesson, LessonProgress()).first_answers.setdefault(
-                question, FirstAnswer(given, right)
-            )
-        )
+        with self.change() as file:
+            entry = file.lessons.setdefault(lesson, LessonProgress())
+            entry.first_answers.setdefault(question, FirstAnswer(given, right))
 
     # ---- exercises ----
 
     def note_hint(self, exercise: str, hint: int) -> None:
-        def change(file: ProgressFile) -> None:
+        with self.change() as file:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())
             entry.hints = max(entry.hints, hint)
 
-        self.change(change)
-
     def note_check(self, exercise: str, passed: bool, digest: str = "") -> None:
-        """Note a check. A passed exercise stays passed. digest: of the file, see `ExerciseProgress`"""
-
-        def change(file: ProgressFile) -> None:
+        """Note a check; a passed exercise stays passed. digest: identifies the file that passed"""
+        with self.change() as file:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())
             entry.checks += 1
             entry.passed |= passed
-            if passed:
-                entry.passed_file = digest
-
-        self.change(change)
+            entry.passed_file = digest if passed else entry.passed_file

@@ -4,43 +4,39 @@
 same word, so requests share blocks only where a lesson wants them to.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 LESSON_MODEL = "house"
 """The model of lessons and of exercises' demos, unless the user names another one."""
 
-STORIES: Mapping[str, str] = MappingProxyType(
-    {
-        "ada": (
-            "Once there was a dragon named Olga who loved numbers. On Saturday, she counted eleven"
-            " birds at the garden."
-        ),
-        "bob": (
-            "Nobody knew that Ivo was a pirate. At night he went to the lighthouse alone. Zoe"
-            " wanted to know why."
-        ),
-        "cleo": (
-            "Near the harbour lived a wizard named Vera. She had a golden key, and she took it"
-            " everywhere. One winter, she lost the key at the harbour. Vera looked under every"
-            " stone, but she could not find it. Then she met Finn, who was a baker."
-        ),
-        "dan": "Long ago, a robot named Sam lived far from the castle.",
-        "eve": "Every day, a baker named Hana worked at the mill.",
-        "finn": "In a small town there lived a doctor named Will.",
-        "gil": (
-            "Two people wanted the same lamp: Kai and Rosa. Kai was slow but clever, and Rosa was"
-            " fast. They waited for the night and then began to run. Rosa was soon out of sight."
-            " But then Rosa was hungry and stopped to eat bread."
-        ),
-        "hana": (
-            "June was a singer who lived near the lake. She had a silver flute that she loved very"
-            " much. But one evening, the silver flute was gone. June sat down and was very sad."
-            " Soon Ben came by with some cake."
-        ),
-    }
-)
+STORIES = {
+    "ada": (
+        "Once there was a dragon named Olga who loved numbers. On Saturday, she counted eleven"
+        " birds at the garden."
+    ),
+    "bob": (
+        "Nobody knew that Ivo was a pirate. At night he went to the lighthouse alone. Zoe"
+        " wanted to know why."
+    ),
+    "cleo": (
+        "Near the harbour lived a wizard named Vera. She had a golden key, and she took it"
+        " everywhere. One winter, she lost the key at the harbour. Vera looked under every"
+        " stone, but she could not find it. Then she met Finn, who was a baker."
+    ),
+    "dan": "Long ago, a robot named Sam lived far from the castle.",
+    "eve": "Every day, a baker named Hana worked at the mill.",
+    "finn": "In a small town there lived a doctor named Will.",
+    "gil": (
+        "Two people wanted the same lamp: Kai and Rosa. Kai was slow but clever, and Rosa was"
+        " fast. They waited for the night and then began to run. Rosa was soon out of sight."
+        " But then Rosa was hungry and stopped to eat bread."
+    ),
+    "hana": (
+        "June was a singer who lived near the lake. She had a silver flute that she loved very"
+        " much. But one evening, the silver flute was gone. June sat down and was very sad."
+        " Soon Ben came by with some cake."
+    ),
+}
 """A user of the lessons -> the beginning of the user's prompt."""
+
 
 DIARY = (
     "Paul was a young sailor who wanted to see the world. One morning, he took a small map and"

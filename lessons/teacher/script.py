@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from minivllm.errors import LessonError
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -35,19 +35,20 @@ MAX_WORDS = 60
 """Maximum number of words in a chunk, so that a learner can read it beside a picture."""
 
 Track = Literal["main", "kernels"]
-"""Lessons of the track `kernels` can be left out: no lesson of the main track needs them."""
+"""Lessons of the track `kernels` run Triton's kernels, or show recordings if Triton is missing.
+
+They can be left out: no lesson of the main track needs them.
+"""
 
 Answer = int | float | str
 """A number, or one of the question's choices."""
 
 
-def _checked(text: str, *more: str) -> None:
-    count = sum(len(part.split()) for part in (text, *more))
+def _checked(*parts: str) -> None:
+    count = sum(len(part.split()) for part in parts)
     if count > MAX_WORDS:
-        raise LessonError(
-            f"A chunk has {count} words, more than {MAX_WORDS}: shorten the one that begins"
-            f" {text[:40]!r}."
-        )
+        begins = f"shorten the one that begins {parts[0][:40]!r}"
+        raise LessonError(f"A chunk has {count} words, more than {MAX_WORDS}: {begins}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +63,10 @@ class Say:
         _checked(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     right: bool | None
     """None if there was no guess."""
     text: str
-
-    def __post_init__(self) -> None:
-        _checked(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +93,12 @@ class Predict:
 
     def __post_init__(self) -> None:
         _checked(self.question, *self.choices)
-        if strangers := [
-            answer for answer in self.why if self.choices and answer not in self.choices
-        ]:
-            raise LessonError(
-                f"`why` explains {strangers[0]!r}, which is none of the choices of"
-                f" {self.question[:40]!r}."
-            )
+        for answer in self.why if self.choices else ():
+            self._require_choice(answer)
+
+    def _require_choice(self, answer: Answer) -> None:
+        if self.choices and answer not in self.choices:
+            raise LessonError(f"{answer!r} is none of the choices of {self.question[:40]!r}.")
 
     def read(self, typed: str) -> Answer | None:
         """Parse the typed answer: a number, or the number or text of a choice. None if invalid."""
@@ -116,48 +112,38 @@ class Predict:
         if not abs(value) < 1e15:  # also excludes infinity and NaN
             return None
         value = int(value) if value == int(value) else value
-        if not self.choices:
-            return value
-        return (
-            self.choices[value - 1]
-            if isinstance(value, int) and 1 <= value <= len(self.choices)
-            else None
-        )
+        return dict(enumerate(self.choices, 1)).get(value) if self.choices else value
 
     @property
     def how_to_answer(self) -> str:
-        if self.choices:
-            return (
-                f"Type the number of your answer, 1 to {len(self.choices)}. You learn more from a"
-                " wrong guess than from no guess."
-            )
-        return "Type a number. You learn more from a wrong guess than from no guess."
+        how = f"the number of your answer, 1 to {len(self.choices)}" if self.choices else "a number"
+        return f"Type {how}. You learn more from a wrong guess than from no guess."
 
     def find_out(self) -> Answer:
         """Run `before`, and return the engine's answer."""
         if self.before is not None:
             self.before()
         answer = self.answer()
-        if self.choices and answer not in self.choices:
-            raise LessonError(
-                f"The engine answers {answer!r} to {self.question[:40]!r}, which is not one"
-                " of the choices."
-            )
+        self._require_choice(answer)
         return answer
 
     def verdict(self, given: Answer | None, answer: Answer) -> Verdict:
         """The response to the guess `given`, which is None if the question was skipped."""
         because = self.because if isinstance(self.because, str) else self.because()
-        shown = f"**{self.shown(answer)}**"
+        right = None if given is None else self.is_right(given, answer)
         if given is None:
-            return Verdict(None, _sentences(f"**{self.shown(answer)}.**", because))
-        if self.is_right(given, answer):
-            right = "Right" if self.shown(given) == self.shown(answer) else "Close enough"
-            return Verdict(True, _sentences(f"{right}: {shown}.", because))
-        # The reason speaks about the guess ("That is ..."), so it stands beside it.
-        said = f"You said {self.shown(given)}."
-        why = self.why.get(given, self.otherwise)
-        return Verdict(False, _sentences(said, why, f"The answer is {shown}.", because))
+            parts = [f"**{self.shown(answer)}.**"]
+        elif right:
+            word = "Right" if self.shown(given) == self.shown(answer) else "Close enough"
+            parts = [f"{word}: **{self.shown(answer)}**."]
+        else:
+            # The reason speaks about the guess ("That is ..."), so it stands beside it.
+            why = self.why.get(given, self.otherwise)
+            parts = [f"You said {self.shown(given)}.", why]
+            parts.append(f"The answer is **{self.shown(answer)}**.")
+        text = " ".join(filter(None, [*parts, because]))
+        _checked(text)
+        return Verdict(right, text)
 
     def is_right(self, given: Answer, answer: Answer) -> bool:
         if isinstance(given, str) or isinstance(answer, str):
@@ -170,11 +156,35 @@ class Predict:
         number = f"{answer:,}" if isinstance(answer, int) else f"{answer:,.3g}"
         if not self.unit.isalpha():
             return f"{number}{self.unit}"
-        return f"{number} {self.unit}" if answer == 1 else f"{number} {self.unit}s"
+        return f"{number} {self.unit}{'' if answer == 1 else 's'}"
 
 
-def _sentences(*parts: str) -> str:
-    return " ".join(part for part in parts if part)
+class AskedQuestion(NamedTuple):
+    """A question of a lesson that was played: its texts take numbers from the engine."""
+
+    number: int
+    """Position among the lesson's questions, from 1. The text is a key of `first_answers`."""
+    asked: Predict
+    truth: Answer
+    """What the engine answered on this machine."""
+
+    @property
+    def right_answer(self) -> str:
+        return self.asked.shown(self.truth)
+
+    @property
+    def wrong_answers(self) -> list[tuple[str, str]]:
+        """Each expected wrong answer, with the sentence that corrects it."""
+        return [
+            (self.asked.shown(given), why)
+            for given, why in self.asked.why.items()
+            if not self.asked.is_right(given, self.truth)
+        ]
+
+    def correction_of(self, given: str) -> str:
+        """The lesson's sentence about this wrong answer; empty if it has none."""
+        answer = self.asked.read(given)
+        return self.asked.why.get(answer, self.asked.otherwise) if answer is not None else ""
 
 
 Chunk = Say | Predict
@@ -186,34 +196,20 @@ class Lesson:
     number: int
     name: str
     title: str
-    minutes: int
-    pages: int
-    """Number of pages; 0 if it is not stated."""
-    needs: tuple[str, ...]
-    """Names of lessons to take before this one."""
-    watches_kernels: bool
-    """Whether the lesson runs Triton's kernels (or shows recordings if Triton is missing)."""
     run: Callable[[Teacher], Script]
+    minutes: int
+    pages: int = 0
+    """Number of pages; 0 if it is not stated."""
+    needs: tuple[str, ...] = ()
+    """Names of lessons to take before this one."""
     track: Track = "main"
 
 
 def lesson(
-    number: int,
-    name: str,
-    title: str,
-    *,
-    minutes: int,
-    pages: int = 0,
-    needs: tuple[str, ...] = (),
-    watches_kernels: bool = False,
-    track: Track = "main",
+    number: int, name: str, title: str, **fields: object
 ) -> Callable[[Callable[[Teacher], Script]], Lesson]:
     """Decorator: make a `Lesson` of the generator function `run` in a module `l<number>_....py`."""
-
-    def make(run: Callable[[Teacher], Script]) -> Lesson:
-        return Lesson(number, name, title, minutes, pages, needs, watches_kernels, run, track)
-
-    return make
+    return lambda run: Lesson(number, name, title, run, **fields)
 
 
 class Teacher:
@@ -254,43 +250,27 @@ class Teacher:
 
     def choose(self, target: int | str | None) -> None:
         """Inspect a block (its id) or sequence (`ada`, `ada.1`) from the next chunk on."""
-        if isinstance(target, int):
+        if target is None:
+            self.chosen = None
+        elif isinstance(target, int):
             self.chosen = to_block(target)
         else:
-            self.chosen = (
-                None if target is None else to_sequence(target if "." in target else f"{target}.0")
-            )
+            self.chosen = to_sequence(target if "." in target else f"{target}.0")
 
-    def say(
-        self,
-        text: str,
-        focus: PanelName | None = None,
-        figure: tuple[str, ...] = (),
-        diagram: str = "",
-    ) -> Say:
-        """A chunk of at most 60 words; `**this**` is emphasized, `` `this` `` is a name."""
+    def say(self, text: str, focus: PanelName | None = None, **drawing: object) -> Say:
+        """A chunk of at most 60 words; `**this**` is emphasized, `` `this` `` is a name.
+
+        drawing: `figure` and `diagram` of `Say`
+        """
         self.focus(focus)
-        return Say(text=text, figure=figure, diagram=diagram)
+        return Say(text=text, **drawing)
 
     def predict(
-        self,
-        question: str,
-        *,
-        answer: Callable[[], Answer],
-        why: Mapping[Answer, str],
-        focus: PanelName | None = None,
-        before: Callable[[], object] | None = None,
-        because: str | Callable[[], str] = "",
-        otherwise: str = "",
-        choices: tuple[str, ...] = (),
-        unit: str = "",
-        tolerance: float = 0.0,
+        self, question: str, *, focus: PanelName | None = None, **fields: object
     ) -> Predict:
+        """fields: those of `Predict`"""
         self.focus(focus)
-        return Predict(
-            question=question, answer=answer, why=why, before=before, because=because,
-            otherwise=otherwise, choices=choices, unit=unit, tolerance=tolerance,
-        )  # fmt: skip
+        return Predict(question=question, **fields)
 
     def check(self, claim: str, holds: bool) -> None:
         """Show a claim as checked. If it is false, raises `LessonError`, even outside of tests."""

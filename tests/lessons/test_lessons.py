@@ -52,13 +52,14 @@ def play(lesson: Lesson, shelf: ModelShelf) -> Run:
         player.pass_over()
         if question is not None:
             questions.append(question)
-            truth = player.truths[-1]
+            truth = player.questions[-1].truth
             verdicts += [
                 replace(player.page, text=question.verdict(given, truth).text)
                 for given in question.why
                 if not question.is_right(given, truth)
             ]
-    run = Run(lesson, player.pages, questions, player.truths, verdicts, pictures)
+    truths = [one.truth for one in player.questions]
+    run = Run(lesson, player.pages, questions, truths, verdicts, pictures)
     player.close()
     return run
 
@@ -69,7 +70,7 @@ def run(request, lesson_shelf) -> Run:
 
 
 def test_a_lesson_runs_to_its_end_with_true_claims_beside_the_panels_it_names(run):
-    notice = run.lesson.watches_kernels and not HAS_TRITON  # a first page that says so
+    notice = run.lesson.track == "kernels" and not HAS_TRITON  # a first page that says so
     assert run.pages[-1].last and len(run.pages) == run.lesson.pages + notice
     assert sum(len(page.claims) for page in run.pages) >= 3  # a false claim raises
     assert all(page.focus is not None and page.stage is not None for page in run.pages)

@@ -42,18 +42,6 @@ def test_progress_is_stored_in_the_users_data_folder(home, monkeypatch):
     assert Progress().path == home / "mine.json"
 
 
-def test_progress_of_an_older_version_is_moved_once_and_never_over_newer(home):
-    old = Progress(home / ".minivllm/progress.json")
-    old.note_page("tokens", 7, True)
-    moved = Progress()
-    assert moved.read().lessons["tokens"].pages_read == 7
-    assert (
-        moved.path == home / ".local/share/minivllm/progress.json" and not old.path.parent.exists()
-    )
-    old.note_page("tokens", 1, False)
-    assert Progress().read().lessons["tokens"].finished and old.path.exists()
-
-
 def test_first_and_best_results_are_kept(progress):
     assert progress.read().lessons == {}
     progress.note_answer("tokens", "1", "8", False)

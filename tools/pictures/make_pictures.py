@@ -50,7 +50,7 @@ SHOTS = {
         "--step", "150", "--screen", "compare",
     ),
     "beams": ("beams.jsonl", "--step", "60", "--screen", "requests", "--choose", "ada.19"),
-    # for docs/summaries
+    # for docs/learn
     "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
     "freed": (
         "memory-pressure.jsonl", "--step", "66", "--screen", "blocks", "--size", "120x30",

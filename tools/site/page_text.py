@@ -1,8 +1,4 @@
-"""Building blocks of the generated pages: tables, escaped prose, links to the source, field docs.
-
-Characters such as `*` or `<`, which Markdown would interpret, are escaped, except between
-backticks.
-"""
+"""Building blocks of the generated pages: tables, boxes, links to the source, field docs."""
 
 import ast
 import inspect
@@ -14,19 +10,15 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from minivllm.lessons.teacher.transcript import escaped
+
 ROOT = Path(__file__).resolve().parents[2]
-_CODE = re.compile(r"(`+.*?`+)", re.DOTALL)
-_SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
+DOCS = ROOT / "docs"
 
 
 def prose(text: str) -> str:
-    """Escape a paragraph as one line of Markdown, which can be a table cell."""
-    pieces = _CODE.split(" ".join(text.split()))
-    for i in range(0, len(pieces), 2):
-        pieces[i] = _SPECIAL.sub(r"\\\1", pieces[i]).replace("<", "&lt;")
-    for i in range(1, len(pieces), 2):
-        pieces[i] = pieces[i].replace("|", r"\|")
-    return "".join(pieces)
+    """A paragraph as one line of Markdown, which can be a table cell."""
+    return re.sub(r"(?<!\\)\|", r"\|", escaped(" ".join(text.split())))
 
 
 def paragraphs(doc: str | None) -> str:
@@ -37,10 +29,16 @@ def code(text: object) -> str:
     return f"`{text}`".replace("|", r"\|")
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; the cells must already be Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; the cells must already be Markdown."""
+    return "".join(
+        f"| {' | '.join(map(str, row))} |\n" for row in (head, ["---"] * len(head), *rows)
+    )
+
+
+def box(kind: str, title: str, body: str) -> str:
+    """An admonition that a click opens."""
+    return f'??? {kind} "{title}"\n\n{textwrap.indent(body.rstrip(), "    ")}\n'
 
 
 def sentence(text: str) -> str:
@@ -51,21 +49,14 @@ def sentence(text: str) -> str:
     return text if not text or text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
-def source_link(target: str, text: str | None = None) -> str:
-    """A link from a page in docs/inside or docs/use to a module, or to `module:Name.name`."""
+def source_link(target: str) -> str:
+    """A link from a page in a folder of docs to a module, or to `module:Name.name`."""
     module, _, name = target.partition(":")
-    path = _path_of(module)
-    shown = code(text or name or module)
-    return f"[{shown}](../../{path}{'#' if name else ''}{name})"
-
-
-def _path_of(module: str) -> str:
-    # Three folders are packages of minivllm but are at the top of the repository.
-    parts = module.split(".")
-    if parts[:1] == ["minivllm"] and parts[1:2] and parts[1] in ("kernels", "tui", "lessons"):
-        parts = parts[1:]
-    path = Path(*parts)
-    return f"{path}/__init__.py" if (ROOT / path).is_dir() else f"{path}.py"
+    # kernels, tui and lessons are links in minivllm to folders of the repository.
+    path = (ROOT / module.replace(".", "/")).resolve()
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    place = f"../../{path.relative_to(ROOT)}" + (f"#{name}" if name else "")
+    return f"[{code(name or module)}]({place})"
 
 
 @cache
@@ -73,28 +64,21 @@ def field_docs(cls: type) -> dict[str, str]:
     """The strings under the fields of a class and its bases, in source order."""
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if not base.__module__.startswith("minivllm"):
-            continue
-        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body
-        for statement, after in zip(body, [*body[1:], None], strict=True):
-            if not isinstance(statement, ast.AnnAssign) or "ClassVar" in ast.unparse(
-                statement.annotation
-            ):
-                continue
-            is_doc = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-            docs[statement.target.id] = str(after.value.value) if is_doc else ""
+        if base.__module__.startswith("minivllm"):
+            body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body
+            for statement, after in zip(body, [*body[1:], None], strict=True):
+                match statement, after:
+                    case ast.AnnAssign(), ast.Expr(value=ast.Constant(value=doc)):
+                        docs[statement.target.id] = doc
     return docs
 
 
 def type_name(cls: type, name: str) -> str:
-    """A field's type as Markdown, with separate code spans for alternatives.
-
-    A `|` is avoided, because Markdown renderers treat it differently in a table's code span.
-    """
+    """A field's type as Markdown, with a code span for each alternative: a `|` would end a cell."""
     hint = get_type_hints(cls)[name]
     alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    shown = [part for alternative in alternatives for part in _alternatives(alternative)]
-    return " or ".join(map(code, shown)) if len(shown) < 3 else ", ".join(map(code, shown))
+    shown = [code(part) for alternative in alternatives for part in _alternatives(alternative)]
+    return " or ".join(shown) if len(shown) < 3 else ", ".join(shown)
 
 
 def _alternatives(hint: Any) -> list[str]:

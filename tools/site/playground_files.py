@@ -15,15 +15,11 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fetch_pyodide import FILES, VENDORED, WHEEL, is_fetched
+from fetch_pyodide import FILES, VENDORED, is_fetched
+from page_text import DOCS, ROOT
 
 from minivllm.lab.race.recorded import read_recorded_run
 from minivllm.lab.race.rerun import options_of
-
-ROOT = Path(__file__).resolve().parents[2]
-RECORDINGS = ROOT / "docs/assets/recordings"
-ASSETS = "assets/playground"
-PYTHON = "assets/pyodide"
 
 TRACES = {
     "burst": "A burst: twelve requests at once",
@@ -34,81 +30,50 @@ TRACES = {
 }
 """Recording -> what the page calls it."""
 
-FOLDERS = (
-    "core",
-    "engine",
-    "events",
-    "lab/bench/step",
-    "lab/common",
-    "lab/compare",
-    "lab/playground",
-    "lab/race",
-    "lab/simulate",
-    "lessons/checker",
-    "lessons/exercises",
-    "lessons/shown",
-    "speculation",
-    "structured_output",
-)
-"""Folders of minivllm that run without torch, or whose parts with torch are imported late."""
-MODULES = (
-    "__init__",
-    "checks",
-    "clock",
-    "config",
-    "configurations",
-    "errors",
-    "outputs",
-    "sampling_params",
-    "text",
-    "version",
-    "lab/__init__",
-    "lab/bench/__init__",
-    "lessons/__init__",
-    "lessons/scenarios/__init__",
-    "lessons/scenarios/scripted",
-    "runtime/__init__",
-    "runtime/step_result",
-)
+RUNS_THERE = (
+    "*.py", "core/*.py", "engine/*.py", "events/**/*.py", "lab/__init__.py",
+    "lab/bench/__init__.py", "lab/bench/step/**/*.py", "lab/common/**/*.py", "lab/compare/**/*.py",
+    "lab/playground/**/*.py", "lab/race/**/*.py", "lab/simulate/**/*.py", "lessons/__init__.py",
+    "lessons/checker/**/*.py", "lessons/exercises/**/*.py", "lessons/exercises/info.toml",
+    "lessons/shown/**/*.py", "lessons/scenarios/__init__.py", "lessons/scenarios/scripted.py",
+    "runtime/__init__.py", "runtime/step_result.py", "speculation/*.py", "structured_output/*.py",
+    # Mistakes stay at home. But "find the bug" needs its recording, and wrong answers.
+    "lessons/exercises/bug_*/recording.jsonl", "lessons/exercises/bug_*/mistakes.toml",
+)  # fmt: skip
+"""Files of minivllm that run without torch, or whose parts with torch are imported late."""
 
 
 def engine_files() -> list[Path]:
     """The files of engine.zip, relative to the repository."""
     package = ROOT / "minivllm"
-    found = [package / f"{name}.py" for name in MODULES]
-    for folder in FOLDERS:
-        found += sorted((package / folder).rglob("*.py"))
-    # Mistakes stay at home. But "find the bug" needs its recording, and wrong answers.
-    exercises = package / "lessons/exercises"
-    found += [exercises / "info.toml", *sorted(exercises.glob("bug_*/recording.jsonl"))]
-    found += sorted(exercises.glob("bug_*/mistakes.toml"))
+    found = [file for pattern in RUNS_THERE for file in sorted(package.glob(pattern))]
     return [file.relative_to(ROOT) for file in dict.fromkeys(found)]
 
 
 def engine() -> bytes:
     """engine.zip. Equal sources give equal bytes."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "w") as archive:
         for file in engine_files():
             entry = zipfile.ZipInfo(file.as_posix(), date_time=(2026, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, (ROOT / file).read_bytes())
+            archive.writestr(entry, (ROOT / file).read_bytes(), zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 
 def traces() -> bytes:
     """JSON: name, title, options and requests of each trace."""
-    found = []
-    for name, title in TRACES.items():
-        run = read_recorded_run(RECORDINGS / f"{name}.jsonl")
-        options = options_of(run.header)
-        found.append({"name": name, "title": title, "options": options, "run": run})
-    return msgspec.json.encode(found)
+    runs = {name: read_recorded_run(DOCS / f"assets/recordings/{name}.jsonl") for name in TRACES}
+    return msgspec.json.encode(
+        [
+            {"name": name, "title": TRACES[name], "options": options_of(run.header), "run": run}
+            for name, run in runs.items()
+        ]
+    )
 
 
 def files() -> Iterator[tuple[str, bytes]]:
     """Name below docs/ and content of each file; without Pyodide if it has not been fetched."""
-    yield f"{ASSETS}/traces.json", traces()
-    yield f"{ASSETS}/engine.zip", engine()
-    for name in (*FILES, WHEEL) if is_fetched() else ():
-        yield f"{PYTHON}/{name}", (VENDORED / name).read_bytes()
+    yield "assets/playground/traces.json", traces()
+    yield "assets/playground/engine.zip", engine()
+    for name in FILES if is_fetched() else ():
+        yield f"assets/pyodide/{name}", (VENDORED / name).read_bytes()

@@ -12,10 +12,10 @@ from minivllm.cli.terminal import note
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.teacher import class_answers as answers
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
+from minivllm.lessons.teacher.lesson_player import questions_of
 from minivllm.lessons.teacher.progress import Progress
 from minivllm.lessons.teacher.prompts import LESSON_MODEL
-from minivllm.lessons.teacher.questions import AskedQuestion, questions_of
-from minivllm.lessons.teacher.script import Lesson
+from minivllm.lessons.teacher.script import AskedQuestion, Lesson
 from minivllm.lessons.teacher.words import WIDTH, without_marks
 from minivllm.text import clean, fit
 from minivllm.tui.draw.portable import to_ascii

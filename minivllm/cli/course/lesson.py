@@ -84,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
         player = open_lesson(ModelShelf(args.model))
     try:
         if args.transcript is not None:
-            from minivllm.lessons.teacher.transcript import transcript
+            from minivllm.lessons.teacher.transcript import Transcript
 
-            write_whole(args.transcript, transcript(player))
+            write_whole(args.transcript, f"# {player.title}\n\n{Transcript(player).write()}")
             note(f"Wrote {args.transcript}.")
         else:
             from minivllm.lessons.teacher.plain import PlainLesson
@@ -112,7 +112,7 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
 
     Raises `TritonMissingError` if there is no recording for this model.
     """
-    if not lesson.watches_kernels or triton_is_here():
+    if lesson.track != "kernels" or triton_is_here():
         return
     if model != LESSON_MODEL:
         instead = f"leave --model out to see recordings of {LESSON_MODEL}"

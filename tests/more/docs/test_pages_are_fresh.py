@@ -6,32 +6,42 @@ import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.tool_modules import load_tool
 
+from minivllm.lab.race.recorded import read_recorded_run
 from minivllm.lessons.course.library import lessons
-from minivllm.lessons.site.__main__ import other_pages
-from minivllm.lessons.site.topic_page import page_name, topic_page
+from minivllm.server.metrics.router import EngineMetrics
 
 TOOL = load_tool("site/make_pages.py")
-LESSONS = {f"learn/{page_name(lesson)}": lesson for lesson in lessons()}
-LISTS = other_pages()
+SPECULATION = "assets/recordings/speculation.jsonl"  # there are metrics for drafts only
+PLAYS_EVERY_LESSON = "teach/misconceptions.md"
 READ = re.compile(
     r'environ(?:\.get|\.setdefault)?[\[(]\s*"([A-Z_]+)"|"((?:MINIVLLM|VLLM|XDG)_[A-Z_]+)"'
 )
 """A name that is read from `os.environ`, or that is one of ours by its look."""
 
 
-@pytest.mark.parametrize("page", [*TOOL.PAGES, *LISTS, *LESSONS])
+@pytest.mark.parametrize("page", [name for name in TOOL.PAGES if name != PLAYS_EVERY_LESSON])
 def test_a_page_is_what_the_code_makes_today(page):
-    made = LISTS.get(page)
-    if page in TOOL.PAGES:
-        made = TOOL.page(page)
-    elif page in LESSONS:
-        topic = topic_page(LESSONS[page], draw=lambda page, title: "")  # pictures take minutes
-        made = topic.text
-        for file, recording in topic.recordings.items():
-            committed = TOOL.DOCS / "assets/recordings/lessons" / file
-            assert committed.read_text(encoding="utf-8") == recording, "`make docs-pages` writes it"
     committed = (TOOL.DOCS / page).read_text(encoding="utf-8")
-    assert committed == made, f"docs/{page} has fallen behind: `make docs-pages` writes it again"
+    ways = f"docs/{page} has fallen behind: `make docs-pages ONLY={page}` writes it again"
+    assert committed == TOOL.page(page), ways
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
+def test_the_recordings_of_a_page_are_what_its_lesson_does_today(lesson):
+    for name, make in TOOL.played(lesson).files.items():
+        if name.endswith(".jsonl"):  # pictures take minutes
+            committed = (TOOL.DOCS / "assets" / name).read_text(encoding="utf-8")
+            assert committed == make(), f"`make docs-pages ONLY={lesson.number}` writes it again"
+
+
+def test_every_metric_is_in_the_tables_of_the_page_on_observability_with_its_meaning():
+    page = (TOOL.DOCS / "use/observability.md").read_text(encoding="utf-8")
+    metrics = EngineMetrics(read_recorded_run(TOOL.DOCS / SPECULATION).header)
+    for family in metrics.registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        meaning = family.documentation.rstrip(".")
+        row = rf"\| `{name}` \| {re.escape(meaning)}\.? \|"
+        assert name.startswith("process_") or re.search(row, page, re.IGNORECASE), name
 
 
 def test_every_environment_variable_that_the_code_reads_is_on_the_page_of_configuration():

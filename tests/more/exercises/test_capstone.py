@@ -42,7 +42,8 @@ def test_only_passed_exercises_whose_files_pass_today_become_pieces(write, home)
     for name in ("lru", "metrics", "slot-mapping", "waste", "block-table"):
         write(name)
     (home / "workspace/slot-mapping/block_math.py").write_text("changed")
-    Progress().change(lambda file: file.exercises.pop("block-table"))
+    with Progress().change() as file:
+        file.exercises.pop("block-table")
     asked = []
     found = collect(
         Workspace(),

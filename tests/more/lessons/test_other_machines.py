@@ -19,7 +19,7 @@ from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.runtime.attention.xray import recordings
 
 TESTS = Path(__file__).parents[2]
-ON_KERNELS = {lesson.number for lesson in lessons() if lesson.watches_kernels}
+ON_KERNELS = {lesson.number for lesson in lessons() if lesson.track == "kernels"}
 COMMANDS = {
     "lesson 17": "lesson 17 --plain --auto",
     "next": "exercise next",

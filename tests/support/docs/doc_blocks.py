@@ -43,9 +43,8 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Every page whose blocks are run. The pages of docs/learn contain the texts of docs/summaries."""
-    docs = (page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "summaries")
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(docs)]
+    """Every page whose blocks are run."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: str) -> list[Block]:

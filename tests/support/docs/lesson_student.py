@@ -39,7 +39,7 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
         if player.question is None:
             player.forward()
         else:
-            number, choices = len(player.truths), player.question.choices
+            number, choices = len(player.questions), player.question.choices
             refused += bool(player.answer(SILLY[number % len(SILLY)])) and player.page.waits
             right = _answer(lesson, shelf, number) if choices else None
             player.answer(next((choice for choice in choices or () if choice != right), "-7"))
@@ -47,7 +47,7 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
         recorded |= {id(event): event.recorded for event in events if hasattr(event, "programs")}
     right, answered = player.score
     taken = Taken(
-        player.pages[0].text, player.truths, refused, answered - right, list(recorded.values()),
+        player.pages[0].text, [one.truth for one in player.questions], refused, answered - right, list(recorded.values()),
         player.page.text,
     )  # fmt: skip
     player.close()
@@ -57,10 +57,10 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
 def _answer(lesson: Lesson, shelf: ModelShelf, number: int) -> Answer:
     """The answer of a question, which a second copy of the lesson gives."""
     ahead = LessonPlayer(lesson, shelf)
-    while len(ahead.truths) <= number:
+    while len(ahead.questions) <= number:
         ahead.pass_over()
     ahead.close()
-    return ahead.truths[number]
+    return ahead.questions[number].truth
 
 
 if __name__ == "__main__":
