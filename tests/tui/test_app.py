@@ -37,7 +37,7 @@ def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix, no_f
         await pilot.press("space")
         held = all_drawn(app)
         put(app, *shared_prefix.run(15).events[before:])
-        await until(pilot, lambda: "PICTURE PAUSED, 15 steps behind" in all_drawn(app))
+        await until(pilot, lambda: "step 20 of 35, engine runs on" in all_drawn(app))
         assert app.context.transport.recording.head.fold.step == 35
         assert app.model.fold.step == 20
         assert drawn(app, "slots") == [row for row in drawn(app, "slots") if row in held]
