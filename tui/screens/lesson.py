@@ -36,6 +36,7 @@ _COMPANIONS: dict[str, tuple[PanelName, ...]] = {
 
 class LessonScreen(DashboardScreen):
     NAME = "lesson"
+    IS_NARRATED = False
     BINDINGS: ClassVar[list[BindingType]] = as_bindings(LESSON_COMMANDS)
 
     def __init__(self, context: Context) -> None:

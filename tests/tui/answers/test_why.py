@@ -115,7 +115,7 @@ def test_a_preempted_sequence_is_explained_with_its_beneficiary_and_its_recomput
     assert {e.seq_id for e in preempted} == {"r1.0", "r2.0"}
     for e in preempted:
         again = model.fold.sequences[e.seq_id].num_tokens
-        facts = ("preempted", e.step, short(e.victim_of), e.need, e.free, again)
+        facts = ("preempted", e.step, short(e.victim_of), e.need, e.free or "none", again)
         says(ask_why(model, sequence(e.seq_id)), *facts)
 
 
