@@ -168,7 +168,7 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
 
 LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
     Command("lesson.next", "space,enter", lambda screen: screen.next_page(),
-            "Go on", "Go to the next page, or to the answer of a question.",
+            "Go on", "Go to the answer of a question, the next page, or the next lesson.",
             "Lesson", "space"),
     Command("lesson.back", "b", lambda screen: screen.page_back(),
             "Page back", "Go back one page, with its picture.", "Lesson"),

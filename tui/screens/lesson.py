@@ -78,7 +78,9 @@ class LessonScreen(DashboardScreen):
         await run_command(LESSON_COMMANDS, command_id, self)
 
     def next_page(self) -> None:
-        if self._lesson.page.waits:
+        if self._lesson.page.last and self._lesson.at_newest:
+            self.app.exit("next")  # the caller opens the next lesson
+        elif self._lesson.page.waits:
             self._run(partial(self._lesson.answer, self._text.typed))
         else:
             self._run(self._lesson.forward)

@@ -100,6 +100,8 @@ def play(args: argparse.Namespace, scenario: Scenario) -> int:
                 report(whole=is_house, stream=sys.stderr if args.json else sys.stdout)
                 if args.json:
                     print_json(report_json(scenario, demo.facts))
+            if not headless:
+                note("Next: minivllm lesson (6 minutes), or minivllm demo --scenario memory-pressure")
             interrupt = error or interrupt
         if interrupt is not None:
             raise interrupt

@@ -95,7 +95,7 @@ class Header(Panel, can_focus=False):
 
     def _paused(self, width: int) -> str:
         """What is paused: everything, or only the picture of an engine that runs on."""
-        if width < _ROOM_FOR_FACTS:
+        if width < _ROOM_FOR_BLOCKS:
             return "PAUSED"
         control, transport = self.context.control, self.context.transport
         step, newest = transport.view.fold.step, transport.recording.head.fold.step
@@ -123,7 +123,8 @@ class Header(Panel, can_focus=False):
             facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
         dtype = clean(model.header.weights).partition(" ")[0]
         name = f" {clean(model.header.model)[-24:]}"
-        facts.append([(name, "text*"), (f" {dtype}" if dtype else "", "muted")])
+        has_room = dtype and width >= _ROOM_FOR_BLOCKS
+        facts.append([(name, "text*"), (f" {dtype}" if has_room else "", "muted")])
         return facts if self.context.start is not None else [*facts, *self._numbers(model, width)]
 
     def _numbers(self, model: DashboardModel, width: int) -> Iterator[list[Span]]:
@@ -133,10 +134,10 @@ class Header(Panel, can_focus=False):
         number = f"{model.fold.step:,}"
         yield _opens("scheduler", *side, ("step ", "muted"), (number, "text*"))
         blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
-        if width < _ROOM_FOR_BLOCKS:
-            del blocks[1:]
-        label = "blocks " if width >= 100 else ""
         counts = [span for count, word in blocks for span in _count(count, word)]
+        label = "blocks " if width >= 100 else ""
+        if width < _ROOM_FOR_BLOCKS:
+            counts = [(f"{use.used:,}", "text*"), (f"/{len(model.fold.blocks):,} blocks", "muted")]
         yield _opens("blocks", (label, "muted"), *counts)
         if not model.pace.is_timed and (per_step := model.tokens_per_step()) is not None:
             yield _opens("scheduler", (f"{per_step:,.1f}", "text*"), (" tok/step", "muted"))

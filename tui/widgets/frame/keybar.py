@@ -117,7 +117,8 @@ class KeyBar(Footer):
             add("look.maximize", label="Back to all panels")
         if name == "lesson":
             ends = lesson.page.last and lesson.at_newest
-            add(*("lesson.next", "lesson.back")[ends:])
+            add("lesson.next", label="Next lesson" if ends else "")
+            add("lesson.back")
         elif lesson is not None:
             add("screen('lesson')")
         if context.race is not None and context.race.state == "running":
