@@ -33,8 +33,8 @@ PHRASES = {
     "waits.token_budget": "found no budget left",
     "waits.token_budget.free": "needs {need:token} at once with {free} of the budget left",
     "waits.max_num_seqs": "needs {need:batch slot} with {free} of {limit} free",
-    "waits.preempted_this_step": "was not considered in a step that preempted a sequence"
-    " ({need:block} needed, {free} free)",
+    "waits.preempted_this_step": "needs {need:block} with {free} free, and waits out a step that"
+    " preempted a sequence",
     "waits.grammar_not_compiled": "waits for its grammar, which is not compiled yet",
     "waits.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",
     "waits.static_batch": "waits: the previous batch has {need:sequence} left",

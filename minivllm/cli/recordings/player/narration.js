@@ -7,7 +7,6 @@ const SECONDS_TO_READ = 2;
 export class Narration {
   constructor(track) {
     this.track = track;
-    this.decisions = null;
     this.shown = null;
     this.until = 0;
   }
@@ -15,9 +14,10 @@ export class Narration {
   // now: seconds. While the picture moves, the most notable decision since the last one; when
   // paused, that of the last step that has one.
   look(at, now, paused) {
-    this.decisions ??= decisionsOf(this.track, this.track.events).filter((row) => rankOf(row) >= 0);
-    const last = this.track.events[at - 1]?.seq ?? -1;
-    const told = this.decisions.filter((row) => row.seq <= last);
+    const { track } = this;
+    track.told ??= decisionsOf(track, track.events).filter((row) => rankOf(row) >= 0);
+    const last = track.events[at - 1]?.seq ?? -1;
+    const told = track.told.filter((row) => row.seq <= last);
     if (this.shown && (!told.length || told.at(-1).seq < this.shown.seq)) this.shown = null;
     if (!paused && now < this.until) return this.shown;
     const newer = told.filter((row) => (!this.shown || paused
