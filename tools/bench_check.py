@@ -33,10 +33,10 @@ def measure(model: str) -> dict[str, Any]:
     )
     if child.returncode != 0:
         sys.exit(f"The bench ended with status {child.returncode}; its output is above.")
-    results = json.loads(child.stdout.splitlines()[-1])["workloads"]
-    first = {name: results[0][name] for name in ("model", "threads", "machine", "versions")}
-    ratios = {result["workload"]: round(result["ratio"], 3) for result in results}
-    return {"command": command, "date": date.today().isoformat(), **first, "ratios": ratios}
+    found = json.loads(child.stdout.splitlines()[-1])
+    where = {name: found[name] for name in ("model", "threads", "machine", "versions")}
+    ratios = {result["workload"]: round(result["ratio"], 3) for result in found["workloads"]}
+    return {"command": command, "date": date.today().isoformat(), **where, "ratios": ratios}
 
 
 def main() -> int:

@@ -1,11 +1,10 @@
-"""The plots of `compare` and `simulate`: four subplots with a curve for each side.
+"""The picture of `compare` and `simulate`: four plots with a curve for each side.
 
 matplotlib is an extra (`pip install 'minivllm[plot]'`); `check_plot` looks for it before a run.
 It uses a `Figure` and not `pyplot`, which keeps global state and looks for a screen.
 """
 
 import os
-from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,30 +16,23 @@ from minivllm.errors import ConfigError
 from minivllm.events.recording.whole_file import whole_file
 
 FORMATS = (".svg", ".png", ".pdf")
-_QUANTILES = np.concatenate([np.linspace(0, 0.99, 397), np.linspace(0.99, 1, 101)[1:]])
+NUM_QUANTILES = 1000
+"""Most steps of a distribution, of which a picture with millions would take a hundred megabytes."""
 
 
-class Subplot(NamedTuple):
-    title: str
-    x: str
-    y: str
-    curves: Seq[tuple[str, Seq[float], Seq[float]]]
-    """(side, x values, y values) of each curve"""
-    x_scale: str = "linear"
-    dotted: Seq[Seq[float]] = ()
-    """Other y values for each curve, drawn as dots in its colour"""
-
-
-def distribution(
-    title: str, unit: str, sides: Iterable[tuple[str, Seq[float]]], scale: str = "linear"
-) -> Subplot:
-    """Share of the values that are at most x, without sides that have no values."""
-    curves = [
-        (name, np.quantile(values, _QUANTILES), 100 * _QUANTILES)
-        for name, values in sides
-        if len(values)
-    ]
-    return Subplot(title, f"at most this many {unit}", "%", curves, scale)
+class Curves(NamedTuple):
+    name: str
+    first: Seq[float]
+    """Seconds to the first token of each request."""
+    between: Seq[float]
+    """Seconds between tokens."""
+    times: Seq[float]
+    """The next three values hold from one of these times to the following one, in seconds."""
+    used: Seq[float]
+    """Percent of the KV cache; so is `allocated`."""
+    requests: Seq[float]
+    allocated: Seq[float] = ()
+    """Drawn as dots, if it differs from `used`."""
 
 
 def check_plot(path: Path) -> None:
@@ -57,21 +49,30 @@ def check_plot(path: Path) -> None:
         )
 
 
-def plot(title: str, subplots: Seq[Subplot], path: Path) -> None:
-    """Draw four subplots into a file; the values hold from one x to the next."""
+def plot(title: str, sides: Seq[Curves], path: Path, between: str, requests: str) -> None:
+    """between, requests: titles of the plots with these values of the sides"""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 7), layout="constrained")
     figure.suptitle(title, fontsize="medium")
-    for axes, subplot in zip(figure.subplots(2, 2).flat, subplots, strict=True):
-        for name, x, y in subplot.curves:
-            axes.plot(x, y, label=name, drawstyle="steps-post")
-        for (_, x, _), y, line in zip(
-            subplot.curves, subplot.dotted, list(axes.lines), strict=False
-        ):
-            axes.plot(x, y, ":", color=line.get_color(), drawstyle="steps-post")
-        axes.set_title(subplot.title, fontsize="medium")
-        axes.set(xlabel=subplot.x, ylabel=subplot.y, xscale=subplot.x_scale)
+    (first, gaps), (memory, crowd) = figure.subplots(2, 2)
+    for side in sides:
+        for axes, values in ((first, side.first), (gaps, side.between)):
+            if len(values):
+                shares = np.linspace(0, 1, NUM_QUANTILES)
+                axes.ecdf(np.quantile(values, shares, method="inverted_cdf"), label=side.name)
+        style = {"drawstyle": "steps-post"}
+        (line,) = memory.plot(side.times, side.used, label=side.name, **style)
+        if len(side.allocated):
+            memory.plot(side.times, side.allocated, ":", color=line.get_color(), **style)
+        crowd.plot(side.times, side.requests, label=side.name, **style)
+    # Log scale: stalls are often a hundred times the median.
+    latency = {"xlabel": "at most this many seconds", "ylabel": "share", "xscale": "log"}
+    first.set(title="Time to first token", **latency)
+    gaps.set(title=between, **latency)
+    memory.set(title="KV cache: used (dots: allocated)", xlabel="seconds", ylabel="%")
+    crowd.set(title=requests, xlabel="seconds", ylabel="requests")
+    for axes in figure.axes:
         axes.grid(alpha=0.3)
         if axes.lines:  # none if every output has one token: no time between tokens
             axes.legend(fontsize="small")

@@ -1,8 +1,7 @@
 """`vllm_commands` and `vllm_script`: an `EngineConfig` translated to vLLM's options.
 
 An option whose default differs in vLLM is always written out. An option that vLLM lacks becomes a
-comment if it is set (`notes`). Tests check every option with vLLM's real parser, if vLLM is
-installed.
+comment if it is set (`missing_options`).
 """
 
 import json
@@ -14,23 +13,11 @@ from minivllm.config import EngineConfig
 from minivllm.lab.vllm_sizes import Hardware, Sizes
 
 SAME = (
-    "dtype",
-    "seed",
-    "max_model_len",
-    "block_size",
-    "gpu_memory_utilization",
-    "num_gpu_blocks_override",
-    "kv_cache_memory_bytes",
-    "kv_cache_dtype",
-    "max_num_seqs",
-    "max_num_batched_tokens",
-    "scheduling_policy",
-    "enable_prefix_caching",
-    "enable_chunked_prefill",
-    "load_format",
-    "enforce_eager",
-    "speculative_config",
-)
+    "dtype", "seed", "max_model_len", "block_size", "gpu_memory_utilization",
+    "num_gpu_blocks_override", "kv_cache_memory_bytes", "kv_cache_dtype", "max_num_seqs",
+    "max_num_batched_tokens", "scheduling_policy", "enable_prefix_caching",
+    "enable_chunked_prefill", "load_format", "enforce_eager", "speculative_config",
+)  # fmt: skip
 """Options with the same name and the same meaning."""
 WITHOUT = {
     "device": "vLLM runs on the device for which it was built",

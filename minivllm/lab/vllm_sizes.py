@@ -1,9 +1,8 @@
 """How many GPUs a model needs in vLLM: tensor, pipeline and data parallel sizes.
 
 Each GPU must hold its share of the weights, and of the keys and values of one sequence of maximum
-length. The memory for both is what vLLM may use, minus 1 GiB for activations and CUDA graphs. One
-copy of the model gets as few GPUs as possible, because splitting costs communication in every
-layer. The remaining GPUs get further copies (data parallel).
+length. One copy of the model gets as few GPUs as possible, because splitting costs communication in
+every layer. The remaining GPUs get further copies (data parallel).
 
 The tensor size must divide the number of attention heads. If the tensor size exceeds the number of
 key heads, vLLM gives each GPU a whole key head, and the cache per GPU no longer shrinks.
@@ -23,8 +22,7 @@ RESERVED_BYTES = GIB
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    num_gpus: int
-    """Number of GPUs in all machines together."""
+    num_gpus: int  # in all machines together
     num_machines: int
     gpu_memory_gib: float
     gpu_memory_utilization: float
@@ -64,7 +62,7 @@ class Sizes:
     pipeline: int
     data: int
     bytes_per_gpu: int
-    """Bytes that the weights and one sequence of maximum length need on the fullest GPU."""
+    """Of the weights and one sequence of maximum length, on the fullest GPU."""
 
     @property
     def gpus_per_copy(self) -> int:
@@ -102,10 +100,10 @@ def choose_sizes(
     if not sizes:
         raise ConfigError(
             f"{hardware.num_gpus} GPU(s) in {hardware.num_machines} machine(s) cannot be divided"
-            f" into copies with a tensor size of {'any' if tensor is None else tensor} and a pipeline size of"
-            f" {'any' if pipeline is None else pipeline}: this model's tensor size is one of"
-            f" {', '.join(map(str, good_tensors))}, its pipeline size at most {layers}, and their"
-            " product must divide the GPUs."
+            f" into copies with a tensor size of {'any' if tensor is None else tensor} and a"
+            f" pipeline size of {'any' if pipeline is None else pipeline}: this model's tensor size"
+            f" is one of {', '.join(map(str, good_tensors))}, its pipeline size at most {layers},"
+            " and their product must divide the GPUs."
         )
     fitting = [size for size in sizes if size.bytes_per_gpu <= hardware.usable_bytes]
     if not fitting:

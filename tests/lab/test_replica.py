@@ -1,6 +1,7 @@
 """`minivllm simulate`: it plans what the engine plans, and its events give its own state."""
 
 import pytest
+from msgspec import structs
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer
 from support.engine.simulated_crowds import CPU, EVEN, STEP, config
 
@@ -81,8 +82,8 @@ def test_the_simulation_plans_what_the_engine_plans(options, kind):
     urgent = options.get("scheduling_policy") == "priority"
     # The engine's virtual clock has only the times at the ends of steps.
     crowd = [
-        arrival._replace(
-            at=round(arrival.at / STEP) * STEP, priority=arrival.priority if urgent else 0
+        structs.replace(
+            arrival, at=round(arrival.at / STEP) * STEP, priority=arrival.priority if urgent else 0
         )
         for arrival in at_rate(draw_crowd(CROWD, 512), rate=4.0)
     ]

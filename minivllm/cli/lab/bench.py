@@ -5,7 +5,7 @@ from importlib import import_module
 from types import ModuleType
 
 from minivllm.cli import add_command
-from minivllm.lab.common.report import add_json_argument
+from minivllm.lab.common.report import add_json_argument, run_bench
 
 BENCHES = {
     "throughput": "output tokens per second, also compared with transformers, vLLM and llama.cpp",
@@ -36,4 +36,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    return _module(args.bench).run(args)
+    return run_bench(_module(args.bench).measure, args)

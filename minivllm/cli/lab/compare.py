@@ -23,13 +23,13 @@ from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.common.report import (
+    Report,
     add_json_argument,
     add_model_arguments,
     positive_int,
     print_report,
 )
-from minivllm.lab.compare.plot import plot_comparison
-from minivllm.lab.compare.run import Run, check_trace, run_trace
+from minivllm.lab.compare.run import Run, check_trace, plot_runs, run_trace
 from minivllm.lab.compare.trace import TRACE_NAMES, make_trace
 from minivllm.lab.plot import check_plot
 from minivllm.lessons.scenarios.scenario import Scenario
@@ -133,8 +133,7 @@ def _report(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
     blocks = " and ".join(dict.fromkeys(str(side["num_blocks"]) for side in (a, b))) + " blocks"
     if args.plot is not None:
         title = f"{trace.name} on {args.model}, {blocks}"
-        sides = [run.measured for run in runs]
-        plot_comparison(title, (args.a, args.b), sides, Path(args.plot))
+        plot_runs(title, zip((args.a, args.b), runs, strict=True), Path(args.plot))
     same = [runs[0].outputs[name] == runs[1].outputs[name] for name in runs[0].outputs]
     result = {
         "scenario": trace.name,
@@ -167,4 +166,5 @@ def _report(args: argparse.Namespace, trace: Scenario, runs: list[Run]) -> None:
         f" {args.model} {args.dtype}, {blocks} of {a['block_size']} tokens,"
         f" {args.num_threads} threads"
     )
-    print_report(title, ("", f"a: {args.a}", f"b: {args.b}"), rows, notes, result, args.json)
+    columns = ("", f"a: {args.a}", f"b: {args.b}")
+    print_report(Report(title, columns, rows, notes, result), args.json)

@@ -16,16 +16,15 @@ from typing import get_args
 
 from minivllm.cli.options import ReadSpeculativeConfig, add_option, describe, field_docs
 from minivllm.cli.recording import recording
-from minivllm.config import Batching, EngineConfig, KVCacheAllocator, SchedulingPolicy
+from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import add_json_argument, listed, positive_int, request_rate
+from minivllm.lab.common.report import add_json_argument, listed, positive_int
 from minivllm.lab.plot import check_plot
 from minivllm.lab.simulate.arrivals import Arrival, read_arrivals
-from minivllm.lab.simulate.configurations import comfortable_rate, one_of, setups
+from minivllm.lab.simulate.configurations import comfortable_rate, setups
 from minivllm.lab.simulate.fit import Fit, fit_step_times
-from minivllm.lab.simulate.measure import parse_goodput
-from minivllm.lab.simulate.plot import plot_simulations
+from minivllm.lab.simulate.measure import parse_goodput, plot_simulations
 from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.report import print_answers, run_all
 from minivllm.lab.simulate.run import ROUTERS
@@ -68,7 +67,7 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
     when = "when requests arrive: poisson, bursty, or a file of JSON lines or CSV"
     add("--arrival ARRIVAL", when, default="poisson")
     rate = "requests per second, or inf (default: 80 %% of what the servers can handle)"
-    add("--rate --request-rate X", rate + _MANY, type=listed(request_rate))
+    add("--rate --request-rate X", rate + _MANY, type=listed(float))
     gaps = "of the gaps between requests: 1 is poisson, a lower value makes bursts"
     add("--burstiness X", f"{gaps} (bursty: {BURSTY})")
     shape, usual = "distribution of lengths around their means", defaults.length_distribution
@@ -91,10 +90,10 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
 
     several("replicas", positive_int, 1, "number of engines that share the requests")
     how = f"how requests are assigned to replicas: {', '.join(ROUTERS)}"
-    several("router", one_of(ROUTERS), "random", how)
-    several("scheduling_policy", one_of(get_args(SchedulingPolicy)), "fcfs")
-    several("batching", one_of(get_args(Batching)), "continuous")
-    several("kv_cache_allocator", one_of(get_args(KVCacheAllocator)), "paged")
+    several("router", str, "random", how)
+    several("scheduling_policy", str, "fcfs")
+    several("batching", str, "continuous")
+    several("kv_cache_allocator", str, "paged")
     several("max_num_batched_tokens", positive_int, 512)
     several("max_num_seqs", positive_int, 16)
     # This many blocks of SmolLM2-135M in float32 fit into 1 GiB, the engine's default on a CPU.
@@ -149,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
         print_answers(simulated, fit, step_times, result, args.json)
         if args.plot is not None:
             title = f"{len(crowd):,} requests, steps of {step_times.label}"
-            plot_simulations(title, [(one.name, one.replicas) for one in simulated], args.plot)
+            plot_simulations(title, {one.name: one.replicas for one in simulated}, args.plot)
     return 0
 
 

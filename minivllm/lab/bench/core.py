@@ -5,9 +5,8 @@ the number of sequences. To check this, each number of sequences runs with a sma
 and with short and long contexts. All contexts share a long prefix, so that long ones fit into the
 small pool.
 
-A sequence allocates and hashes a block every `BLOCK_SIZE` tokens. If all sequences did so in the
-same step, the median would not show that work. So prompt lengths differ. `bench events` measures
-what recording adds.
+Prompt lengths differ, because a sequence allocates and hashes a block every `BLOCK_SIZE` tokens. If
+all did so in the same step, the median would not show that work.
 """
 
 import argparse
@@ -17,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice, product
 from random import Random
-from typing import Any
 
 import numpy as np
 
@@ -28,8 +26,7 @@ from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request
 from minivllm.core.scheduler import Scheduler
 from minivllm.events.bus import EventBus
-from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import print_report, progress_bar
+from minivllm.lab.common.report import Report, tracked
 from minivllm.sampling_params import SamplingParams
 
 BLOCK_SIZE = 16
@@ -100,9 +97,9 @@ def time_steps(scenario: CoreScenario) -> list[float]:
 
 
 def growth(medians: dict[CoreScenario, float], dimension: str, sizes: tuple[int, int]) -> float:
-    """Return the factor by which the time grows if `dimension` has the second of two sizes.
+    """Return the growth of the time from the first to the second size of `dimension`.
 
-    The median over all pairs of rows that differ only in `dimension`, because rows are noisy.
+    It is the median over all pairs of rows that differ only in `dimension`.
     """
     return statistics.median(
         medians[replace(row, **{dimension: sizes[1]})] / median
@@ -111,54 +108,42 @@ def growth(medians: dict[CoreScenario, float], dimension: str, sizes: tuple[int,
     )
 
 
-def measure() -> dict[str, Any]:
-    """Time all scenarios, and return the report for `--json`."""
-    medians: dict[CoreScenario, float] = {}
-    results = []
-    with progress_bar() as progress:
-        for scenario in progress.track(SCENARIOS, description="planning steps"):
-            progress.refresh()
-            times = time_steps(scenario)
-            medians[scenario] = statistics.median(times)
-            numbers = {"median_us": medians[scenario], "p99_us": float(np.percentile(times, 99))}
-            results.append({**asdict(scenario), **numbers, "max_us": max(times)})
-    slowest_us = {
-        number: max(median for row, median in medians.items() if row.num_running == number)
-        for number in (256, 1024)
-    }
-    return {
-        "bench": "core",
-        "block_size": BLOCK_SIZE,
-        "steps": NUM_STEPS,
-        "median_us_at_256": slowest_us[256],
-        "median_us_at_1024": slowest_us[1024],
-        "pool_growth": growth(medians, "num_blocks", POOLS),
-        "context_growth": growth(medians, "context_len", CONTEXTS),
-        "results": results,
-        **describe_environment("msgspec"),
-    }
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """It has no options of its own."""
 
 
-def run(args: argparse.Namespace) -> int:
-    result = measure()
-    rows = [
-        (
-            *(f"{row[key]:,}" for key in ("num_running", "num_blocks", "context_len")),
-            *(f"{row[key]:,.0f}" for key in ("median_us", "p99_us", "max_us")),
-        )
-        for row in result["results"]
-    ]
+def measure(args: argparse.Namespace) -> Report:
+    medians: dict[CoreScenario, float] = {}
+    results, rows = [], []
+    for scenario in tracked(SCENARIOS, "planning steps"):
+        times = time_steps(scenario)
+        median, p99 = statistics.median(times), float(np.percentile(times, 99))
+        numbers = {"median_us": median, "p99_us": p99, "max_us": max(times)}
+        medians[scenario] = median
+        results.append(asdict(scenario) | numbers)
+        sizes = (f"{size:,}" for size in asdict(scenario).values())
+        rows.append((*sizes, *(f"{number:,.0f}" for number in numbers.values())))
+    at_256, at_1024 = (
+        max(median for row, median in medians.items() if row.num_running == number)
+        for number in (256, 1024)
+    )
+    pool_growth = growth(medians, "num_blocks", POOLS)
+    context_growth = growth(medians, "context_len", CONTEXTS)
+    result = {
+        "block_size": BLOCK_SIZE,
+        "steps": NUM_STEPS,
+        "median_us_at_256": at_256,
+        "median_us_at_1024": at_1024,
+        "pool_growth": pool_growth,
+        "context_growth": context_growth,
+        "results": results,
+    }
     notes = [
-        f"Slowest median: {result['median_us_at_256'] / 1000:.3f} ms at 256"
-        f" running sequences, {result['median_us_at_1024'] / 1000:.3f} ms at 1,024.",
-        f"A pool 16 times as large costs {result['pool_growth']:.2f} times as much, a context 40"
-        f" times as long {result['context_growth']:.2f} times.",
+        f"Slowest median: {at_256 / 1000:.3f} ms at 256 running sequences, {at_1024 / 1000:.3f} ms"
+        " at 1,024.",
+        f"A pool 16 times as large costs {pool_growth:.2f} times as much, a context 40 times as"
+        f" long {context_growth:.2f} times.",
     ]
     title = "Scheduler.schedule(), all sequences decoding, microseconds"
     columns = ("running", "pool", "context", "median", "p99", "max")
-    print_report(title, columns, rows, notes, result, args.json)
-    return 0
+    return Report(title, columns, rows, notes, result)

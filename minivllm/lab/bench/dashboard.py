@@ -3,29 +3,26 @@
     paint      time until a replay shows its first picture
     screens    processor time of each screen while every frame shows a new step
 
-It needs no model: the recording is of `traffic.py`, whose pool is full, with evictions and
-preemptions (a block map in which nothing changes would cost nothing). Both run the real `minivllm
-replay` in a pseudo-terminal.
+Both run the real `minivllm replay` in a pseudo-terminal, without a model. The recording is of
+`traffic.py`, whose pool is full: a block map in which nothing changes would cost nothing.
 """
 
 import argparse
-import fcntl
 import os
 import pty
 import select
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import termios
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 from minivllm.errors import BenchError
 from minivllm.lab.bench.events import add_num_events
-from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import print_report, progress_bar
+from minivllm.lab.common.report import Report, tracked
 from minivllm.lab.common.traffic import record_traffic
 
 PARTS = ("paint", "screens")
@@ -38,12 +35,10 @@ SHORT_EVENTS = 5000
 SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "events": "5"}
 """Name of a screen -> the key that opens the screen."""
 PLAYED_EVENTS = 400_000
-"""About 2,100 steps, of which the screens show 700."""
+"""About 2,100 steps, of which the screens show 700 from `FIRST_STEP`, where the pool is full."""
 FIRST_STEP = 1000
-"""The pool is full, and as many requests finish as arrive."""
 STEPS_PER_SECOND = 16  # more than the dashboard has frames, so that each has a new step
-PLAY = "+ "
-"""The keys that play at twice the usual speed, which is `STEPS_PER_SECOND`."""
+PLAY = "+ "  # twice the usual speed, which is `STEPS_PER_SECOND`
 SECONDS_PER_SCREEN, SETTLE_S, INDEX_S = 6.0, 1.0, 6.0
 """`INDEX_S`: the recording behind `FIRST_STEP` is indexed in the background."""
 
@@ -53,7 +48,7 @@ class DashboardProcess:
 
     def __init__(self, *arguments: str) -> None:
         self._terminal, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        termios.tcsetwinsize(slave, (ROWS, COLUMNS))
         self._started = time.monotonic()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "minivllm", "replay", *arguments],
@@ -108,13 +103,10 @@ class DashboardProcess:
         os.close(self._terminal)
 
 
-def first_paints(log: Path) -> list[float]:
-    """Return seconds from the start of `minivllm replay` to its first picture."""
-    seconds = []
-    for _ in range(NUM_PAINTS):
-        with DashboardProcess(str(log)) as dashboard:
-            seconds.append(dashboard.wait_for(f"{NUM_BLOCKS:,} blocks of"))
-    return seconds
+def first_paint(log: Path) -> float:
+    """Return the seconds from the start of `minivllm replay` to its first picture."""
+    with DashboardProcess(str(log)) as dashboard:
+        return dashboard.wait_for(f"{NUM_BLOCKS:,} blocks of")
 
 
 def cpu_of_screens(log: Path) -> dict[str, float]:
@@ -144,18 +136,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_num_events(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    result: dict[str, object] = {"bench": "dashboard", "blocks": NUM_BLOCKS}
+def measure(args: argparse.Namespace) -> Report:
+    result: dict[str, object] = {"blocks": NUM_BLOCKS, "textual": version("textual")}
     rows: list[tuple[str, ...]] = []
-    with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
+    with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "recording.jsonl")
-        for part in progress.track(args.parts or PARTS, description="dashboard"):
-            progress.refresh()
+        for part in tracked(args.parts or PARTS, "dashboard"):
             if part == "paint":
                 paints = result[part] = {}
                 for name, num_events in ("short", SHORT_EVENTS), ("long", args.num_events):
                     record_traffic(log, num_events, NUM_BLOCKS, seed=0)
-                    paints[name] = first_paints(log)
+                    paints[name] = [first_paint(log) for _ in range(NUM_PAINTS)]
                     median = f"{statistics.median(paints[name]):.2f} s"
                     rows.append((f"first picture of a {name} recording", median, "0.30 s"))
             else:
@@ -164,7 +155,5 @@ def run(args: argparse.Namespace) -> int:
                 for name, share in shares.items():
                     title = f"{name}, {STEPS_PER_SECOND} steps/s, of a core"
                     rows.append((title, f"{share:.1%}", "10 %"))
-    result |= describe_environment("msgspec", "textual")
     title = f"The dashboard at {COLUMNS}x{ROWS}, {NUM_BLOCKS:,} blocks"
-    print_report(title, ("", "measured", "goal"), rows, [], result, args.json)
-    return 0
+    return Report(title, ("", "measured", "goal"), rows, [], result)

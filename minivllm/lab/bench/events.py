@@ -2,10 +2,8 @@
 
 Decode steps of a real model are measured in pairs, of which one step is recorded. Both have the
 same batch and nearly the same context, so the median ratio of many pairs is the slowdown. The order
-within a pair is random. In a fixed order, all steps in which sequences start a new block could be
-recorded ones.
-
-Opening and seeking use `traffic.py`, without a model.
+within a pair is random; otherwise the steps in which sequences start a new block could all be
+recorded ones. Opening and seeking use `traffic.py`, without a model.
 """
 
 import argparse
@@ -27,13 +25,8 @@ from minivllm.events.recording.recording import Recording
 from minivllm.events.state import EngineState
 from minivllm.lab.bench.step.points import RandomRequests
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS
-from minivllm.lab.common.environment import describe_bench, peak_rss_bytes, set_num_threads
-from minivllm.lab.common.report import (
-    add_model_arguments,
-    positive_int,
-    print_report,
-    progress_bar,
-)
+from minivllm.lab.common.environment import peak_rss_bytes
+from minivllm.lab.common.report import Report, add_model_arguments, add_number, progress_bar
 from minivllm.lab.common.traffic import record_traffic
 
 NUM_EVENTS = 1_000_000
@@ -121,29 +114,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_num_events(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--num-events",
-        type=positive_int,
-        default=NUM_EVENTS,
-        help=f"number of events in the recording to seek in (default: {NUM_EVENTS:,})",
-    )
+    add_number(parser, "--num-events", NUM_EVENTS, "number of events in the recording to seek in")
 
 
-def run(args: argparse.Namespace) -> int:
-    set_num_threads(args.num_threads)
+def measure(args: argparse.Namespace) -> Report:
     with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
-        task = progress.add_task("seeking", total=2)
+        progress.add_task("seeking and recording", total=None)
         progress.refresh()
         log = Path(folder, "traffic.jsonl")
         reading = time_reading(log, record_traffic(log, args.num_events, NUM_BLOCKS, seed=0))
-        progress.update(task, description="recording", advance=1, refresh=True)
         config = EngineConfig(model=args.model, dtype=args.dtype, max_num_seqs=MAX_NUM_SEQS)
         pairs = time_step_pairs(LLMEngine.from_config(config), Path(folder, "steps.jsonl"))
     plain, recorded = (statistics.median(times) * 1000 for times in zip(*pairs, strict=True))
     # A value under 0 is noise.
     slowdown = statistics.median(recorded / plain for plain, recorded in pairs) - 1
     result = {
-        **describe_bench(args, "msgspec", "torch"),
         "slowdown": slowdown,
         "pairs": NUM_PAIRS,
         "step_ms": plain,
@@ -171,5 +156,4 @@ def run(args: argparse.Namespace) -> int:
         f"Recording {args.model} in {args.dtype}, {MAX_NUM_SEQS} sequences decoding,"
         f" {args.num_threads} threads"
     )
-    print_report(title, ("", "measured"), rows, [], result, args.json)
-    return 0
+    return Report(title, ("", "measured"), rows, [], result)

@@ -24,13 +24,7 @@ from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.peers import MinivllmEngine, PeerProcess
 from minivllm.lab.bench.throughput.rounds import SETTLE_S, WARM_UP_TOKENS, measure_rounds
 from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, BenchRequest
-from minivllm.lab.common.environment import describe_bench, set_num_threads
-from minivllm.lab.common.report import (
-    add_model_arguments,
-    positive_int,
-    print_report,
-    progress_bar,
-)
+from minivllm.lab.common.report import Report, add_model_arguments, add_number, progress_bar
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.runtime.store.model_store import resolve_for_transformers
 
@@ -84,9 +78,12 @@ def _engines(
     return [*ours, *peers]
 
 
-def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure all workloads, and return the report for `--json`."""
-    set_num_threads(args.num_threads)
+def measure(args: argparse.Namespace) -> Report:
+    if (args.vs is None) != (args.peer_python is None):
+        raise BenchError(
+            "--vs vllm and --peer-python PATH belong together: PATH is the Python of an environment"
+            " with vLLM."
+        )
     drafts = {
         "method": "ngram", "prompt_lookup_max": 5, "prompt_lookup_min": 2,
         "num_speculative_tokens": args.num_speculative_tokens,
@@ -126,24 +123,14 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
                     ],
                 }
             )
-    return {
-        **describe_bench(args, "torch"),
-        "speculative_config": drafts,
-        "results": results,
-        "peers": [{"versions": peer.versions, "preloaded": peer.preloaded} for peer in engines[2:]],
-    }
+    versions = [peer.versions for peer in engines[2:]]
+    return _report(args, {"speculative_config": drafts, "results": results, "peers": versions})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    for option, default, meaning in (
-        ("--rounds", 5, "how often each workload runs on each side"),
-        ("--output-len", 120, "tokens that each request writes"),
-        ("--num-speculative-tokens", 8, "most drafts of a sequence in one step"),
-    ):
-        parser.add_argument(
-            option, type=positive_int, default=default, metavar="N",
-            help=f"{meaning} (default: %(default)s)",
-        )  # fmt: skip
+    add_number(parser, "--rounds N", 5, "how often each workload runs on each side")
+    add_number(parser, "--output-len N", 120, "tokens that each request writes")
+    add_number(parser, "--num-speculative-tokens N", 8, "most drafts of a sequence in one step")
     add_model_arguments(parser)
     parser.add_argument("--enforce-eager", action="store_true", help="on a GPU: no CUDA graphs")
     parser.add_argument("--vs", choices=("vllm",), help="also measure this peer, in turns")
@@ -152,13 +139,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    if (args.vs is None) != (args.peer_python is None):
-        raise BenchError(
-            "--vs vllm and --peer-python PATH belong together: PATH is the Python of an environment"
-            " with vLLM."
-        )
-    result = measure(args)
+def _report(args: argparse.Namespace, result: dict[str, Any]) -> Report:
     rows = []
     for found in result["results"]:
         per_step = f"{found['tokens_per_step']:.2f}"
@@ -174,5 +155,4 @@ def run(args: argparse.Namespace) -> int:
         "Each ratio is the median over rounds in which the sides run one after the other.",
     ]
     title = f"Speculative decoding, {args.model} in {args.dtype}, {args.num_threads} threads"
-    print_report(title, columns, rows, notes, result, args.json)
-    return 0
+    return Report(title, columns, rows, notes, result)

@@ -1,10 +1,9 @@
-"""Where a measurement ran: processor, versions, threads, and this process's peak memory."""
+"""Where a measurement ran: processor, versions, and this process's peak memory."""
 
 import os
 import platform
 import resource
 import sys
-from argparse import Namespace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,25 +11,21 @@ from minivllm import __version__
 
 
 def describe_environment(*packages: str) -> dict[str, object]:
-    """Return `versions` (python, minivllm, the named packages) and `machine` for the JSON."""
+    """Return `versions` (python, minivllm, `packages`), `machine` and `preload` for the JSON."""
     return {
         "versions": {
             "python": platform.python_version(),
             "minivllm": __version__,
             **{package: version(package) for package in packages},
         },
+        # Allocators and OpenMP libraries can change a speed by a quarter.
+        "preload": os.environ.get("LD_PRELOAD"),
         "machine": {
             "cpu": cpu_model(),
             "cores": os.cpu_count(),
             "system": f"{platform.system()} {platform.machine()}",
         },
     }
-
-
-def describe_bench(args: Namespace, *packages: str) -> dict[str, object]:
-    """Return what the JSON of each bench has: all its options, and `describe_environment`."""
-    asked = {name: value for name, value in vars(args).items() if not callable(value)}
-    return asked | {"threads": args.num_threads} | describe_environment(*packages)
 
 
 def cpu_model() -> str:

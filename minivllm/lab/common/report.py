@@ -1,4 +1,4 @@
-"""Reports of a bench: a table for people, one line of JSON for programs.
+"""What all benches share: options, progress, and a report for people and for programs.
 
 With `--json`, standard output has exactly one JSON object, and the table goes to standard error.
 Reports use the median: in a mean, one interruption by the operating system outweighs a hundred
@@ -7,13 +7,15 @@ undisturbed steps.
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+
+from minivllm.lab.common.environment import describe_environment, set_num_threads
 
 DEFAULT_MODEL = "smollm2"
 DEFAULT_DTYPE = "float32"
@@ -31,20 +33,20 @@ def positive_int(text: str) -> int:
 
 def listed(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     """Make an argparse type for a list, separated by commas; `read` parses each element."""
-    return lambda text: [read(part.strip()) for part in text.split(",")]
+
+    def read_all(text: str) -> list[Any]:
+        return [read(part.strip()) for part in text.split(",")]
+
+    read_all.__name__ = f"list of {read.__name__}"  # argparse names it in its message
+    return read_all
 
 
-def request_rate(text: str) -> float:
-    """Parse requests per second, over 0, as an argparse type; `inf` sends all at once."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise argparse.ArgumentTypeError(
-            f"must be more than 0 requests per second, or inf for all at once; got {text!r}."
-        )
-    return value
+def add_number(parser: argparse.ArgumentParser, option: str, default: int, meaning: str) -> None:
+    """Add an option for a whole number, at least 1, such as `--steps` or `--rounds N`."""
+    flag, _, metavar = option.partition(" ")
+    about = f"{meaning} (default: {default:,})"
+    kind = {"type": positive_int, "metavar": metavar or None}
+    parser.add_argument(flag, default=default, help=about, **kind)
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
@@ -69,9 +71,7 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, dtype: bool = True) 
             choices=("float32", "bfloat16", "float16"),
             help=f"type of the computation and KV cache (default: {DEFAULT_DTYPE})",
         )
-    parser.add_argument(
-        "--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)"
-    )
+    add_number(parser, "--num-threads", 2, "CPU threads")
 
 
 def progress_bar() -> Progress:
@@ -80,30 +80,51 @@ def progress_bar() -> Progress:
     return Progress(console=console, auto_refresh=False, transient=True)
 
 
-def report_console(as_json: bool) -> Console:
-    """Return the console for the report: standard error if JSON goes to standard output."""
-    return Console(highlight=False, stderr=as_json)
+def tracked(items: Iterable[Any], description: str) -> Iterator[Any]:
+    """Yield the items while a progress bar counts them."""
+    with progress_bar() as progress:
+        for item in progress.track(list(items), description=description):
+            progress.refresh()
+            yield item
 
 
-def print_report(
-    title: str,
-    columns: Seq[str],
-    rows: Seq[Seq[str]],
-    notes: Seq[str],
-    result: dict[str, object],
-    as_json: bool,
-) -> None:
-    """Print the table (first column left, others right) and one line per note.
+class Report(NamedTuple):
+    title: str
+    columns: Seq[str]
+    rows: Seq[Seq[str]]
+    notes: Seq[str]
+    """One line each, below the table."""
+    result: dict[str, object]
+    """The JSON."""
+    status: int = 0
+    """Exit status of the command."""
 
-    With `as_json`, the table and the notes go to standard error, and JSON goes to standard output.
+
+def run_bench(measure: Callable[[argparse.Namespace], Report], args: argparse.Namespace) -> int:
+    """Measure, and print the report. Its JSON also has all options, versions and the machine."""
+    threads = getattr(args, "num_threads", None)
+    if threads is not None:
+        set_num_threads(threads)
+    report = measure(args)
+    given = {name: value for name, value in vars(args).items() if not callable(value)}
+    machine = describe_environment("torch", "transformers")
+    result = {**given, "threads": threads, **report.result, **machine}
+    print_report(report._replace(result=result), args.json)
+    return report.status
+
+
+def print_report(report: Report, as_json: bool) -> None:
+    """Print the table (first column left, others right) and the notes; with `as_json`, print
+    these on standard error, and JSON on standard output.
     """
+    result, notes = report.result, report.notes
     table = Table()
-    for number, column in enumerate(columns):
+    for number, column in enumerate(report.columns):
         table.add_column(column, justify="right" if number else "left")
-    for row in rows:
+    for row in report.rows:
         table.add_row(*row)
-    console = report_console(as_json)
-    console.print(title, markup=False, soft_wrap=True)
+    console = Console(highlight=False, stderr=as_json)
+    console.print(report.title, markup=False, soft_wrap=True)
     console.print(table)
     if weights := _weights_of_default_model(result):
         result = result | {"weights": weights}

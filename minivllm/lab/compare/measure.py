@@ -1,11 +1,9 @@
 """`Measured`: memory, concurrency, speed and latencies of a recorded run.
 
 Everything is computed from the events in the file, so a reader can check the table. Memory waste is
-the average over the steps. Latencies are percentiles, because users notice a single stall.
-
-The time between tokens is measured in seconds, and in tokens that the model computed in between for
-all sequences. If a long prompt delays other sequences, this number shows the delay on any machine,
-even on a busy one.
+the average over the steps. The time between tokens is measured in seconds, and in tokens that the
+model computed in between for all sequences: this number shows the delay by a long prompt on any
+machine, even on a busy one.
 """
 
 import math
@@ -22,10 +20,7 @@ from minivllm.events.recording.recording import Recording
 
 @dataclass(slots=True)
 class Latencies:
-    """Latencies of a run, one entry per request or per pair of neighbouring tokens.
-
-    Tokens that a sequence got in the same step, after accepted drafts, are no such pair.
-    """
+    """One entry per request, or per pair of neighbouring tokens that are not of the same step."""
 
     time_to_first_token: list[float] = field(default_factory=list)
     """Seconds from a request's arrival to its first token."""

@@ -1,14 +1,14 @@
 """Runs a trace through one configuration and records it.
 
-`compare` runs two configurations. They share one loaded model, but each has its own engine and KV
-cache. On a CPU, time is the processor time of the engine's thread, because wall-clock time is
-unreliable on a busy machine. As a warm-up, another engine with the same configuration first answers
-one short request.
+Both configurations share one loaded model, but each has its own engine and KV cache. On a CPU, time
+is the processor time of the engine's thread, because wall-clock time is unreliable on a busy
+machine. As a warm-up, another engine first answers one short request.
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +18,7 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lab.compare.measure import Measured, measure_recording
+from minivllm.lab.plot import Curves, plot
 from minivllm.lessons.scenarios.player import ScenarioPlayer, send
 from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.sampling_params import SamplingParams
@@ -38,10 +39,7 @@ class Run:
 
 
 def check_trace(config: EngineConfig, model: LoadedModel, trace: Scenario) -> None:
-    """Check that the engine accepts all requests of `trace`.
-
-    The engine runs no step. If it refuses a request, its `MinivllmError` is raised.
-    """
+    """Raise the engine's `MinivllmError` if it refuses a request of `trace`; run no step."""
     engine = LLMEngine.from_model(config, model)
     for request in trace.arrivals:
         send(engine, request)
@@ -82,3 +80,20 @@ def _warm_up(engine: LLMEngine) -> None:
     engine.add_request("warm-up", {"prompt_token_ids": [1] * 8}, params)
     while engine.has_unfinished_requests():
         engine.step()
+
+
+def plot_runs(title: str, runs: Iterable[tuple[str, Run]], path: Path) -> None:
+    """Draw both sides, each with its name."""
+    sides = [
+        Curves(
+            name,
+            run.measured.latencies.time_to_first_token,
+            run.measured.latencies.between_tokens,
+            times=[sample.t - run.measured.began for sample in run.measured.usage],
+            used=[100 * sample.used / sample.total for sample in run.measured.usage],
+            requests=[sample.num_running for sample in run.measured.usage],
+            allocated=[100 * sample.allocated / sample.total for sample in run.measured.usage],
+        )
+        for name, run in runs
+    ]
+    plot(title, sides, path, "Time between tokens", "Requests running at once")

@@ -2,8 +2,7 @@
 
 A trace is one of the demo's scenarios, or requests with random lengths that all arrive at the
 start. Every request generates `max_tokens` tokens, so that neither side wins with shorter answers.
-A request arrives at a *step* of its wave, because step times differ between models. With random
-lengths, `max_model_len` is longer than any request: a server cannot know lengths in advance.
+With random lengths, `max_model_len` is longer than any request: a server cannot know them before.
 """
 
 from __future__ import annotations

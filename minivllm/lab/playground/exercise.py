@@ -1,8 +1,7 @@
 """`check_exercise`: the checker, with a second import of the engine in place of a child process.
 
 The engine's lines come from the engine as it is, the student's from a second import with the
-student's file plugged in. What the command has beyond that: limits of memory and processor time, a
-search for the smallest case with hypothesis, and the known misconceptions. Here the web worker is
+student's file plugged in. In place of limits and a search for the smallest case, the web worker is
 the limit, and the first failing case is shown. Students' code runs in the checker's own
 interpreter, so this check is for learning and not for grades.
 """

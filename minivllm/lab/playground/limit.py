@@ -1,9 +1,8 @@
 """`stop_after`: ends a reader's code that does not end by itself.
 
 A browser has no signals, so Python's own monitoring (3.12) looks at the clock whenever the reader's
-file starts a function or jumps back in a loop. The traceback then shows the line of the loop. Code
-of other files is monitored once per place and then never again, so it runs at full speed. If the
-loop is not in the reader's file, the page ends the whole worker a little later.
+file starts a function or jumps back in a loop; the traceback shows the line. Code of other files
+runs at full speed. For a loop there, the page ends the whole worker a little later.
 """
 
 import sys

@@ -1,7 +1,6 @@
 """`core_methods`: the methods of the core that a reader can change, with their source.
 
-The source is read as text and not imported, so that the changed module can be imported in place of
-the engine's. A reader edits one method. It is put back into its whole module, because a method may
+A reader edits one method. It is put back into the text of its whole module, because a method may
 need what stands around it: `super()`, constants, other classes.
 """
 
@@ -36,9 +35,8 @@ class CoreMethod(NamedTuple):
     name: str
     """Such as `Scheduler._preempt`."""
     first: int
-    """The method's first line in its file, from 1, including decorators."""
+    """The method's first line in its file, from 1, including decorators; `end` is its last."""
     end: int
-    """Its last line."""
     source: str
     """Without the indentation of the class."""
 

@@ -92,7 +92,7 @@ def _play(question: dict[str, Any], path: Path, check: bool) -> dict[str, Any]:
     run = convert(question["run"], side.RecordedRun, strict=False)
     if question.get("arrivals"):
         run = side.run_of_arrivals(path.with_name(ARRIVALS), run)
-    return side.play_side(run, question.get("options", {}), path, check)._asdict()
+    return side.play_side(run, question.get("options", {}), path, check)
 
 
 def _explained(error: BaseException, method: CoreMethod | None, file: str) -> Mishap:

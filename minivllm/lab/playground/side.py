@@ -8,7 +8,7 @@ every token of a request is a dot, and requests of one prefix group begin with t
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
@@ -25,17 +25,10 @@ MOST_TOKENS = 50_000
 DOT = "·"
 
 
-class PlayedSide(NamedTuple):
-    figures: dict[str, float | int | None]
-    """Fractions are from 0 to 1, times in seconds."""
-    recording: str
-    """JSON Lines, as `minivllm replay` reads them."""
-
-
 def play_side(
     run: RecordedRun, options: dict[str, Any], path: Path, check: bool = False
-) -> PlayedSide:
-    """Serve all requests, and record the run at `path`.
+) -> dict[str, Any]:
+    """Serve all requests; return the `figures` of `measure_recording`, and the file's text.
 
     options: changes to `options_of(run.header)`
     check: check the rules of `minivllm.core.invariants` after each step
@@ -52,7 +45,10 @@ def play_side(
             f" {side.config.num_gpu_blocks_override}."
         )
     rerun(run, side, path)
-    return PlayedSide(measure_recording(path).figures, path.read_text(encoding="utf-8"))
+    return {
+        "figures": measure_recording(path).figures,
+        "recording": path.read_text(encoding="utf-8"),
+    }
 
 
 def run_of_arrivals(path: Path, base: RecordedRun) -> RecordedRun:
@@ -67,17 +63,11 @@ def run_of_arrivals(path: Path, base: RecordedRun) -> RecordedRun:
             f"These are {len(arrivals)} requests with {sum(lengths)} tokens, but the playground"
             f" serves at most {MOST_REQUESTS} with {MOST_TOKENS}: use `minivllm simulate` for more."
         )
-    requests = [
-        RecordedRequest(
-            f"r{number}",
-            one.prompt(number),
-            None,
-            [[number + 1] * one.output_tokens],
-            one.at,
-            one.priority,
-        )
-        for number, one in enumerate(arrivals)
-    ]
+    requests = []
+    for number, one in enumerate(arrivals):
+        prompt, output = one.prompt(number), [number + 1] * one.output_tokens
+        request = RecordedRequest(f"r{number}", prompt, None, [output], one.at, one.priority)
+        requests.append(request)
     longest = max(*lengths, base.header.max_model_len)
     header = structs.replace(base.header, max_model_len=longest)
     ids = {token_id for one in requests for token_id in (*one.prompt_token_ids, *one.outputs[0])}

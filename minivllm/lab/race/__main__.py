@@ -1,8 +1,8 @@
 """`python -m minivllm.lab.race LOG FOLDER --a NAME --b NAME`: both sides of a race, one by one.
 
 Writes FOLDER/a.jsonl and FOLDER/b.jsonl. On standard output there is one line of JSON for every
-progress report, and the last line has the notes, or the reason why there is no race. A process of
-its own, so that the dashboard's frames do not wait for the engine, and a race can be ended.
+progress report, and the last line has the notes, or the reason why there is no race. In a process
+of its own, it does not delay the dashboard's frames, and can be ended.
 """
 
 import argparse
@@ -22,20 +22,6 @@ REPORT_EVERY = 0.1
 """Seconds between two progress reports."""
 POLITENESS = 5
 """Added to the process's niceness: a running engine and the picture go first."""
-
-
-class _Progress:
-    """Reports how many of the tokens have been computed. Cached tokens make it end early."""
-
-    def __init__(self, total: int) -> None:
-        self._total, self._done, self._due = total, 0, 0.0
-
-    def apply(self, event: Event) -> None:
-        if type(event) is StepEnd:
-            self._done += event.used
-            if time.monotonic() >= self._due:
-                self._due = time.monotonic() + REPORT_EVERY
-                _say(part=min(self._done / self._total, 1.0))
 
 
 def main() -> int:
@@ -61,13 +47,21 @@ def _race(args: argparse.Namespace) -> None:
     run = read_recorded_run(args.log)
     sides = [plan_side(run, race_options(run, name)) for name in (args.a, args.b)]
     requests = [request for side in sides for request in side.requests]
-    progress = _Progress(
-        sum(len(one.prompt_token_ids) + sum(map(len, one.outputs)) for one in requests)
-    )
-    results = []
+    total = sum(len(one.prompt_token_ids) + sum(map(len, one.outputs)) for one in requests)
+    done, due, results = 0, 0.0, []
+
+    def report(event: Event) -> None:
+        """Report how many of the tokens are computed. Cached tokens make it end early."""
+        nonlocal done, due
+        if type(event) is StepEnd:
+            done += event.used
+            if time.monotonic() >= due:
+                due = time.monotonic() + REPORT_EVERY
+                _say(part=min(done / total, 1.0))
+
     for letter, side in zip("ab", sides, strict=True):
         path = args.folder / f"{letter}.jsonl"
-        rerun(run, side, path, progress.apply)
+        rerun(run, side, path, report)
         measured = measure_recording(path).figures
         results.append((measured["seconds"], measured["kv_waste"]))
     notes = list(run.notes)

@@ -31,10 +31,9 @@ _MOST_NAMES = 3
 class _Arrived(NamedTuple):
     num_steps: int
     """Finished steps before it."""
-    prompt_token_ids: list[int]
-    prompt: str | None
     num_samples: int
-    priority: int
+    request: RecordedRequest
+    """Still without outputs."""
 
 
 class _Reader:
@@ -53,13 +52,9 @@ class _Reader:
     def arrive(
         self, name: str, request: RequestState | ev.RequestArrived, num_samples: int
     ) -> None:
-        self.arrived[name] = _Arrived(
-            len(self.points),
-            list(request.prompt_token_ids),
-            request.prompt,
-            num_samples,
-            request.priority,
-        )
+        prompt = list(request.prompt_token_ids), request.prompt
+        recorded = RecordedRequest(name, *prompt, outputs=[], at=0.0, priority=request.priority)
+        self.arrived[name] = _Arrived(len(self.points), num_samples, recorded)
 
     def apply(self, event: ev.Event) -> None:
         match event:
@@ -111,13 +106,10 @@ def read_recorded_run(path: Path) -> RecordedRun:
     work = [0.0, *accumulate(seconds)]
     began = min(work[one.num_steps] for one in kept.values())
     requests = [
-        RecordedRequest(
-            name,
-            one.prompt_token_ids,
-            one.prompt,
-            list(reader.outputs[name].values())[-one.num_samples :],
-            work[one.num_steps] - began,
-            one.priority,
+        dataclasses.replace(
+            one.request,
+            outputs=list(reader.outputs[name].values())[-one.num_samples :],
+            at=work[one.num_steps] - began,
         )
         for name, one in kept.items()
     ]

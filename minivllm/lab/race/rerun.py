@@ -68,8 +68,7 @@ class RerunSide:
 
 
 class EstimatedClock(SimulatedClock):
-    # With this name, views show seconds. On a virtual clock, all steps take equally long.
-    name = "monotonic"
+    name = "monotonic"  # so that views show seconds, and not steps
 
     def idle(self) -> None:
         self.advance_to(self.now() + IDLE_SECONDS)
@@ -132,8 +131,7 @@ def longest_that_fits(run: RecordedRun, num_blocks: int, block_size: int) -> int
 def race_options(run: RecordedRun, name: str) -> dict[str, Any]:
     """Return the options of a configuration by its short name, such as `static+contiguous`.
 
-    Both sides of a race can hold sequences of the same length, and have memory of the same size.
-    Raises `ConfigError` for an unknown name.
+    All names get the same `max_model_len` and memory. Raises `ConfigError` for an unknown name.
     """
     header, side = run.header, parse_configuration(name)
     return side.options_for(
@@ -148,10 +146,7 @@ def race_options(run: RecordedRun, name: str) -> dict[str, Any]:
 
 
 def _num_blocks(header: LogHeader, kv_cache_dtype: str | None) -> int:
-    """How many blocks of this type fit into the bytes of the recording's blocks.
-
-    kv_cache_dtype: None if the side leaves it open; `auto` is the type of the recording's model
-    """
+    """How many blocks of this type fit into the bytes of the recording's blocks; None: its own."""
     recorded, size = header.kv_cache_dtype, header.head_size
     is_plain = kv_cache_dtype == "auto" and recorded != "int8_per_token_head"
     if is_plain or kv_cache_dtype in (None, recorded):

@@ -11,39 +11,26 @@ load would be too small.
 import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from minivllm.checks import Positive
 from minivllm.errors import SimulationError
 
 
-class Arrival(NamedTuple):
-    at: float
+class Arrival(msgspec.Struct, frozen=True):
+    at: Annotated[float, Meta(gt=-1e300, lt=1e300)] = msgspec.field(name="arrival")
     """Seconds from the start."""
-    prompt_tokens: int
-    """Prompt length, including the shared prefix."""
-    output_tokens: int
-    prefix_group: int | None = None
-    """Requests of one group start with the same `prefix_tokens` tokens."""
-    prefix_tokens: int = 0
-    priority: int = 0
-
-    def prompt(self, number: int) -> list[int]:
-        """Tokens that share only the prefix, and only with requests of the same group."""
-        num_shared = 0 if self.prefix_group is None else self.prefix_tokens
-        # A group's token id counts down from the largest id that a block's hash supports.
-        shared = [2**32 - 1 - (self.prefix_group or 0)] * num_shared
-        return shared + [number + 1] * (self.prompt_tokens - num_shared)
-
-
-class _Line(msgspec.Struct):
-    arrival: Annotated[float, Meta(gt=-1e300, lt=1e300)]
     prompt_tokens: Positive
+    """Prompt length, including the shared prefix."""
     output_tokens: Positive
     prefix_group: str | int | float | None = None
+    """Requests of one group start with the same `prefix_tokens` tokens. A number from 0, after
+    reading.
+    """
     prefix_tokens: Annotated[int, Meta(ge=0)] = 0
     priority: Annotated[int, Meta(ge=0)] = 0
 
@@ -53,6 +40,13 @@ class _Line(msgspec.Struct):
                 f"prefix_tokens ({self.prefix_tokens}) must be from 1 to prompt_tokens"
                 f" ({self.prompt_tokens})"
             )
+
+    def prompt(self, number: int) -> list[int]:
+        """Tokens that share only the prefix, and only with requests of the same group."""
+        num_shared = 0 if self.prefix_group is None else self.prefix_tokens
+        # A group's token id counts down from the largest id that a block's hash supports.
+        shared = [2**32 - 1 - (self.prefix_group or 0)] * num_shared
+        return shared + [number + 1] * (self.prompt_tokens - num_shared)
 
 
 def read_arrivals(path: Path) -> list[Arrival]:
@@ -74,20 +68,19 @@ def read_arrivals(path: Path) -> list[Arrival]:
         try:
             if isinstance(fields, str):
                 fields = msgspec.json.decode(fields)
-            line = msgspec.convert(fields, _Line, strict=False)
+            arrival = msgspec.convert(fields, Arrival, strict=False)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise SimulationError(f"{path}, line {number}: {error}.") from None
-        at, prompt, output, group, prefix, priority = msgspec.structs.astuple(line)
-        if group is not None:
-            group = groups.setdefault(str(group), len(groups))
-        found.append(Arrival(at, prompt, output, group, prefix, priority))
+        if (group := arrival.prefix_group) is not None:
+            arrival = replace(arrival, prefix_group=groups.setdefault(str(group), len(groups)))
+        found.append(arrival)
     if not found:
         raise SimulationError(
             f"The arrival file {path} contains no requests: it needs one line for each (arrival,"
             " prompt_tokens, output_tokens)."
         )
     found.sort(key=lambda arrival: arrival.at)
-    return [arrival._replace(at=arrival.at - found[0].at) for arrival in found]
+    return [replace(arrival, at=arrival.at - found[0].at) for arrival in found]
 
 
 def _json_lines(text: str) -> Iterator[tuple[int, str]]:

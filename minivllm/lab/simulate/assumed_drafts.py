@@ -1,10 +1,9 @@
 """`AssumedDrafts`: drafts for a simulation, which has no texts and so cannot know which are right.
 
 How often a draft is right is given: with a rate of 0.6 and four drafts, the first is right in 60 %
-of the steps, the first two in 36 %, and so on. The engine's `SpeculativeDrafter` decides how many
-drafts a sequence gets, and the step-time model says what the longer step costs. Every sequence
-finds a draft whenever it wants one, which takes no time, as with prompt lookup in a text full of
-repetitions. A draft model's own steps would take time that nobody has measured.
+of the steps, the first two in 36 %, and so on. Every sequence finds a draft whenever it wants one,
+which takes no time, as with prompt lookup in a text full of repetitions. The engine's own
+`SpeculativeDrafter` decides how many drafts a sequence gets.
 """
 
 from collections.abc import Sequence as Seq

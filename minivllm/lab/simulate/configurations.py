@@ -1,12 +1,11 @@
-"""Several configurations in one command: `--scheduling-policy fcfs,priority
---max-num-batched-tokens 256,512`.
+"""Several configurations in one command, such as `--scheduling-policy fcfs,priority`.
 
 Every option in `VARIED` takes a list. Each combination is one simulation of the same requests and
 one row of the table.
 """
 
 import argparse
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from itertools import product
 
 from minivllm.config import EngineConfig
@@ -29,8 +28,6 @@ VARIED = {
 """Option that can have several values -> title of the option's column."""
 COMFORTABLE = 0.8
 """Share of the highest possible rate that is used if no rate is given."""
-
-
 _OF_SETUP = ("replicas", "router", "rate", "acceptance_rate")
 
 
@@ -61,9 +58,9 @@ def varied(all_setups: list[Setup]) -> list[str]:
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
-    """Estimate the requests per second that keep the replicas busy for 80 % of the time, the
-    default rate. The estimate assumes prompts and outputs of average length, full batches and no
-    cache hits. Static batches are never that full, so for them the rate is too high.
+    """Estimate the requests per second that keep the replicas busy for 80 % of the time.
+
+    Assumes average lengths, no cache hits, and full batches, so for static ones it is too high.
     """
     config = setup.config
     budget = config.max_num_batched_tokens
@@ -81,15 +78,6 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     longer = model.seconds(min(slots + chunk, budget), slots, 0) - model.seconds(slots, slots, 0)
     seconds = output * step / slots + prompt / chunk * max(0.0, longer)
     return COMFORTABLE * setup.replicas / seconds
-
-
-def one_of(choices: Collection[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise argparse.ArgumentTypeError(f"must be one of {', '.join(choices)}; got {text!r}")
-        return text
-
-    return read
 
 
 def show_value(value: object) -> str:

@@ -17,9 +17,7 @@ from minivllm.lab.simulate.step_times import KNOTS, REMEDY, Fit
 
 MIN_POINTS = 12
 ROUNDS = 6
-"""Iterations of least squares, each with weights from the previous result. After four, the result
-hardly changes.
-"""
+"""Iterations of least squares; after four, the result hardly changes."""
 FOLDS = 20
 """Number of groups for cross-validation; with few points, each group has one point."""
 

@@ -2,22 +2,25 @@
 
 Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean per request, without the
 first token), ITL (all gaps between tokens) and E2EL. Goodput is the number of requests per second
-that meet every target. Percentiles interpolate like numpy's, but those of the millions of gaps,
-which have few distinct values, are one of these. KV use, running and waiting requests are means
-over time.
+that meet every target. Percentiles interpolate like numpy's, except those of the gaps, which have
+few distinct values. KV use, running and waiting requests are means over time.
 """
 
 import math
 from array import array
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
+from pathlib import Path
 
 import numpy as np
 
 from minivllm.errors import ConfigError
+from minivllm.lab.plot import Curves, plot
 from minivllm.lab.simulate.replica import SERIES, Replica
 from minivllm.lab.simulate.step_times import Fit
 
+NUM_MOMENTS = 400
+"""Points of a curve over time: a picture of a million steps would take a hundred megabytes."""
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 GOODPUT_METRICS = ("ttft", "tpot", "e2el")
 Answer = dict[str, object]
@@ -51,9 +54,7 @@ def parse_goodput(pairs: Seq[str], fit: Fit) -> dict[str, float]:
 
 
 def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
-    """Return arrays with one entry per finished request: latencies (seconds), output tokens,
-    priority.
-    """
+    """Return arrays with one entry per finished request: seconds, output tokens, priority."""
     rows = [
         (
             *(one.arrived, one.admitted, one.first_token, one.last_token),
@@ -74,7 +75,6 @@ def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
 
 
 def table(numbers: array, width: int) -> np.ndarray:
-    """Return rows of `width` numbers."""
     return np.array(numbers).reshape(-1, width)
 
 
@@ -130,8 +130,7 @@ def _percentiles(name: str, seconds: np.ndarray, counts: np.ndarray | None = Non
 def _over_time(replicas: Seq[Replica], seconds: float) -> Answer:
     """Return means over the whole time and all replicas, and peaks. An idle replica counts as 0.
 
-    `replica_imbalance` is the longest busy time of a replica, divided by the mean busy time. A
-    high value shows that a better router could help.
+    `replica_imbalance` is the longest busy time of a replica, divided by the mean busy time.
     """
     steps = [table(replica.steps, len(SERIES)) for replica in replicas]
     _, lasts, *series = np.concatenate(steps).T
@@ -167,3 +166,25 @@ def _counters(replicas: Seq[Replica]) -> Answer:
         found["draft_acceptance"] = accepted / total("spec_decode_num_draft_tokens")
         found["spec_decode_acceptance_length"] = 1 + accepted / num_drafts
     return found
+
+
+def plot_simulations(title: str, simulated: Mapping[str, Seq[Replica]], path: Path) -> None:
+    """Draw configurations by their names; memory and queue are means over the replicas."""
+    sides = []
+    for name, replicas in simulated.items():
+        of, total = latencies(replicas), replicas[0].config.num_gpu_blocks_override
+        times = np.linspace(0, max(replica.now for replica in replicas), NUM_MOMENTS)
+        used, waiting = np.mean([_at(replica, times) for replica in replicas], axis=0)
+        tpot = of["tpot"][of["output_tokens"] > 1]
+        sides.append(Curves(name, of["ttft"], tpot, times, 100 * used / total, waiting))
+    plot(title, sides, path, "Time per output token", "Waiting requests of a replica")
+
+
+def _at(replica: Replica, moments: np.ndarray) -> np.ndarray:
+    """Used blocks and waiting requests at these moments; 0 while no step runs."""
+    began, seconds, used, _, waiting = table(replica.steps, len(SERIES)).T
+    if not len(began):
+        return np.zeros((2, len(moments)))
+    step = np.maximum(np.searchsorted(began, moments, side="right") - 1, 0)
+    runs = (began[step] <= moments) & (moments < began[step] + seconds[step])
+    return np.array([used[step], waiting[step]]) * runs

@@ -5,10 +5,8 @@
                    for each accepted draft; a sequence with its full output length finishes
 
 Requests can arrive between begin and end. They must not join the running step, and a router must
-not see the step's results yet. All tokens of a request outside its shared prefix have one id of
-their own, so that the prefix cache finds no other matches.
-
-It is no `LLMEngine`, which takes more than twice as long for a token: sampling, stops and texts.
+not see the step's results yet. It is no `LLMEngine`, which takes more than twice as long for a
+token: sampling, stops and texts.
 """
 
 import math
@@ -41,10 +39,8 @@ SERIES = ("began", "seconds", "used_blocks", "running", "waiting")
 
 @dataclass(slots=True, kw_only=True)
 class ServedRequest(SequenceTimes):
-    """A row of the results, which the replica fills in itself.
-
-    The row is not folded from events: for speed, a replica emits none without a listener. With a
-    listener, `RequestLedger` folds the same times (a test checks this).
+    """A row of the results. The replica fills it in itself, as it emits no events without a
+    listener; `RequestLedger` folds the same times (a test checks this).
     """
 
     arrival: Arrival
@@ -223,5 +219,5 @@ def make_request(number: int, arrival: Arrival) -> Request:
 
 @lru_cache(maxsize=4096)
 def _params(output_tokens: int) -> SamplingParams:
-    """Share one object per length: validating its fields takes longer than queueing a request."""
+    # Validating the fields takes longer than queueing a request.
     return SamplingParams(temperature=0.0, max_tokens=output_tokens, ignore_eos=True)

@@ -1,8 +1,6 @@
 """Runs all configurations of a command and reports the results.
 
-The report has a table row for each configuration, the quality of the fit, and with `--json` one
-line of JSON. It states the number of requests, because the p99.9 of a hundred requests is just the
-slowest one.
+The report states the number of requests, because the p99.9 of a hundred is just the slowest one.
 """
 
 import math
@@ -11,7 +9,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass
 
-from minivllm.lab.common.report import print_report, progress_bar
+from minivllm.lab.common.report import Report, print_report, progress_bar
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.configurations import VARIED, show_value, value_of, varied
 from minivllm.lab.simulate.measure import PERCENTILES, Answer, summarise
@@ -87,11 +85,12 @@ def run_all(
             values = [f"{VARIED[name]} {show_value(value_of(setup, name))}" for name in names]
             name = ", ".join(values) or "one configuration"
             task = bar.add_task(name, total=len(crowd))
+            replicas = build_replicas(setup, fit)
 
-            def show(finished: int, task: int = task) -> None:
+            def show(task: int = task, replicas: Seq[Replica] = replicas) -> None:
+                finished = sum(len(replica.finished) for replica in replicas)
                 bar.update(task, completed=finished, refresh=True)
 
-            replicas = build_replicas(setup, fit)
             arrivals = crowd if setup.rate is None else at_rate(crowd, setup.rate)
             watch_first(replicas[0])
             started = time.perf_counter()
@@ -148,7 +147,7 @@ def print_answers(
     )
     title = f"{result['requests']:,} requests, {rate}; steps of {step_times.label}"
     header, rows = _one_in_detail(simulated[0]) if len(simulated) == 1 else _row_for_each(simulated)
-    print_report(title, header, rows, notes, result, as_json)
+    print_report(Report(title, header, rows, notes, result), as_json)
 
 
 def _one_in_detail(one: Simulated) -> Table:

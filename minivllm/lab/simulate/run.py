@@ -1,8 +1,7 @@
 """`simulate`: run requests through a router and replicas, event by event, until all are served.
 
 Before each arrival, all replicas that the router looks at run until the time of the arrival, but
-not further: the router must not see the future. Routers choose the replica for a request, like a
-load balancer in front of the replicas:
+not further: the router must not see the future. Routers are like a load balancer:
 
 random        a random replica, from a seed: a load balancer without information
 least-loaded  the replica with the least load; a waiting request counts like four running
@@ -19,18 +18,17 @@ from random import Random
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Request
+from minivllm.errors import ConfigError
 from minivllm.lab.simulate.arrivals import Arrival
 from minivllm.lab.simulate.assumed_drafts import check_drafts
 from minivllm.lab.simulate.replica import Replica, make_request
 from minivllm.lab.simulate.step_times import Fit
 
 ROUTERS = ("random", "least-loaded", "prefix-aware")
-FAR_BUSIER = 1.5
-"""A replica is much busier if its load is more than this factor times the least load, and more than
-`SLACK` above the least load.
+FAR_BUSIER, SLACK = 1.5, 16
+"""A replica is much busier if its load is more than both `FAR_BUSIER` times the least load and
+`SLACK` above it: a small difference does not justify losing a cached prefix.
 """
-SLACK = 16
-"""A small difference in load does not justify losing a cached prefix."""
 REPORT_EVERY = 256
 """Number of arrivals between two reports of progress."""
 
@@ -48,6 +46,13 @@ class Setup:
     """Requests per second; None leaves the arrival times as they are."""
 
     def __post_init__(self) -> None:
+        if self.router not in ROUTERS:
+            raise ConfigError(f"--router must be one of {', '.join(ROUTERS)}; got {self.router!r}.")
+        if self.rate is not None and not self.rate > 0:
+            raise ConfigError(
+                "--rate must be more than 0 requests per second, or inf for all at once; got"
+                f" {self.rate}."
+            )
         check_drafts(self.config, self.acceptance_rate)
 
 
@@ -60,7 +65,6 @@ class Router:
         """Whether `choose` looks at the replicas. If so, they must first run until the arrival."""
 
     def choose(self, request: Request) -> Replica:
-        """Choose the replica that serves `request`."""
         if self._name == "random":
             return self._replicas[self._rng.randrange(len(self._replicas))]
         least = self._least_loaded()
@@ -98,11 +102,11 @@ def simulate(
     setup: Setup,
     replicas: Seq[Replica],
     crowd: Seq[Arrival],
-    progress: Callable[[int], object] = lambda finished: None,
+    progress: Callable[[], object] = lambda: None,
 ) -> None:
     """Serve all requests of `crowd`, which must be in order of arrival.
 
-    progress: called from time to time with the number of finished requests
+    progress: called from time to time
     """
     router = Router(setup.router, replicas, setup.seed)
 
@@ -123,17 +127,13 @@ def simulate(
             chosen.run_until(arrival.at)
             chosen.add(arrival, request)
             if number % REPORT_EVERY == 0:
-                progress(_num_finished(replicas))
+                progress()
         moment, stretch = max(replica.now for replica in replicas), 1.0
         while any(replica.scheduler.requests for replica in replicas):
             moment += stretch
             stretch *= 1.5
             advance(moment)
-            progress(_num_finished(replicas))
+            progress()
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _num_finished(replicas: Seq[Replica]) -> int:
-    return sum(len(replica.finished) for replica in replicas)

@@ -5,9 +5,6 @@
 `f` is linear between a few knots, because up to about sixteen tokens, reading the weights takes
 most of the time, and with more, arithmetic does. `fit` finds the coefficients; it needs numpy, and
 this file does not, so that a browser can use a fit that was made elsewhere.
-
-Measured steps are the output of `minivllm bench step --json`. People often save the bench's whole
-output, in which only the last line is JSON.
 """
 
 from collections.abc import Sequence as Seq
@@ -90,7 +87,8 @@ class StepTimes(msgspec.Struct):
         """Model, machine and versions: without them, times cannot be compared."""
         threads = None if self.threads is None else f"{self.threads} threads"
         parts = [self.model, self.dtype, self.note, threads, self.machine.get("cpu")]
-        parts += [f"{package} {version}" for package, version in self.versions.items()]
+        packages = ("python", "minivllm", "torch")
+        parts += [f"{name} {self.versions[name]}" for name in packages if name in self.versions]
         named = [str(part) for part in parts if part]
         return ", ".join(named) or "a machine without a name in the file"
 
@@ -110,6 +108,7 @@ def read_step_times(path: Path | None) -> StepTimes:
 
 
 def _json(text: str) -> object:
+    # People often save the bench's whole output, in which only the last line is JSON.
     try:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError:

@@ -2,9 +2,8 @@
 
 Options that `vllm bench serve` has too keep its names and meanings. Gaps between arrivals follow a
 gamma distribution with the burstiness as its shape: 1 is a Poisson process, and a smaller number is
-more bursty. Lengths are uniform around their mean, or lognormal, with a long tail as in real
-traffic. Each quantity has its own random generator, so that options for lengths do not change the
-arrivals.
+more bursty. Lengths are uniform around their mean, or lognormal, with a long tail. Each quantity
+has its own random generator, so that options for lengths do not change the arrivals.
 """
 
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import replace
 
 from minivllm.checks import Positive, check_fields
 from minivllm.errors import ConfigError, SimulationError
@@ -41,9 +41,7 @@ class CrowdOptions:
     random_prefix_len: _Count = 0
     prefix_groups: Positive = 1
     urgent_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Share of the requests with priority 0; the others have priority 1. A share of 0
-    gives all requests priority 0.
-    """
+    """Share of the requests with priority 0; the others have priority 1. With 0, all have 0."""
     seed: _Count = 0
 
     def __post_init__(self) -> None:
@@ -83,7 +81,7 @@ def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
 
 def at_rate(crowd: list[Arrival], rate: float) -> list[Arrival]:
     """Scale the arrivals to `rate` requests per second on average; infinity sends all at once."""
-    return [arrival._replace(at=arrival.at / rate) for arrival in crowd]
+    return [replace(arrival, at=arrival.at / rate) for arrival in crowd]
 
 
 def check_fits(crowd: list[Arrival], max_model_len: int) -> None:

@@ -2,10 +2,8 @@
 
 A case's bytes are the minimum that any implementation must move: each key and value of the contexts
 once, the queries and the outputs. A kernel that reads keys once per query head shows a lower speed.
-Block tables and lengths (under a thousandth) are left out. A cache write counts its bytes as read
-and as written, like a copy.
-
-Blocks are in shuffled order, because neighbouring blocks would be read as one range.
+A cache write counts its bytes as read and as written, like a copy. Blocks are in shuffled order,
+because neighbouring blocks would be read as one range.
 """
 
 from __future__ import annotations
@@ -84,9 +82,7 @@ class Batch:
     value: torch.Tensor
     """[batch, kv_heads, head_size]: new values for `kv_write`."""
     caches: torch.Tensor
-    """[2, num_blocks, kv_heads, block_size, head_size]: keys and values of a layer, as in a
-    backend.
-    """
+    """[2, num_blocks, kv_heads, block_size, head_size]: keys and values of a layer."""
     block_tables: torch.Tensor
     """[batch, blocks per context] int32"""
     seq_lens: torch.Tensor
@@ -101,10 +97,7 @@ class Batch:
         return key_cache, value_cache
 
     def gathered(self, context: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return keys and values without paging, for peers.
-
-        Both tensors are contiguous, [batch, kv_heads, context, head_size].
-        """
+        """Return keys and values without paging, [batch, kv_heads, context, head_size] each."""
         views = (
             cache[self.block_tables.long()].flatten(1, 2)[:, :context]
             for cache in self.key_value_views

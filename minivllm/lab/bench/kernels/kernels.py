@@ -1,26 +1,19 @@
 """`minivllm bench kernels`: time and memory traffic of attention and cache writes.
 
 In decoding, attention mostly reads keys and values. So a kernel's speed is a share of the device's
-copy speed in the same run.
-
-Judge a kernel only by large shapes: reading sixteen megabytes takes less time than two launches.
-Prefill is compute-bound, so even a good kernel has a low share.
+copy speed in the same run. Judge only by large shapes: reading sixteen megabytes takes less time
+than two launches. Prefill is compute-bound, so even a good kernel has a low share.
 """
 
 import argparse
 from importlib.util import find_spec
 
 from minivllm.errors import TritonMissingError
-from minivllm.lab.common.report import positive_int, print_report
+from minivllm.lab.common.report import Report, add_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--runs",
-        type=positive_int,
-        default=20,
-        help="number of timed runs of each kernel (default: %(default)s)",
-    )
+    add_number(parser, "--runs", 20, "number of timed runs of each kernel")
     parser.add_argument(
         "--interpret",
         action="store_true",
@@ -28,12 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def measure(args: argparse.Namespace) -> Report:
     if find_spec("triton") is None:
         raise TritonMissingError("bench kernels")
-    from minivllm.lab.bench.kernels.rows import IN_A_ROW, measure
+    from minivllm.lab.bench.kernels.rows import IN_A_ROW, measure_kernels
 
-    result = measure(num_runs=args.runs, interpret=args.interpret)
+    result = measure_kernels(num_runs=args.runs, interpret=args.interpret)
     rows = [
         (
             row["name"],
@@ -60,5 +53,5 @@ def run(args: argparse.Namespace) -> int:
     reasons = {row["name"]: row["reason"] for row in result["left_out"]}
     notes += [f"Left out: {name}: {reason}" for name, reason in reasons.items()]
     title = f"Kernels on {result['device']}, median of {args.runs} runs"
-    print_report(title, columns, rows, notes, result, args.json)
-    return 1 if any(row["ours"] for row in result["left_out"]) else 0
+    failed = any(row["ours"] for row in result["left_out"])
+    return Report(title, columns, rows, notes, result, status=int(failed))

@@ -1,4 +1,4 @@
-"""The rows of `minivllm bench kernels`: each kernel and peer, checked and timed.
+"""The rows of `minivllm bench kernels`: each kernel and its peer, checked and timed.
 
 CUDA events time single runs. Before each, the device fills a large buffer. This clears the L2
 cache, as the other layers do in an engine, and keeps the device busy while Python launches the
@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from itertools import product
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -22,8 +22,7 @@ from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
-from minivllm.lab.bench.kernels.runs import Run, check_same, make_peers, make_runs
-from minivllm.lab.common.environment import describe_environment
+from minivllm.lab.bench.kernels.runs import PEER, check_same, make_runs
 from minivllm.lab.common.report import progress_bar
 
 COPY_BYTES = 2 << 30
@@ -34,11 +33,8 @@ IN_A_ROW = 28
 """Number of launches without a pause: one for each layer of Qwen3-0.6B."""
 
 
-def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
-    """Check and time all kernels and peers; return the report for `--json`.
-
-    The row of a failed kernel or peer has a `reason` instead of times.
-    """
+def measure_kernels(*, num_runs: int, interpret: bool) -> dict[str, Any]:
+    """Check and time all kernels and their peer; a row that failed has a `reason`, no times."""
     if not torch.cuda.is_available() and not interpret:
         raise BenchError(
             "There is no CUDA device, so kernels would be interpreted and their times would be"
@@ -56,24 +52,22 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
     first: dict[KernelCase, torch.Tensor] = {}
     cases = INTERPRETED_CASES if INTERPRETED else CUDA_CASES
     with progress_bar() as progress:
-        # Peers run after all of our kernels, because some compile for minutes.
-        pairs = list(product((make_runs, make_peers), cases))
-        for makers, case in progress.track(pairs, description="kernels"):
+        for case in progress.track(cases, description="kernels"):
             progress.refresh()
             batch = make_batch(case, device)
-            for name, make in makers(case, batch).items():
-                row = {"name": name, "ours": makers is make_runs, **asdict(case)}
+            for name, make in make_runs(case, batch).items():
+                row = {"name": name, "ours": name != PEER, **asdict(case)}
                 try:
                     run = make()
                     if (result := run()) is not None:
                         check_same(case, name, result, first.setdefault(case, result.clone()))
                     row |= _times(case, times_of(run), copy)
-                    if case.kernel == "decode" and makers is make_runs:
-                        row |= _times_in_a_row(run, device, num_runs, as_graph=name == "static")
+                    if case.kernel == "decode" and name != PEER:
+                        runs = seconds_in_a_row(run, device, num_runs, as_graph=name == "static")
+                        row |= {"seconds_in_a_row": statistics.median(runs), "runs_in_a_row": runs}
                 except Exception as error:  # a failure must not lose the other results
                     row["reason"] = f"{type(error).__name__}: {error}"[:300]
-                # Drop a peer's copy of keys and values before the next peer makes its own.
-                run = None
+                run = None  # frees the peer's copy of keys and values
                 rows.append(row)
                 # Print at once, so that an interrupted run still shows its results.
                 if "reason" not in row:
@@ -83,15 +77,13 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, Any]:
                         markup=False,
                     )
     return {
-        "bench": "kernels",
         "device": "cpu" if INTERPRETED else torch.cuda.get_device_name(),
         "interpreted": INTERPRETED,
-        "runs": num_runs,
         "copy_gb_per_s": copy / 1e9,
         "read_gb_per_s": read / 1e9,
         "results": [row for row in rows if "reason" not in row],
         "left_out": [row for row in rows if "reason" in row],
-        **describe_environment("torch", "triton"),
+        "triton": version("triton"),
     }
 
 
@@ -105,13 +97,6 @@ def _times(case: KernelCase, runs: list[float], copy_bytes_per_s: float) -> dict
         "share_of_copy": speed / copy_bytes_per_s,
         "runs": runs,
     }
-
-
-def _times_in_a_row(
-    run: Run, device: torch.device, num_runs: int, *, as_graph: bool
-) -> dict[str, Any]:
-    runs = seconds_in_a_row(run, device, num_runs, as_graph=as_graph)
-    return {"seconds_in_a_row": statistics.median(runs), "runs_in_a_row": runs}
 
 
 def seconds_of_runs(

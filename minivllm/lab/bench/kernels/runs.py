@@ -1,7 +1,7 @@
 """Our kernels and torch's as `minivllm bench kernels` runs them.
 
 The kernels' tests compare them with `minivllm.kernels.reference`, which is too slow for these
-shapes. Here all implementations of a case must have the same result. Torch's get gathered keys and
+shapes. Here all implementations of a case must have the same result. Torch's gets gathered keys and
 values, and gathering is not timed.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 from minivllm.errors import BenchError
@@ -28,6 +27,7 @@ from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 
+PEER = "sdpa (gathered)"
 Run = Callable[[], torch.Tensor | None]
 """Runs a kernel once, and returns the output of attention."""
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
@@ -35,20 +35,16 @@ TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
 
 
 def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Return for each kernel's name a function that makes its `Run`."""
+    """Return for each kernel's name, and for `PEER`, a function that makes its `Run`."""
+    unified, peer = partial(_unified, case, batch), partial(_sdpa, case, batch)
     match case.kernel:
         case "decode":
-            return _decode_versions(case, batch)
+            return {**_decode_versions(case, batch), "unified": unified, PEER: peer}
         case "prefill":
-            return {
-                "prefill": partial(_prefill, case, batch),
-                "unified": partial(_unified, case, batch),
-            }
+            prefill = partial(_prefill, case, batch)
+            return {"prefill": prefill, "unified": unified, PEER: peer}
         case "mixed":
-            return {
-                "decode + prefill": partial(_mixed, case, batch),
-                "unified": partial(_unified, case, batch),
-            }
+            return {"decode + prefill": partial(_mixed, case, batch), "unified": unified}
         case "kv_write":
             arguments = (batch.key, batch.value, *batch.key_value_views, batch.slots)
             return {"kv_write": lambda: partial(reshape_and_cache, *arguments)}
@@ -86,7 +82,6 @@ def _decode_versions(case: KernelCase, batch: Batch) -> dict[str, Callable[[], R
         "grouped": lambda: partial(decode_grouped, *arguments),
         "split": lambda: partial(decode_split, *arguments, num_splits=num_splits),
         "static": make_static,
-        "unified": partial(_unified, case, batch),
     }
 
 
@@ -139,37 +134,16 @@ def _prefill_arguments(case: KernelCase, batch: Batch, sequences: list[int]) -> 
     return *arguments, case.head_size**-0.5, tiles.to(device)
 
 
-def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Map each peer's name to a function that makes its `Run`; both may raise any exception."""
-    peers: dict[str, Callable[[], Run]] = {}
-    if case.kernel in ("decode", "prefill"):
-        peers["sdpa (gathered)"] = partial(
-            _attention, case, batch, lambda: scaled_dot_product_attention
-        )
-    if batch.query.is_cuda and case.kernel == "decode":
-        peers["FlexAttention (gathered)"] = partial(_attention, case, batch, _flex_attention)
-    return peers
-
-
-def _attention(
-    case: KernelCase, batch: Batch, make: Callable[[], Callable[..., torch.Tensor]]
-) -> Run:
+def _sdpa(case: KernelCase, batch: Batch) -> Run:
     key, value = batch.gathered(case.context)
-    attention = make()
     if case.kernel == "decode":
         query = batch.query.unsqueeze(2)  # [batch, heads, 1, head_size]
-        return lambda: attention(query, key, value, enable_gqa=True).squeeze(2)
+        return lambda: scaled_dot_product_attention(query, key, value, enable_gqa=True).squeeze(2)
     query = batch.query.view(case.batch, case.context, case.heads, case.head_size).transpose(1, 2)
 
     def run() -> torch.Tensor:
         # [batch, heads, context, head_size]; for a single sequence, `flatten` is free.
-        output = attention(query, key, value, is_causal=True, enable_gqa=True)
+        output = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
         return output.transpose(1, 2).flatten(0, 1)
 
     return run
-
-
-def _flex_attention() -> Callable[..., torch.Tensor]:
-    # Reset, because with `fullgraph` torch raises after compiling eight shapes.
-    torch._dynamo.reset()
-    return torch.compile(flex_attention, dynamic=False, fullgraph=True)

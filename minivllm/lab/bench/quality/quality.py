@@ -21,8 +21,7 @@ from typing import NamedTuple
 from minivllm.config import EngineConfig
 from minivllm.configurations import parse_configuration
 from minivllm.engine.engine import LLMEngine
-from minivllm.lab.common.environment import describe_bench, set_num_threads
-from minivllm.lab.common.report import add_model_arguments, print_report, progress_bar
+from minivllm.lab.common.report import Report, add_model_arguments, tracked
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -40,10 +39,8 @@ PARTS: dict[str, dict[str, object]] = {
 
 
 class TokenOfText(NamedTuple):
-    logprob: float
-    """Of the text's own token."""
-    top_token: int
-    """The most likely token at this position."""
+    logprob: float  # of the text's own token
+    top_token: int  # the most likely token at this position
 
 
 def text_for(model: str) -> str:
@@ -61,14 +58,12 @@ def judge(config: EngineConfig, text: str) -> list[TokenOfText]:
         temperature=0.0, max_tokens=1, prompt_logprobs=1, output_kind=RequestOutputKind.FINAL_ONLY
     )
     judged: list[TokenOfText] = []
-    with progress_bar() as progress:
-        for start in progress.track(range(0, len(token_ids), length), description="reading"):
-            progress.refresh()
-            window = {"prompt_token_ids": token_ids[start : start + length]}
-            engine.add_request(str(start), window, params)
-            while engine.has_unfinished_requests():
-                for output in engine.step():
-                    judged += _tokens_of(output)
+    for start in tracked(range(0, len(token_ids), length), "reading"):
+        window = {"prompt_token_ids": token_ids[start : start + length]}
+        engine.add_request(str(start), window, params)
+        while engine.has_unfinished_requests():
+            for output in engine.step():
+                judged += _tokens_of(output)
     return judged
 
 
@@ -103,12 +98,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser, dtype=False)
 
 
-def run(args: argparse.Namespace) -> int:
+def measure(args: argparse.Namespace) -> Report:
     options = [parse_configuration(name, parts=PARTS).options for name in (args.a, args.b)]
     sides = [EngineConfig(model=args.model, **{"dtype": "float32", **one}) for one in options]
-    set_num_threads(args.num_threads)
     found = compare_quality(*(judge(side, text_for(args.model)) for side in sides))
-    result = describe_bench(args, "torch") | found | {"window": WINDOW}
     change, same = f"{found['perplexity_change']:+.3%}", f"{found['same_top_token']:.2%}"
     rows = [
         (args.a, f"{found['perplexity_a']:.4f}", "", ""),
@@ -120,5 +113,4 @@ def run(args: argparse.Namespace) -> int:
         f" {found['logprob_difference']:.5f} on average."
     ]
     columns = ("numbers", "perplexity", "change", "same top token")
-    print_report(title, columns, rows, notes, result, args.json)
-    return 0
+    return Report(title, columns, rows, notes, found | {"window": WINDOW})

@@ -17,9 +17,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import SamplingParams
 
 PROMPT_LENGTHS = (8, 32, 128, 256, 512, 900)
-"""Lengths of prompts that run one at a time; with the default budget, the longest need several
-steps.
-"""
+"""Of prompts that run one at a time. With the default budget, the longest need several steps."""
 PROMPT_LENGTHS_IN_BATCHES = (8, 48)
 NUM_DECODES = 6
 """Output tokens of each single prompt, and of each request in a batch."""

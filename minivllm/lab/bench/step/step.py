@@ -6,7 +6,7 @@
 The steps of one engine are measured in two ways, which take turns:
 
     plain      how long a step takes
-    watched    how the time of a step divides into parts (`stopwatch.py`); watching takes time, too
+    watched    how the time of a step divides into parts (`parts.py`); watching takes time, too
 
 The table has the milliseconds of watched parts, as shares of a plain step. No decode step can be
 faster than reading all weights once, which the same run measures. Decode steps start at contexts of
@@ -25,17 +25,22 @@ from typing import Any
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.lab.bench.step.parts import LINEAR_PARTS, MODEL_PARTS, OUTSIDE_PARTS, watch_parts
+from minivllm.lab.bench.step.parts import (
+    LINEAR_PARTS,
+    MODEL_PARTS,
+    OUTSIDE_PARTS,
+    Stopwatch,
+    watch_parts,
+)
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
-from minivllm.lab.common.environment import describe_bench, set_num_threads
 from minivllm.lab.common.report import (
+    Report,
     add_model_arguments,
+    add_number,
     listed,
     positive_int,
-    print_report,
-    progress_bar,
+    tracked,
 )
-from minivllm.lab.common.stopwatch import Stopwatch, waiting_clock
 
 WARM_UP_STEPS = 3
 NUM_PREFILLS = 5
@@ -45,11 +50,10 @@ LONGEST_POINT = 1024
 
 @dataclass(slots=True)
 class MeasuredSteps:
-    """Times of one kind of step, in seconds, one per step."""
+    """Seconds of one kind of step: of each plain step, and of each watched step's parts."""
 
     plain: list[float] = field(default_factory=list)
     watched: list[dict[str, float]] = field(default_factory=list)
-    """For each watched step: part -> seconds."""
 
 
 class StepBench:
@@ -101,12 +105,10 @@ class StepBench:
         times.watched.append(stopwatch.seconds)
 
 
-def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure all steps, and return the report for `--json`."""
+def measure(args: argparse.Namespace) -> Report:
+    from minivllm.lab.bench.step.machine import measure_machine_speed, waiting_clock
     from minivllm.lab.bench.step.trace import write_trace
-    from minivllm.lab.common.machine_speed import measure_machine_speed
 
-    set_num_threads(args.num_threads)
     largest = max(args.batch_sizes)
     # Leave room for prompts in a step with all decodes.
     budget = max(EngineConfig().max_num_batched_tokens, 2 * largest)
@@ -131,19 +133,16 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         write_trace(engine, bench.requests, largest, args.context, args.trace)
     speed = measure_machine_speed(model.dtype, model.device, now)
     results = []
-    with progress_bar() as progress:
-        for size in progress.track(args.batch_sizes, description="decode steps"):
-            progress.refresh()
-            times = bench.measure_decodes(size, args.context, max_tokens, args.steps)
-            results.append({"kind": "decode", "batch_size": size, **describe_times(times)})
+    for size in tracked(args.batch_sizes, "decode steps"):
+        times = bench.measure_decodes(size, args.context, max_tokens, args.steps)
+        results.append({"kind": "decode", "batch_size": size, **describe_times(times)})
     num_tokens = min(budget, engine.max_model_len - 1)
     times = bench.measure_prefills(num_tokens)
     results.append({"kind": "prefill", "num_tokens": num_tokens, **describe_times(times)})
     sizes = args.batch_sizes
     points = measure_points(engine, bench.requests, clock, sizes) if args.json else []
     weights = model.decoder.bytes_per_token
-    return {
-        **describe_bench(args, "torch"),
+    result = {
         "device": model.device.type,
         "attention_backend": engine.core.runner.attention_backend,
         "weight_bytes": weights,
@@ -152,6 +151,11 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "results": results,
         "points": [asdict(point) for point in points],
     }
+    title = (
+        f"Milliseconds of a step, and % of it: {args.model} {args.dtype} on {model.device.type},"
+        f" {args.num_threads} threads, {args.context} tokens of context"
+    )
+    return Report(title, *table(results), notes(result), result)
 
 
 def describe_times(times: MeasuredSteps) -> dict[str, Any]:
@@ -171,15 +175,17 @@ def describe_times(times: MeasuredSteps) -> dict[str, Any]:
     }
 
 
-def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    results = result["results"]
-    columns = ("part", *(_name(measured) for measured in results))
+def table(results: list[dict[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    def cell(measured: dict[str, Any], part: str) -> str:
+        seconds = measured["parts"][part]
+        return f"{seconds * 1e3:.2f} {seconds / measured['seconds']:4.0%}"
+
     rows = [
-        (name, *(_cell(measured["parts"][name], measured) for measured in results))
-        for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
+        (part, *(cell(measured, part) for measured in results))
+        for part in (*MODEL_PARTS, *OUTSIDE_PARTS)
     ]
     rows.append(("step", *(f"{measured['seconds'] * 1e3:.2f}" for measured in results)))
-    return columns, rows
+    return ("part", *map(_name, results)), rows
 
 
 def notes(result: dict[str, Any]) -> list[str]:
@@ -205,10 +211,6 @@ def _name(measured: dict[str, Any]) -> str:
     return f"{measured['kind']} {measured.get('batch_size') or measured['num_tokens']}"
 
 
-def _cell(seconds: float, measured: dict[str, Any]) -> str:
-    return f"{seconds * 1e3:.2f} {seconds / measured['seconds']:4.0%}"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = "; ".join(f"{name}: {what}" for name, what in (MODEL_PARTS | OUTSIDE_PARTS).items())
     parser.epilog = f"Parts of a step. {parts}."
@@ -220,26 +222,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[1, 4, 16, 64],
         help="numbers of running sequences (default: 1,4,16,64)",
     )
-    for option, default, meaning in (
-        ("--context", 128, "tokens of each sequence"),
-        ("--steps", 20, "steps for each way of measuring and batch size"),
-    ):
-        parser.add_argument(
-            option, type=positive_int, default=default, help=f"{meaning} (default: %(default)s)"
-        )
+    add_number(parser, "--context", 128, "tokens of each sequence")
+    add_number(parser, "--steps", 20, "steps for each way of measuring and batch size")
     parser.add_argument(
         "--trace",
         metavar="FILE",
         help="write some steps, from torch's profiler and the engine's events, for Perfetto",
     )
-
-
-def run(args: argparse.Namespace) -> int:
-    result = measure(args)
-    columns, rows = table(result)
-    title = (
-        f"Milliseconds of a step, and % of it: {result['model']} {result['dtype']} on"
-        f" {result['device']}, {result['threads']} threads, {result['context']} tokens of context"
-    )
-    print_report(title, columns, rows, notes(result), result, args.json)
-    return 0

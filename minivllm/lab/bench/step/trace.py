@@ -18,21 +18,8 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lab.bench.step.parts import watch_parts
 from minivllm.lab.bench.step.points import RandomRequests
-from minivllm.lab.common.stopwatch import PartWatcher
 
 NUM_STEPS = 6
-
-
-class PartsInTrace(PartWatcher):
-    def __init__(self) -> None:
-        self._ranges: list[record_function] = []
-
-    def begin(self, part: str) -> None:
-        self._ranges.append(record_function(part))
-        self._ranges[-1].__enter__()
-
-    def end(self) -> None:
-        self._ranges.pop().__exit__(None, None, None)
 
 
 def write_trace(
@@ -45,7 +32,7 @@ def write_trace(
         log, operations = Path(folder, "events.jsonl"), Path(folder, "operations.json")
         with (
             LogWriter(log, header) as writer,
-            watch_parts(engine, PartsInTrace()),
+            watch_parts(engine, record_function),
             profile() as profiler,
         ):
             unsubscribe = engine.subscribe(writer.write)

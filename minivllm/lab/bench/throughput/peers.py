@@ -2,13 +2,11 @@
 
 `MinivllmEngine` uses `LLM(...)` like a user. `TransformersPeer` calls `generate` in static batches
 with left padding, sdpa attention and the default cache. `PeerProcess` runs vLLM or llama.cpp in a
-child process with the peer's own Python, and exchanges requests and token ids through pipes
-(`peer_side/peer_main.py` explains the protocol). This costs the peer one or two milliseconds per
-round, and rounds take seconds.
+child process with the peer's own Python (`peer_side/peer_main.py` explains the protocol). This
+costs the peer one or two milliseconds per round, and rounds take seconds.
 
 A peer gets the same token ids, dtype, device and number of threads, and full batches. It has no
-end-of-sequence token: masking that token (`min_new_tokens`) would be more work, and the tokens
-would differ.
+end-of-sequence token, because masking it (`min_new_tokens`) would be more work.
 """
 
 import contextlib
@@ -139,7 +137,6 @@ class PeerProcess:
             self.__exit__()
             raise
         self.versions: dict[str, str] = ready["versions"]
-        self.preloaded: list[str] = ready["preloaded"]
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
         prompts = [request.prompt_token_ids for request in requests]

@@ -30,18 +30,14 @@ class EngineRounds:
     """Measurements of one engine; entry i of each list is round i."""
 
     name: str
-    runs: list[float] = field(default_factory=list)
-    """Seconds of each round."""
-    outputs: list[list[list[int]]] = field(default_factory=list)
-    """Token ids, for each round and request."""
+    runs: list[float] = field(default_factory=list)  # seconds
+    outputs: list[list[list[int]]] = field(default_factory=list)  # token ids of each request
 
     @property
     def speeds(self) -> list[float]:
         """Output tokens per second."""
-        return [
-            sum(map(len, outputs)) / run
-            for outputs, run in zip(self.outputs, self.runs, strict=True)
-        ]
+        rounds = zip(self.outputs, self.runs, strict=True)
+        return [sum(map(len, outputs)) / run for outputs, run in rounds]
 
     @property
     def tokens_per_s(self) -> float:

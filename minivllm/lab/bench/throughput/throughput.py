@@ -9,24 +9,44 @@ is not counted. Speeds and ratios are medians over the rounds (`rounds.py`). vLL
 in their own Python (`peers.py`). llama.cpp cannot read safetensors, so it gets the weights
 in a temporary GGUF file, or the GGUF file that we read too.
 
-The tokens of every round are compared, because a speed says little if the outputs differ. The JSON
-lists preloaded allocators and OpenMP libraries, which can change a speed by a quarter.
+The tokens of every round are compared, because a speed says little if the outputs differ.
 """
 
 import argparse
 import statistics
+import tempfile
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, NANO_VLLM, WORKLOADS, quick
+from minivllm.lab.bench.throughput.peers import (
+    BenchEngine,
+    MinivllmEngine,
+    PeerProcess,
+    TransformersPeer,
+)
+from minivllm.lab.bench.throughput.rounds import SETTLE_S, EngineRounds, measure_rounds
+from minivllm.lab.bench.throughput.workloads import (
+    MAX_NUM_SEQS,
+    NANO_VLLM,
+    WORKLOADS,
+    WorkloadSpec,
+    make_requests,
+    quick,
+)
 from minivllm.lab.common.report import (
     DEFAULT_DTYPE,
     DEFAULT_MODEL,
+    Report,
     add_model_arguments,
+    add_number,
     positive_int,
-    print_report,
+    progress_bar,
 )
+from minivllm.runtime.store.model_store import resolve_for_transformers, resolve_model
 from minivllm.runtime.store.toys import QWEN3_DUMMY
 
 PEERS = ("transformers", "vllm", "llama.cpp")
@@ -67,11 +87,13 @@ def _add_peer_arguments(parser: argparse.ArgumentParser) -> None:
         "--vs",
         choices=PEERS,
         action="append",
+        default=[],
         help="also measure this peer, in turns; may be given several times",
     )
     parser.add_argument(
         "--peer-python",
         action="append",
+        default=[],
         metavar="PATH",
         help=(
             "the Python of an environment with vLLM or llama-cpp-python; once, or once for each"
@@ -94,20 +116,48 @@ def _add_peer_arguments(parser: argparse.ArgumentParser) -> None:
             " (default: a file in --dtype)"
         ),
     )
-    parser.add_argument(
-        "--peer-batch-size",
-        type=positive_int,
-        default=MAX_NUM_SEQS,
-        help="sequences in a static batch of --vs transformers (default: %(default)s)",
-    )
+    size = "sequences in a static batch of --vs transformers"
+    add_number(parser, "--peer-batch-size", MAX_NUM_SEQS, size)
 
 
-def run(args: argparse.Namespace) -> int:
+def measure(args: argparse.Namespace) -> Report:
+    """Load the engines once, and run the workloads."""
     import torch
 
-    from minivllm.lab.bench.throughput.measured import measure
-
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    specs = _workloads(args, device)
+    pythons = peers_with_python(args.vs, args.peer_python)
+    spec = specs[0]
+    options = {"max_num_seqs": spec.max_num_seqs, "enforce_eager": args.enforce_eager}
+    if spec.max_num_batched_tokens is not None:
+        options["max_num_batched_tokens"] = spec.max_num_batched_tokens
+        options["max_model_len"] = spec.max_model_len
+    if "transformers" in pythons:
+        options["gpu_memory_utilization"] = 0.7  # it needs memory, too
+    if args.model == QWEN3_DUMMY:
+        options |= {"load_format": "dummy", "seed": args.seed}
+    with ExitStack() as stack, progress_bar() as progress:
+        # Start peers first, so that our engine is not loaded while they load.
+        peers = _peers(pythons, specs, args, device, stack)
+        peers += _engines_in_formats(args, options, stack)
+        ours = MinivllmEngine(args.model, args.dtype, **options)
+        vocab_size = ours.llm.llm_engine.tokenizer.vocab_size
+        settle_s = SETTLE_S if any(pythons.values()) else 0.0
+        results = []
+        for spec in specs:
+            requests_of = partial(make_requests, spec, args.seed, vocab_size=vocab_size)
+            measured = measure_rounds(
+                [ours, *peers], requests_of, args.rounds, progress, spec.name, settle_s
+            )
+            result = {"workload": spec.name, "requests": spec.num_requests, "device": device}
+            result["attention_backend"] = ours.llm.llm_engine.core.runner.attention_backend
+            # Dummy weights differ between engines.
+            results.append(result | _result(measured, peers, args.model != QWEN3_DUMMY))
+    return _report(results, args)
+
+
+def _workloads(args: argparse.Namespace, device: str) -> list[WorkloadSpec]:
+    """Return what to run, and set the options whose defaults depend on it."""
     is_nano = args.workload == NANO_VLLM
     if is_nano and device == "cpu" and not 1 <= (args.num_requests or 0) <= MAX_CPU_REQUESTS:
         raise BenchError(
@@ -117,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     args.model = args.model or (QWEN3_DUMMY if is_nano else DEFAULT_MODEL)
     args.dtype = args.dtype or ("bfloat16" if is_nano else DEFAULT_DTYPE)
     args.rounds = args.rounds or (1 if is_nano else 5)
-    if args.model == QWEN3_DUMMY and (args.formats or set(args.vs or ()) - {"transformers"}):
+    if args.model == QWEN3_DUMMY and (args.formats or set(args.vs) - {"transformers"}):
         raise BenchError(
             f"{QWEN3_DUMMY} has no weights that a process could read: compare with --vs"
             " transformers, or with another --model, such as Qwen/Qwen3-0.6B."
@@ -128,16 +178,98 @@ def run(args: argparse.Namespace) -> int:
     specs = [WORKLOADS[name] for name in (names if args.workload == ALL else [args.workload])]
     if args.num_requests:
         specs = [replace(spec, num_requests=args.num_requests) for spec in specs]
-    if args.quick:
-        specs = [quick(spec) for spec in specs]
-    results = measure(specs, args, device)
-    _report(results, args)
-    return 0
+    return [quick(spec) for spec in specs] if args.quick else specs
 
 
-def _report(results: list[dict[str, Any]], args: argparse.Namespace) -> None:
-    """Print a row for each engine and workload."""
-    first = results[0]
+def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | None]:
+    """Map each requested peer to its Python interpreter; None means this process."""
+    apart = [name for name in names if name != "transformers"]
+    if len(pythons) not in (min(1, len(apart)), len(apart)):
+        raise BenchError(
+            "--peer-python PATH is the Python of an environment with vLLM or llama-cpp-python: give"
+            " it once, or once for each --vs that needs one, in order."
+        )
+    own = dict(zip(apart, pythons * len(apart) if len(pythons) == 1 else pythons, strict=False))
+    return {name: own.get(name) for name in names}
+
+
+def _peers(
+    pythons: dict[str, str | None],
+    specs: list[WorkloadSpec],
+    args: argparse.Namespace,
+    device: str,
+    stack: ExitStack,
+) -> list[BenchEngine]:
+    from minivllm.lab.bench.throughput.weights_gguf import own_gguf, write_gguf
+
+    peers: list[BenchEngine] = []
+    checkpoint = None
+    if args.model == QWEN3_DUMMY:
+        checkpoint = resolve_model(args.model, weights=False)
+    elif pythons and not args.peer_gguf:
+        checkpoint = resolve_for_transformers(args.model)
+    for name, python in pythons.items():
+        if python is None:
+            peers.append(TransformersPeer(checkpoint, args.dtype, device, args.peer_batch_size))
+            continue
+        weights = checkpoint or own_gguf(args.model)
+        if name == "llama.cpp" and not args.peer_gguf:
+            weights = Path(stack.enter_context(tempfile.TemporaryDirectory()), "weights.gguf")
+            write_gguf(checkpoint, weights, args.dtype)
+        settings = {
+            "model": str(weights),
+            "dtype": "float16" if args.peer_gguf else args.dtype,
+            "num_threads": args.num_threads,
+            "max_num_seqs": specs[0].max_num_seqs,
+            "max_model_len": max(spec.max_model_len for spec in specs),
+        }
+        peers.append(stack.enter_context(PeerProcess(name, python, settings)))
+    return peers
+
+
+def _engines_in_formats(
+    args: argparse.Namespace, options: dict[str, Any], stack: ExitStack
+) -> list[BenchEngine]:
+    """Return our engine with the model's weights written in each of `--formats`."""
+    from minivllm.lab.bench.throughput.weights_gguf import INT8, formats_of, write_stored_copy
+
+    engines = []
+    for format_ in formats_of(args.formats) if args.formats else ():
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        write_stored_copy(resolve_model(args.model), scratch, format_)
+        own = options | {"quantization": INT8 if format_ == INT8 else None}
+        engines.append(MinivllmEngine(str(scratch), args.dtype, format_, **own))
+    return engines
+
+
+def _result(
+    measured: list[EngineRounds], peers: list[BenchEngine], compares_tokens: bool
+) -> dict[str, Any]:
+    mine, *theirs = measured
+    peer_results = [
+        {
+            "name": rounds.name,
+            "tokens_per_s": rounds.tokens_per_s,
+            "runs": rounds.runs,
+            "ratio": mine.ratio(rounds),
+            "ratios": mine.ratios(rounds),
+            "identical_sequences": mine.identical(rounds) if compares_tokens else None,
+            "versions": getattr(peer, "versions", None),
+        }
+        for rounds, peer in zip(theirs, peers, strict=True)
+    ]
+    return {
+        "output_tokens": sum(map(len, mine.outputs[0])),
+        "tokens_per_s": mine.tokens_per_s,
+        "runs": mine.runs,
+        # Of the first peer: most comparisons have only one.
+        "ratio": peer_results[0]["ratio"] if peer_results else None,
+        "peers": peer_results,
+    }
+
+
+def _report(results: list[dict[str, Any]], args: argparse.Namespace) -> Report:
+    """Make a row for each engine and workload."""
     rows, notes = [], []
     for result in results:
         for engine in (result | {"name": "minivllm"}, *result["peers"]):
@@ -148,13 +280,13 @@ def _report(results: list[dict[str, Any]], args: argparse.Namespace) -> None:
                 notes.append(_note(result["workload"], engine))
             rows.append((result["workload"], engine["name"], speed, ratio, *runs))
     title = (
-        f"{first['model']} {first['dtype']} on {first['device']}, {first['threads']} threads,"
-        f" {first['rounds']} rounds; a ratio is minivllm's speed divided by the peer's, the median"
+        f"{args.model} {args.dtype} on {results[0]['device']}, {args.num_threads} threads,"
+        f" {args.rounds} rounds; a ratio is minivllm's speed divided by the peer's, the median"
         " of the rounds' ratios"
     )
     columns = ("workload", "engine", "tokens/s", "ratio", "seconds", "fastest", "slowest")
-    report = {"bench": "throughput", "workloads": results} if args.workload == ALL else first
-    print_report(title, columns, rows, notes, report, args.json)
+    found = {"workloads": results} if args.workload == ALL else results[0]
+    return Report(title, columns, rows, notes, found)
 
 
 def _note(workload: str, peer: dict[str, Any]) -> str:

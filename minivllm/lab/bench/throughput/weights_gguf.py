@@ -48,19 +48,13 @@ def own_gguf(model: str) -> Path:
 
 
 def write_stored_copy(checkpoint: Path, target: Path, format_: str) -> None:
-    """Write the model of directory `checkpoint` into the existing, empty directory `target`.
-
-    format_: of all matrices, one of `_TYPES`; float32 for `INT8`
-    """
+    """Write a model into the existing, empty directory `target`; for `INT8`, as float32."""
     copy_other_files(checkpoint, target)
     write_gguf(checkpoint, target / GGUF_FILE, "float32" if format_ == INT8 else format_)
 
 
 def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
-    """Write the model in directory `checkpoint` to `path`.
-
-    Raises `BenchError` if the model is not supported.
-    """
+    """Write the model in directory `checkpoint` to `path`. Raises `BenchError` if it cannot."""
     config = read_model_config(checkpoint)
     if config.rope_scaling is not None:
         raise BenchError(

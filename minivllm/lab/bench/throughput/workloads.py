@@ -65,16 +65,12 @@ WORKLOADS: dict[str, WorkloadSpec] = {
 def quick(spec: WorkloadSpec) -> WorkloadSpec:
     """Return the workload with a quarter of all lengths. Ratios differ, so its name does, too."""
 
-    def quarter(length: tuple[int, int]) -> tuple[int, int]:
-        return (max(1, length[0] // 4), max(1, length[1] // 4))
-
-    return replace(
-        spec,
-        name=f"{spec.name}-quick",
-        prompt_len=quarter(spec.prompt_len),
-        output_len=quarter(spec.output_len),
-        shared_prefix_len=spec.shared_prefix_len // 4,
+    prompt_len, output_len = (
+        (max(1, low // 4), max(1, high // 4)) for low, high in (spec.prompt_len, spec.output_len)
     )
+    lengths = {"prompt_len": prompt_len, "output_len": output_len}
+    shared = spec.shared_prefix_len // 4
+    return replace(spec, name=f"{spec.name}-quick", shared_prefix_len=shared, **lengths)
 
 
 def make_requests(

@@ -7,9 +7,8 @@ import pytest
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.lab.bench.step.parts import watch_parts
+from minivllm.lab.bench.step.parts import Stopwatch, watch_parts
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
-from minivllm.lab.common.stopwatch import Stopwatch
 
 
 @pytest.fixture

