@@ -101,7 +101,9 @@ def play(args: argparse.Namespace, scenario: Scenario) -> int:
                 if args.json:
                     print_json(report_json(scenario, demo.facts))
             if not headless:
-                note("Next: minivllm lesson (6 minutes), or minivllm demo --scenario memory-pressure")
+                note(
+                    "Next: minivllm lesson (6 minutes), or minivllm demo --scenario memory-pressure"
+                )
             interrupt = error or interrupt
         if interrupt is not None:
             raise interrupt

@@ -174,7 +174,7 @@ def _lay_out_used(model: DashboardModel, width: int, height: int) -> tuple[Grid,
         num_used = next((at + 1 for at in reversed(range(count)) if ages[at] is not None), 0)
         rounded = max(_FEWEST, 1 << (num_used - 1).bit_length()) if num_used else _FEWEST
         if rounded < count:
-            return lay_out(rounded, width, height - 1), rounded
+            return lay_out(rounded, width, max(height - 1, 1)), rounded
     return grid, count
 
 
