@@ -198,7 +198,7 @@ class DashboardApp(App[str]):
 
     def _frame(self) -> None:
         now = time.monotonic()
-        changed = self.race_keys.tick()
+        changed = self.race_keys.tick() | self.engine_keys.select_asked()
         changed |= self.context.own.tick(now, SECONDS_OF_EVENTS)
         if self.context.behind is not None:
             changed |= self.context.transport.tick(now, SECONDS_OF_EVENTS)
@@ -206,6 +206,7 @@ class DashboardApp(App[str]):
             changed = True
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
+        self.time_keys.tick()
         is_live = self.context.own.state == "live"
         if self._follows and is_live and self.context.own.source.status.replaced:
             self.exit("next")  # a recording has only one engine: the new one needs a new recording

@@ -13,6 +13,7 @@ from minivllm.tui.lesson import LessonControl
 from minivllm.tui.race import RaceRuns
 from minivllm.tui.start import Start
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.narration import Narration
 from minivllm.tui.time.follow import SameMoment
 from minivllm.tui.time.transport import Transport
 
@@ -52,6 +53,7 @@ class Context:
     start: Start | None = None
     """The start of the engine; None when it is over. Until then, `transport` has no events."""
     selection: Selection = field(default_factory=Selection)
+    narration: Narration = field(default_factory=Narration)
     ascii: bool = False
     """Draw with printable ASCII only."""
     still: bool = False

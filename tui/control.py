@@ -41,6 +41,10 @@ class ControlState(NamedTuple):
 class EngineControl(Protocol):
     """The dashboard's thread calls these methods. None of them waits."""
 
+    pauses_with_picture: bool
+    """Whether the run waits for its reader, as in a debugger: the keys that pause the picture
+    pause the engine too, and a step at the newest moment runs one step of the engine."""
+
     def state(self) -> ControlState: ...
 
     def pause(self) -> None:

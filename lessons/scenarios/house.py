@@ -66,6 +66,8 @@ STORIES: Mapping[str, Mapping[str, Story]] = MappingProxyType(
     }
 )
 """A scenario's name -> a user -> the story that the user asks the house model for."""
+HOUSE_MODEL = "house"
+"""Its name, as in `EngineConfig.model`."""
 STORY_TOKENS = 200
 """Enough for a whole story."""
 QUICK = {"attention_backend": "torch", "linear_backend": "torch"}

@@ -84,7 +84,7 @@ SHARED_PREFIX = Scenario(
     ),
     options=MappingProxyType(
         {
-            "num_gpu_blocks_override": 96,
+            "num_gpu_blocks_override": 40,
             "max_num_seqs": 4,
             "max_num_batched_tokens": 192,
             "max_model_len": 1024,

@@ -18,27 +18,40 @@ from typing import Any
 from minivllm import __version__
 from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmError
 
-COMMANDS = {
-    "demo": ("serving", "watch the engine serve several users at once, in the dashboard"),
-    "lesson": ("course", "learn how a serving engine works, with this engine running"),
-    "exercise": ("course", "write a part of the engine, and run the engine with it"),
-    "live": ("serving", "run your own engine in the dashboard: ask, pause, step, change options"),
-    "attach": ("recordings", "watch an engine in another process"),
-    "replay": ("recordings", "play a recording in the dashboard, forward and back"),
-    "shot": ("recordings", "draw a picture of any moment of a recording"),
-    "chat": ("serving", "chat with a model in the terminal"),
-    "generate": ("serving", "complete one or many prompts"),
-    "serve": ("serving", "serve a model over HTTP, for clients of OpenAI and vLLM"),
-    "model": ("serving", "list, fetch and find models"),
-    "doctor": ("course", "check whether this machine can run the course"),
-    "once": ("recordings", "print an engine's state from a recording, at its end or after a step"),
-    "export": ("recordings", "convert a recording into a trace for Perfetto"),
-    "compare": ("lab", "run the same requests through two configurations of the engine"),
-    "simulate": ("lab", "predict latency and throughput: the real scheduler, modelled step times"),
-    "bench": ("lab", "measure the engine"),
-    "to-vllm": ("lab", "print the same configuration for vLLM: a command and a script"),
-}
-"""Name of a subcommand (with underscores, its module) -> its folder here, and its summary."""
+GROUPS = {
+    "Watch": {
+        "demo": ("serving", "watch the engine serve several users at once, in the dashboard"),
+        "live": ("serving", "run your own engine in the dashboard: ask, pause, step, change options"),
+        "replay": ("recordings", "play a recording in the dashboard, forward and back"),
+        "attach": ("recordings", "watch an engine in another process"),
+    },
+    "Learn": {
+        "lesson": ("course", "learn how a serving engine works, with this engine running"),
+        "exercise": ("course", "write a part of the engine, and run the engine with it"),
+    },
+    "Use": {
+        "chat": ("serving", "chat with a model in the terminal"),
+        "generate": ("serving", "complete one or many prompts"),
+        "serve": ("serving", "serve a model over HTTP, for clients of OpenAI and vLLM"),
+        "model": ("serving", "list, fetch and find models"),
+        "doctor": ("course", "check whether this machine can run the course"),
+        "to-vllm": ("lab", "print the same configuration for vLLM: a command and a script"),
+    },
+    "Measure": {
+        "compare": ("lab", "run the same requests through two configurations of the engine"),
+        "simulate": ("lab", "predict latency and throughput: the real scheduler, modelled step times"),
+        "bench": ("lab", "measure the engine"),
+    },
+    "Pictures and data": {
+        "shot": ("recordings", "draw a picture of any moment of a recording"),
+        "once": ("recordings", "print an engine's state from a recording, at its end or after a step"),
+        "export": ("recordings", "convert a recording into a trace for Perfetto"),
+    },
+}  # fmt: skip
+"""Group in the help -> name of a subcommand (with underscores, its module) -> its folder here, and
+its summary.
+"""
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + 2
@@ -49,13 +62,24 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """Only `command` gets its options, because adding them imports its module."""
     parser = argparse.ArgumentParser(
         prog="minivllm",
-        description="A small, fast LLM inference engine that shows its decisions as it runs.",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
+        description="A small, fast LLM inference engine that shows its decisions as it runs.\n"
+        "New here? minivllm demo, then minivllm lesson.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"minivllm {__version__}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    listed = "\n".join(
+        f"{title}\n" + "".join(f"  {name:<8}  {says}\n" for name, (_, says) in group.items())
+        for title, group in GROUPS.items()
+    )
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog=parser.prog,
+        title="commands", description=listed,
+    )  # fmt: skip
     for name, (room, summary) in COMMANDS.items():
-        subparser = add_command(subparsers, name, summary)
+        about = f"{summary[0].upper()}{summary[1:]}."
+        subparser = subparsers.add_parser(name, description=about, allow_abbrev=False)
         if name == command:
             module = import_module(f"minivllm.cli.{room}.{name.replace('-', '_')}")
             module.add_arguments(subparser)

@@ -16,7 +16,7 @@ _COLLECT_EVERY = 20_000
 """Number of new objects between two runs of the garbage collector."""
 
 NEXT = "next"
-"""Result of `DashboardApp.run` if `attach` should open the server's new engine."""
+"""Result of `DashboardApp.run` for another dashboard: a server's new engine, or the next lesson."""
 
 
 def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def make_app(args: argparse.Namespace, source: object, **options: object) -> "Da
 
 
 def run_app(app: "DashboardApp") -> str | None:
-    """Run until the user quits; return `NEXT` if another engine should be opened.
+    """Run until the user quits; return `NEXT` if another dashboard should be opened.
 
     After a signal or an error, raises `SystemExit` with the exit status.
     """

@@ -41,6 +41,8 @@ class Starting:
         self.text = ""
         self.app: DashboardApp
         """The dashboard, before `build` is called."""
+        self.result: str | None = None
+        """What `run_app` has returned."""
         self._build = build
         self._engine_thread: EngineThread | None = None
         self._thread = Thread(target=self._main, name="minivllm-engine", daemon=True)
@@ -59,7 +61,7 @@ class Starting:
         self.app = make_app(args, nothing_yet(model), start=self, **options)
         status = 0
         try:
-            run_app(self.app)
+            self.result = run_app(self.app)
         except SystemExit as exit_:
             status = exit_.code
         finally:

@@ -4,7 +4,7 @@
 the missing blocks is read from the current block tables.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from minivllm.events.ledger import SequenceRecord
 from minivllm.events.state import ScheduledState, SequenceState
@@ -62,28 +62,20 @@ def _waiting(
     if position <= considered and own is not None and own[0] == "grammar_not_compiled":
         return f"{name} {reason_to_wait(model, *own)}; the requests behind it may pass."
     reason = _first_waits(model, first)
+    said = [*_preempted(sequence, record, name)]
     if position > considered:
-        ahead = f"{short_name(first)}, which {reason or 'the scheduler has not considered yet'}"
-        said = (
-            f"{name} is number {position + 1:,} in the queue, and the scheduler considers"
-            f" only the first: {ahead}"
-        )
+        who = short_name(first)
+        said += [f"{who} {reason}" if reason else f"The scheduler has not considered {who} yet"]
+        said += [f"{name} is number {position + 1:,} in the queue, behind it"]
     elif reason:
-        said = (
-            f"{name} is the first in the queue{_passes(considered)} and"
-            f" {reason}{_holders(model, sequence)}{_next(model, considered)}"
-        )
+        passed = f"; {considered:,} before it wait for their grammars" if considered else ""
+        said += [f"{name} {reason}{_holders(model, sequence)}{passed}"]
     elif model.fold.step == 0:
-        said = (
-            f"{name} is the first in the queue, and no step has been planned yet: the first"
-            " step will consider it"
-        )
+        said += ["No step has been planned yet", f"The first one will consider {name}"]
     else:
-        said = (
-            f"{name} is the first in the queue and arrived after step {model.fold.step:,}"
-            " was planned: the next step will consider it"
-        )
-    return f"{said}{_preempted(sequence, record)}."
+        said += [f"{name} arrived after step {model.fold.step:,} was planned"]
+        said += ["The next step will consider it"]
+    return f"{'. '.join(said)}."
 
 
 def _first_waits(model: DashboardModel, seq_id: str) -> str:
@@ -92,45 +84,35 @@ def _first_waits(model: DashboardModel, seq_id: str) -> str:
 
 
 def _holders(model: DashboardModel, sequence: SequenceState) -> str:
-    """Which running sequences hold the blocks that this waiting sequence needs."""
+    """Which running sequences hold the blocks or slots that this waiting sequence needs."""
     fold = model.fold
     if not fold.running or sequence.deferred is None:
         return ""
     if sequence.deferred[0] in ("max_num_seqs", "static_batch"):
-        return f" ({list_names(fold.running)} {'run' if len(fold.running) > 1 else 'runs'})"
+        return f": {list_names(fold.running)} {'run' if len(fold.running) > 1 else 'runs'}"
     if sequence.deferred[0] not in ("no_blocks", "no_contiguous_run", "preempted_this_step"):
         return ""
-    tables = sorted(
-        ((len(fold.sequences[holder].block_table), holder) for holder in fold.running), reverse=True
-    )[:_NAMED]
+    tables = [(len(fold.sequences[holder].block_table), holder) for holder in fold.running]
+    tables = sorted(tables, reverse=True)[:_NAMED]
     held = ", ".join(f"{short_name(holder)} holds {count:,}" for count, holder in tables)
-    return f" ({held} of {plural(len(fold.blocks), 'block')})"
+    return f": {held} of {plural(len(fold.blocks), 'block')}"
 
 
-def _passes(considered: int) -> str:
-    return f" but {considered:,}, whose grammars are not compiled yet," if considered else ""
-
-
-def _next(model: DashboardModel, considered: int) -> str:
-    behind = model.fold.waiting[considered + 1 :]
-    return f"; {short_name(behind[0])} is next after it" if behind else ""
-
-
-def _preempted(sequence: SequenceState, record: SequenceRecord | None) -> str:
+def _preempted(sequence: SequenceState, record: SequenceRecord | None, name: str) -> Iterator[str]:
     if sequence.status != "PREEMPTED":
-        return ""
-    again = (
-        f"its {plural(sequence.num_tokens, 'token')} must be recomputed, except those still"
-        " in the cache"
-    )
+        return
     if record is None or record.preemption is None:
-        return f"; it was preempted, and {again}"
-    preemption = record.preemption
-    short = cause_of_preemption(preemption.need, preemption.free)
-    because = f"for {short_name(preemption.victim_of)}, which {short}"
-    if preemption.victim_of == preemption.seq_id:
-        because = f"because it {short}"
-    return f"; it was preempted in step {preemption.step:,} {because}, and {again}"
+        yield f"{name} was preempted"
+    else:
+        preemption = record.preemption
+        short = cause_of_preemption(preemption.need, preemption.free)
+        is_own = preemption.victim_of == preemption.seq_id
+        whose = "it" if is_own else short_name(preemption.victim_of)
+        yield f"{name} was preempted in step {preemption.step:,}: {whose} {short}"
+    yield (
+        f"Its {plural(sequence.num_tokens, 'token')} must be recomputed, except those still in"
+        " the cache"
+    )
 
 
 # ---- running ----

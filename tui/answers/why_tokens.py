@@ -50,6 +50,8 @@ def how_to_explain(context: Context, model: DashboardModel, seq_id: str | None) 
     """What to do for an explanation of this sequence's tokens, or of any sequence's."""
     name = "" if seq_id is None else short_name(seq_id)
     if context.control is not None:
+        if not context.transport.recording.head.fold.running:
+            return "Nothing runs. a asks the model; its words are then explained here."
         if seq_id is None:
             return "No token is explained yet: select a sequence (tab, then ↑ and ↓)."
         if seq_id in context.transport.recording.head.fold.sequences:

@@ -37,12 +37,14 @@ class Command(NamedTuple, Generic[Owner]):
 
 
 COMMANDS: tuple[Command["DashboardApp"], ...] = (
-    Command("time.toggle", "space", lambda app: app.time_keys.run(Transport.toggle),
-            "Pause", "Pause or play the picture; the engine and the recording continue.", "Time"),
+    Command("time.toggle", "space", lambda app: app.time_keys.toggle(),
+            "Pause", "Pause or play; in the demo, the engine pauses and goes on with the picture.",
+            "Time"),
     Command("time.step_back", "left,h", lambda app: app.time_keys.move(Transport.step, -1),
             "Step back", "Go to the end of the previous step.", "Time", "←"),
-    Command("time.step", "right,l", lambda app: app.time_keys.move(Transport.step, 1),
-            "Step", "Go to the end of the next step.", "Time", "→"),
+    Command("time.step", "right,l", lambda app: app.time_keys.step(),
+            "Step", "Go to the end of the next step; in the demo, the newest one runs now.",
+            "Time", "→"),
     Command("time.event_back", "left_square_bracket", lambda app: app.time_keys.move(Transport.event, -1),
             "Event back", "Go one event back.", "Time", "["),
     Command("time.event", "right_square_bracket", lambda app: app.time_keys.move(Transport.event, 1),
@@ -146,7 +148,7 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
             "Kernel x-ray", "Trace the attention kernel at the selected sequence's next token.",
             "Engine"),
     Command("engine.tokens", "W", lambda app: app.engine_keys.tokens(),
-            "Explain tokens", "Start or stop explaining the tokens of the selected sequence.",
+            "Explain tokens", "Open the Choice screen; there, stop or start explaining the tokens.",
             "Engine"),
     Command("app.theme", "t", lambda app: app.toggle_theme(),
             "Dark/light", "Switch between dark and light.", "Dashboard"),
@@ -166,7 +168,7 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
 
 LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
     Command("lesson.next", "space,enter", lambda screen: screen.next_page(),
-            "Go on", "Go to the next page, or to the answer of a question.",
+            "Go on", "Go to the answer of a question, the next page, or the next lesson.",
             "Lesson", "space"),
     Command("lesson.back", "b", lambda screen: screen.page_back(),
             "Page back", "Go back one page, with its picture.", "Lesson"),

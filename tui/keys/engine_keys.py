@@ -7,7 +7,7 @@ from msgspec import structs
 from minivllm.events.types import TokenAttention
 from minivllm.text import short_name
 from minivllm.tui.answers.why_tokens import how_to_explain
-from minivllm.tui.control import EngineControl, Question
+from minivllm.tui.control import ASKED_HERE, EngineControl, Question
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 from minivllm.tui.state.decisions import layer_and_head
@@ -24,6 +24,8 @@ class EngineKeys:
         self._head: int | None = None
         self._explained: dict[str, bool] = {}
         """Sequence -> whether its tokens are explained, if the user selected it or pressed W."""
+        self._arrived_before: set[str] | None = None
+        """The unfinished requests when the user sent one, until that one has arrived."""
 
     def _control(self) -> EngineControl | None:
         if self._context.control is None:
@@ -31,17 +33,20 @@ class EngineKeys:
         return self._context.control
 
     def pause(self) -> None:
-        if control := self._control():
+        control = self._control()
+        if control is not None and control.pauses_with_picture:
+            self._app.time_keys.toggle()
+        elif control is not None:
             control.resume() if control.state().paused else control.pause()
 
     def step(self) -> None:
         if control := self._control():
-            self._context.own.to_live()
+            self._app.time_keys.follow_steps()
             control.step()
 
     def phase(self) -> None:
         if control := self._control():
-            self._context.own.to_live()
+            self._app.time_keys.follow_steps()
             self.watch_first()  # so that the candidates are on the screen before the draw
             control.step_phase()
 
@@ -51,9 +56,23 @@ class EngineKeys:
             def ask(question: Question | None) -> None:
                 if question is not None:
                     self._app.time_keys.leave_the_past()
+                    self._arrived_before = set(self._context.own.recording.head.fold.requests)
                     control.add_request(*question)
 
             self._app.push_screen(QuestionScreen(), ask)
+
+    def select_asked(self) -> bool:
+        """Select the user's new request once it has arrived; return whether it has."""
+        if self._arrived_before is None:
+            return False
+        newer = self._context.own.recording.head.fold.requests.keys() - self._arrived_before
+        asked = next((name for name in newer if name.startswith(ASKED_HERE)), None)
+        if asked is None:
+            return False
+        self._arrived_before = None
+        self._context.selection.choose(sequence(f"{asked}.0"))
+        self.watch_selected()
+        return True
 
     def burst(self) -> None:
         if control := self._control():
@@ -129,37 +148,52 @@ class EngineKeys:
         self._app.tell(f"From the next step on: attention, {whose}.")
 
     def xray(self) -> None:
-        if control := self._control():
-            seq_id = self._context.selection.seq_id
-            if seq_id not in self._context.transport.view.fold.running:
-                self._app.tell("Select a running sequence first (tab to the slots, then ↑ and ↓).")
-            else:
-                control.trace_kernel(seq_id)
-                self._app.tell(
-                    "The kernel is traced at its next token. This takes some seconds; the"
-                    " trace appears on the Blocks screen (2)."
-                )
+        if (control := self._control()) and (seq_id := self._running()):
+            control.trace_kernel(seq_id)
+            self._app.tell(
+                f"The kernel is traced at the next token of {short_name(seq_id)}. This takes some"
+                " seconds; the trace appears on the Blocks screen (2)."
+            )
 
-    def tokens(self) -> None:
+    async def tokens(self) -> None:
+        """Open the Choice screen; there, stop or start explaining the sequence's tokens."""
         control, view = self._context.control, self._context.transport.view
-        seq_id = self._context.selection.seq_id
-        if control is None:
-            self._app.tell(how_to_explain(self._context, view, seq_id))
-        elif seq_id not in view.fold.sequences:
-            self._app.tell("Select a running or waiting sequence first (tab, then ↑ and ↓).")
-        else:
+        if self._app.current_mode != "choice":
+            await self._app.look_keys.screen("choice")
+        elif control is None:
+            self._app.tell(how_to_explain(self._context, view, self._context.selection.seq_id))
+        elif seq_id := self._running():
             on = self._explained[seq_id] = not self._explained.get(seq_id, False)
             control.explain_tokens(seq_id, on)
-            name = short_name(seq_id)
-            now = "now explained on the Choice screen (7)" if on else "no longer explained"
-            self._app.tell(f"The tokens of {name} are {now}.")
+            now = "now explained" if on else "no longer explained"
+            self._app.tell(f"The tokens of {short_name(seq_id)} are {now}.")
+
+    def _running(self) -> str | None:
+        """Select and return a running sequence; without one, say so.
+
+        The selected one, or else an owner of the selected block, or else the first.
+        """
+        selection = self._context.selection
+        running = self._context.transport.recording.head.fold.running
+        if not running:
+            self._app.tell("Nothing runs: a asks the model.")
+            return None
+        owners = []
+        if selection.block_id is not None:
+            owners = self._context.transport.view.owners(selection.block_id)
+        nearest = (selection.seq_id, *(owner for owner, _ in owners))
+        seq_id = next((seq_id for seq_id in nearest if seq_id in running), running[0])
+        if seq_id != selection.seq_id:
+            selection.choose(sequence(seq_id))
+            self.watch_selected()
+        return seq_id
 
     def watch_first(self) -> None:
-        """Select the first running sequence if none is selected, and watch it."""
-        selection, running = self._context.selection, self._context.transport.view.fold.running
-        if self._context.control is not None and running and not selection.seq_id:
-            selection.choose(sequence(running[0]))
-            self.watch_selected()
+        """Select a running sequence if there is nothing to see of the selected one."""
+        seq_id, newest = self._context.selection.seq_id, self._context.transport.recording.head
+        shows = seq_id in newest.fold.sequences or seq_id in newest.explanations.judged
+        if self._context.control is not None and newest.fold.running and not shows:
+            self._running()
 
     def watch_selected(self) -> None:
         """Explain the selected sequence's next tokens, unless the user has stopped that."""

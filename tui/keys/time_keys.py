@@ -1,9 +1,14 @@
-"""`TimeKeys`: the keys that move in time."""
+"""`TimeKeys`: the keys that move in time.
+
+In a run that waits for its reader (`EngineControl.pauses_with_picture`), the engine runs only while
+the picture is live. So nothing is missed while someone reads.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from minivllm.tui.time.transport import Transport
+from minivllm.tui.control import EngineControl
+from minivllm.tui.time.transport import State, Transport
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
@@ -12,6 +17,8 @@ if TYPE_CHECKING:
 class TimeKeys:
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
+        self._state: State = app.context.own.state
+        """Of the dashboard's own recording, at the last look."""
 
     @property
     def _transport(self) -> Transport:
@@ -21,13 +28,51 @@ class TimeKeys:
     def run(self, move: Callable[[Transport], object]) -> None:
         """Move, then draw."""
         move(self._transport)
+        self.tick()
         self._app.draw()
 
-    def move(self, move: Callable[[Transport], None], by: int) -> None:
+    def tick(self) -> None:
+        """Let an engine that pauses with the picture run only while the picture is live."""
+        before, self._state = self._state, self._app.context.own.state
+        control = self._app.context.control
+        if control is not None and control.pauses_with_picture and self._state != before:
+            control.resume() if self._state == "live" else control.pause()
+
+    def follow_steps(self) -> None:
+        """Go to the live end without resuming the engine: it runs step by step."""
+        self._app.context.own.to_live()
+        self._state = "live"
+
+    @property
+    def _paused_engine(self) -> EngineControl | None:
+        """At the newest moment, the engine that paused with the picture."""
+        control, transport = self._app.context.control, self._transport
+        if control is None or not control.pauses_with_picture:
+            return None
+        is_newest = transport is self._app.context.own and transport.at_end
+        return control if is_newest and control.state().paused else None
+
+    def toggle(self) -> None:
+        if (engine := self._paused_engine) is not None:
+            self.follow_steps()
+            engine.resume()
+        else:
+            self.run(Transport.toggle)
+
+    def step(self) -> None:
+        """Go to the end of the next step; at the newest moment, a paused engine runs one step."""
+        if (engine := self._paused_engine) is not None:
+            self.follow_steps()
+            engine.step()
+        else:
+            self.move(Transport.step, 1)
+
+    def move(self, move: Callable[[Transport, int], None], by: int) -> None:
         """Move by `by`, and say so if there is nothing in that direction."""
         transport = self._transport
         before = transport.position, transport.state
         move(transport, by)
+        self.tick()
         if (transport.position, transport.state) == before:
             self._app.tell(
                 "This is the beginning." if by < 0 else "There is nothing after this (so far)."

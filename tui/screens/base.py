@@ -14,12 +14,14 @@ from minivllm.tui.context import Context
 from minivllm.tui.draw.theme import Palette
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.keybar import ROWS_FOR_TABS, KeyBar, ScreenTabs
+from minivllm.tui.widgets.frame.narrator import Narrator
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
 
 class DashboardScreen(Screen, inherit_bindings=False):
     NAME: ClassVar[str]
+    IS_NARRATED: ClassVar[bool] = True
     # Visible beside a maximized panel: the position in time, and the key that restores the screen.
     ALLOW_IN_MAXIMIZED_VIEW = "#top, #timeline, KeyBar"
     AUTO_FOCUS = ""  # no focus at first, so that no title is highlighted
@@ -30,6 +32,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
+        self.narrator = Narrator(id="narrator")
         self.has_panels = False
         self._panels: list[Panel] = []
 
@@ -41,6 +44,8 @@ class DashboardScreen(Screen, inherit_bindings=False):
         with Horizontal(id="top"):
             yield ScreenTabs(id="tabs")
             yield Header(id="header")
+        if self.IS_NARRATED:
+            yield self.narrator
         yield from self.body()
         yield TimeLine(id="timeline")
         yield KeyBar()

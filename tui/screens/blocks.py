@@ -22,10 +22,11 @@ from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.mass import Mass
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 from minivllm.tui.widgets.blocks.xray import XRay
+from minivllm.tui.widgets.frame.keybar import ROWS_FOR_TABS
 from minivllm.tui.widgets.frame.panel import Panel
 
 _FEW_BLOCKS = 128
-"""Up to this many blocks, the map stays legible above cards in a terminal of 32 rows."""
+"""Up to this many blocks, the map stays legible above cards; half as many on a low terminal."""
 _BROAD = 160
 """Columns from which the panels at the right need less than two fifths of them."""
 
@@ -56,14 +57,16 @@ class BlocksScreen(DashboardScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        model = self.context.transport.view
         for panel in self.panels():
-            panel.border_title = panel.border_title or f" {panel.HELP_TITLE} "
+            panel.border_title = panel.border_title or f" {panel.title(model, self.size.width)} "
         self._open(PrefixTree)
 
     def on_resize(self, event: Resize) -> None:
         super().on_resize(event)
         num_blocks = self.context.transport.view.header.num_blocks
-        self.set_class(num_blocks <= _FEW_BLOCKS, "-few-blocks")
+        most = _FEW_BLOCKS if event.size.height >= ROWS_FOR_TABS else _FEW_BLOCKS // 2
+        self.set_class(num_blocks <= most, "-few-blocks")
         self.set_class(event.size.width >= _BROAD, "-broad")
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:

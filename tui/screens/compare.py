@@ -18,6 +18,7 @@ from minivllm.tui.widgets.frame.sentences import WatchSentence
 
 class CompareScreen(DashboardScreen):
     NAME = "compare"
+    IS_NARRATED = False
 
     def body(self) -> Iterable[Widget]:
         # Keep references: one more frame can be drawn while the screen is being removed.

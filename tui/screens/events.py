@@ -19,6 +19,7 @@ from minivllm.tui.widgets.events.event_list import EventList
 
 class EventsScreen(DashboardScreen):
     NAME = "events"
+    IS_NARRATED = False
     AUTO_FOCUS = "#events"
 
     def body(self) -> Iterable[Widget]:

@@ -36,6 +36,7 @@ _COMPANIONS: dict[str, tuple[PanelName, ...]] = {
 
 class LessonScreen(DashboardScreen):
     NAME = "lesson"
+    IS_NARRATED = False
     BINDINGS: ClassVar[list[BindingType]] = as_bindings(LESSON_COMMANDS)
 
     def __init__(self, context: Context) -> None:
@@ -77,7 +78,9 @@ class LessonScreen(DashboardScreen):
         await run_command(LESSON_COMMANDS, command_id, self)
 
     def next_page(self) -> None:
-        if self._lesson.page.waits:
+        if self._lesson.page.last and self._lesson.at_newest:
+            self.app.exit("next")  # the caller opens the next lesson
+        elif self._lesson.page.waits:
             self._run(partial(self._lesson.answer, self._text.typed))
         else:
             self._run(self._lesson.forward)

@@ -10,7 +10,7 @@ from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.choice.choice import Choice, shows_choice
 from minivllm.tui.widgets.events.eventlog import EventLog
-from minivllm.tui.widgets.frame.sentences import Suggestions, Summary, WatchSentence
+from minivllm.tui.widgets.frame.sentences import Suggestions, Summary
 from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
@@ -26,10 +26,8 @@ class OverviewScreen(DashboardScreen):
         self._summary, self._slots = Summary(id="summary"), Slots(id="slots")
         # Only `draw` knows whether they are needed, and the first layout comes before it.
         self._summary.add_class("-away")
-        self._watch = WatchSentence(self.context.watch, id="watch")
         self._suggestions = Suggestions(id="suggestions")
         self._suggestions.set_class(not self.context.suggests, "-away")
-        yield self._watch
         yield self._suggestions
         yield self._summary
         yield self._slots
@@ -55,7 +53,7 @@ class OverviewScreen(DashboardScreen):
         newest = transport.recording.head.fold
         begins = self.context.suggests and newest.step == 0 and not newest.requests
         self._suggestions.set_class(not begins, "-away")
-        self._watch.set_class(begins, "-away")
+        self.narrator.set_class(begins, "-away")
         if finished is not None:
             summary.tell(finished)
         # Use a CSS class: `display` would override the style sheet's rule for small terminals.

@@ -10,7 +10,6 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.charts import StepCharts
 from minivllm.tui.widgets.steps.flat_batch import FlatBatch
 from minivllm.tui.widgets.steps.step_detail import StepDetail
@@ -21,9 +20,7 @@ class SchedulerScreen(DashboardScreen):
     NAME = "scheduler"
 
     def body(self) -> Iterable[Widget]:
-        with Horizontal(id="scheduler-top"):
-            yield Budget(id="step-budget")
-            yield StepCharts(id="step-charts")
+        yield StepCharts(id="step-charts")
         with Horizontal(id="scheduler-body"):
             yield StepHistory(id="step-history")
             with Vertical(id="scheduler-side"):

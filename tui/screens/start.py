@@ -29,6 +29,7 @@ class StartLine(Panel, can_focus=False):
 
 class StartScreen(DashboardScreen):
     NAME = "start"
+    IS_NARRATED = False
 
     def body(self) -> Iterable[Widget]:
         yield WatchSentence(self.context.watch, id="watch")

@@ -33,8 +33,8 @@ PHRASES = {
     "waits.token_budget": "found no budget left",
     "waits.token_budget.free": "needs {need:token} at once with {free} of the budget left",
     "waits.max_num_seqs": "needs {need:batch slot} with {free} of {limit} free",
-    "waits.preempted_this_step": "was not considered in a step that preempted a sequence"
-    " ({need:block} needed, {free} free)",
+    "waits.preempted_this_step": "needs {need:block} with {free} free, and waits out a step that"
+    " preempted a sequence",
     "waits.grammar_not_compiled": "waits for its grammar, which is not compiled yet",
     "waits.no_contiguous_run": "needs {need:contiguous block}, longest run {free}",
     "waits.static_batch": "waits: the previous batch has {need:sequence} left",
@@ -42,7 +42,8 @@ PHRASES = {
     # Why a victim was preempted, after the name of the sequence that needed its blocks.
     "cause.failed": "failed before it wrote a shared block",
     "cause.slot": "needed a batch slot",
-    "cause.blocks": "needed {need:block} with {free} free",
+    "cause.blocks": "needed {need:block}, only {free} free",
+    "cause.no_blocks": "needed {need:block}, none was free",
     # Why a lookup in the prefix cache found no block.
     "miss.caching_off": "prefix caching is off",
     "miss.prompt_shorter_than_a_block": "prompt shorter than a block",
@@ -106,6 +107,23 @@ EVENT_WORDS = {
 """Kind of event, and a variant of it -> its `EventWords`."""
 
 
+NARRATED = {
+    "request.preempted": (5, "{victim_of} {reason}: {name} gives up its blocks and waits"),
+    "block.hit": (4, "{name} begins like an earlier prompt: {blocks:block} reused"),
+    "block.copied": (4, "{name} writes into shared block {src}: block {dst} is its own copy"),
+    "block.evicted": (3, "no empty block left: the cache forgets {blocks:block} of {name}"),
+    "request.forked": (3, "{name} goes on from {parent}: they share its blocks"),
+    "request.deferred": (2, "{name} waits: {reason}"),
+    "request.resumed": (2, "there is room again: {name} goes on in slot {slot}"),
+    "request.finished": (2, "{name} has ended: its slot and its blocks are free"),
+    "request.aborted": (2, "{name} is aborted: its slot and its blocks are free"),
+    "request.admitted": (1, "slot {slot} is free: {name} enters"),
+    "request.arrived": (0, "{name} arrives with {tokens:prompt token}"),
+}
+"""Kind of a notable event -> its rank, and a sentence with the cause first. The narrated line shows
+the highest rank of the last moments; `{blocks}` is how many blocks the decision is about."""
+
+
 class _Count(int):
     """A number that writes itself with a noun: `format(_Count(2), "block")` is "2 blocks"."""
 
@@ -148,6 +166,17 @@ class Decision(msgspec.Struct):
     style: str
     after: str = ""
     block_ids: list[int] = []
+    facts: dict[str, int | str] = {}
+    """What the event's sentences say."""
+
+    @property
+    def rank(self) -> int:
+        """How notable it is; -1 if it is not narrated."""
+        return NARRATED.get(self.key[1], (-1,))[0] if self.owner else -1
+
+    def narrated(self) -> str:
+        facts = self.facts | {"name": self.name, "blocks": len(self.block_ids)}
+        return fill_in(NARRATED[self.key[1]][1], **facts)
 
     @property
     def name(self) -> str:
@@ -183,7 +212,8 @@ class DecisionLog(msgspec.Struct):
         elif type(event) in _END_A_WAIT:
             self.waits_for.pop(owner, None)
         ids = [] if block_id is None else [block_id]
-        new = Decision(event.seq, event.step, key, owner, letter, verb, style, after, ids)
+        facts = _facts_of(event)[1]
+        new = Decision(event.seq, event.step, key, owner, letter, verb, style, after, ids, facts)
         self.decisions.append(new)
         if len(self.decisions) > LOG_LENGTH:
             del self.decisions[0]
@@ -210,7 +240,8 @@ def cause_of_preemption(need: int, free: int) -> str:
     """Why a victim was preempted, to follow the name of the sequence that needed its blocks."""
     if need == 0:
         return phrase("cause.failed")
-    return phrase("cause.slot" if need <= free else "cause.blocks", need=need, free=free)
+    key = "cause.slot" if need <= free else "cause.blocks" if free else "cause.no_blocks"
+    return phrase(key, need=need, free=free)
 
 
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
@@ -280,6 +311,10 @@ _FACTS = {
 }
 
 
+def _facts_of(event: ev.Event) -> tuple[str, dict[str, int | str]]:
+    return _FACTS[type(event)](event) if type(event) in _FACTS else ("", {})
+
+
 def _admitted(e: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, dict[str, int]]:
     facts = {"slot": e.slot, "cached": e.num_cached_tokens}
     return ".cached" if e.num_cached_tokens else "", facts
@@ -291,7 +326,7 @@ def words_of(event: ev.Event) -> EventWords | None:
         return EventWords(*_traced(event))
     if type(event) not in TOLD_KINDS:
         return None
-    variant, facts = _FACTS[type(event)](event) if type(event) in _FACTS else ("", {})
+    variant, facts = _facts_of(event)
     verb, after, style = EVENT_WORDS[event.__struct_config__.tag + variant]
     return EventWords(fill_in(verb, **facts), fill_in(after, **facts), style)
 

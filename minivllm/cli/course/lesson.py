@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from minivllm.cli import add_option
-from minivllm.cli.dashboard import add_dashboard_options
+from minivllm.cli.dashboard import NEXT, add_dashboard_options
 from minivllm.cli.loading import load_model, loading
 from minivllm.cli.starting import Built, Starting
 from minivllm.cli.terminal import note, show, terminal_attached
@@ -78,8 +78,9 @@ def run(args: argparse.Namespace) -> int:
         return Started(player.page.stage.source, lesson=player), None
 
     if terminal_attached() and not (answers_itself or args.plain):
-        Starting(build).run(args, args.model)
-        return 0
+        starting = Starting(build)
+        starting.run(args, args.model)
+        return 0 if starting.result != NEXT else _open_next(args, lesson)
     with loading(args.model):
         player = open_lesson(ModelShelf(args.model))
     try:
@@ -95,6 +96,16 @@ def run(args: argparse.Namespace) -> int:
     finally:
         player.close()
     return 0
+
+
+def _open_next(args: argparse.Namespace, lesson: Lesson) -> int:
+    course = lessons()
+    after = course.index(lesson) + 1
+    if after == len(course):
+        note("That was the last lesson. Next: minivllm exercise list")
+        return 0
+    args.lesson, args.first = course[after].name, None
+    return run(args)
 
 
 def _answers(args: argparse.Namespace) -> int:

@@ -16,8 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.progress import Progress, TaskID
+
 from minivllm.cli.loading import loading
 from minivllm.cli.options import ReadSpeculativeConfig, add_option
+from minivllm.cli.terminal import note
 from minivllm.config import EngineConfig
 from minivllm.configurations import PARTS, Configuration, parse_configuration
 from minivllm.errors import ConfigError
@@ -28,9 +31,10 @@ from minivllm.lab.common.report import (
     add_model_arguments,
     positive_int,
     print_report,
+    progress_bar,
 )
 from minivllm.lab.compare.run import Run, check_trace, plot_runs, run_trace
-from minivllm.lab.compare.trace import TRACE_NAMES, make_trace
+from minivllm.lab.compare.trace import TRACE_NAMES, fitted, make_trace
 from minivllm.lab.plot import check_plot
 from minivllm.lessons.scenarios.scenario import Scenario
 
@@ -65,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--a A", f"parts of {', '.join(PARTS)}, joined by +", default="static+contiguous")
     add("--b B", "the other side", default="continuous+paged")
     parser.add_argument(
-        "--scenario", choices=TRACE_NAMES, default=TRACE_NAMES[0], help="(default: %(default)s)"
+        "--scenario", choices=TRACE_NAMES, default="burst", help="(default: %(default)s)"
     )
     how = "how the side with the part ngram or draft_model drafts; the part draft_model needs it"
     add("--speculative-config JSON", how, action=ReadSpeculativeConfig)
@@ -74,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed SEED", "seed for prompts and lengths", type=int, default=0)
     add("--record FOLDER", "write a.jsonl and b.jsonl here (default: a new temporary folder)")
     add("--plot FILE", "draw both sides into FILE (.svg, .png, .pdf)")
-    add_model_arguments(parser)
+    add_model_arguments(parser, model="house")
     add_json_argument(parser)
 
 
@@ -89,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
         set_num_threads(args.num_threads)
         model = load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
+    trace = fitted(trace, model.config.max_position_embeddings)
     budget = args.kv_budget or _bytes_of_blocks(EngineConfig(**common, **trace.options), model)
     memory = {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": budget}
     options = {**trace.options, **memory}
@@ -99,9 +104,19 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
     folder.mkdir(parents=True, exist_ok=True)
     logs = folder / "a.jsonl", folder / "b.jsonl"
-    runs = [run_trace(one, model, trace, log) for one, log in zip(configs, logs, strict=True)]
+    runs = []
+    for config, log, side, name in zip(configs, logs, "ab", (args.a, args.b), strict=True):
+        note(f"{side}: {name}, {len(trace.arrivals)} requests")
+        # A thread of its own draws, so that drawing takes none of the time that is measured.
+        with progress_bar(auto_refresh=True) as progress:
+            show = partial(_show, progress, progress.add_task("", total=len(trace.arrivals)))
+            runs.append(run_trace(config, model, trace, log, show))
     _report(args, trace, runs)
     return 0
+
+
+def _show(progress: Progress, task: TaskID, steps: int, ended: int) -> None:
+    progress.update(task, completed=ended, description=f"step {steps:,}, {ended} requests ended")
 
 
 def _parse_sides(args: argparse.Namespace) -> list[Configuration]:

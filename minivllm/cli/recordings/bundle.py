@@ -13,7 +13,7 @@ from pathlib import Path
 
 from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.draw.theme import COLOURS
-from minivllm.tui.state.decisions import EVENT_WORDS, PHRASES
+from minivllm.tui.state.decisions import EVENT_WORDS, NARRATED, PHRASES
 
 SOURCES = Path(__file__).with_name("player")
 ENTRY = "embed.js"
@@ -62,6 +62,7 @@ def _labels() -> str:
     tables = {
         "PHRASES": dict(PHRASES),
         "EVENT_WORDS": dict(EVENT_WORDS),
+        "NARRATED": dict(NARRATED),
         "NOTABLE": dict.fromkeys(kinds, True),
         "COLOURS": COLOURS,
     }

@@ -30,7 +30,7 @@ from minivllm.errors import InvariantError
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.scenarios.facts import RunFacts
 from minivllm.lessons.scenarios.figures import figures_of
-from minivllm.lessons.scenarios.house import QUICK, for_the_house_model
+from minivllm.lessons.scenarios.house import HOUSE_MODEL, QUICK, for_the_house_model
 from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell as tell_story
@@ -39,7 +39,7 @@ from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.start import Started
 from minivllm.tui.state.model import MODELS
 
-CHAT_MODEL, HOUSE_MODEL = "smollm2", "house"
+CHAT_MODEL = "smollm2"
 SECONDS_PER_STEP_WATCHED = 0.1
 """Minimum time per step in the dashboard: a run with a tiny model would end too soon."""
 
@@ -100,6 +100,10 @@ def play(args: argparse.Namespace, scenario: Scenario) -> int:
                 report(whole=is_house, stream=sys.stderr if args.json else sys.stdout)
                 if args.json:
                     print_json(report_json(scenario, demo.facts))
+            if not headless:
+                note(
+                    "Next: minivllm lesson (6 minutes), or minivllm demo --scenario memory-pressure"
+                )
             interrupt = error or interrupt
         if interrupt is not None:
             raise interrupt
@@ -177,7 +181,8 @@ class _Demo:
             self.thread.ended.add_done_callback(
                 lambda end: end.exception() and show([f"The engine failed: {end.exception()}"])
             )
-            return Started(source, EngineThreadControl(self.thread), writer), self.thread
+            control = EngineThreadControl(self.thread, pauses_with_picture=True)
+            return Started(source, control, writer), self.thread
 
         starting = Starting(build)
         self.thread = starting.run(args, config.model, watch=self._scenario.watch)

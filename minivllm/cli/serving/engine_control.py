@@ -6,30 +6,22 @@ in the engine's thread appends messages to a deque.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.engine.requests import TokensPrompt
 from minivllm.errors import EmptyPromptError, EngineDeadError, MinivllmError
+from minivllm.lessons.scenarios.house import HOUSE_MODEL, for_the_house_model
+from minivllm.lessons.scenarios.scenario import Message
+from minivllm.lessons.scenarios.scenarios import SHARED_PREFIX
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
-from minivllm.tui.control import ASKED_HERE, BURST, MAX_TOKENS, ControlState, Question
+from minivllm.tui.control import ASKED_HERE, BURST, MAX_TOKENS, ControlState
 
-BURST_PREFIX = (
-    "You answer for a library of old maps; be polite and use one short sentence.",
-    "The library owns nine thousand sheets, drawn between 1540 and 1910, and lends none of them.",
-    "Visitors see a sheet in the reading room, one at a time, on weekdays from nine to five.",
-    "Copies cost four coins a page and are ready on the next day.",
-)
-"""Common prefix of a burst's prompts, without sentences that do not fit into the KV cache."""
-BURST_QUESTIONS = (
-    "May I borrow a map?",
-    "When can I come?",
-    "What does a copy cost?",
-    "How old is the oldest sheet?",
-)
+_BURST_SIZE = 4
 
 
 class EngineThreadControl:
@@ -38,8 +30,9 @@ class EngineThreadControl:
     The thread may be started later.
     """
 
-    def __init__(self, thread: EngineThread) -> None:
+    def __init__(self, thread: EngineThread, *, pauses_with_picture: bool = False) -> None:
         self._thread = thread
+        self.pauses_with_picture = pauses_with_picture
         # `append` and `popleft` are atomic.
         self._messages: deque[str] = deque()
         self._num_added = 0  # only the engine's thread uses it
@@ -63,11 +56,12 @@ class EngineThreadControl:
     def add_request(
         self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1
     ) -> None:
-        question = Question(prompt, max_tokens, temperature, n)
-        self._call(lambda engine: self._add(engine, ASKED_HERE, [question]))
+        messages = ({"role": "user", "content": prompt},)
+        params = SamplingParams(temperature=temperature, max_tokens=max_tokens, n=n)
+        self._call(lambda engine: self._add(engine, ASKED_HERE, messages, params))
 
     def add_burst(self) -> None:
-        self._call(lambda engine: self._add(engine, BURST, _burst_questions(engine)))
+        self._call(self._add_burst)
 
     def abort(self, request_id: str) -> None:
         def tell(future: Future[RequestOutput | None]) -> None:
@@ -99,17 +93,36 @@ class EngineThreadControl:
 
     # ---- in the engine's thread ----
 
-    def _add(self, engine: LLMEngine, name: str, questions: Iterable[Question]) -> None:
-        for question in questions:
-            if not question.prompt.strip():
-                raise EmptyPromptError("There is nothing to send: type a message first.")
-            prompt = _as_prompt(engine, question.prompt)
-            # At least one token: `add_request` refuses a prompt that is too long.
-            max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
-            temperature, n = question.temperature, question.n
-            params = SamplingParams(temperature=temperature, max_tokens=max_tokens, n=n)
-            engine.add_request(f"{name}{self._num_added + 1}", prompt, params)
-            self._num_added += 1
+    def _add(
+        self,
+        engine: LLMEngine,
+        name: str,
+        messages: tuple[Message, ...],
+        params: SamplingParams,
+    ) -> None:
+        text = messages[-1]["content"]
+        if not text.strip():
+            raise EmptyPromptError("There is nothing to send: type a message first.")
+        tokenizer = engine.tokenizer
+        if tokenizer.has_chat_template:
+            token_ids = tokenizer.apply_chat_template(list(messages))
+        else:
+            token_ids = tokenizer.encode(" ".join(message["content"] for message in messages))
+        header = engine.log_header()
+        room = min(header.max_model_len, header.num_blocks * header.block_size) - len(token_ids)
+        # At least one token: `add_request` refuses a prompt that is too long.
+        params = replace(params, max_tokens=min(params.max_tokens, max(1, room)))
+        prompt: TokensPrompt = {"prompt_token_ids": token_ids, "prompt": text}
+        engine.add_request(f"{name}{self._num_added + 1}", prompt, params)
+        self._num_added += 1
+
+    def _add_burst(self, engine: LLMEngine) -> None:
+        """Send the first requests of the default demo: the model is known to answer them well."""
+        scenario = SHARED_PREFIX
+        if engine.log_header().model == HOUSE_MODEL:
+            scenario = for_the_house_model(scenario)
+        for request in scenario.arrivals[:_BURST_SIZE]:
+            self._add(engine, BURST, request.messages, request.params)
 
     def _call(self, command: Callable[[LLMEngine], object]) -> None:
         self._watch(self._thread.call(command))
@@ -135,28 +148,3 @@ class EngineThreadControl:
         paused, next_phase = self.state()
         if paused and next_phase != "schedule":
             self._messages.append(f"{what} when the current step has ended.")
-
-
-def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
-    """Convert a text to a prompt: a chat message if the model has a chat template."""
-    token_ids = engine.tokenizer.encode(text)
-    if engine.tokenizer.has_chat_template:
-        token_ids = engine.tokenizer.apply_chat_template([{"role": "user", "content": text}])
-    return {"prompt_token_ids": token_ids, "prompt": text}
-
-
-def _burst_questions(engine: LLMEngine) -> list[Question]:
-    """Return a burst's prompts. If possible, they leave room for `MAX_TOKENS` output tokens."""
-    for num_sentences in range(len(BURST_PREFIX), 0, -1):
-        prefix = " ".join(BURST_PREFIX[:num_sentences])
-        texts = [f"{prefix} {question}" for question in BURST_QUESTIONS]
-        if all(_room_for_output(engine, _as_prompt(engine, text)) >= MAX_TOKENS for text in texts):
-            break
-    return [Question(text) for text in texts]
-
-
-def _room_for_output(engine: LLMEngine, prompt: TokensPrompt) -> int:
-    """Return how many tokens fit into context and KV cache after the prompt."""
-    header = engine.log_header()
-    room = min(header.max_model_len, header.num_blocks * header.block_size)
-    return room - len(prompt["prompt_token_ids"])

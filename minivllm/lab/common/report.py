@@ -57,11 +57,13 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_model_arguments(parser: argparse.ArgumentParser, *, dtype: bool = True) -> None:
+def add_model_arguments(
+    parser: argparse.ArgumentParser, *, dtype: bool = True, model: str = DEFAULT_MODEL
+) -> None:
     parser.add_argument(
         "--model",
-        default=DEFAULT_MODEL,
-        help=f"alias, directory, .gguf file or Hugging Face id (default: {DEFAULT_MODEL})",
+        default=model,
+        help=f"alias, directory, .gguf file or Hugging Face id (default: {model})",
     )
     if dtype:
         # No `auto`: the result must state the dtype.
@@ -74,10 +76,11 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, dtype: bool = True) 
     add_number(parser, "--num-threads", 2, "CPU threads")
 
 
-def progress_bar() -> Progress:
-    """Return a progress bar on standard error that redraws only when the caller asks for it."""
+def progress_bar(*, auto_refresh: bool = False) -> Progress:
+    """Return a progress bar on standard error. By default, only the caller redraws it."""
     console = Console(stderr=True, highlight=False)
-    return Progress(console=console, auto_refresh=False, transient=True)
+    disable = not console.is_terminal
+    return Progress(console=console, auto_refresh=auto_refresh, transient=True, disable=disable)
 
 
 def tracked(items: Iterable[Any], description: str) -> Iterator[Any]:

@@ -8,8 +8,9 @@ machine. As a warm-up, another engine first answers one short request.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -46,7 +47,14 @@ def check_trace(config: EngineConfig, model: LoadedModel, trace: Scenario) -> No
         engine.abort_request(request.request_id)
 
 
-def run_trace(config: EngineConfig, model: LoadedModel, trace: Scenario, recording: Path) -> Run:
+def run_trace(
+    config: EngineConfig,
+    model: LoadedModel,
+    trace: Scenario,
+    recording: Path,
+    watch: Callable[[int, int], object] = lambda steps, ended: None,
+) -> Run:
+    """watch: called after each step with the number of steps, and of requests that have ended"""
     _warm_up(LLMEngine.from_model(config, model))
     # On a GPU, processor time leaves out the wait for the device, so use the wall clock.
     on_cpu = model.device.type == "cpu"
@@ -56,21 +64,25 @@ def run_trace(config: EngineConfig, model: LoadedModel, trace: Scenario, recordi
     gc.collect()
     with LogWriter(recording, engine.log_header()) as writer:
         engine.subscribe(writer.write)
-        outputs = play(engine, trace)
+        outputs = play(engine, trace, watch)
     clock = "processor" if on_cpu else "wall"
     return Run(recording, measure_recording(recording), clock, outputs)
 
 
-def play(engine: LLMEngine, trace: Scenario) -> dict[str, list[list[int]]]:
+def play(
+    engine: LLMEngine, trace: Scenario, watch: Callable[[int, int], object]
+) -> dict[str, list[list[int]]]:
     """Send all requests and step until all have ended; return token ids by request id."""
     outputs: dict[str, list[list[int]]] = {}
     player = ScenarioPlayer(trace, engine)
     player.before_step()
+    steps = count(1)
     while not player.over:
         for output in engine.step():
             outputs[output.request_id] = [
                 list(completion.token_ids) for completion in output.outputs
             ]
+        watch(next(steps), len(outputs))
         player.before_step()
     return outputs
 

@@ -42,6 +42,20 @@ _OPTIONS = {
 TRACE_NAMES = (*LENGTHS, *SCENARIOS)
 
 
+def fitted(trace: Scenario, longest: int) -> Scenario:
+    """The trace for a model that supports sequences of at most `longest` tokens."""
+
+    def shorter(request: ScenarioRequest) -> ScenarioRequest:
+        prompt = request.prompt_token_ids[-(longest - 1) :]
+        max_tokens = min(request.params.max_tokens, longest - len(prompt))
+        params = replace(request.params, max_tokens=max_tokens)
+        return replace(request, prompt_token_ids=prompt, params=params)
+
+    options = {**trace.options, "max_model_len": min(trace.options["max_model_len"], longest)}
+    waves = tuple(tuple(map(shorter, wave)) for wave in trace.waves)
+    return replace(trace, options=options, waves=waves)
+
+
 def make_trace(name: str, tokenizer: Tokenizer, seed: int) -> Scenario:
     """Return requests whose prompts are token ids, and options of the engine that serves them.
 

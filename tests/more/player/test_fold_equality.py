@@ -25,6 +25,7 @@ from minivllm.tui.answers.why import why_block
 from minivllm.tui.answers.why_sequences import why_sequence
 from minivllm.tui.state.decisions import TOLD_KINDS, sentence_of
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.narration import Narration
 from minivllm.tui.widgets.requests.waiting import why_waiting
 
 pytestmark = pytest.mark.skipif(find_node() is None, reason="no node, neither as a wheel nor here")
@@ -83,6 +84,7 @@ def expectations(file: Path) -> Iterator[dict]:
             "digest": digest(model),
             "sentence": sentence_of_kind(event) if told else None,
             "said": said_at(model) if isinstance(event, ev.StepEnd) else None,
+            "narrated": narrated_at(model) if isinstance(event, ev.StepEnd) else None,
         }
 
 
@@ -102,6 +104,11 @@ def said_at(model: DashboardModel) -> list[str]:
         *(why_block(model, block_id) for block_id in range(len(fold.blocks))),
         *(why_waiting(model, position) for position in range(len(fold.waiting))),
     ]
+
+
+def narrated_at(model: DashboardModel) -> str | None:
+    decision = Narration().look(model.log.decisions, 0.0, paused=True)
+    return None if decision is None else decision.narrated()
 
 
 def digest(model: DashboardModel) -> str:

@@ -36,11 +36,11 @@ def test_a_click_on_a_number_of_the_top_line_opens_its_screen(memory_pressure, n
             await click(pilot, words, lambda name=name: app.current_mode == name)
         transport = app.context.transport
         await click(pilot, "LIVE", lambda: transport.state == "paused")
-        await click(pilot, "PAUSED", lambda: transport.state != "paused")
+        await click(pilot, "runs on", lambda: transport.state != "paused")
         transport.to_live()
         control.pause()
         app.draw()
-        await click(pilot, "ENGINE PAUSED", lambda: control.calls[-1:] == [("resume",)])
+        await click(pilot, "PAUSED at", lambda: control.calls[-1:] == [("resume",)])
 
     drive(app, script, (200, 50))
 
@@ -95,7 +95,7 @@ def test_help_and_quit_are_always_there_and_no_key_is_cut(
             await pilot.press("tab")
             await settle(pilot)
             # The keys are made anew after each change.
-            await until(pilot, lambda: list(keys(app))[-2:] == ["Help", "Quit"])
+            await until(pilot, lambda: {"Help", "Quit"} <= set(keys(app)))
             shown = list(app.dashboard_screen.query(FooterKey))
             assert shown[-1].region.right <= size[0] and len(keys(app)) == len(shown)
 

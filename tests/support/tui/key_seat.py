@@ -21,7 +21,8 @@ MIDDLE = 20
 class FakeControl:
     """An engine control (`minivllm.tui.control.EngineControl`) that only records its calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pauses_with_picture: bool = False) -> None:
+        self.pauses_with_picture = pauses_with_picture
         self.calls: list[tuple] = []
         """Every call with its arguments, oldest first."""
         self.to_say: list[str] = []
@@ -98,7 +99,9 @@ class Seat:
         truth = fold(self.stage.header, self.stage.events[:position])
         assert self.app.model.fold.state == truth.state
         top = drawn(self.app, "header")[0]
-        assert f"step {truth.step:,}" in top and state.upper() in top
+        engine_runs = self.control is not None and not self.control.state().paused
+        paused = "engine runs on" if engine_runs else "PAUSED"
+        assert f"step {truth.step:,}" in top and {"paused": paused, "live": "LIVE"}[state] in top
         assert f"event {position:,}/{len(self.steps):,}" in drawn(self.app, "timeline")[0]
 
     def window_text(self) -> str:

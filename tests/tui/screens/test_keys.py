@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 import pytest
-from support.tui.driven_app import app_for, drawn, drive, panel, told, until
+from support.tui.driven_app import app_for, drawn, drive, panel, put, told, until
 from support.tui.driven_app import visible as panels_of
 from support.tui.key_seat import MIDDLE, FakeControl, Seat
 from textual.pilot import Pilot
@@ -309,21 +309,19 @@ def asks_of_the_engine(*expected: tuple, selects: bool = False) -> Check:
 
 CHECKS["engine.step"] = asks_of_the_engine(("step",))
 CHECKS["engine.phase"] = asks_of_the_engine(("step_phase",))
-CHECKS["engine.xray"] = asks_of_the_engine(("trace_kernel", "SEQUENCE"), selects=True)
 CHECKS["engine.abort"] = asks_of_the_engine(("abort", "REQUEST"), selects=True)
 
 
-@of("engine.tokens")
-async def explains_the_selected_sequence(seat: Seat, key: str) -> None:
-    await seat.choose(sequence(seat.running))
-    await seat.press(key)
-    assert seat.control.calls == [("explain_tokens", seat.running, True)]
+@of("engine.xray", "engine.tokens")
+async def says_how_to_get_a_running_sequence(seat: Seat, key: str) -> None:
+    await seat.press("7", key)
+    assert seat.control.calls == [] and "a asks the model" in told(seat.app)[-1]
 
 
 @of("engine.pause")
 async def pauses_the_engine_and_lets_it_go_on(seat: Seat, key: str) -> None:
     await seat.press(key, "end")
-    await until(seat.pilot, lambda: "ENGINE PAUSED before schedule" in drawn(seat.app, "header")[0])
+    await until(seat.pilot, lambda: "PAUSED at step" in drawn(seat.app, "header")[0])
     await seat.press(key)
     assert seat.control.calls == [("pause",), ("resume",)]
     await until(seat.pilot, lambda: "LIVE" in drawn(seat.app, "header")[0])
@@ -387,3 +385,70 @@ async def goes_from_the_mean_through_each_layer_or_head_and_back(seat: Seat, key
     argument = 3 if key == "L" else 4
     recorded = [call[argument] for call in seat.control.calls if len(call) > 2]
     assert recorded == [None, 0, 1, None]
+
+
+def test_x_and_w_take_the_owner_of_the_selected_block_or_the_first_running_sequence(
+    memory_pressure, no_footer
+) -> None:
+    control = FakeControl()
+    app = app_for(memory_pressure.run(MIDDLE), control=control)
+
+    async def script(pilot: Pilot) -> None:
+        fold = app.model.fold
+        first, last = fold.running[0], fold.running[-1]
+        await pilot.press("X")
+        app.context.selection.clear()
+        app.context.selection.choose(block(fold.sequences[last].block_table[-1]))
+        await pilot.press("X")
+        assert [call for call in control.calls if call[0] == "trace_kernel"] == [
+            ("trace_kernel", first), ("trace_kernel", last)
+        ]  # fmt: skip
+        app.context.selection.clear()
+        control.calls.clear()
+        await pilot.press("W")
+        assert app.current_mode == "choice", "the first W shows the explanations"
+        await pilot.press("W", "W")
+        explained = [call[2] for call in control.calls if call[0] == "explain_tokens"]
+        assert explained == [False, True] and app.context.selection.seq_id == first
+
+    drive(app, script)
+
+
+def test_a_request_that_the_user_sends_becomes_the_selection(memory_pressure, no_footer) -> None:
+    control = FakeControl()
+    stage = memory_pressure.run(MIDDLE)
+    app = app_for(stage, control=control)
+
+    async def script(pilot: Pilot) -> None:
+        app.context.selection.choose(sequence(app.model.fold.running[0]))
+        await pilot.press("a", *"Hi", "enter")
+        seq, position = len(stage.events), len(app.model.fold.waiting)
+        put(app, ev.RequestArrived(seq, MIDDLE, 0.0, "user-1", "user-1.0", position, [1, 2], 4))
+        await until(pilot, lambda: app.context.selection.seq_id == "user-1.0")
+        assert ("explain_tokens", "user-1.0", True) in control.calls
+
+    drive(app, script)
+
+
+def test_in_a_run_that_waits_for_its_reader_one_key_pauses_picture_and_engine(
+    memory_pressure, no_footer
+) -> None:
+    control = FakeControl(pauses_with_picture=True)
+    app = app_for(memory_pressure.run(MIDDLE), control=control)
+
+    async def script(pilot: Pilot) -> None:
+        transport = app.context.transport
+        await pilot.press("space")
+        assert control.calls == [("pause",)] and transport.state == "paused"
+        await until(pilot, lambda: f"PAUSED at step {MIDDLE}" in drawn(app, "header")[0])
+        await pilot.press("right")
+        assert control.calls[1:] == [("step",)] and transport.state == "live"
+        await pilot.press("left", "left", "right")
+        assert control.calls[2:] == [("pause",)], "in the past, steps move only the picture"
+        await pilot.press("end")
+        assert control.calls[3:] == [("resume",)] and transport.state == "live"
+        await pilot.press("p")
+        await pilot.press("space")
+        assert control.calls[4:] == [("pause",), ("resume",)] and transport.state == "live"
+
+    drive(app, script)

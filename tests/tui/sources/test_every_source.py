@@ -66,7 +66,7 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows(no_footer) -> None:
 
         async def script(pilot: Pilot) -> None:
             await pilot.press("p")
-            await until(pilot, lambda: "ENGINE PAUSED before schedule" in drawn(app, "header")[0])
+            await until(pilot, lambda: "PAUSED at step" in drawn(app, "header")[0])
             await ask(pilot, "a", "Who was Ada?")
             await until(pilot, lambda: "user-1" in "".join(drawn(app, "waiting")))
             for phase in ("execute", "sample", "schedule"):

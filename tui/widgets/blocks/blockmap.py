@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from minivllm.text import format_memory
+from minivllm.text import format_memory, plural
 from minivllm.tui.draw.drafts import DRAFT, DRAFT_STYLE, UNDONE
 from minivllm.tui.draw.lines import Line, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block
@@ -31,6 +31,8 @@ from minivllm.tui.widgets.blocks.cells import (
 )
 from minivllm.tui.widgets.frame.panel import Panel
 
+_FEWEST = 64
+"""Blocks that are drawn before any is used, if there are many more."""
 _ROWS_OF_WORDS = 2
 _MOST_OF = 0.8
 """The share of a panel's width that a row of wide glyphs has to take."""
@@ -106,11 +108,13 @@ class BlockMap(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
-        grid = lay_out(len(model.fold.blocks), width, map_height)
-        cells = block_cells(model, fades=self.context is None or not self.context.still)
+        grid, count = _lay_out_used(model, width, map_height)
+        cells = block_cells(model, fades=self.context is None or not self.context.still)[:count]
         lines = _draw(group_cells(cells, grid.blocks_per_cell), grid)[:map_height]
+        if unused := len(model.fold.blocks) - count:
+            lines.append(((f"+ {plural(unused, 'block')} never used", "muted"),))
         chosen = self.selection.block_id
-        if chosen is not None and chosen < len(model.fold.blocks):
+        if chosen is not None and chosen < count:
             x, y = grid.origin(chosen // grid.blocks_per_cell)
             if y < len(lines):
                 lines[y] = _marked(lines[y], x, grid, width)
@@ -144,11 +148,10 @@ class BlockMap(Panel):
         width, height = self.content_size
         if y >= height - 1:
             return None
-        num_blocks = len(self._model.fold.blocks)
-        grid = lay_out(num_blocks, width, height - 1)
+        grid, count = _lay_out_used(self._model, width, height - 1)
         cell = grid.cell_at(x, y)
         block_id = None if cell is None else cell * grid.blocks_per_cell
-        return None if block_id is None or block_id >= num_blocks else block(block_id)
+        return None if block_id is None or block_id >= count else block(block_id)
 
 
 # (numbered, glyphs, gap) from the widest to the densest.
@@ -159,6 +162,20 @@ _SIZES = (
     (False, 1, 1),
     (False, 1, 0),
 )
+
+
+def _lay_out_used(model: DashboardModel, width: int, height: int) -> tuple[Grid, int]:
+    """The grid, and how many blocks it holds: all, or if they do not fit one by one, those that
+    were ever used. Their number is rounded up, so that the grid seldom changes.
+    """
+    ages, count = model.ages.blocks, len(model.fold.blocks)
+    grid = lay_out(count, width, height)
+    if grid.blocks_per_cell > 1:
+        num_used = next((at + 1 for at in reversed(range(count)) if ages[at] is not None), 0)
+        rounded = max(_FEWEST, 1 << (num_used - 1).bit_length()) if num_used else _FEWEST
+        if rounded < count:
+            return lay_out(rounded, width, max(height - 1, 1)), rounded
+    return grid, count
 
 
 def lay_out(num_blocks: int, width: int, height: int) -> Grid:

@@ -58,6 +58,9 @@ class Mass(Panel):
     )
     KEYS = ("engine.mass", "engine.layer", "engine.head")
 
+    def title(self, model: DashboardModel, width: int) -> str:
+        return self.HELP_TITLE if model.mass else f"{self.HELP_TITLE}  M"
+
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         seq_id = self._whose(model)
         if seq_id is None:

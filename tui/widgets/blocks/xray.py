@@ -98,6 +98,8 @@ class XRay(Panel):
         super().show(model)
 
     def title(self, model: DashboardModel, width: int) -> str:
+        if model.trace is None:
+            return f"{self.HELP_TITLE}  X"
         return f"{self.HELP_TITLE}{'  █ done  ▶ now  · to come' if width >= 44 else ''}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:

@@ -27,8 +27,8 @@ class Header(Panel, can_focus=False):
     HELP_TEXT = (
         "The model, the number of the last step, output tokens per second (per step on a"
         " virtual clock, as in lessons), and the share of all prompt tokens that came from"
-        " the prefix cache. PICTURE PAUSED: the engine goes on, and space plays the picture."
-        " ENGINE PAUSED: the engine waits, and p resumes it. Blocks are in use, cached (free,"
+        " the prefix cache. The right end says LIVE, PAUSED, or that the engine runs on while"
+        " the picture is paused. Blocks are in use, cached (free,"
         " but a prompt can still hit them) or empty; on a wide line, the memory of those in use."
         " weights: how many bytes of them a step reads, for one sequence as for many. A click on"
         " a number opens a screen with details; a click on the right end pauses or plays the"
@@ -70,13 +70,13 @@ class Header(Panel, can_focus=False):
             return f" {text} ", "bad*!"
         match transport.state:
             case "paused":
-                return f" {self._paused(behind, width)} ", "warn*!"
+                return f" {self._paused(width)} ", "warn*!"
             case "playing":
                 return f"▶ {transport.speed:g}×{behind}", "accent*"
         if self.context.finished is not None:
             return " FINISHED ", "good*!"
         if control is not None and control.state().paused:
-            return f" ENGINE PAUSED before {control.state().next_phase} ", "warn*!"
+            return f" {self._paused(width)} ", "warn*!"
         match status.state:
             case "indexing":
                 return f" {status.text} ", "accent*!"
@@ -93,15 +93,19 @@ class Header(Panel, can_focus=False):
             return f"● LIVE, no event for {_duration(int(transport.quiet_seconds))}", "warn*"
         return "● LIVE", "good*"
 
-    def _paused(self, behind: str, width: int) -> str:
-        """Name what is paused where something else may go on: the engine, or a remote source."""
-        control, source = self.context.control, self.context.transport.source
-        if width < _ROOM_FOR_FACTS or (control is None and source.status.state == "recording"):
+    def _paused(self, width: int) -> str:
+        """What is paused: everything, or only the picture of an engine that runs on."""
+        if width < _ROOM_FOR_BLOCKS:
             return "PAUSED"
-        is_engine_paused = control is not None and control.state().paused
-        what = "PICTURE, ENGINE PAUSED" if is_engine_paused else "PICTURE PAUSED"
-        # On a narrow line, only the time bar shows how far behind it is.
-        return what if width < _ROOM_FOR_BLOCKS else what + behind
+        control, transport = self.context.control, self.context.transport
+        step, newest = transport.view.fold.step, transport.recording.head.fold.step
+        engine = None if control is None else control.state()
+        remote_runs = engine is None and transport.source.status.state in ("live", "lost")
+        if remote_runs or (engine is not None and not engine.paused):
+            return f"step {step:,} of {newest:,}, engine runs on"
+        inside = engine is not None and transport.state == "live" and engine.next_phase
+        phase = f", before {inside}" if inside and inside != "schedule" else ""
+        return f"PAUSED at step {step:,}{phase}"
 
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
         counters = model.fold.counters
@@ -119,7 +123,8 @@ class Header(Panel, can_focus=False):
             facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
         dtype = clean(model.header.weights).partition(" ")[0]
         name = f" {clean(model.header.model)[-24:]}"
-        facts.append([(name, "text*"), (f" {dtype}" if dtype else "", "muted")])
+        has_room = dtype and width >= _ROOM_FOR_BLOCKS
+        facts.append([(name, "text*"), (f" {dtype}" if has_room else "", "muted")])
         return facts if self.context.start is not None else [*facts, *self._numbers(model, width)]
 
     def _numbers(self, model: DashboardModel, width: int) -> Iterator[list[Span]]:
@@ -129,10 +134,10 @@ class Header(Panel, can_focus=False):
         number = f"{model.fold.step:,}"
         yield _opens("scheduler", *side, ("step ", "muted"), (number, "text*"))
         blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
-        if width < _ROOM_FOR_BLOCKS:
-            del blocks[1:]
-        label = "blocks " if width >= 100 else ""
         counts = [span for count, word in blocks for span in _count(count, word)]
+        label = "blocks " if width >= 100 else ""
+        if width < _ROOM_FOR_BLOCKS:
+            counts = [(f"{use.used:,}", "text*"), (f"/{len(model.fold.blocks):,} blocks", "muted")]
         yield _opens("blocks", (label, "muted"), *counts)
         if not model.pace.is_timed and (per_step := model.tokens_per_step()) is not None:
             yield _opens("scheduler", (f"{per_step:,.1f}", "text*"), (" tok/step", "muted"))

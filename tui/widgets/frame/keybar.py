@@ -18,6 +18,9 @@ from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ALWAYS = ("app.help", "app.quit")
+"""Shown however narrow the line is."""
+_FIXED = ("time.toggle", "time.step_back", "time.step", "look.why", *_ALWAYS)
+"""At the left on every screen; the keys of the screen and the panel follow them."""
 _HERE = {
     "overview": ("look.word_back", "look.confidence"),
     "blocks": ("look.open", "engine.mass", "engine.xray"),
@@ -31,6 +34,8 @@ _OF_WORDS = ("look.word_back", "look.word", "look.confidence")
 _STEERED = ("engine.step", "engine.burst", "engine.option", "engine.abort")
 _LAST = ("time.notable", "time.goto", "look.maximize", "look.next_panel", "app.palette")
 _LABELS = {
+    "time.step_back": "Back",
+    "app.palette": "All keys",
     "look.down": "Select",
     "look.maximize": "Zoom",
     "look.next_panel": "Panel",
@@ -39,8 +44,6 @@ _LABELS = {
     "engine.tokens": "Why tokens",
 }
 """Labels that are shorter than in the palette, or clearer beside the labels next to them."""
-_ROOM_FOR_PICTURE = 100
-"""Columns for the label "Pause picture" in place of "Pause"."""
 _PADDING = 3
 """Cells around a key and its label."""
 
@@ -82,8 +85,8 @@ class KeyBar(Footer):
                     binding.key, display, words, binding.action, tooltip=binding.tooltip
                 )
                 shown[command_id] = key.data_bind(compact=Footer.compact)
-        always = [shown.pop(command_id) for command_id in _ALWAYS if command_id in shown]
-        yield from (*shown.values(), *always)
+        fixed = [shown.pop(command_id) for command_id in _FIXED if command_id in shown]
+        yield from (*fixed, *shown.values())
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.recompose)
@@ -114,7 +117,8 @@ class KeyBar(Footer):
             add("look.maximize", label="Back to all panels")
         if name == "lesson":
             ends = lesson.page.last and lesson.at_newest
-            add(*("lesson.next", "lesson.back")[ends:])
+            add("lesson.next", label="Next lesson" if ends else "")
+            add("lesson.back")
         elif lesson is not None:
             add("screen('lesson')")
         if context.race is not None and context.race.state == "running":
@@ -125,16 +129,17 @@ class KeyBar(Footer):
                 add("look.back", label="Back")
         elif name == "compare" or context.finished is not None:
             add("race.start")
-        # Pausing the picture is one thing, pausing the engine another.
-        verb = "Play" if context.transport.state == "paused" else "Pause"
-        says_what = control is not None and self.app.size.width >= _ROOM_FOR_PICTURE
-        add("time.toggle", label=f"{verb} picture" if says_what else verb)
+        is_paused = context.transport.state == "paused"
         if control is not None and control.state().paused:
-            add("engine.pause", label="Resume engine")
-            add("engine.step", label="One step")
+            is_paused |= control.pauses_with_picture
+            if not control.pauses_with_picture:
+                add("engine.pause", label="Resume engine")
+                add("engine.step", label="One step")
             add("engine.phase", label="One phase")
-        add("engine.pause", label="Pause engine")
-        add("time.step_back" if live else "time.step", "look.why")
+        add("time.toggle", label="Play" if is_paused else "Pause")
+        add(*_FIXED)
+        if control is not None and not control.pauses_with_picture:
+            add("engine.pause", label="Pause engine")
         if isinstance(focused, Panel):
             add("look.down", *(["look.open"] if context.selection.last is not None else []))
             add(*focused.KEYS, *(["look.source"] if focused.RULE is not None else []))

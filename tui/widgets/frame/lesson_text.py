@@ -87,8 +87,8 @@ class LessonText(Panel):
                 ).line(),
                 line(width, (f"type{click} it, then enter", "muted")),
             ]
-        on = "q leave" if page.last and self._lesson.at_newest else "space go on"
-        hints = (f"{on}   b back", "1-7 dashboard   0 here")
+        ends = page.last and self._lesson.at_newest
+        hints = (f"space {'next lesson' if ends else 'go on'}   b back", "1-7 dashboard   0 here")
         return [*rows, *(line(width, (hint, "muted")) for hint in hints)]
 
 

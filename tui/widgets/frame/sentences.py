@@ -40,8 +40,16 @@ class WatchSentence(Panel, can_focus=False):
         return min(len(_wrap(self._sentence, width - label - 1)), 2)
 
 
+_NEXT = (
+    ("race.start", "race it against static batching"),
+    ("screen.choice", "how a word was chosen"),
+    ("app.quit", "leave"),
+)
+"""(command id, what it does), at the end of a run."""
+
+
 class Summary(Panel, can_focus=False):
-    HELP_TITLE = "Finished: press q to leave"
+    HELP_TITLE = "Finished"
     HELP_TEXT = (
         "The results of the run, which has finished. The other panels show the state after"
         " the last step."
@@ -73,7 +81,13 @@ class Summary(Panel, can_focus=False):
             for sentence in self._summary.lines
             for row in _wrap(clean(sentence), width - 2)
         ]
-        return [figures.line(), *sentences] if self._summary.figures else sentences or [()]
+        bound, keys = bound_commands(self.screen), Row(width).put(" ")
+        for command_id, words in _NEXT:
+            action = f"app.command('{command_id}')"
+            keys.put(self.app.get_key_display(bound[command_id]), "accent*", target=action)
+            keys.put(f" {words}   ", "muted", target=action)
+        head = [figures.line()] if self._summary.figures else []
+        return [*head, *sentences, keys.line()]
 
 
 def _wrap(sentence: str, width: int) -> list[str]:

@@ -20,6 +20,8 @@ _FOR_REFUSED = 100
 """Minimum width to draw the token that a grammar refused; half of it for a row without blocks."""
 _FOR_LABEL = 100
 """Minimum width for the word "blocks" in a slot of one row."""
+_GROUP = 4
+"""Slots that get rows together."""
 _LONGEST_TABLE = 128
 """Maximum number of blocks of a table to format, so that a frame stays cheap."""
 
@@ -43,11 +45,13 @@ class Slots(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._num_slots = 0
-        """The number of slots for which the current height was computed."""
+        """The number of slots for which the current height was computed. It only grows, because
+        each change moves all other panels.
+        """
 
     def show(self, model: DashboardModel) -> None:
-        if model.max_num_seqs != self._num_slots:  # the option can change while the engine runs
-            self._num_slots = model.max_num_seqs
+        if (needed := _num_needed(model)) > self._num_slots:
+            self._num_slots = needed
             self.refresh(layout=True)
         super().show(model)
 
@@ -65,7 +69,7 @@ class Slots(Panel):
         """Two lines per slot if that leaves enough for other panels, else one, else what fits."""
         most = max((viewport.height - 9) // 3, 3)
         if not self._num_slots and self.context is not None:
-            self._num_slots = self.context.transport.view.max_num_seqs
+            self._num_slots = _num_needed(self.context.transport.view)
         slots = max(self._num_slots, 1)
         return 2 * slots if 2 * slots <= most else min(slots, most)
 
@@ -76,7 +80,7 @@ class Slots(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         fold = model.fold
         by_slot = {fold.sequences[seq_id].slot: seq_id for seq_id in fold.running}
-        num_slots = _num_rows(model, by_slot)
+        num_slots = max(_num_needed(model), min(self._num_slots, model.max_num_seqs))
         tall = 2 * num_slots <= height
         # Show empty slots only if every slot has a row.
         slots = list(range(num_slots)) if num_slots <= height else sorted(by_slot)
@@ -101,9 +105,10 @@ class Slots(Panel):
         return lines
 
 
-def _num_rows(model: DashboardModel, by_slot: dict[int, str]) -> int:
-    """One row per slot, including occupied slots above a lowered limit."""
-    return max(model.max_num_seqs, *(slot + 1 for slot in by_slot), 0)
+def _num_needed(model: DashboardModel) -> int:
+    """Rows for the occupied slots: whole groups of free ones behind them are left out."""
+    last = max((model.fold.sequences[seq_id].slot + 1 for seq_id in model.fold.running), default=1)
+    return max(last, min(model.max_num_seqs, -(-last // _GROUP) * _GROUP))
 
 
 def _slot(

@@ -3,6 +3,9 @@
 The rows follow the newest step, unless a step is selected: that step stays visible.
 """
 
+from functools import partial
+from itertools import groupby
+
 from minivllm.text import short_name
 from minivllm.tui.draw.drafts import DRAFT_STYLE
 from minivllm.tui.draw.lines import Line, Row, line
@@ -18,14 +21,16 @@ _NUMBERS = (("dec", 4), ("pref", 6), ("drafts", 7), ("hit", 4), ("evi", 4), ("�
 """(heading, width) of each column of numbers. A run without drafts has no column for them."""
 _TIMES = ("sched", "prep", "model", "samp")
 _TIME_WIDTH = 7
-_REASON_WIDTH = 30
+_FEWEST_EQUAL = 3
+"""Fewer equal steps keep a row each."""
+_REASON_WIDTH = 34
 """Width for the reasons, so that nearly all fit."""
 
 
 class StepHistory(Panel):
     HELP_TITLE = "Steps"
     HELP_TEXT = (
-        "One row per step: its token budget as a bar with the letters of the sequences"
+        "One row per step, or for several equal ones if there are many: its token budget as a bar with the letters of the sequences"
         " (prefill in reverse, + for several, ? for drafts, ! for forced ones; older steps have"
         " only ▄ decode and ▓ prefill), then the tokens of decode and prefill, right drafts of all"
         " drafts, blocks hit and evicted, and ↺ preempted sequences. Then why part of the budget"
@@ -46,25 +51,51 @@ class StepHistory(Panel):
         chosen = self.selection.step
         head = height >= 4
         room = max(height - head, 1)
-        shown = _window(records, chosen, room)
+        groups = _folded(records, chosen, room)
+        shown = _window(groups, chosen, room)
         columns = _Columns(records, shown, width)
         lines = [columns.head()] if head else []
-        return [*lines, *(columns.row(model, record) for record in shown)][:height]
+        return [*lines, *(columns.row(model, group) for group in shown)][:height]
 
 
-def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[StepRecord]:
-    """The newest steps; if an older step is selected, the steps around that one."""
-    end = len(records)
-    if chosen is not None and records[0].step <= chosen < records[max(end - room, 0)].step:
-        at = sum(record.step < chosen for record in records)
+def _folded(records: list[StepRecord], chosen: int | None, room: int) -> list[list[StepRecord]]:
+    """The steps; if they need more than `room` rows, neighbours that look the same share one."""
+    if len(records) <= room:
+        return [[record] for record in records]
+    groups = [list(group) for _, group in groupby(records, partial(_looks, chosen))]
+    return [part for group in groups for part in _parts(group)]
+
+
+def _looks(chosen: int | None, record: StepRecord) -> tuple:
+    """What a row shows, apart from the step and its times; the selected step has its own row."""
+    return (
+        record.step == chosen, record.budget, record.decode_tokens, record.prefill_tokens,
+        record.draft_tokens, record.num_accepted, record.num_hits, record.num_evicted,
+        len(record.preempted), record.deferred,
+    )  # fmt: skip
+
+
+def _parts(group: list[StepRecord]) -> list[list[StepRecord]]:
+    return [group] if len(group) >= _FEWEST_EQUAL else [[record] for record in group]
+
+
+def _window(
+    groups: list[list[StepRecord]], chosen: int | None, room: int
+) -> list[list[StepRecord]]:
+    """The newest rows; if an older step is selected, the rows around that one."""
+    end = len(groups)
+    if chosen is not None and groups[0][0].step <= chosen < groups[max(end - room, 0)][0].step:
+        at = sum(group[-1].step < chosen for group in groups)
         end = max(at + room // 2 + 1, room)
-    return records[max(end - room, 0) : end]
+    return groups[max(end - room, 0) : end]
 
 
 class _Columns:
-    def __init__(self, records: list[StepRecord], shown: list[StepRecord], width: int) -> None:
-        self._width = width
-        self._step = max(len(f"{records[-1].step:,}"), 4)
+    def __init__(
+        self, records: list[StepRecord], groups: list[list[StepRecord]], width: int
+    ) -> None:
+        self._width, shown = width, [group[-1] for group in groups]
+        self._step = max(4, *(len(_label(group)) for group in groups))
         has_drafts = any(record.draft_tokens for record in records)
         self._numbers = [
             (name, size)
@@ -76,7 +107,7 @@ class _Columns:
         times = len(_TIMES) * _TIME_WIDTH + 1 if self._timed else 0
         left = max(width - fixed - times, 0)
         # The reason is the longest column and may be cut. The bar needs no more cells than tokens.
-        reason = max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH))
+        reason = max(min(left * 2 // 5, 40), min(left - 12, _REASON_WIDTH))
         self._reason = reason if left >= 36 else 0
         most = max(record.budget for record in shown)
         self._bar = min(left - self._reason, max(most, 16))
@@ -93,9 +124,12 @@ class _Columns:
             row.put("ms  ", "muted")
         return row.put("left over because" if self._reason else "", "muted").line()
 
-    def row(self, model: DashboardModel, record: StepRecord) -> Line:
+    def row(self, model: DashboardModel, group: list[StepRecord]) -> Line:
+        """The row of one step, or of several equal ones."""
+        record = group[-1]
         target = to_step(record.step)
-        row = Row(self._width).put(f"{record.step:>{self._step},}", "muted", target=target).put(" ")
+        row = Row(self._width).put(f"{_label(group):>{self._step}}", "muted", target=target)
+        row.put(" ")
         for text, style in bar_spans(model, record, self._bar):
             row.put(text, style, target=target)
         values = {
@@ -118,6 +152,11 @@ class _Columns:
         if self._reason:
             row.put(*why_left_over(model, record))
         return row.line()
+
+
+def _label(group: list[StepRecord]) -> str:
+    first, last = group[0].step, group[-1].step
+    return f"{last:,}" if first == last else f"{first:,}–{last:,}"
 
 
 def right_of(record: StepRecord) -> str:

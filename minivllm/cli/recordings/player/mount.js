@@ -176,6 +176,7 @@ export class Player {
   }
 
   showState() {
+    for (const view of this.views) view.isPlaying = this.isPlaying;
     this.playButton.replaceChildren(icon(this.isPlaying ? "pause" : "play"));
     this.playButton.setAttribute("aria-label", this.isPlaying ? "Pause (space)" : "Play (space)");
     this.speedLabel.textContent = `${SPEEDS[this.speed]}/s`;

@@ -1,4 +1,4 @@
-import { EVENT_WORDS, PHRASES } from "./labels.js";
+import { EVENT_WORDS, NARRATED, PHRASES } from "./labels.js";
 import { clean, idRanges, number, plural, shortName } from "./text.js";
 
 // Events and reasons in words, from the dashboard's table (labels.js).
@@ -32,7 +32,8 @@ export function reasonToWait(moment, [reason, need, free]) {
 
 export function causeOfPreemption(need, free) {
   if (need === 0) return phrase("cause.failed");
-  return phrase(need <= free ? "cause.slot" : "cause.blocks", { need, free });
+  const key = need <= free ? "cause.slot" : free ? "cause.blocks" : "cause.no_blocks";
+  return phrase(key, { need, free });
 }
 
 export function whyWaiting(moment, position) {
@@ -77,12 +78,12 @@ function entered(e) {
   return [e.num_cached_tokens ? ".cached" : "", { slot: e.slot, cached: e.num_cached_tokens }];
 }
 
-// The words of an event: {verb, after, style}; null for a kind without a sentence.
+// The words of an event: {verb, after, style, facts}; null for a kind without a sentence.
 export function wordsOf(event) {
   const [form, facts] = FACTS[event.ev]?.(event) ?? ["", event];
   const words = EVENT_WORDS[event.ev + form];
   if (!words) return null;
-  return { verb: fillIn(words[0], facts), after: fillIn(words[1], facts), style: words[2] };
+  return { verb: fillIn(words[0], facts), after: fillIn(words[1], facts), style: words[2], facts };
 }
 
 // One event in words, as in the dashboard's list of events.
@@ -94,26 +95,41 @@ export function sentenceOf(event) {
   return `${name}${words.verb}${block}${words.after}`;
 }
 
+const END_A_WAIT = new Set(["request.admitted", "request.resumed", "request.finished",
+  "request.beam_pruned", "request.aborted"]);
+const LOOK_BACK = 6;
+
 // Decisions of one or more steps, newest last; blocks with the same step, cause and owner share a
 // sentence, and a sequence waits for the same reason only once.
 export function decisionsOf(track, events) {
-  const rows = [], byKey = new Map(), waits = new Map();
+  const rows = [], waits = new Map();
   for (const event of events) {
     const words = wordsOf(event);
     if (!words) continue;
     if (event.ev === "request.deferred") {
       if (waits.get(event.seq_id) === event.reason) continue;
       waits.set(event.seq_id, event.reason);
-    }
+    } else if (END_A_WAIT.has(event.ev)) waits.delete(event.seq_id);
     const owner = track.ownerOf(event);
-    const key = `${event.step} ${event.ev} ${owner} ${words.verb} ${words.after}`;
-    let row = event.block_id === undefined ? undefined : byKey.get(key);
+    const same = `${event.step} ${event.ev} ${owner} ${words.verb} ${words.after}`;
+    let row = event.block_id === undefined ? undefined
+      : rows.slice(-LOOK_BACK).find((one) => one.same === same);
     if (!row) {
-      rows.push((row = { ...words, key: `e${event.seq}`, step: event.step, owner, blocks: [] }));
-      byKey.set(key, row);
+      const { ev, seq, step } = event;
+      rows.push((row = { ...words, key: `e${seq}`, same, kind: ev, seq, step, owner, blocks: [] }));
     }
     if (event.block_id !== undefined) row.blocks.push(event.block_id);
   }
   for (const row of rows) row.text = `${row.verb} ${idRanges(row.blocks)}`.trim();
   return rows;
+}
+
+// How notable a decision is; -1 if it is not narrated.
+export function rankOf(row) {
+  return row.owner ? NARRATED[row.kind]?.[0] ?? -1 : -1;
+}
+
+export function narrated(row) {
+  const facts = { ...row.facts, name: shortName(row.owner), blocks: row.blocks.length };
+  return fillIn(NARRATED[row.kind][1], facts);
 }

@@ -1,6 +1,8 @@
 import { Blocks, wordsIn } from "./blocks.js";
 import { h, node, redraw, setText } from "./dom.js";
+import { Narration } from "./narration.js";
 import { Budget, Events, FreeQueue, Waiting } from "./panels.js";
+import { narrated } from "./sentences.js";
 import { Slots } from "./slots.js";
 import { number, plural, shortName } from "./text.js";
 import { whySequence } from "./why.js";
@@ -13,6 +15,8 @@ export class View {
     this.track = track;
     this.chosen = null; // {kind: "block" | "sequence", id}
     this.at = 0;
+    this.isPlaying = false;
+    this.narration = new Narration(track);
     this.slots = new Slots();
     this.blocks = new Blocks();
     this.waiting = new Waiting();
@@ -95,7 +99,8 @@ export class View {
   }
 
   explain(target) {
-    const key = `${this.at} ${target?.kind} ${target?.id}`;
+    const told = this.narration.look(this.at, performance.now() / 1000, !this.isPlaying);
+    const key = `${this.at} ${target?.kind} ${target?.id} ${told?.seq}`;
     redraw(this.why, key, () => {
       const past = this.track.events.slice(0, this.at);
       if (target?.kind === "block") {
@@ -103,8 +108,8 @@ export class View {
         return [node("b", {}, "Why? "), whyBlock(this.moment, past, target.id),
           words.length ? node("div", { class: "p-words" }, ...words) : null];
       }
-      const asked = target?.id ?? this.moment.fold.waiting[0];
-      if (asked !== undefined) return [node("b", {}, "Why? "), whySequence(this.moment, past, asked)];
+      if (target) return [node("b", {}, "Why? "), whySequence(this.moment, past, target.id)];
+      if (told) return [node("b", {}, `Step ${number(told.step)}: `), narrated(told)];
       return [this.summary()];
     });
   }

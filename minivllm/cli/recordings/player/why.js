@@ -47,33 +47,28 @@ function waiting(moment, past, seqId, sequence) {
   }
   const deferred = fold.sequences.get(first).deferred;
   const reason = deferred ? reasonToWait(moment, deferred) : "";
-  let said;
+  const said = preempted(fold, past, seqId, sequence, name);
   if (position > considered) {
-    const ahead = reason || "the scheduler has not considered yet";
-    said = `${name} is number ${number(position + 1)} in the queue, and the scheduler considers`
-      + ` only the first: ${shortName(first)}, which ${ahead}`;
+    const who = shortName(first);
+    said.push(reason ? `${who} ${reason}` : `The scheduler has not considered ${who} yet`);
+    said.push(`${name} is number ${number(position + 1)} in the queue, behind it`);
   } else if (reason) {
-    const passes = considered
-      ? ` but ${number(considered)}, whose grammars are not compiled yet,` : "";
-    const behind = fold.waiting[considered + 1];
-    const next = behind ? `; ${shortName(behind)} is next after it` : "";
-    said = `${name} is the first in the queue${passes} and ${reason}`
-      + `${holders(fold, sequence)}${next}`;
+    const passed = considered ? `; ${number(considered)} before it wait for their grammars` : "";
+    said.push(`${name} ${reason}${holders(fold, sequence)}${passed}`);
   } else if (fold.step === 0) {
-    said = `${name} is the first in the queue, and no step has been planned yet: the first step`
-      + ` will consider it`;
+    said.push("No step has been planned yet", `The first one will consider ${name}`);
   } else {
-    said = `${name} is the first in the queue and arrived after step ${number(fold.step)} was`
-      + ` planned: the next step will consider it`;
+    said.push(`${name} arrived after step ${number(fold.step)} was planned`);
+    said.push("The next step will consider it");
   }
-  return `${said}${preempted(fold, past, seqId, sequence)}.`;
+  return `${said.join(". ")}.`;
 }
 
 function holders(fold, sequence) {
   if (!fold.running.length || !sequence.deferred) return "";
   const [reason] = sequence.deferred;
   if (reason === "max_num_seqs" || reason === "static_batch") {
-    return ` (${listNames(fold.running)} run${fold.running.length > 1 ? "" : "s"})`;
+    return `: ${listNames(fold.running)} run${fold.running.length > 1 ? "" : "s"}`;
   }
   if (!["no_blocks", "no_contiguous_run", "preempted_this_step"].includes(reason)) return "";
   const held = fold.running
@@ -81,19 +76,18 @@ function holders(fold, sequence) {
     .sort((a, b) => b[0] - a[0] || (a[1] < b[1] ? 1 : -1))
     .slice(0, NAMED)
     .map(([count, id]) => `${shortName(id)} holds ${number(count)}`);
-  return ` (${held.join(", ")} of ${plural(fold.blocks.length, "block")})`;
+  return `: ${held.join(", ")} of ${plural(fold.blocks.length, "block")}`;
 }
 
-function preempted(fold, past, seqId, sequence) {
-  if (sequence.status !== "PREEMPTED") return "";
-  const again = `its ${plural(fold.numTokens(sequence), "token")} must be recomputed, except`
+function preempted(fold, past, seqId, sequence, name) {
+  if (sequence.status !== "PREEMPTED") return [];
+  const again = `Its ${plural(fold.numTokens(sequence), "token")} must be recomputed, except`
     + ` those still in the cache`;
   const event = newest(past, (e) => e.ev === "request.preempted" && e.seq_id === seqId);
-  if (!event) return `; it was preempted, and ${again}`;
+  if (!event) return [`${name} was preempted`, again];
+  const whose = event.victim_of === seqId ? "it" : shortName(event.victim_of);
   const short = causeOfPreemption(event.need, event.free);
-  const because = event.victim_of === seqId ? `because it ${short}`
-    : `for ${shortName(event.victim_of)}, which ${short}`;
-  return `; it was preempted in step ${number(event.step)} ${because}, and ${again}`;
+  return [`${name} was preempted in step ${number(event.step)}: ${whose} ${short}`, again];
 }
 
 // ---- running ----

@@ -1,0 +1,58 @@
+"""The narrated line: the newest notable decision, long enough to read, and the same after a seek."""
+
+from support.tui.driven_app import app_for, drawn, drive
+from textual.pilot import Pilot
+
+from minivllm.events import types as ev
+from minivllm.tui.state.decisions import Decision
+from minivllm.tui.state.narration import SECONDS_TO_READ, Narration
+
+
+def decision(seq: int, step: int, kind: str) -> Decision:
+    facts = {"slot": 1, "tokens": 3, "victim_of": "ada", "reason": "needed 1 block"}
+    return Decision(seq, step, (step, kind, "ben.0", "", ""), "ben.0", "b", "", "text", facts=facts)
+
+
+ARRIVES = decision(1, 1, "request.arrived")
+PREEMPTED = decision(5, 2, "request.preempted")
+ENTERS = decision(8, 3, "request.admitted")
+TAKES = decision(9, 3, "block.allocated")
+
+
+def test_a_sentence_stays_two_seconds_and_the_most_notable_one_follows():
+    narration = Narration()
+    assert narration.look([], 0.0, paused=False) is None
+    assert narration.look([ARRIVES], 2.9, paused=False) is None, "what to watch can be read"
+    assert narration.look([ARRIVES], 3.1, paused=False) is ARRIVES
+    everything = [ARRIVES, PREEMPTED, ENTERS, TAKES]
+    assert narration.look(everything, 3.2, paused=False) is ARRIVES
+    assert narration.look(everything, 3.1 + SECONDS_TO_READ, paused=False) is PREEMPTED
+    assert narration.look(everything, 3.1 + 2 * SECONDS_TO_READ, paused=False) is ENTERS
+    assert narration.look(everything, 99.0, paused=False) is ENTERS, "a taken block is no news"
+
+
+def test_a_paused_picture_tells_its_own_moment_at_once_also_back_in_time():
+    narration = Narration()
+    everything = [ARRIVES, PREEMPTED, ENTERS, TAKES]
+    assert narration.look(everything, 0.0, paused=True) is ENTERS
+    assert narration.look(everything[:2], 0.1, paused=True) is PREEMPTED
+    assert narration.look(everything[:1], 0.2, paused=True) is ARRIVES
+    assert narration.look([], 0.3, paused=True) is None
+
+
+def test_the_line_names_the_cause_first_at_every_preemption_of_a_run(memory_pressure, no_footer):
+    stage = memory_pressure.run()
+    preempted = [event for event in stage.events if isinstance(event, ev.RequestPreempted)]
+    assert preempted
+    app = app_for(stage)
+
+    async def script(pilot: Pilot) -> None:
+        for event in preempted:
+            app.context.transport.to_step(event.step)
+            app.draw()
+            victim, cause = event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0")
+            (said,) = drawn(app, "narrator")
+            assert said.startswith(f" step {event.step}")
+            assert f"{cause} needed" in said and f": {victim} gives up" in said
+
+    drive(app, script)

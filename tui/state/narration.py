@@ -1,0 +1,36 @@
+"""`Narration`: which decision the narrated line shows, so that each sentence can be read."""
+
+from minivllm.tui.state.decisions import Decision
+
+SECONDS_TO_READ = 2.0
+_SECONDS_TO_BEGIN = 3.0
+
+
+class Narration:
+    """Chooses the decision to show, so that each one can be read."""
+
+    def __init__(self) -> None:
+        self.shown: Decision | None = None
+        """None at the beginning, when there is time to read what the run demonstrates."""
+        self._until: float | None = None
+        """Before this time, the sentence stays while the picture moves on."""
+
+    def look(self, decisions: list[Decision], now: float, *, paused: bool) -> Decision | None:
+        """While the picture moves, the most notable decision since the last one; when paused, that
+        of the last step that has one.
+        """
+        if self._until is None:
+            self._until = now + _SECONDS_TO_BEGIN
+        told = [decision for decision in decisions if decision.rank >= 0]
+        if self.shown is not None and (not told or told[-1].seq < self.shown.seq):
+            self.shown = None  # the picture has moved back
+        if not paused and now < self._until:
+            return self.shown
+        if self.shown is None or paused:
+            newer = [decision for decision in told if decision.step == told[-1].step]
+        else:
+            newer = [decision for decision in told if decision.seq > self.shown.seq]
+        if newer:
+            self.shown = max(newer, key=lambda decision: (decision.rank, decision.seq))
+            self._until = now + SECONDS_TO_READ
+        return self.shown

@@ -1,0 +1,31 @@
+"""The narrated line: one sentence about the newest notable decision, its cause first."""
+
+import time
+
+from minivllm.text import clean
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import sequence, step
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.state.narration import SECONDS_TO_READ
+from minivllm.tui.widgets.frame.panel import Panel
+
+
+class Narrator(Panel, can_focus=False):
+    HELP_TITLE = "What happens"
+    HELP_TEXT = (
+        "The most notable of the newest decisions, its cause first. Each sentence stays for"
+        " at least two seconds. Before the first one: what this run demonstrates."
+    )
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        narration, paused = self.context.narration, self.context.transport.state == "paused"
+        before = narration.shown
+        told = narration.look(model.log.decisions, time.monotonic(), paused=paused)
+        if told is None:
+            watch = clean(self.context.watch)
+            return [Row(width).put(" Watch: ", "accent*").put(watch).line()] if watch else []
+        if told is not before:
+            self.set_timer(SECONDS_TO_READ, self.show_again)  # for what has happened meanwhile
+        row = Row(width).put(f" step {told.step:,}  ", "muted", target=step(told.step))
+        style = f"{model.hue(told.letter)}*"
+        return [row.put(told.narrated(), style, target=sequence(told.owner)).line()]
