@@ -6,8 +6,8 @@ With `tool_choice` "required" or a function's name, a grammar makes the model wr
     a function   {"city":"Oslo"}
 
 Each form is vLLM's, but without white space, so that a weak model cannot fill `max_tokens` with it.
-The form for "required" is one JSON schema with each function's schema in its `$defs`, so references
-such as `#/$defs/City` become `#/$defs/weather/$defs/City`.
+The form for "required" is one JSON schema with each function's schema in its `$defs`. Each of these
+has an `$id`, so a reference such as `#/$defs/City` stays within its function.
 """
 
 import json
@@ -28,10 +28,6 @@ CallId = Annotated[str, Meta(min_length=1, max_length=256)]
 
 _COMBINED = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
 """Keywords by which a schema gets more properties than its own."""
-_WITH_NAMES = {"properties", "patternProperties", "$defs", "definitions"}
-"""Keywords whose value has a schema for each of some names."""
-_WITH_VALUES = {"enum", "const", "default", "examples"}
-"""Keywords whose value is no schema."""
 
 
 class FunctionDefinition(Strict, omit_defaults=True):
@@ -173,12 +169,17 @@ def forced_grammar(
     calls, schemas = [], {}
     for tool in tools:
         name = tool.function.name
-        parameters = {"$ref": f"#/$defs/{name}"}
-        schemas[name] = _moved(tool.function.schema_of_arguments(), parameters["$ref"])
+        schemas[name] = {"$id": f"tool:{name}"} | tool.function.schema_of_arguments()
+        schemas[name].pop(
+            "$schema", None
+        )  # in older drafts, an `$id` beside a `$ref` means nothing
         calls.append(
             {
                 "type": "object",
-                "properties": {"name": {"const": name}, "parameters": parameters},
+                "properties": {
+                    "name": {"const": name},
+                    "parameters": {"$ref": f"#/$defs/{name}"},
+                },
                 "required": ["name", "parameters"],
                 "additionalProperties": False,
             }
@@ -195,20 +196,3 @@ def forced_grammar(
 
 def _form(schema: str | dict[str, Any]) -> StructuredOutputsParams:
     return StructuredOutputsParams(json=schema, disable_any_whitespace=True)
-
-
-def _moved(schema: Any, root: str) -> Any:
-    """Return a schema with its references changed for its new place, `root`."""
-    if isinstance(schema, list):
-        return [_moved(one, root) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    moved: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key == "$ref" and isinstance(value, str) and value.startswith("#"):
-            moved[key] = root + value[1:]
-        elif key in _WITH_NAMES and isinstance(value, dict):
-            moved[key] = {name: _moved(one, root) for name, one in value.items()}
-        else:
-            moved[key] = value if key in _WITH_VALUES else _moved(value, root)
-    return moved
