@@ -12,7 +12,8 @@ from msgspec import Meta
 
 from minivllm.checks import check_fields
 from minivllm.errors import ConfigError
-from minivllm.server.parsers.choose import ReasoningParserName, ToolParserName
+from minivllm.server.parsers.reasoning import ReasoningParserName
+from minivllm.server.parsers.tool_calls import ToolParserName
 
 GenerateDelimiter = Literal["null", "newline"]
 Strings = Annotated[tuple[str, ...], Meta(description="a tuple of strings")]

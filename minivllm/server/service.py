@@ -68,34 +68,24 @@ class Generation:
     def __init__(self, request_ids: Iterable[str], on_end: Callable[["Generation"], None]) -> None:
         """on_end: called once at the end; `unfinished` then contains the requests to abort"""
         self.unfinished = set(request_ids)
-        self._outputs: deque[RequestOutput] = deque()
-        self._error: BaseException | None = None
+        self._news: asyncio.Queue[RequestOutput | BaseException | None] = asyncio.Queue()
         self._ended = False
         self._on_end = on_end
-        self._news = asyncio.Event()
 
     def __aiter__(self) -> "Generation":
         return self
 
     async def __anext__(self) -> RequestOutput:
-        await self.wait_for_output()
-        if self._outputs:
-            return self._outputs.popleft()
-        raise StopAsyncIteration
-
-    async def wait_for_output(self) -> None:
-        """Wait for the next output or the end. Raise the error that ended the generation."""
-        while not self._outputs and not self._ended:
-            self._news.clear()
-            await self._news.wait()
-        if self._error is not None and not self._outputs:
-            raise self._error
+        """Return the next output. At the end, raise the error that ended the generation."""
+        news = await self._news.get()
+        if isinstance(news, RequestOutput):
+            return news
+        raise StopAsyncIteration if news is None else news
 
     def put(self, output: RequestOutput) -> None:
         if self._ended:
             return
-        self._outputs.append(output)
-        self._news.set()
+        self._news.put_nowait(output)
         if output.finished:
             self.unfinished.discard(output.request_id)
             if not self.unfinished:
@@ -104,8 +94,8 @@ class Generation:
     def end(self, error: BaseException | None = None) -> None:
         """End now, for all requests; the first call counts. Without an error, the client left."""
         if not self._ended:
-            self._error, self._ended = error, True
-            self._news.set()
+            self._ended = True
+            self._news.put_nowait(error)
             self._on_end(self)
 
 

@@ -1,70 +1,38 @@
-"""`MessageParser`: the text of one answer as a chat message, or as the deltas of a stream."""
+"""`MessageParser`: what each part of a text adds to a chat message."""
 
-import math
-import secrets
-from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
-from minivllm.server.parsers.base import (
-    CallPiece,
-    OutputParser,
-    Piece,
-    ReasoningPiece,
-    TextPiece,
-)
+from minivllm.server.parsers.reasoning import ReasoningParserName, split_reasoning
+from minivllm.server.parsers.tool_calls import Call, ToolParser
+
+
+class Message(NamedTuple):
+    """A message, or a part of one."""
+
+    reasoning: str
+    content: str
+    calls: list[Call]
 
 
 class MessageParser:
-    def __init__(self, parser: OutputParser, *, parallel: bool) -> None:
+    """Reads the text of one answer. However it is cut, the parts join to the same message."""
+
+    def __init__(
+        self, parse: ToolParser, reasoning: ReasoningParserName | None, *, parallel: bool
+    ) -> None:
         """parallel: allow several calls; otherwise all but the first are dropped"""
-        self._parser = parser
-        self._most_calls = math.inf if parallel else 1
-        self._num_calls = 0
+        self._parse, self._reasoning = parse, reasoning
+        self._most_calls = None if parallel else 1
+        self._text = ""
+        self.so_far = Message("", "", [])
 
-    def message(self, text: str) -> dict[str, Any]:
-        """Convert a whole text."""
-        content, reasoning, calls = "", "", []
-        for piece in self._pieces(text, is_last=True):
-            match piece:
-                case TextPiece(text):
-                    content += text
-                case ReasoningPiece(text):
-                    reasoning += text
-                case CallPiece():
-                    calls.append(_with_id(piece))
-        return {
-            "role": "assistant",
-            "content": (content or None) if calls else content,
-            "reasoning_content": reasoning or None,
-            "tool_calls": calls or None,
-        }
-
-    def deltas(self, text: str, *, is_last: bool) -> list[dict[str, Any]]:
-        """Convert the next part of the text."""
-        deltas: list[dict[str, Any]] = []
-        for piece in self._pieces(text, is_last):
-            match piece:
-                case TextPiece(text):
-                    deltas.append({"content": text})
-                case ReasoningPiece(text):
-                    deltas.append({"reasoning_content": text})
-                case CallPiece():
-                    index = self._num_calls - 1  # the generator has counted this piece
-                    deltas.append({"tool_calls": [{"index": index} | _with_id(piece)]})
-        return deltas
-
-    def finish_reason(self, reason: str | None) -> str | None:
-        """Return OpenAI's reason for the end: a call, unless the text was cut off."""
-        return "tool_calls" if reason == "stop" and self._num_calls else reason
-
-    def _pieces(self, text: str, is_last: bool) -> Iterator[Piece]:
-        for piece in self._parser.feed(text) + (self._parser.finish() if is_last else []):
-            is_call = isinstance(piece, CallPiece)
-            self._num_calls += is_call
-            if piece[0] and not (is_call and self._num_calls > self._most_calls):
-                yield piece
-
-
-def _with_id(call: CallPiece) -> dict[str, Any]:
-    call_id = f"call_{secrets.token_hex(12)}"
-    return {"id": call_id, "type": "function", "function": call._asdict()}
+    def take(self, text: str, ended: bool) -> Message:
+        """Read the next part of the text, or the last. Return what it adds to the message."""
+        self._text += text
+        reasoning, answer = "", self._text
+        if self._reasoning is not None:
+            reasoning, answer = split_reasoning(self._text, ended, self._reasoning)
+        content, calls = self._parse(answer, ended)
+        before = self.so_far
+        self.so_far = Message(reasoning, content, calls[: self._most_calls])
+        return Message(*(all_[len(old) :] for all_, old in zip(self.so_far, before, strict=True)))

@@ -68,7 +68,7 @@ class _CompletionAnswer(Answer):
         self._tokenizer = service.tokenizer
         self._body = body
         self._offsets: dict[int, int] = {}
-        """Where in each streamed text the next token with log-probabilities begins."""
+        """Where in the text of each choice that has begun the next token begins."""
 
     def shown(self, output: RequestOutput) -> RequestOutput:
         """Remove the generated tokens if the client asked for 0."""
@@ -82,47 +82,26 @@ class _CompletionAnswer(Answer):
         return replace(output, outputs=outputs)
 
     def choice(self, output: RequestOutput, completion: CompletionOutput) -> dict[str, Any]:
-        return self._choice(output, completion, is_first=True, offset=0)
-
-    def deltas(
-        self, output: RequestOutput, completion: CompletionOutput
-    ) -> Iterator[dict[str, Any]]:
-        index = self._index(output, completion)
-        offset = self._offsets.get(index, 0)
-        choice = self._choice(
-            output, completion, is_first=index not in self._offsets, offset=offset
-        )
-        self._offsets[index] = offset
-        if choice["logprobs"] and (tokens := choice["logprobs"]["tokens"]):
-            self._offsets[index] = choice["logprobs"]["text_offset"][-1] + len(tokens[-1])
-        # If a token's text is held back, there may be nothing to send yet.
-        if any(choice[name] for name in ("text", "finish_reason", "logprobs", "token_ids")):
-            yield choice
-
-    def _index(self, output: RequestOutput, completion: CompletionOutput) -> int:
-        number_of_prompt = int(output.request_id.rpartition("-")[2])
-        return number_of_prompt * (self._body.n or 1) + completion.index
-
-    def _choice(
-        self, output: RequestOutput, completion: CompletionOutput, *, is_first: bool, offset: int
-    ) -> dict[str, Any]:
-        """is_first: whether this is the choice's first piece, which an echo must precede"""
         body, text, logprobs = self._body, completion.text, None
+        index = int(output.request_id.rpartition("-")[2]) * (body.n or 1) + completion.index
+        is_first = index not in self._offsets
+        offset = self._offsets.setdefault(index, 0)
         echoes = is_first and bool(body.echo)
         if echoes:
             prompt = output.prompt
-            text = (
-                self._tokenizer.decode(output.prompt_token_ids) if prompt is None else prompt
-            ) + text
+            if prompt is None:
+                prompt = self._tokenizer.decode(output.prompt_token_ids)
+            text = prompt + text
         if completion.logprobs is not None:
             positions = list(self._of_prompt(output)) if echoes else []
             for token_id, position in zip(completion.token_ids, completion.logprobs, strict=True):
                 positions.append((position[token_id].decoded_token, token_id, position))
             logprobs = completion_logprobs(positions, offset)
+            self._offsets[index] += sum(map(len, logprobs["tokens"]))
         judged = None if body.prompt_logprobs is None else prompt_logprobs(output.prompt_logprobs)
         gives_ids = bool(body.return_token_ids)
         return {
-            "index": self._index(output, completion),
+            "index": index,
             "text": text,
             "logprobs": logprobs,
             "finish_reason": completion.finish_reason,

@@ -13,12 +13,11 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind
 from minivllm.server.http.routes import JsonRoute
-from minivllm.server.http.streams import failure
 from minivllm.server.protocol.requests import GenerateRequest
 from minivllm.server.routers.answers import TokenCount, finished, new_id, stream
 from minivllm.server.service import EngineService, Generation, NewRequest
@@ -42,23 +41,23 @@ def routes(service: EngineService) -> list[JsonRoute]:
         prompt = await service.to_prompt(body.prompt, None)
         requests = [NewRequest(new_id("gen"), prompt, params, grammar=grammar)]
 
+        count = TokenCount(request)
+
         def text(output: RequestOutput) -> dict[str, Any]:
-            TokenCount(request).add(output)
+            count.add(output)
             return {"text": [output.prompt + completion.text for completion in output.outputs]}
 
-        async def pieces(generation: Generation) -> AsyncGenerator[bytes, None]:
-            try:
-                async for output in generation:
-                    yield msgspec.json.encode(text(output)) + delimiter
-            except Exception as error:
-                yield msgspec.json.encode(failure(error)) + delimiter
+        async def chunks(generation: Generation) -> AsyncGenerator[dict[str, Any], None]:
+            async for output in generation:
+                yield text(output)
 
         if body.stream:
             accepted = request.headers.get("accept", "")
             lines = service.options.generate_delimiter == "newline" or NDJSON in accepted
             media_type, delimiter = (NDJSON, b"\n") if lines else ("text/plain", b"\0")
-            return await stream(service, request, requests, pieces, media_type)
+            encode = lambda chunk: msgspec.json.encode(chunk) + delimiter  # noqa: E731
+            return await stream(service, request, requests, chunks, encode, media_type)
         (output,) = await finished(service, request, requests)
-        return Response(msgspec.json.encode(text(output)), media_type="application/json")
+        return JSONResponse(text(output))
 
     return [JsonRoute("/generate", generate, GenerateRequest)]
