@@ -121,7 +121,7 @@ class Access:
             return None
         return ApiError(
             401, "The API key is missing or wrong: send it as Authorization: Bearer KEY.",
-            "invalid_api_key", type="authentication_error", headers={"WWW-Authenticate": "Bearer"},
+            "invalid_api_key", headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
 
     def _knows(self, key: str) -> bool:

@@ -5,7 +5,7 @@ character reads U+FFFD). Then only the likelier token is kept, so the best alter
 lost.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from minivllm.outputs import Logprob
@@ -18,16 +18,17 @@ Position = dict[int, Logprob]
 
 
 def completion_logprobs(
-    positions: Iterable[tuple[str, int, Position | None]], offset: int
+    positions: Iterable[tuple[int, Position | None]], offset: int, decode: Callable[[int], str]
 ) -> dict[str, list[Any]]:
     """Convert to OpenAI's four parallel lists.
 
-    positions: each token's text, its id, and the log-probabilities at its position; None for the
-        first token of a prompt, because no token predicts it
+    positions: each token's id, and the log-probabilities at its position; None for the first token
+        of a prompt, because no token predicts it
     offset: index in the answer's text at which the first token starts
     """
     tokens, values, top, offsets = [], [], [], []
-    for token, token_id, position in positions:
+    for token_id, position in positions:
+        token = decode(token_id) if position is None else position[token_id].decoded_token
         tokens.append(token)
         offsets.append(offset)
         offset += len(token)

@@ -3,8 +3,8 @@
 With several prompts, choice i of prompt p has the index p * n + i, streamed or not.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
 from minivllm.sampling_params import RequestOutputKind
 from minivllm.server.http.routes import JsonRoute
-from minivllm.server.protocol.logprobs import Position, completion_logprobs, prompt_logprobs
+from minivllm.server.protocol.logprobs import completion_logprobs, prompt_logprobs
 from minivllm.server.protocol.requests import CompletionRequest
 from minivllm.server.routers.answers import Answer, new_id, respond
 from minivllm.server.service import EngineService, NewRequest
@@ -93,10 +93,11 @@ class _CompletionAnswer(Answer):
                 prompt = self._tokenizer.decode(output.prompt_token_ids)
             text = prompt + text
         if completion.logprobs is not None:
-            positions = list(self._of_prompt(output)) if echoes else []
-            for token_id, position in zip(completion.token_ids, completion.logprobs, strict=True):
-                positions.append((position[token_id].decoded_token, token_id, position))
-            logprobs = completion_logprobs(positions, offset)
+            positions = zip(completion.token_ids, completion.logprobs, strict=True)
+            if echoes:
+                prompt_positions = zip(output.prompt_token_ids, output.prompt_logprobs, strict=True)
+                positions = chain(prompt_positions, positions)
+            logprobs = completion_logprobs(positions, offset, self._decode)
             self._offsets[index] += sum(map(len, logprobs["tokens"]))
         judged = None if body.prompt_logprobs is None else prompt_logprobs(output.prompt_logprobs)
         gives_ids = bool(body.return_token_ids)
@@ -111,11 +112,5 @@ class _CompletionAnswer(Answer):
             "prompt_token_ids": output.prompt_token_ids if gives_ids and is_first else None,
         }
 
-    def _of_prompt(self, output: RequestOutput) -> Iterator[tuple[str, int, Position | None]]:
-        for token_id, position in zip(output.prompt_token_ids, output.prompt_logprobs, strict=True):
-            text = (
-                position[token_id].decoded_token
-                if position is not None
-                else self._tokenizer.decode([token_id], skip_special_tokens=False)
-            )
-            yield text, token_id, position
+    def _decode(self, token_id: int) -> str:
+        return self._tokenizer.decode([token_id], skip_special_tokens=False)

@@ -41,10 +41,8 @@ def routes(service: EngineService) -> list[JsonRoute]:
         prompt = await service.to_prompt(body.prompt, None)
         requests = [NewRequest(new_id("gen"), prompt, params, grammar=grammar)]
 
-        count = TokenCount(request)
-
         def text(output: RequestOutput) -> dict[str, Any]:
-            count.add(output)
+            TokenCount(request).add(output)
             return {"text": [output.prompt + completion.text for completion in output.outputs]}
 
         async def chunks(generation: Generation) -> AsyncGenerator[dict[str, Any], None]:
