@@ -56,6 +56,9 @@ class NewRequest:
     grammar: RequestedGrammar | None = None
     """The client's name for the grammar in `params`."""
 
+    def check(self, engine: LLMEngine) -> None:
+        engine.check_request(self.request_id, self.prompt, self.params, self.priority)
+
 
 class Generation:
     """An async iterator over the engine's outputs for one HTTP request.
@@ -67,7 +70,8 @@ class Generation:
 
     def __init__(self, request_ids: Iterable[str], on_end: Callable[["Generation"], None]) -> None:
         """on_end: called once at the end; `unfinished` then contains the requests to abort"""
-        self.unfinished = set(request_ids)
+        self.request_ids = list(request_ids)
+        self.unfinished = set(self.request_ids)
         self._news: asyncio.Queue[RequestOutput | BaseException | None] = asyncio.Queue()
         self._ended = False
         self._on_end = on_end
@@ -202,25 +206,16 @@ class EngineService:
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
-        token_ids = await self.in_worker(len(prompt), self._encode, prompt, add_special_tokens)
-        return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
-
-    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
         limit = self.max_model_len
-        longest = self.tokenizer.most_characters_per_token if len(text) > limit else None
-        if longest and len(text) > limit * longest:  # do not even tokenize it
+        longest = self.tokenizer.most_characters_per_token if len(prompt) > limit else None
+        if longest and len(prompt) > limit * longest:  # do not even tokenize it
             raise err.PromptTooLongError(
-                f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can"
-                " hold: shorten it."
+                f"The prompt has {len(prompt)} characters, more than max_model_len {limit} tokens"
+                " can hold: shorten it."
             )
-        token_ids = self.tokenizer.encode(text, add_special_tokens)
-        if len(token_ids) >= limit:
-            # The engine checks this too, but only after all prompts of a list are tokenized.
-            raise err.PromptTooLongError(
-                f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and must"
-                f" also hold one output token: shorten the prompt to {limit - 1} tokens."
-            )
-        return token_ids
+        encode = self.tokenizer.encode
+        token_ids = await self.in_worker(len(prompt), encode, prompt, add_special_tokens)
+        return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
 
     async def prepare_grammar(self, grammar: RequestedGrammar | None) -> None:
         """Check a grammar and begin to compile it; the engine's thread then only looks it up.
@@ -267,7 +262,7 @@ class EngineService:
         """
         self._refuse_if_closed(len(requests))
         if len(requests) > 1:
-            await self.ask_engine(partial(_check_all, requests))
+            await self.ask_engine(lambda engine: [one.check(engine) for one in requests])
             self._refuse_if_closed(len(requests))
         generation = Generation((request.request_id for request in requests), self._on_end)
         timeout = err.RequestTimeoutError(
@@ -347,11 +342,6 @@ class EngineService:
         if (error := ended.exception()) is not None:
             _log.critical("the engine has died", exc_info=error)
             self._post(self.on_over, err.EngineDeadError("The engine has failed."))
-
-
-def _check_all(requests: list[NewRequest], engine: LLMEngine) -> None:
-    for request in requests:
-        engine.check_request(request.request_id, request.prompt, request.params, request.priority)
 
 
 def _served_name(options: ServerOptions, model: str) -> str:

@@ -10,12 +10,7 @@ from msgspec import Meta
 
 from minivllm.errors import InvalidRequestError
 from minivllm.sampling_params import NumLogprobs
-from minivllm.server.protocol.requests import (
-    Empty,
-    MaxTokens,
-    ModelName,
-    RequestFields,
-)
+from minivllm.server.protocol.requests import Empty, MaxTokens, ModelName, RequestFields
 from minivllm.server.protocol.structured_outputs import RequestedGrammar, Strict
 from minivllm.server.protocol.tools import (
     CallId,

@@ -176,10 +176,7 @@ def forced_grammar(
         calls.append(
             {
                 "type": "object",
-                "properties": {
-                    "name": {"const": name},
-                    "parameters": {"$ref": f"#/$defs/{name}"},
-                },
+                "properties": {"name": {"const": name}, "parameters": {"$ref": f"#/$defs/{name}"}},
                 "required": ["name", "parameters"],
                 "additionalProperties": False,
             }

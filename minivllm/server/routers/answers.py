@@ -91,6 +91,8 @@ class Answer:
             "model": service.model_name,
             "object": self.chunk_name if body.stream else self.object_name,
         }
+        self._service, self._deadline = service, request.state.deadline
+        self._is_streamed = body.stream
         self._count = TokenCount(request)
         self._options = body.stream_options or StreamOptions()
 
@@ -101,6 +103,15 @@ class Answer:
     def shown(self, output: RequestOutput) -> RequestOutput:
         """The part of an output that the client asked for."""
         return output
+
+    async def respond(self, requests: list[NewRequest]) -> Response:
+        generation = await self._service.submit(requests, self._deadline)
+        if self._is_streamed:
+            return await stream(generation, self.chunks(generation), encode_event, SSE, DONE)
+        outputs = await finished(generation)
+        # Writing many log-probabilities takes long, and would block other clients in the event loop.
+        write = lambda: msgspec.json.encode(self.whole(outputs))  # noqa: E731
+        return Response(await self._service.in_worker(0, write), media_type="application/json")
 
     def whole(self, outputs: list[RequestOutput]) -> dict[str, Any]:
         choices = []
@@ -130,40 +141,21 @@ class Answer:
         return chunk
 
 
-async def respond(
-    service: EngineService,
-    request: Request,
-    requests: list[NewRequest],
-    answer: Answer,
-    is_streamed: bool | None,
-) -> Response:
-    if is_streamed:
-        return await stream(service, request, requests, answer.chunks, encode_event, SSE, DONE)
-    outputs = await finished(service, request, requests)
-    # Writing many log-probabilities takes long, and would block other clients in the event loop.
-    text = await service.in_worker(0, lambda: msgspec.json.encode(answer.whole(outputs)))
-    return Response(text, media_type="application/json")
-
-
 def encode_event(chunk: Chunk) -> bytes:
     """Encode a server-sent event. Without two newlines after it, clients do not see it."""
     return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
 
 
 async def stream(
-    service: EngineService,
-    request: Request,
-    requests: list[NewRequest],
-    chunks: Callable[[Generation], AsyncGenerator[Chunk, None]],
+    generation: Generation,
+    chunks: AsyncGenerator[Chunk, None],
     encode: Callable[[Chunk], bytes],
     media_type: str,
     last: bytes = b"",
 ) -> Response:
-    """Stream what `chunks` makes of the outputs, then `last`. Raise if the request fails early."""
-    generation = await service.submit(requests, request.state.deadline)
-    coming = chunks(generation)
+    """Stream `chunks` of the generation, then `last`. Raise if the request fails early."""
     try:
-        first = await anext(coming)
+        first = await anext(chunks)
     except BaseException:
         generation.end()
         raise
@@ -171,7 +163,7 @@ async def stream(
     async def pieces() -> AsyncGenerator[bytes, None]:
         yield encode(first)
         try:
-            async for chunk in coming:
+            async for chunk in chunks:
                 yield encode(chunk)
         except Exception as error:
             _log.warning("a stream ended with an error", exc_info=error)
@@ -181,13 +173,10 @@ async def stream(
     return Stream(pieces(), media_type, on_end=generation.end)
 
 
-async def finished(
-    service: EngineService, request: Request, requests: list[NewRequest]
-) -> list[RequestOutput]:
-    """Return the last output of each request."""
-    generation = await service.submit(requests, request.state.deadline)
+async def finished(generation: Generation) -> list[RequestOutput]:
+    """Return the last output of each request, in the order of the requests."""
     try:
         last = {output.request_id: output async for output in generation if output.finished}
     finally:
         generation.end()
-    return [last[one.request_id] for one in requests]
+    return [last[request_id] for request_id in generation.request_ids]

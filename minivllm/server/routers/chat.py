@@ -21,7 +21,7 @@ from minivllm.server.parsers.tool_calls import TOOL_PARSERS, forced_calls, named
 from minivllm.server.protocol.chat import ChatCompletionRequest, num_characters, plain_messages
 from minivllm.server.protocol.logprobs import chat_logprobs, prompt_logprobs
 from minivllm.server.protocol.tools import check_tools, schemas_of_arguments
-from minivllm.server.routers.answers import Answer, new_id, respond
+from minivllm.server.routers.answers import Answer, new_id
 from minivllm.server.service import EngineService, NewRequest
 
 
@@ -30,8 +30,7 @@ def routes(service: EngineService) -> list[JsonRoute]:
         """Generate the assistant's next message, `n` times."""
         service.check_model(body.model)
         new = await _request(service, body)
-        answer = _ChatAnswer(service, body, request, new)
-        return await respond(service, request, [new], answer, body.stream)
+        return await _ChatAnswer(service, body, request, new).respond([new])
 
     return [JsonRoute("/v1/chat/completions", create_chat_completion, ChatCompletionRequest)]
 
@@ -97,11 +96,7 @@ class _ChatAnswer(Answer):
     chunk_name = "chat.completion.chunk"
 
     def __init__(
-        self,
-        service: EngineService,
-        body: ChatCompletionRequest,
-        request: Request,
-        new: NewRequest,
+        self, service: EngineService, body: ChatCompletionRequest, request: Request, new: NewRequest
     ) -> None:
         super().__init__(service, body, request, new.request_id)
         self._prompt_token_ids = new.prompt["prompt_token_ids"] if body.return_token_ids else None

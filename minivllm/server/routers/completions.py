@@ -16,7 +16,7 @@ from minivllm.sampling_params import RequestOutputKind
 from minivllm.server.http.routes import JsonRoute
 from minivllm.server.protocol.logprobs import completion_logprobs, prompt_logprobs
 from minivllm.server.protocol.requests import CompletionRequest
-from minivllm.server.routers.answers import Answer, new_id, respond
+from minivllm.server.routers.answers import Answer, new_id
 from minivllm.server.service import EngineService, NewRequest
 
 DEFAULT_MAX_TOKENS = 16
@@ -28,8 +28,7 @@ def routes(service: EngineService) -> list[JsonRoute]:
         service.check_model(body.model)
         name = new_id("cmpl")
         requests = await _requests(service, body, name)
-        answer = _CompletionAnswer(service, body, request, name)
-        return await respond(service, request, requests, answer, body.stream)
+        return await _CompletionAnswer(service, body, request, name).respond(requests)
 
     return [JsonRoute("/v1/completions", create_completion, CompletionRequest)]
 

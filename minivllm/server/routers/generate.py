@@ -8,7 +8,6 @@ zero byte. Later versions of vLLM write a newline instead of the zero byte; to s
 texts so far, so earlier text can change.
 """
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -20,7 +19,7 @@ from minivllm.sampling_params import RequestOutputKind
 from minivllm.server.http.routes import JsonRoute
 from minivllm.server.protocol.requests import GenerateRequest
 from minivllm.server.routers.answers import TokenCount, finished, new_id, stream
-from minivllm.server.service import EngineService, Generation, NewRequest
+from minivllm.server.service import EngineService, NewRequest
 
 DEFAULT_MAX_TOKENS = 16
 NDJSON = "application/x-ndjson"
@@ -45,17 +44,15 @@ def routes(service: EngineService) -> list[JsonRoute]:
             TokenCount(request).add(output)
             return {"text": [output.prompt + completion.text for completion in output.outputs]}
 
-        async def chunks(generation: Generation) -> AsyncGenerator[dict[str, Any], None]:
-            async for output in generation:
-                yield text(output)
-
+        generation = await service.submit(requests, request.state.deadline)
         if body.stream:
             accepted = request.headers.get("accept", "")
             lines = service.options.generate_delimiter == "newline" or NDJSON in accepted
             media_type, delimiter = (NDJSON, b"\n") if lines else ("text/plain", b"\0")
             encode = lambda chunk: msgspec.json.encode(chunk) + delimiter  # noqa: E731
-            return await stream(service, request, requests, chunks, encode, media_type)
-        (output,) = await finished(service, request, requests)
+            chunks = (text(output) async for output in generation)
+            return await stream(generation, chunks, encode, media_type)
+        (output,) = await finished(generation)
         return JSONResponse(text(output))
 
     return [JsonRoute("/generate", generate, GenerateRequest)]
