@@ -137,15 +137,13 @@ class Server(uvicorn.Server):
     def begin_exit(self) -> None:
         """Drain. The second call ends running requests at once. Call this in the event loop."""
         # uvicorn's `force_exit` cancels running requests, and does not close the application.
+        seconds = _GRACE
         if self.should_exit:
             self._service.give_up_all()
-            self._abort_soon(_GRACE)
-            return
-        self.should_exit = True
-        self._service.begin_drain(self._options.drain_timeout)
-        self._abort_soon(self._options.drain_timeout + _GRACE)
-
-    def _abort_soon(self, seconds: float) -> None:
+        else:
+            self.should_exit = True
+            self._service.begin_drain(self._options.drain_timeout)
+            seconds += self._options.drain_timeout
         asyncio.get_running_loop().call_later(seconds, self._abort_connections)
 
     def _abort_connections(self) -> None:

@@ -39,11 +39,6 @@ SECONDS_BETWEEN_LOOKS = 0.05
 KEEP_ALIVE_SECONDS = 10.0
 
 
-def _take_snapshot(engine: LLMEngine) -> tuple[ev.LogHeader, EngineState]:
-    """Return the engine's state, and a header with the number of the next event."""
-    return engine.log_header(), engine.inspect()
-
-
 class EventHub:
     """Call `engine.subscribe(hub.apply)` before the first request, so that no event is missing."""
 
@@ -90,7 +85,7 @@ class EventHub:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
         if ring.has_time(header.first_seq):
             return _opening(header)
-        now, state = await self._ask_engine(_take_snapshot)
+        now, state = await self._ask_engine(lambda it: (it.log_header(), it.inspect()))
         return _opening(msgspec.structs.replace(now, run=header.run), state)
 
     async def read(self, data: bytes, seq: int) -> AsyncGenerator[bytes, None]:

@@ -130,7 +130,17 @@ class EngineMetrics(Collector):
         asleep = {"awake": 1, "weights_offloaded": 0, "discard_all": 0}
         meaning = "1 for awake, 0 for all other states: this engine never sleeps."
         yield self._family(gauge, "engine_sleep_state", meaning, asleep, "sleep_state")
-        yield self._cache_config()
+        header = self._header
+        options = {  # a gauge that is always 1, with the options as its labels
+            "engine": self._labels["engine"],
+            "block_size": header.block_size,
+            "num_gpu_blocks": header.num_blocks,
+            "enable_prefix_caching": header.enable_prefix_caching,
+            "cache_dtype": header.kv_cache_dtype or header.config.get("dtype", "auto"),
+        }
+        family = gauge("vllm:cache_config_info", "Options of the KV cache.", labels=list(options))
+        family.add_metric([str(value) for value in options.values()], 1)
+        yield family
 
     def _family(
         self, kind: type[Metric], name: str, meaning: str, values: dict[str, float], *label: str
@@ -139,21 +149,6 @@ class EngineMetrics(Collector):
         family = kind(f"vllm:{name}", meaning, labels=[*self._labels, *label])
         for further, value in values.items():
             family.add_metric([*self._labels.values(), *[further] * len(label)], value)
-        return family
-
-    def _cache_config(self) -> Metric:
-        """The options of the KV cache, as labels of a gauge that is always 1."""
-        header = self._header
-        options = {
-            "engine": self._labels["engine"],
-            "block_size": header.block_size,
-            "num_gpu_blocks": header.num_blocks,
-            "enable_prefix_caching": header.enable_prefix_caching,
-            "cache_dtype": header.kv_cache_dtype or header.config.get("dtype", "auto"),
-        }
-        meaning = "Options of the KV cache."
-        family = GaugeMetricFamily("vllm:cache_config_info", meaning, labels=list(options))
-        family.add_metric([str(value) for value in options.values()], 1)
         return family
 
 
