@@ -30,7 +30,6 @@ from minivllm.engine.engine_thread import EngineThread
 from minivllm.engine.requests import Prompt
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
-from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.structured_outputs import RequestedGrammar
@@ -38,11 +37,7 @@ from minivllm.server.protocol.structured_outputs import RequestedGrammar
 T = TypeVar("T")
 
 LONG = 32 * 1024
-"""Characters or tokens. Longer texts have a worker of their own, so that short prompts do not wait
-for them: tokenizing a mebibyte takes a second.
-"""
-_RETRY_AFTER = 1
-"""Seconds before a client should ask a full server again: about the time of a short answer."""
+"""Longer texts have a worker of their own: tokenizing a mebibyte of characters takes a second."""
 
 _log = logging.getLogger("minivllm.server")
 
@@ -63,9 +58,8 @@ class NewRequest:
 class Generation:
     """An async iterator over the engine's outputs for one HTTP request.
 
-    Each prompt of the HTTP request is a request in the engine. The generation ends when all of
-    these have finished, or early: one fails, the deadline passes, the server shuts down, or the
-    client leaves. Then none of them may keep running.
+    Each prompt is a request in the engine. The generation ends when all of these have finished, or
+    early: one fails, the deadline passes, the server shuts down, or the client leaves.
     """
 
     def __init__(self, request_ids: Iterable[str], on_end: Callable[["Generation"], None]) -> None:
@@ -234,10 +228,6 @@ class EngineService:
         pool = self._short if size <= LONG else self._long
         return await asyncio.wrap_future(pool.submit(work, *args))
 
-    async def return_memory(self) -> None:
-        """Return what a flood left in the C library's heap."""
-        await self.in_worker(LONG + 1, trim_heap)
-
     def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
         """Return how many tokens each sequence can generate in context and memory, but at least 1.
 
@@ -256,9 +246,8 @@ class EngineService:
     async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
         """Queue all of `requests`, or none of them. `deadline` is a time of the event loop's clock.
 
-        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. Several requests
-        are checked before any is queued, and a refusal is raised here. A single request is not
-        checked first; if the engine refuses it, the generation raises.
+        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError`. Several requests are
+        checked before any is queued. If the engine refuses a single one, the generation raises.
         """
         self._refuse_if_closed(len(requests))
         if len(requests) > 1:
@@ -300,7 +289,7 @@ class EngineService:
             raise err.OverloadedError(
                 f"{len(self._waiting)} requests are waiting, and this server queues at most {limit}:"
                 " try again later.",
-                retry_after=_RETRY_AFTER,
+                retry_after=1,  # seconds: about the time of a short answer
             )
 
     def _on_end(self, generation: Generation) -> None:

@@ -90,8 +90,3 @@ class Histogram:
         """Return (boundary, number of values up to the boundary) per bucket, as in Prometheus."""
         names = [*(str(float(bound)) for bound in self.bounds), "+Inf"]
         return list(zip(names, accumulate(self.counts), strict=True))
-
-
-def new_histograms(max_model_len: int) -> dict[str, Histogram]:
-    tokens = token_buckets(max_model_len)
-    return {name: Histogram(bounds or tokens) for name, (_, bounds) in HISTOGRAMS.items()}
