@@ -117,11 +117,6 @@ def _listen(
                 "a feed has failed and is closed; the engine continues",
                 extra={"fields": {"feed": name}},
             )
-            close(
-                FeedLostError(
-                    f"The server's {name} have failed and are no longer updated; see the server's"
-                    " log."
-                )
-            )
+            close(FeedLostError(f"The server's {name} have failed and stopped: see its log."))
 
     unsubscribe = engine.subscribe(guarded)

@@ -17,6 +17,7 @@ from minivllm import errors as err
 
 _MAX_MESSAGE = 600
 _MAX_NAME = 80
+TOO_LATE = "The request was not finished within the server's time limit: ask for fewer tokens."
 
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
@@ -115,10 +116,7 @@ async def _http_error(request: Request, error: HTTPException) -> JSONResponse:
         return ApiError(405, message, "method_not_allowed", headers=error.headers).response()
     message = f"The path {path!r} does not exist; /openapi.json lists all paths."
     if path == "/v1/responses":
-        message = (
-            f"The path {path!r} is not supported: use '/v1/chat/completions', which has tools and"
-            " response_format."
-        )
+        message = f"The path {path!r} is not supported: use '/v1/chat/completions'."
     return ApiError(404, message, "not_found").response()
 
 

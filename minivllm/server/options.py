@@ -71,10 +71,7 @@ class ServerOptions:
         if any(not key or not key.isascii() or not key.isprintable() for key in self.api_key):
             raise ConfigError("api_key must be made of printable ASCII characters, at least one.")
         if any(key != key.strip() for key in self.api_key):
-            raise ConfigError(
-                "api_key must not begin or end with a space: HTTP removes such spaces, so clients"
-                " could not send it."
-            )
+            raise ConfigError("api_key must not begin or end with a space, which HTTP removes.")
         if not self.is_loopback and not self.api_key:
             raise ConfigError(
                 f"host {self.host!r} is reachable from other machines: set an api_key, or serve on"

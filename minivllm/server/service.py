@@ -31,6 +31,7 @@ from minivllm.engine.requests import Prompt
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
+from minivllm.server.errors import TOO_LATE
 from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.structured_outputs import RequestedGrammar
 
@@ -147,9 +148,7 @@ class EngineService:
 
     def give_up_all(self) -> None:
         for generation in list(self._generations):
-            generation.end(
-                err.ShuttingDownError("The server shut down before the request was finished.")
-            )
+            generation.end(err.ShuttingDownError("The server shut down before the request ended."))
 
     async def close(self) -> None:
         self.is_draining = True
@@ -254,9 +253,7 @@ class EngineService:
             await self.ask_engine(lambda engine: [one.check(engine) for one in requests])
             self._refuse_if_closed(len(requests))
         generation = Generation((request.request_id for request in requests), self._on_end)
-        timeout = err.RequestTimeoutError(
-            "The request was not finished within the server's time limit: ask for fewer tokens."
-        )
+        timeout = err.RequestTimeoutError(TOO_LATE)
         self._generations[generation] = self._loop.call_at(deadline, generation.end, timeout)
         for request in requests:
             self._waiting.add(f"{request.request_id}.0")

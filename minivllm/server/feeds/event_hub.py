@@ -64,9 +64,7 @@ class EventHub:
     def check_in(self) -> None:
         """Count a new reader. Raises `OverloadedError` if there are too many."""
         if self.num_readers >= MAX_READERS:
-            raise OverloadedError(
-                f"{MAX_READERS} clients already read the events: try again later.", 5
-            )
+            raise OverloadedError(f"{MAX_READERS} clients read the events: try again later.", 5)
         self.num_readers += 1
 
     def check_out(self) -> None:
@@ -93,12 +91,11 @@ class EventHub:
         yield data
         last_sent = time.monotonic()
         while self._end is None or seq < self._end:
-            piece = self._ring.take(seq)
-            seq = piece.next_seq
-            if piece.data:
+            data, seq = self._ring.take(seq)
+            if data:
                 # While the client does not read, this `yield` does not return; events that the ring
                 # drops meanwhile become a gap.
-                yield piece.data
+                yield data
             elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
                 yield b": keep-alive\n\n"
             else:
@@ -120,9 +117,7 @@ def routes(hub: EventHub) -> list[Route]:
         """Stream every event of the engine as it happens."""
         last = request.headers.get("last-event-id")
         if last is not None and not (last.isdecimal() and len(last) < 19):
-            raise InvalidRequestError(
-                "Last-Event-ID must be the number of an event that this stream sent."
-            )
+            raise InvalidRequestError("Last-Event-ID must be the number of an event of a stream.")
         hub.check_in()
         try:
             opening = await hub.open(None if last is None else int(last))

@@ -100,19 +100,13 @@ class Access:
         hosts = headers.getlist("host")
         host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if host is None or not (self._hosts is None or host["name"].lower() in self._hosts):
-            message = (
-                "The Host header names a host that this server does not accept: add it with"
-                " --allowed-host."
-            )
+            message = "The server does not accept the name in the Host header: add --allowed-host."
             return ApiError(400, message, "invalid_host")
         # Compare the port too: another port of this machine is another origin. Behind a TLS proxy
         # the scheme is unknown, so accept both schemes.
         ours = [f"{scheme}://{hosts[0]}".lower() for scheme in ("http", "https")]
         if any(origin.lower() not in ours for origin in headers.getlist("origin")):
-            message = (
-                "The Origin header names another site, and this server refuses requests from other"
-                " sites' pages: send no Origin header."
-            )
+            message = "The server refuses pages of other sites: send no Origin header."
             return ApiError(403, message, "invalid_origin")
         scheme, _, key = headers.get("authorization", "").partition(" ")
         if not self._digests or scope["path"] in PUBLIC_PATHS:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from minivllm.errors import OverloadedError, RequestTimeoutError
-from minivllm.server.errors import ApiError, invalid_body
+from minivllm.server.errors import TOO_LATE, ApiError, invalid_body
 
 ALWAYS_TAKEN = 64 * 1024
 """A body of this size is always accepted; a thousand take 64 MiB."""
@@ -69,9 +69,7 @@ class Bodies:
                     "request_too_large",
                 )  # fmt: skip
             elif len(body) > ALWAYS_TAKEN and self.num_bytes > BODIES_TOGETHER * self._max_bytes:
-                refusal = OverloadedError(
-                    "The server already holds too many large requests: try again later.", 1
-                )
+                refusal = OverloadedError("Too many large requests at once: try again later.", 1)
             if refusal is not None:
                 self.num_bytes -= len(body)
                 body.clear()
@@ -127,10 +125,7 @@ async def _unless_it_ends(request: Request, work: Awaitable[Response]) -> Respon
             return working.result()
         if leaving.done():
             raise ClientDisconnect
-        raise RequestTimeoutError(
-            "The request was not finished within the server's time limit: ask for fewer tokens, or"
-            " send a shorter prompt."
-        )
+        raise RequestTimeoutError(TOO_LATE)
     finally:
         for task in (working, leaving):
             task.cancel()

@@ -100,14 +100,9 @@ class RequestFields(SamplingFields):
         if self.spaces_between_special_tokens is False:
             raise ValueError("spaces_between_special_tokens cannot be false: leave it out.")
         if not self.stream and self.stream_options is not None:
-            raise ValueError(
-                "stream_options needs stream: set stream to true, or leave stream_options out."
-            )
+            raise ValueError("stream_options needs stream: set stream to true, or leave it out.")
         if self.stream and self.prompt_logprobs is not None:
-            raise ValueError(
-                "prompt_logprobs cannot be streamed: set stream to false, or leave prompt_logprobs"
-                " out."
-            )
+            raise ValueError("prompt_logprobs cannot be streamed: leave out it or stream.")
 
     def all_requested(self) -> list[RequestedGrammar]:
         given = self.response_format

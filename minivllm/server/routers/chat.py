@@ -42,10 +42,7 @@ async def _request(service: EngineService, body: ChatCompletionRequest) -> NewRe
         )
     asked = body.max_completion_tokens or body.max_tokens
     if asked != (body.max_tokens or asked):
-        raise InvalidRequestError(
-            "max_tokens and max_completion_tokens are two names for the same limit: set only one"
-            " of them."
-        )
+        raise InvalidRequestError("max_tokens and max_completion_tokens differ: set only one.")
     check_tools(body.tools or [], body.tool_choice)
     grammar = body.requested_grammar()
     if body.usable_tools and body.tool_choice in (None, "auto"):

@@ -25,9 +25,7 @@ def routes(service: EngineService) -> list[Route]:
         """Convert a text or a conversation to token ids."""
         service.check_model(body.model)
         if (body.prompt is None) == (body.messages is None):
-            raise InvalidRequestError(
-                "prompt and messages exclude each other: send exactly one of them."
-            )
+            raise InvalidRequestError("prompt and messages exclude each other: send one of them.")
         messages = plain_messages(body.messages or [], tokenizer.template_knows_tools)
         size = num_characters(messages) + len(body.prompt or "")
         text = await service.in_worker(size, _tokenize, body, messages)
