@@ -30,10 +30,7 @@ class Bodies:
     """Reads the bodies of all requests, and counts their bytes until they are answered."""
 
     def __init__(self, max_bytes: int, timeout: float) -> None:
-        """
-        max_bytes: longest body
-        timeout: seconds that a client has to send it
-        """
+        """max_bytes: longest body; timeout: seconds that a client has to send it"""
         self.num_bytes = 0
         self._max_bytes = max_bytes
         self._timeout = timeout

@@ -90,10 +90,7 @@ class EngineMetrics(Collector):
         self._why_closed = why
 
     def text(self) -> bytes:
-        """Return all metrics in Prometheus' text format. After `close`, raise the error.
-
-        Any thread may call it.
-        """
+        """Return all metrics in Prometheus' text format, in any thread. After `close`, raise."""
         if self._why_closed is not None:
             raise self._why_closed
         return generate_latest(self.registry)

@@ -69,10 +69,7 @@ Messages = Annotated[list[ChatMessage], Meta(min_length=1)]
 
 
 def plain_messages(messages: list[ChatMessage], template_knows_tools: bool) -> list[dict[str, Any]]:
-    """Convert a conversation for a chat template.
-
-    Raises `InvalidRequestError` for a result without its call.
-    """
+    """Convert a conversation for a chat template, or refuse a result without its call."""
     known: set[str] = set()
     for index, message in enumerate(messages):
         known.update(call.id for call in message.tool_calls or ())

@@ -5,10 +5,11 @@ character reads U+FFFD). Then only the likelier token is kept, so the best alter
 lost.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minivllm.outputs import Logprob
+from minivllm.runtime.text.tokenizer import Tokenizer
 
 _LEAST = -9999.0
 """OpenAI's value for "practically impossible"; JSON has no minus infinity."""
@@ -18,7 +19,7 @@ Position = dict[int, Logprob]
 
 
 def completion_logprobs(
-    positions: Iterable[tuple[int, Position | None]], offset: int, decode: Callable[[int], str]
+    positions: Iterable[tuple[int, Position | None]], offset: int, tokenizer: Tokenizer
 ) -> dict[str, list[Any]]:
     """Convert to OpenAI's four parallel lists.
 
@@ -28,7 +29,10 @@ def completion_logprobs(
     """
     tokens, values, top, offsets = [], [], [], []
     for token_id, position in positions:
-        token = decode(token_id) if position is None else position[token_id].decoded_token
+        if position is None:
+            token = tokenizer.decode([token_id], skip_special_tokens=False)
+        else:
+            token = position[token_id].decoded_token
         tokens.append(token)
         offsets.append(offset)
         offset += len(token)

@@ -34,9 +34,8 @@ _log = logging.getLogger("minivllm.server")
 def new_id(prefix: str) -> str:
     """Make an id for an answer and its requests in the engine.
 
-    The id contains the HTTP request's id, for comparing logs and events. Clients may use an
-    X-Request-Id twice, but requests with the same id would draw the same samples, so random digits
-    follow.
+    The id contains the HTTP request's id, for comparing logs and events. Random digits follow:
+    clients may use an X-Request-Id twice, and equal ids would draw the same samples.
     """
     return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
 
@@ -81,9 +80,7 @@ class Answer:
     def __init__(
         self, service: EngineService, body: RequestFields, request: Request, name: str
     ) -> None:
-        """name: a `new_id`; a client's `request_id` takes its place, but not in the engine, because
-        clients may repeat theirs
-        """
+        """name: a `new_id`; the answer has the client's `request_id` in its place, if there is one"""
         prefix = name.partition("-")[0]
         self._head = {
             "id": name if body.request_id is None else f"{prefix}-{body.request_id}",
@@ -91,8 +88,7 @@ class Answer:
             "model": service.model_name,
             "object": self.chunk_name if body.stream else self.object_name,
         }
-        self._service, self._deadline = service, request.state.deadline
-        self._is_streamed = body.stream
+        self._service, self._body, self._deadline = service, body, request.state.deadline
         self._count = TokenCount(request)
         self._options = body.stream_options or StreamOptions()
 
@@ -106,7 +102,7 @@ class Answer:
 
     async def respond(self, requests: list[NewRequest]) -> Response:
         generation = await self._service.submit(requests, self._deadline)
-        if self._is_streamed:
+        if self._body.stream:
             return await stream(generation, self.chunks(generation), encode_event, SSE, DONE)
         outputs = await finished(generation)
         # Writing many log-probabilities takes long, and would block other clients in the event loop.
@@ -161,8 +157,8 @@ async def stream(
         raise
 
     async def pieces() -> AsyncGenerator[bytes, None]:
-        yield encode(first)
         try:
+            yield encode(first)
             async for chunk in chunks:
                 yield encode(chunk)
         except Exception as error:

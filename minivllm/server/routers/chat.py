@@ -1,8 +1,8 @@
 """`POST /v1/chat/completions`.
 
-The model's chat template makes the prompt. It is foreign code, so it runs in a sandbox, and outside
-the event loop, so that a long conversation does not delay other streams. If `max_tokens` is not
-set, it is the largest number that context and memory allow; the engine would refuse more.
+The model's chat template makes the prompt, outside the event loop, so that a long conversation does
+not delay other streams. If `max_tokens` is not set, it is the largest number that context and memory
+allow; the engine would refuse more.
 """
 
 from functools import partial
@@ -91,13 +91,13 @@ def _check_auto(service: EngineService) -> None:
 class _ChatAnswer(Answer):
     object_name = "chat.completion"
     chunk_name = "chat.completion.chunk"
+    _body: ChatCompletionRequest
 
     def __init__(
         self, service: EngineService, body: ChatCompletionRequest, request: Request, new: NewRequest
     ) -> None:
         super().__init__(service, body, request, new.request_id)
         self._prompt_token_ids = new.prompt["prompt_token_ids"] if body.return_token_ids else None
-        self._body = body
         parallel = body.parallel_tool_calls is not False
         parse, options = plain_text, service.options
         if (name := body.forced_function) is not None:

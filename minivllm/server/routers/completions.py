@@ -59,13 +59,12 @@ async def _requests(service: EngineService, body: CompletionRequest, name: str) 
 
 class _CompletionAnswer(Answer):
     object_name = chunk_name = "text_completion"
+    _body: CompletionRequest
 
     def __init__(
         self, service: EngineService, body: CompletionRequest, request: Request, name: str
     ) -> None:
         super().__init__(service, body, request, name)
-        self._tokenizer = service.tokenizer
-        self._body = body
         self._offsets: dict[int, int] = {}
         """Where in the text of each choice that has begun the next token begins."""
 
@@ -74,14 +73,12 @@ class _CompletionAnswer(Answer):
         if self._body.max_tokens != 0:
             return output
         nothing = {"text": "", "token_ids": [], "finish_reason": "length", "stop_reason": None}
-        outputs = [
-            replace(completion, **nothing, logprobs=None if completion.logprobs is None else [])
-            for completion in output.outputs
-        ]
+        outputs = [replace(one, **nothing, logprobs=one.logprobs and []) for one in output.outputs]
         return replace(output, outputs=outputs)
 
     def choice(self, output: RequestOutput, completion: CompletionOutput) -> dict[str, Any]:
-        body, text, logprobs = self._body, completion.text, None
+        body, tokenizer = self._body, self._service.tokenizer
+        text, logprobs = completion.text, None
         index = int(output.request_id.rpartition("-")[2]) * (body.n or 1) + completion.index
         is_first = index not in self._offsets
         offset = self._offsets.setdefault(index, 0)
@@ -89,14 +86,14 @@ class _CompletionAnswer(Answer):
         if echoes:
             prompt = output.prompt
             if prompt is None:
-                prompt = self._tokenizer.decode(output.prompt_token_ids)
+                prompt = tokenizer.decode(output.prompt_token_ids)
             text = prompt + text
         if completion.logprobs is not None:
             positions = zip(completion.token_ids, completion.logprobs, strict=True)
             if echoes:
                 prompt_positions = zip(output.prompt_token_ids, output.prompt_logprobs, strict=True)
                 positions = chain(prompt_positions, positions)
-            logprobs = completion_logprobs(positions, offset, self._decode)
+            logprobs = completion_logprobs(positions, offset, tokenizer)
             self._offsets[index] += sum(map(len, logprobs["tokens"]))
         judged = None if body.prompt_logprobs is None else prompt_logprobs(output.prompt_logprobs)
         gives_ids = bool(body.return_token_ids)
@@ -110,6 +107,3 @@ class _CompletionAnswer(Answer):
             "token_ids": completion.token_ids if gives_ids else None,
             "prompt_token_ids": output.prompt_token_ids if gives_ids and is_first else None,
         }
-
-    def _decode(self, token_id: int) -> str:
-        return self._tokenizer.decode([token_id], skip_special_tokens=False)
