@@ -12,10 +12,9 @@ from msgspec import Meta
 
 from minivllm.checks import check_fields
 from minivllm.errors import ConfigError
-from minivllm.server.parsers.reasoning import ReasoningParserName
+from minivllm.server.parsers.message import ReasoningParserName
 from minivllm.server.parsers.tool_calls import ToolParserName
 
-GenerateDelimiter = Literal["null", "newline"]
 Strings = Annotated[tuple[str, ...], Meta(description="a tuple of strings")]
 Seconds = Annotated[float, Meta(ge=0, le=1_000_000)]
 
@@ -49,7 +48,7 @@ class ServerOptions:
     """Seconds that a client has to send its body."""
     events: bool = False
     """Whether `/events` sends all events, with all users' prompts, to clients that have the key."""
-    generate_delimiter: GenerateDelimiter = "null"
+    generate_delimiter: Literal["null", "newline"] = "null"
     """What follows each piece of a streamed `/generate`: a zero byte (vLLM up to 0.6.3) or a
     newline (later vLLM).
     """

@@ -211,9 +211,8 @@ class EngineService:
         return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
 
     async def prepare_grammar(self, grammar: RequestedGrammar | None) -> None:
-        """Check a grammar and begin to compile it; the engine's thread then only looks it up.
-
-        Raises `InvalidSamplingParamsError` with the name of the client's field.
+        """Check a grammar, or raise an error with the name of the client's field, and begin to
+        compile it. The engine's thread then only looks it up.
         """
         if grammar is not None:
             try:

@@ -73,8 +73,7 @@ class EventHub:
     async def open(self, last_event_id: int | None) -> tuple[bytes, int]:
         """Return the first data for a reader, and the number of the first event that follows.
 
-        last_event_id: the newest event that the reader has. Raises the error that the hub was
-        closed with, or `EngineDeadError`.
+        last_event_id: the newest event that the reader has
         """
         if self._why_closed is not None:
             raise self._why_closed

@@ -50,17 +50,13 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
                 ' "tcp://127.0.0.1:5557"}\'.'
             ) from error
 
-    @property
-    def is_on(self) -> bool:
-        return self.enable_kv_cache_events and self.publisher != "null"
-
     @contextmanager
     def publishing(self) -> Iterator[KVEventPublisher | None]:
         """Yield the bound publisher and close it at the end. If events are off, yield None.
 
         Raises `ConfigError`.
         """
-        if not self.is_on:
+        if not self.enable_kv_cache_events or self.publisher == "null":
             yield None
             return
         try:

@@ -18,13 +18,11 @@ import uuid
 from collections.abc import Callable, Iterable
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minivllm.server.errors import ApiError, to_api_error
 from minivllm.server.logs import REQUEST_ID
-
-PUBLIC_PATHS = frozenset({"/health"})
-"""Paths that need no key, for load balancers."""
 
 _log = logging.getLogger("minivllm.server")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -61,12 +59,14 @@ class RequestIds:
 
         try:
             await self._app(scope, receive, send_with_id)
+        except ClientDisconnect:
+            pass
         except Exception as error:
             _log.exception("a request failed")
             if status == 0:
                 await to_api_error(error).response()(scope, receive, send_with_id)
         finally:
-            # Without a status, the client disconnected before the answer started.
+            # Without a status, the client left before the answer started; 499 is for the log.
             status = status or 499
             self._on_end(scope, status)
             fields |= {"status": status, "seconds": round(time.monotonic() - began, 4)}
@@ -106,7 +106,7 @@ class Access:
             message = "The server refuses pages of other sites: send no Origin header."
             return ApiError(403, message, "invalid_origin")
         scheme, _, key = headers.get("authorization", "").partition(" ")
-        if not self._digests or scope["path"] in PUBLIC_PATHS:
+        if not self._digests or scope["path"] == "/health":  # load balancers have no key
             return None
         if scheme.lower() == "bearer" and self._knows(key.strip()):
             return None

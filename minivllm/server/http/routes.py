@@ -20,8 +20,6 @@ from minivllm.server.errors import TOO_LATE, ApiError, invalid_body
 ALWAYS_TAKEN = 64 * 1024
 """A body of this size is always accepted; a thousand take 64 MiB."""
 BODIES_TOGETHER = 32
-CLIENT_GONE = 499
-"""Status for the log, if the client disconnected; no client ever sees it."""
 
 Body = TypeVar("Body")
 
@@ -90,8 +88,6 @@ class JsonRoute(Route):
             try:
                 async with request.app.state.bodies.read(request) as text:
                     return await _unless_it_ends(request, handle(_decode(decoder, text), request))
-            except ClientDisconnect:
-                return Response(status_code=CLIENT_GONE)
             except RecursionError:
                 message = "The body is nested too deeply: send fewer levels."
                 raise ApiError(400, message, "invalid_json") from None

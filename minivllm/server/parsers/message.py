@@ -1,9 +1,19 @@
-"""`MessageParser`: what each part of a text adds to a chat message."""
+"""`MessageParser`: what each part of a text adds to a chat message.
 
-from typing import NamedTuple
+Reasoning is what is between `<think>` and `</think>`, before the answer. `deepseek_r1` is for
+templates that write `<think>` themselves: the text begins with reasoning. `qwen3` is for models that
+write both marks, or neither.
 
-from minivllm.server.parsers.reasoning import ReasoningParserName, split_reasoning
-from minivllm.server.parsers.tool_calls import Call, ToolParser
+Source: vLLM `vllm/reasoning/deepseek_r1_reasoning_parser.py` and `qwen3_reasoning_parser.py`.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+from minivllm.server.parsers.tool_calls import Call, Place, ToolParser, length_without_mark
+
+BEGIN, END = "<think>", "</think>"
+ReasoningParserName = Literal["deepseek_r1", "qwen3"]
 
 
 class Message(NamedTuple):
@@ -21,18 +31,45 @@ class MessageParser:
         self, parse: ToolParser, reasoning: ReasoningParserName | None, *, parallel: bool
     ) -> None:
         """parallel: allow several calls; otherwise all but the first are dropped"""
-        self._parse, self._reasoning = parse, reasoning
-        self._most_calls = None if parallel else 1
-        self._text = ""
-        self.so_far = Message("", "", [])
+        self._parse = parse
+        self._begins_with_reasoning = reasoning == "deepseek_r1"
+        self._most_calls = math.inf if parallel else 1
+        self._unread = ""
+        self._is_fresh = True
+        self._is_reasoning = False if reasoning is None else None
+        """None while the text may still begin with `<think>`."""
+        self.num_calls = 0
 
     def take(self, text: str, ended: bool) -> Message:
         """Read the next part of the text, or the last. Return what it adds to the message."""
-        self._text += text
-        reasoning, answer = "", self._text
-        if self._reasoning is not None:
-            reasoning, answer = split_reasoning(self._text, ended, self._reasoning)
-        content, calls = self._parse(answer, ended)
-        before = self.so_far
-        self.so_far = Message(reasoning, content, calls[: self._most_calls])
-        return Message(*(all_[len(old) :] for all_, old in zip(self.so_far, before, strict=True)))
+        self._unread += text
+        reasoning, content, calls = self._take_reasoning(ended), "", []
+        while self._is_reasoning is False:
+            place = Place(ended, self.num_calls, self._is_fresh)
+            piece, self._unread = self._parse(self._unread, place)
+            if not piece:
+                break
+            self._is_fresh = isinstance(piece, Call)
+            if isinstance(piece, str):
+                content += piece
+            elif self.num_calls < self._most_calls:
+                self.num_calls += 1
+                calls.append(piece)
+        return Message(reasoning, content, calls)
+
+    def _take_reasoning(self, ended: bool) -> str:
+        if self._is_reasoning is None:
+            beginning = self._unread.lstrip()
+            if beginning.startswith(BEGIN):
+                self._unread, self._is_reasoning = beginning.removeprefix(BEGIN), True
+            elif ended or not BEGIN.startswith(beginning):
+                self._is_reasoning = self._begins_with_reasoning
+        if not self._is_reasoning:
+            return ""
+        reasoning, mark, answer = self._unread.partition(END)
+        if mark:
+            self._unread, self._is_reasoning = answer, False
+            return reasoning
+        sure = len(reasoning) if ended else length_without_mark(reasoning, END)
+        self._unread = reasoning[sure:]
+        return reasoning[:sure]

@@ -1,12 +1,13 @@
-"""Tool parsers: functions from the text so far to its content and its calls.
+"""Tool parsers: functions that read the next piece of a text, which is some content or a call.
 
     hermes        <tool_call>{"name": ..., "arguments": {...}}</tool_call>    Hermes 2 Pro and Qwen
     llama3_json   {"name": "time", "parameters": {}}; {"name": ...}           Llama 3
     forced_calls  [{"name":"time","parameters":{}},{"name":...}]              tool_choice "required"
 
-They return what is certain: `Let me look. <tool` is the content `Let me look. ` until more of it is
-known, or until the text has ended. A text that only looks like a call is content. After a call, the
-beginning of another one is dropped at the end, because a client shows content.
+They return what is certain, and the rest: of `Let me look. <tool`, the piece is `Let me look. `. An
+empty piece means that more text must come, or, at its end, that the rest is dropped. A text that
+only looks like a call is content. After a call, the beginning of another one is dropped at the end,
+because a client shows content.
 
 Source: vLLM `vllm/entrypoints/openai/tool_parsers`, `hermes_tool_parser.py` and
 `llama_tool_parser.py`.
@@ -22,7 +23,6 @@ import msgspec
 
 BEGIN, END = "<tool_call>", "</tool_call>"
 _BEGINNING_OF_CALL = re.compile(r'\s*(\{\s*("|$)|$)')
-_SPACE = re.compile(r"\s*")
 _DECODER = json.JSONDecoder()
 
 
@@ -32,52 +32,63 @@ class Call(NamedTuple):
     """A JSON object, as the model wrote it."""
 
 
-ToolParser = Callable[[str, bool], tuple[str, list[Call]]]
-"""(text, whether it has ended) -> (content, calls)"""
+class Place(NamedTuple):
+    """Where in the whole text the unread text is."""
+
+    ended: bool  # no more text follows it
+    num_calls: int  # before it
+    is_fresh: bool  # it follows a call or nothing, but no content
+
+
+Next = tuple[str | Call, str]
+ToolParser = Callable[[str, Place], Next]
 ToolParserName = Literal["hermes", "llama3_json"]
 
 
-def plain_text(text: str, ended: bool) -> tuple[str, list[Call]]:
-    return text, []
+def plain_text(text: str, place: Place) -> Next:
+    return text, ""
 
 
-def named_call(name: str, text: str, ended: bool) -> tuple[str, list[Call]]:
+def named_call(name: str, text: str, place: Place) -> Next:
     """The whole text is the arguments of one call, by a grammar."""
-    return "", [Call(name, text)] if ended else []
+    return (Call(name, text), "") if place.ended and not place.num_calls else ("", text)
 
 
-def hermes(text: str, ended: bool) -> tuple[str, list[Call]]:
+def hermes(text: str, place: Place) -> Next:
     """Text before, between and after the calls is content, without the space after a call."""
-    content, calls, place = "", [], _after_space(text, 0)
-    while (begin := text.find(BEGIN, place)) >= 0 and (end := text.find(END, begin)) >= 0:
-        call = _read_call(text[begin + len(BEGIN) : end])
-        content += text[place:begin] if call else text[place : end + len(END)]
-        calls += call
-        place = _after_space(text, end + len(END)) if call else end + len(END)
-    if begin < 0:
-        sure = len(text) if ended and not calls else length_without_mark(text, BEGIN)
-        return content + text[place:sure], calls
-    body = text[begin + len(BEGIN) :]
-    last = _read_call(body) if ended else []
-    is_content = ended and not last and not (calls and _BEGINNING_OF_CALL.match(body))
-    return content + text[place : None if is_content else begin], calls + last
+    if place.is_fresh:
+        text = text.lstrip()
+    before, begin, after = text.partition(BEGIN)
+    if before:
+        is_certain = begin or (place.ended and not place.num_calls)
+        sure = len(before) if is_certain else length_without_mark(before, BEGIN)
+        return before[:sure], text[sure:]
+    body, end, rest = after.partition(END)
+    if (end or place.ended) and (call := _read_call(body)):
+        return call, rest
+    if end:
+        return begin + body + end, rest
+    if place.ended and place.num_calls and _BEGINNING_OF_CALL.match(body):
+        return "", ""
+    return (text, "") if place.ended else ("", text)
 
 
-def _call_list(separators: str, has_calls: bool, text: str, ended: bool) -> tuple[str, list[Call]]:
+def _call_list(separators: str, only_calls: bool, text: str, place: Place) -> Next:
     """Calls with only separators around them. From the first other text on, all is content."""
-    calls: list[Call] = []
-    while rest := text.lstrip(separators):
-        try:
-            _, end = _DECODER.raw_decode(rest)
-        except (ValueError, RecursionError):
-            end = 0  # the object is not complete yet
-        if not (call := _read_call(rest[:end])):
-            break
-        calls += call
-        text = rest[end:]
+    if not place.is_fresh:
+        return text, ""
+    rest = text.lstrip(separators)
+    try:
+        _, end = _DECODER.raw_decode(rest)
+    except (ValueError, RecursionError):
+        end = 0  # the object is not complete yet
+    if call := _read_call(rest[:end]):
+        return call, rest[end:]
     may_be_call = not rest or (rest[0] == "{" and end == 0)
-    is_dropped = (has_calls or calls) and _BEGINNING_OF_CALL.match(rest)
-    return "" if may_be_call and (is_dropped or not ended) else text, calls
+    if may_be_call and not place.ended:
+        return "", text
+    is_dropped = only_calls or place.num_calls
+    return ("", "") if is_dropped and may_be_call and _BEGINNING_OF_CALL.match(rest) else (text, "")
 
 
 llama3_json = partial(_call_list, "; \t\n", False)
@@ -92,8 +103,8 @@ class _Call(msgspec.Struct):
     parameters: msgspec.Raw = msgspec.Raw()
 
 
-def _read_call(text: str) -> list[Call]:
-    """Read `{"name": ..., "arguments": {...}}`; return nothing for a text that is not a call.
+def _read_call(text: str) -> Call | None:
+    """Read `{"name": ..., "arguments": {...}}`; None for a text that is not a call.
 
     Some models call the arguments parameters, and some write the object as a string.
     """
@@ -103,12 +114,8 @@ def _read_call(text: str) -> list[Call]:
         if arguments.startswith('"'):
             arguments = msgspec.json.decode(arguments)
     except (msgspec.MsgspecError, RecursionError):
-        return []
-    return [Call(call.name, arguments)] if arguments.startswith("{") else []
-
-
-def _after_space(text: str, place: int) -> int:
-    return _SPACE.match(text, place).end()
+        return None
+    return Call(call.name, arguments) if arguments.startswith("{") else None
 
 
 def length_without_mark(text: str, mark: str) -> int:

@@ -87,10 +87,7 @@ class GrammarFields(Strict):
     guided_grammar: str | None = None
 
     def requested_grammar(self) -> RequestedGrammar | None:
-        """Return the grammar that the output must fit, or None.
-
-        Raises `InvalidRequestError` if two fields ask for one.
-        """
+        """Return the grammar that the output must fit, if any. Refuse two fields that ask for one."""
         found = self.all_requested()
         if len(found) > 1:
             raise InvalidRequestError(

@@ -41,10 +41,7 @@ class FunctionDefinition(Strict, omit_defaults=True):
     """Without effect: forced calls always fit the schema, and with "auto" nothing forces them."""
 
     def schema_of_arguments(self) -> dict[str, Any]:
-        """Return the schema for the grammar. Only declared arguments are allowed.
-
-        JSON schema allows other properties by default, but no function has further arguments.
-        """
+        """Return the schema for the grammar, without other arguments, as JSON schema allows them."""
         schema = self.parameters or {"type": "object", "properties": {}}
         if "properties" in schema and not schema.keys() & _COMBINED:
             return {"additionalProperties": False} | schema
@@ -91,9 +88,7 @@ class SentFunction(Strict):
         try:
             msgspec.json.decode(self.arguments, type=dict)
         except (msgspec.MsgspecError, RecursionError):
-            raise ValueError(
-                "arguments must be a JSON object as text: send what the model wrote."
-            ) from None
+            raise ValueError("arguments must be a JSON object, written as text.") from None
 
 
 class SentToolCall(Strict):
@@ -129,10 +124,8 @@ def check_tools(tools: list[FunctionTool], choice: ToolChoice | None) -> None:
             )
         schema = tools[index].function.parameters
         if schema and schema.get("type", "object") != "object":
-            raise InvalidRequestError(
-                f"tools[{index}].function.parameters must be the schema of an object: set its type"
-                ' to "object".'
-            )
+            place = f"tools[{index}].function.parameters"
+            raise InvalidRequestError(f'{place} must describe an object: set its type to "object".')
     if not names and choice not in (None, "none"):
         raise InvalidRequestError("tool_choice needs tools: send tools, or leave tool_choice out.")
     if isinstance(choice, NamedToolChoice) and choice.function.name not in names:
@@ -157,10 +150,7 @@ def schemas_of_arguments(tools: list[FunctionTool]) -> list[RequestedGrammar]:
 def forced_grammar(
     tools: list[FunctionTool], choice: ToolChoice | None, *, parallel: bool
 ) -> RequestedGrammar | None:
-    """Return the form of a forced call; None if the model may answer without one.
-
-    parallel: allow several calls
-    """
+    """Return the form of a call that the model must make, if any. parallel: or of several calls"""
     if isinstance(choice, NamedToolChoice):
         index = [tool.function.name for tool in tools].index(choice.function.name)
         return schemas_of_arguments(tools)[index]._replace(field="tool_choice")
@@ -170,9 +160,7 @@ def forced_grammar(
     for tool in tools:
         name = tool.function.name
         schemas[name] = {"$id": f"tool:{name}"} | tool.function.schema_of_arguments()
-        schemas[name].pop(
-            "$schema", None
-        )  # in older drafts, an `$id` beside a `$ref` means nothing
+        schemas[name].pop("$schema", None)  # older drafts ignore an `$id` beside a `$ref`
         calls.append(
             {
                 "type": "object",

@@ -124,7 +124,7 @@ class _ChatAnswer(Answer):
     def choice(self, output: RequestOutput, completion: CompletionOutput) -> dict[str, Any]:
         index, reason, logprobs = completion.index, completion.finish_reason, None
         new = self._parsers[index].take(completion.text, ended=reason is not None)
-        num_calls = len(self._parsers[index].so_far.calls)
+        num_calls = self._parsers[index].num_calls
         if reason == "stop" and num_calls:  # otherwise the last call may be cut off
             reason = "tool_calls"
         if completion.logprobs is not None:
