@@ -10,7 +10,7 @@ Source: vLLM `vllm/reasoning/deepseek_r1_reasoning_parser.py` and `qwen3_reasoni
 import math
 from typing import Literal, NamedTuple
 
-from minivllm.server.parsers.tool_calls import Call, Place, ToolParser, length_without_mark
+from minivllm.server.parsers.tool_calls import Call, ParserState, ToolParser, length_without_mark
 
 BEGIN, END = "<think>", "</think>"
 ReasoningParserName = Literal["deepseek_r1", "qwen3"]
@@ -45,8 +45,8 @@ class MessageParser:
         self._unread += text
         reasoning, content, calls = self._take_reasoning(ended), "", []
         while self._is_reasoning is False:
-            place = Place(ended, self.num_calls, self._is_fresh)
-            piece, self._unread = self._parse(self._unread, place)
+            state = ParserState(ended, self.num_calls, self._is_fresh)
+            piece, self._unread = self._parse(self._unread, state)
             if not piece:
                 break
             self._is_fresh = isinstance(piece, Call)

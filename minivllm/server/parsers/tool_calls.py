@@ -32,50 +32,50 @@ class Call(NamedTuple):
     """A JSON object, as the model wrote it."""
 
 
-class Place(NamedTuple):
-    """Where in the whole text the unread text is."""
+class ParserState(NamedTuple):
+    """Where in the whole text a parser is."""
 
-    ended: bool  # no more text follows it
-    num_calls: int  # before it
-    is_fresh: bool  # it follows a call or nothing, but no content
+    ended: bool  # no more text will come
+    num_calls: int  # that it has read
+    is_fresh: bool  # it has read no content since the last call
 
 
 Next = tuple[str | Call, str]
-ToolParser = Callable[[str, Place], Next]
+ToolParser = Callable[[str, ParserState], Next]
 ToolParserName = Literal["hermes", "llama3_json"]
 
 
-def plain_text(text: str, place: Place) -> Next:
+def plain_text(text: str, state: ParserState) -> Next:
     return text, ""
 
 
-def named_call(name: str, text: str, place: Place) -> Next:
+def named_call(name: str, text: str, state: ParserState) -> Next:
     """The whole text is the arguments of one call, by a grammar."""
-    return (Call(name, text), "") if place.ended and not place.num_calls else ("", text)
+    return (Call(name, text), "") if state.ended and not state.num_calls else ("", text)
 
 
-def hermes(text: str, place: Place) -> Next:
+def hermes(text: str, state: ParserState) -> Next:
     """Text before, between and after the calls is content, without the space after a call."""
-    if place.is_fresh:
+    if state.is_fresh:
         text = text.lstrip()
     before, begin, after = text.partition(BEGIN)
     if before:
-        is_certain = begin or (place.ended and not place.num_calls)
+        is_certain = begin or (state.ended and not state.num_calls)
         sure = len(before) if is_certain else length_without_mark(before, BEGIN)
         return before[:sure], text[sure:]
     body, end, rest = after.partition(END)
-    if (end or place.ended) and (call := _read_call(body)):
+    if (end or state.ended) and (call := _read_call(body)):
         return call, rest
     if end:
         return begin + body + end, rest
-    if place.ended and place.num_calls and _BEGINNING_OF_CALL.match(body):
+    if state.ended and state.num_calls and _BEGINNING_OF_CALL.match(body):
         return "", ""
-    return (text, "") if place.ended else ("", text)
+    return (text, "") if state.ended else ("", text)
 
 
-def _call_list(separators: str, only_calls: bool, text: str, place: Place) -> Next:
+def _call_list(separators: str, only_calls: bool, text: str, state: ParserState) -> Next:
     """Calls with only separators around them. From the first other text on, all is content."""
-    if not place.is_fresh:
+    if not state.is_fresh:
         return text, ""
     rest = text.lstrip(separators)
     try:
@@ -85,9 +85,9 @@ def _call_list(separators: str, only_calls: bool, text: str, place: Place) -> Ne
     if call := _read_call(rest[:end]):
         return call, rest[end:]
     may_be_call = not rest or (rest[0] == "{" and end == 0)
-    if may_be_call and not place.ended:
+    if may_be_call and not state.ended:
         return "", text
-    is_dropped = only_calls or place.num_calls
+    is_dropped = only_calls or state.num_calls
     return ("", "") if is_dropped and may_be_call and _BEGINNING_OF_CALL.match(rest) else (text, "")
 
 

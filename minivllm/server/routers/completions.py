@@ -93,7 +93,7 @@ class _CompletionAnswer(Answer):
             if echoes:
                 prompt_positions = zip(output.prompt_token_ids, output.prompt_logprobs, strict=True)
                 positions = chain(prompt_positions, positions)
-            logprobs = completion_logprobs(positions, offset, tokenizer)
+            logprobs = completion_logprobs(positions, offset, tokenizer.decode)
             self._offsets[index] += sum(map(len, logprobs["tokens"]))
         judged = None if body.prompt_logprobs is None else prompt_logprobs(output.prompt_logprobs)
         gives_ids = bool(body.return_token_ids)
