@@ -140,8 +140,9 @@ ARGUMENTS = '{"city": "Oslo"}'
          "tool_calls"),
         (CALL, {"tool_choice": "none"}, (CALL, "", []), "stop"),
         (CALL, {"max_tokens": 51}, (CALL[:51], "", []), "length"),
+        (CALL * 2, {"max_tokens": len(CALL) + 12}, ("", "", [["weather", ARGUMENTS]]), "length"),
     ],
-    ids=["text", "call", "reasoning", "one call", "none", "cut off"],
+    ids=["text", "call", "reasoning", "one call", "none", "cut off", "second cut off"],
 )  # fmt: skip
 def test_what_the_model_writes_by_itself_becomes_a_message(scripted, text, extra, expected, reason):
     write(scripted, text)
