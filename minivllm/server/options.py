@@ -58,7 +58,9 @@ class ServerOptions:
     tool_call_parser: ToolParserName | None = None
     """The form in which the model calls tools: Hermes 2 Pro's and Qwen's, or Llama 3's."""
     reasoning_parser: ReasoningParserName | None = None
-    """How the model marks its reasoning, which is then separated from its answers. None: not at all."""
+    """How the model marks its reasoning, which is then separated from its answers. None: not at
+    all.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)

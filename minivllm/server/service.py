@@ -283,8 +283,8 @@ class EngineService:
             )
         if len(self._waiting) + num_new > limit:
             raise err.OverloadedError(
-                f"{len(self._waiting)} requests are waiting, and this server queues at most {limit}:"
-                " try again later.",
+                f"{len(self._waiting)} requests wait, and the queue holds at most {limit}: try"
+                " again later.",
                 retry_after=1,  # seconds: about the time of a short answer
             )
 

@@ -32,7 +32,7 @@ _CLOSE_MILLISECONDS = 2000
 
 class KVEventPublisher:
     def __init__(self, config: KVEventsConfig, encoding: KVEventEncoding = "map") -> None:
-        """Bind the sockets. Raises `ConfigError` for an address that cannot or must not be bound."""
+        """Bind the sockets. Raises `ConfigError` for an address that is taken or public."""
         self._topic = config.topic.encode()
         self._encoding = encoding
         self._next_seq = 0

@@ -33,7 +33,7 @@ class RequestIds:
     """Gives a request an id (the client's X-Request-Id, if valid) and a deadline, and logs it."""
 
     def __init__(self, app: ASGIApp, timeout: float, on_end: Callable[[Scope, int], None]) -> None:
-        """timeout: seconds from arrival to deadline; on_end: called with the scope and the status"""
+        """timeout: seconds until the deadline; on_end: called with the scope and the status"""
         self._app = app
         self._timeout = timeout
         self._on_end = on_end

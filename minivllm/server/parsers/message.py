@@ -1,8 +1,8 @@
 """`MessageParser`: what each part of a text adds to a chat message.
 
 Reasoning is what is between `<think>` and `</think>`, before the answer. `deepseek_r1` is for
-templates that write `<think>` themselves: the text begins with reasoning. `qwen3` is for models that
-write both marks, or neither.
+templates that write `<think>` themselves: the text begins with reasoning. `qwen3` is for models
+that write both marks, or neither.
 
 Source: vLLM `vllm/reasoning/deepseek_r1_reasoning_parser.py` and `qwen3_reasoning_parser.py`.
 """

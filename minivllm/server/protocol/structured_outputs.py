@@ -23,7 +23,7 @@ class Strict(Struct, forbid_unknown_fields=True):
     """The base of all requests: an object with only these fields, and exactly their types.
 
     Unknown parameters are refused, because an answer that ignores a parameter is wrong. `"5"` is
-    not a number, and `true` is not 1. Clients send null for "not set", so optional fields accept it.
+    not a number, `true` is not 1. Clients send null for "not set", so optional fields accept it.
     """
 
 
@@ -87,7 +87,7 @@ class GrammarFields(Strict):
     guided_grammar: str | None = None
 
     def requested_grammar(self) -> RequestedGrammar | None:
-        """Return the grammar that the output must fit, if any. Refuse two fields that ask for one."""
+        """Return the grammar of the output, if any. Refuse two fields that ask for one."""
         found = self.all_requested()
         if len(found) > 1:
             raise InvalidRequestError(

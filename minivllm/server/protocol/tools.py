@@ -41,7 +41,7 @@ class FunctionDefinition(Strict, omit_defaults=True):
     """Without effect: forced calls always fit the schema, and with "auto" nothing forces them."""
 
     def schema_of_arguments(self) -> dict[str, Any]:
-        """Return the schema for the grammar, without other arguments, as JSON schema allows them."""
+        """Return the schema for the grammar, which allows only declared arguments."""
         schema = self.parameters or {"type": "object", "properties": {}}
         if "properties" in schema and not schema.keys() & _COMBINED:
             return {"additionalProperties": False} | schema

@@ -80,7 +80,7 @@ class Answer:
     def __init__(
         self, service: EngineService, body: RequestFields, request: Request, name: str
     ) -> None:
-        """name: a `new_id`; the answer has the client's `request_id` in its place, if there is one"""
+        """name: a `new_id`; the answer shows the client's `request_id` instead, if there is one"""
         prefix = name.partition("-")[0]
         self._head = {
             "id": name if body.request_id is None else f"{prefix}-{body.request_id}",
@@ -105,7 +105,7 @@ class Answer:
         if self._body.stream:
             return await stream(generation, self.chunks(generation), encode_event, SSE, DONE)
         outputs = await finished(generation)
-        # Writing many log-probabilities takes long, and would block other clients in the event loop.
+        # Writing many log-probabilities takes long, and would block other clients here.
         write = lambda: msgspec.json.encode(self.whole(outputs))  # noqa: E731
         return Response(await self._service.in_worker(0, write), media_type="application/json")
 

@@ -1,8 +1,8 @@
 """`POST /v1/chat/completions`.
 
 The model's chat template makes the prompt, outside the event loop, so that a long conversation does
-not delay other streams. If `max_tokens` is not set, it is the largest number that context and memory
-allow; the engine would refuse more.
+not delay other streams. If `max_tokens` is not set, it is the largest number that context and
+memory allow; the engine would refuse more.
 """
 
 from functools import partial
