@@ -22,7 +22,7 @@ from minivllm.events import types as ev
 from minivllm.server.errors import HANDLERS
 from minivllm.server.feeds import event_hub
 from minivllm.server.feeds.event_hub import EventHub
-from minivllm.server.feeds.kv_feed import BatchSink, KVEventFeed
+from minivllm.server.feeds.kv_feed import KVEventFeed, Publish
 from minivllm.server.http.middleware import Access, RequestIds
 from minivllm.server.http.routes import Bodies
 from minivllm.server.metrics import router
@@ -42,11 +42,11 @@ class Assembled:
 
 
 def assemble(
-    engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | None = None
+    engine: LLMEngine, options: ServerOptions, publish_kv: Publish | None = None
 ) -> Assembled:
     """Build a server around `engine`, which must not have had a request yet.
 
-    kv_sink: receives the KV events, if any
+    publish_kv: receives the KV events, if any
     """
     service = EngineService(engine, options)
     header = engine.log_header()
@@ -65,8 +65,8 @@ def assemble(
         _listen(engine, "events", hub.apply, hub.close)
         service.on_over = hub.close
         routes += event_hub.routes(hub)
-    if kv_sink is not None:
-        _listen(engine, "KV events", KVEventFeed(header, kv_sink).apply)
+    if publish_kv is not None:
+        _listen(engine, "KV events", KVEventFeed(header, publish_kv).apply)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -117,11 +117,6 @@ def _listen(
                 "a feed has failed and is closed; the engine continues",
                 extra={"fields": {"feed": name}},
             )
-            close(
-                FeedLostError(
-                    f"The server's {name} have failed and are no longer updated; see the server's"
-                    " log."
-                )
-            )
+            close(FeedLostError(f"The server's {name} have failed and stopped: see its log."))
 
     unsubscribe = engine.subscribe(guarded)

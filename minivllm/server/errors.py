@@ -17,6 +17,10 @@ from minivllm import errors as err
 
 _MAX_MESSAGE = 600
 _MAX_NAME = 80
+TOO_LATE = "The request was not finished within the server's time limit: ask for fewer tokens."
+
+
+_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
 @dataclass(slots=True)
@@ -27,15 +31,14 @@ class ApiError(Exception):
     message: str
     code: str
     param: str | None = None
-    type: str = "invalid_request_error"
     headers: dict[str, str] = field(default_factory=dict)
 
     def body(self) -> dict[str, Any]:
         long = len(self.message) > _MAX_MESSAGE
         message = f"{self.message[:_MAX_MESSAGE]}..." if long else self.message
-        return {
-            "error": {"message": message, "type": self.type, "param": self.param, "code": self.code}
-        }
+        usual = "server_error" if self.status >= 500 else "invalid_request_error"
+        kind = _TYPES.get(self.status, usual)
+        return {"error": {"message": message, "type": kind, "param": self.param, "code": self.code}}
 
     def response(self) -> JSONResponse:
         return JSONResponse(self.body(), self.status, self.headers)
@@ -54,27 +57,21 @@ def to_api_error(error: BaseException) -> ApiError:
             return ApiError(400, text, "invalid_value", _named_first(text))
         case err.OverloadedError():
             retry = {"Retry-After": str(error.retry_after)}
-            return ApiError(429, text, "queue_full", None, "rate_limit_error", retry)
+            return ApiError(429, text, "queue_full", headers=retry)
         case err.RequestFailedError():
-            return _server_error(500, text, "request_failed")
+            return ApiError(500, text, "request_failed")
         case err.RequestTimeoutError():
-            return _server_error(504, text, "request_timeout")
+            return ApiError(504, text, "request_timeout")
         case err.FeedLostError():
-            return _server_error(503, text, "feed_lost")
+            return ApiError(503, text, "feed_lost")
         case err.ShuttingDownError():
-            return _server_error(503, text, "shutting_down", {"Retry-After": "5"})
+            return ApiError(503, text, "shutting_down", headers={"Retry-After": "5"})
         case err.EngineDeadError():
             # The message may quote the failure, so it goes only to the log.
             text = "The engine has failed: restart the server; its log contains the reason."
-            return _server_error(503, text, "engine_dead", {"x-should-retry": "false"})
+            return ApiError(503, text, "engine_dead", headers={"x-should-retry": "false"})
     text = "The server failed on this request; its log contains the reason under the request id."
-    return _server_error(500, text, "internal_error")
-
-
-def _server_error(
-    status: int, message: str, code: str, headers: dict[str, str] | None = None
-) -> ApiError:
-    return ApiError(status, message, code, None, "server_error", headers or {})
+    return ApiError(500, text, "internal_error")
 
 
 def _named_first(message: str) -> str | None:
@@ -119,10 +116,7 @@ async def _http_error(request: Request, error: HTTPException) -> JSONResponse:
         return ApiError(405, message, "method_not_allowed", headers=error.headers).response()
     message = f"The path {path!r} does not exist; /openapi.json lists all paths."
     if path == "/v1/responses":
-        message = (
-            f"The path {path!r} is not supported: use '/v1/chat/completions', which has tools and"
-            " response_format."
-        )
+        message = f"The path {path!r} is not supported: use '/v1/chat/completions'."
     return ApiError(404, message, "not_found").response()
 
 

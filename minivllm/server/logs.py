@@ -9,10 +9,8 @@ or move the cursor.
 
 import json
 import logging
-import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import TextIO
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Id of the current HTTP request; the middleware sets it."""
@@ -36,9 +34,9 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def set_up_logging(level: str, stream: TextIO | None = None) -> None:
-    """Send the logs of the server and of uvicorn to `stream` (default: standard error)."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+def set_up_logging(level: str) -> None:
+    """Send the logs of the server and of uvicorn to standard error."""
+    handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     # The server logs requests and startup itself, so uvicorn's info messages are dropped.
     uvicorn_level = level if level in ("debug", "critical", "error") else "warning"

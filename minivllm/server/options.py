@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from minivllm.checks import check_fields
 from minivllm.errors import ConfigError
-from minivllm.server.parsers.choose import ReasoningParserName, ToolParserName
+from minivllm.server.parsers.message import ReasoningParserName
+from minivllm.server.parsers.tool_calls import ToolParserName
 
-GenerateDelimiter = Literal["null", "newline"]
 Strings = Annotated[tuple[str, ...], Meta(description="a tuple of strings")]
 Seconds = Annotated[float, Meta(ge=0, le=1_000_000)]
 
@@ -48,7 +48,7 @@ class ServerOptions:
     """Seconds that a client has to send its body."""
     events: bool = False
     """Whether `/events` sends all events, with all users' prompts, to clients that have the key."""
-    generate_delimiter: GenerateDelimiter = "null"
+    generate_delimiter: Literal["null", "newline"] = "null"
     """What follows each piece of a streamed `/generate`: a zero byte (vLLM up to 0.6.3) or a
     newline (later vLLM).
     """
@@ -58,7 +58,9 @@ class ServerOptions:
     tool_call_parser: ToolParserName | None = None
     """The form in which the model calls tools: Hermes 2 Pro's and Qwen's, or Llama 3's."""
     reasoning_parser: ReasoningParserName | None = None
-    """How the model marks its reasoning, which is then separated from its answers. None: not at all."""
+    """How the model marks its reasoning, which is then separated from its answers. None: not at
+    all.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)
@@ -70,10 +72,7 @@ class ServerOptions:
         if any(not key or not key.isascii() or not key.isprintable() for key in self.api_key):
             raise ConfigError("api_key must be made of printable ASCII characters, at least one.")
         if any(key != key.strip() for key in self.api_key):
-            raise ConfigError(
-                "api_key must not begin or end with a space: HTTP removes such spaces, so clients"
-                " could not send it."
-            )
+            raise ConfigError("api_key must not begin or end with a space, which HTTP removes.")
         if not self.is_loopback and not self.api_key:
             raise ConfigError(
                 f"host {self.host!r} is reachable from other machines: set an api_key, or serve on"

@@ -1,8 +1,7 @@
 """`run_server`: runs uvicorn with our limits until SIGTERM or Ctrl-C, then shuts down cleanly.
 
 After the first signal, new requests are refused, and running requests get `drain_timeout` seconds
-to finish, then an error. A second signal ends the waiting at once. The exit status after a clean
-shutdown is 0.
+to finish, then an error. A second signal ends the waiting at once. The exit status is 0.
 """
 
 import asyncio
@@ -13,8 +12,9 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
+from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.server.options import ServerOptions
-from minivllm.server.service import EngineService
+from minivllm.server.service import LONG, EngineService
 
 HEAD_SECONDS = 10.0
 """How long a client may take to send the head of a request."""
@@ -101,7 +101,8 @@ class Server(uvicorn.Server):
             self._close_stuck()
             is_busy = bool(self.server_state.tasks)
             if was_busy and not is_busy and not self.should_exit:
-                await self._service.return_memory()
+                # Return what a flood left in the C library's heap.
+                await self._service.in_worker(LONG + 1, trim_heap)
             was_busy = is_busy
 
     def _close_stuck(self) -> None:
@@ -137,15 +138,13 @@ class Server(uvicorn.Server):
     def begin_exit(self) -> None:
         """Drain. The second call ends running requests at once. Call this in the event loop."""
         # uvicorn's `force_exit` cancels running requests, and does not close the application.
+        seconds = _GRACE
         if self.should_exit:
             self._service.give_up_all()
-            self._abort_soon(_GRACE)
-            return
-        self.should_exit = True
-        self._service.begin_drain(self._options.drain_timeout)
-        self._abort_soon(self._options.drain_timeout + _GRACE)
-
-    def _abort_soon(self, seconds: float) -> None:
+        else:
+            self.should_exit = True
+            self._service.begin_drain(self._options.drain_timeout)
+            seconds += self._options.drain_timeout
         asyncio.get_running_loop().call_later(seconds, self._abort_connections)
 
     def _abort_connections(self) -> None:

@@ -30,19 +30,15 @@ from minivllm.engine.engine_thread import EngineThread
 from minivllm.engine.requests import Prompt
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
-from minivllm.runtime.cpu.heap import trim_heap
 from minivllm.sampling_params import SamplingParams
+from minivllm.server.errors import TOO_LATE
 from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.structured_outputs import RequestedGrammar
 
 T = TypeVar("T")
 
 LONG = 32 * 1024
-"""Characters or tokens. Longer texts have a worker of their own, so that short prompts do not wait
-for them: tokenizing a mebibyte takes a second.
-"""
-_RETRY_AFTER = 1
-"""Seconds before a client should ask a full server again: about the time of a short answer."""
+"""Longer texts have a worker of their own: tokenizing a mebibyte of characters takes a second."""
 
 _log = logging.getLogger("minivllm.server")
 
@@ -56,46 +52,39 @@ class NewRequest:
     grammar: RequestedGrammar | None = None
     """The client's name for the grammar in `params`."""
 
+    def check(self, engine: LLMEngine) -> None:
+        engine.check_request(self.request_id, self.prompt, self.params, self.priority)
+
 
 class Generation:
     """An async iterator over the engine's outputs for one HTTP request.
 
-    Each prompt of the HTTP request is a request in the engine. The generation ends when all of
-    these have finished, or early: one fails, the deadline passes, the server shuts down, or the
-    client leaves. Then none of them may keep running.
+    Each prompt is a request in the engine. The generation ends when all of these have finished, or
+    early: one fails, the deadline passes, the server shuts down, or the client leaves.
     """
 
     def __init__(self, request_ids: Iterable[str], on_end: Callable[["Generation"], None]) -> None:
         """on_end: called once at the end; `unfinished` then contains the requests to abort"""
-        self.unfinished = set(request_ids)
-        self._outputs: deque[RequestOutput] = deque()
-        self._error: BaseException | None = None
+        self.request_ids = list(request_ids)
+        self.unfinished = set(self.request_ids)
+        self._news: asyncio.Queue[RequestOutput | BaseException | None] = asyncio.Queue()
         self._ended = False
         self._on_end = on_end
-        self._news = asyncio.Event()
 
     def __aiter__(self) -> "Generation":
         return self
 
     async def __anext__(self) -> RequestOutput:
-        await self.wait_for_output()
-        if self._outputs:
-            return self._outputs.popleft()
-        raise StopAsyncIteration
-
-    async def wait_for_output(self) -> None:
-        """Wait for the next output or the end. Raise the error that ended the generation."""
-        while not self._outputs and not self._ended:
-            self._news.clear()
-            await self._news.wait()
-        if self._error is not None and not self._outputs:
-            raise self._error
+        """Return the next output. At the end, raise the error that ended the generation."""
+        news = await self._news.get()
+        if isinstance(news, RequestOutput):
+            return news
+        raise StopAsyncIteration if news is None else news
 
     def put(self, output: RequestOutput) -> None:
         if self._ended:
             return
-        self._outputs.append(output)
-        self._news.set()
+        self._news.put_nowait(output)
         if output.finished:
             self.unfinished.discard(output.request_id)
             if not self.unfinished:
@@ -104,8 +93,8 @@ class Generation:
     def end(self, error: BaseException | None = None) -> None:
         """End now, for all requests; the first call counts. Without an error, the client left."""
         if not self._ended:
-            self._error, self._ended = error, True
-            self._news.set()
+            self._ended = True
+            self._news.put_nowait(error)
             self._on_end(self)
 
 
@@ -159,9 +148,7 @@ class EngineService:
 
     def give_up_all(self) -> None:
         for generation in list(self._generations):
-            generation.end(
-                err.ShuttingDownError("The server shut down before the request was finished.")
-            )
+            generation.end(err.ShuttingDownError("The server shut down before the request ended."))
 
     async def close(self) -> None:
         self.is_draining = True
@@ -212,24 +199,13 @@ class EngineService:
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
-        token_ids = await self.in_worker(len(prompt), self._encode, prompt, add_special_tokens)
+        encode = self.tokenizer.encode
+        token_ids = await self.in_worker(len(prompt), encode, prompt, add_special_tokens)
         return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
 
-    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
-        limit = self.max_model_len
-        token_ids = self.tokenizer.encode(text, add_special_tokens)
-        if len(token_ids) >= limit:
-            # The engine checks this too, but only after all prompts of a list are tokenized.
-            raise err.PromptTooLongError(
-                f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and must"
-                f" also hold one output token: shorten the prompt to {limit - 1} tokens."
-            )
-        return token_ids
-
     async def prepare_grammar(self, grammar: RequestedGrammar | None) -> None:
-        """Check a grammar and begin to compile it; the engine's thread then only looks it up.
-
-        Raises `InvalidSamplingParamsError` with the name of the client's field.
+        """Check a grammar, or raise an error with the name of the client's field, and begin to
+        compile it. The engine's thread then only looks it up.
         """
         if grammar is not None:
             try:
@@ -242,10 +218,6 @@ class EngineService:
         """Run `work(*args)` in a worker thread. size: number of characters or tokens"""
         pool = self._short if size <= LONG else self._long
         return await asyncio.wrap_future(pool.submit(work, *args))
-
-    async def return_memory(self) -> None:
-        """Return what a flood left in the C library's heap."""
-        await self.in_worker(LONG + 1, trim_heap)
 
     def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
         """Return how many tokens each sequence can generate in context and memory, but at least 1.
@@ -265,18 +237,15 @@ class EngineService:
     async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
         """Queue all of `requests`, or none of them. `deadline` is a time of the event loop's clock.
 
-        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. Several requests
-        are checked before any is queued, and a refusal is raised here. A single request is not
-        checked first; if the engine refuses it, the generation raises.
+        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError`. Several requests are
+        checked before any is queued. If the engine refuses a single one, the generation raises.
         """
         self._refuse_if_closed(len(requests))
         if len(requests) > 1:
-            await self.ask_engine(partial(_check_all, requests))
+            await self.ask_engine(lambda engine: [one.check(engine) for one in requests])
             self._refuse_if_closed(len(requests))
         generation = Generation((request.request_id for request in requests), self._on_end)
-        timeout = err.RequestTimeoutError(
-            "The request was not finished within the server's time limit: ask for fewer tokens."
-        )
+        timeout = err.RequestTimeoutError(TOO_LATE)
         self._generations[generation] = self._loop.call_at(deadline, generation.end, timeout)
         for request in requests:
             self._waiting.add(f"{request.request_id}.0")
@@ -307,9 +276,9 @@ class EngineService:
             )
         if len(self._waiting) + num_new > limit:
             raise err.OverloadedError(
-                f"{len(self._waiting)} requests are waiting, and this server queues at most {limit}:"
-                " try again later.",
-                retry_after=_RETRY_AFTER,
+                f"{len(self._waiting)} requests wait, and the queue holds at most {limit}: try"
+                " again later.",
+                retry_after=1,  # seconds: about the time of a short answer
             )
 
     def _on_end(self, generation: Generation) -> None:
@@ -351,11 +320,6 @@ class EngineService:
         if (error := ended.exception()) is not None:
             _log.critical("the engine has died", exc_info=error)
             self._post(self.on_over, err.EngineDeadError("The engine has failed."))
-
-
-def _check_all(requests: list[NewRequest], engine: LLMEngine) -> None:
-    for request in requests:
-        engine.check_request(request.request_id, request.prompt, request.params, request.priority)
 
 
 def _served_name(options: ServerOptions, model: str) -> str:

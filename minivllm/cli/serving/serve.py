@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with bind(options) as bound, kv_events.publishing() as publisher:
         engine = _load(config)
-        server = assemble(engine, options, publisher)
+        server = assemble(engine, options, publisher and publisher.publish)
         # All current objects stay alive, so exclude them from garbage collections. A collection
         # that visits every block of the pool would delay a step by tens of milliseconds.
         gc.collect()

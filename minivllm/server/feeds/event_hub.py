@@ -39,11 +39,6 @@ SECONDS_BETWEEN_LOOKS = 0.05
 KEEP_ALIVE_SECONDS = 10.0
 
 
-def _take_snapshot(engine: LLMEngine) -> tuple[ev.LogHeader, EngineState]:
-    """Return the engine's state, and a header with the number of the next event."""
-    return engine.log_header(), engine.inspect()
-
-
 class EventHub:
     """Call `engine.subscribe(hub.apply)` before the first request, so that no event is missing."""
 
@@ -69,9 +64,7 @@ class EventHub:
     def check_in(self) -> None:
         """Count a new reader. Raises `OverloadedError` if there are too many."""
         if self.num_readers >= MAX_READERS:
-            raise OverloadedError(
-                f"{MAX_READERS} clients already read the events: try again later.", 5
-            )
+            raise OverloadedError(f"{MAX_READERS} clients read the events: try again later.", 5)
         self.num_readers += 1
 
     def check_out(self) -> None:
@@ -80,8 +73,7 @@ class EventHub:
     async def open(self, last_event_id: int | None) -> tuple[bytes, int]:
         """Return the first data for a reader, and the number of the first event that follows.
 
-        last_event_id: the newest event that the reader has. Raises the error that the hub was
-        closed with, or `EngineDeadError`.
+        last_event_id: the newest event that the reader has
         """
         if self._why_closed is not None:
             raise self._why_closed
@@ -90,7 +82,7 @@ class EventHub:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
         if ring.has_time(header.first_seq):
             return _opening(header)
-        now, state = await self._ask_engine(_take_snapshot)
+        now, state = await self._ask_engine(lambda it: (it.log_header(), it.inspect()))
         return _opening(msgspec.structs.replace(now, run=header.run), state)
 
     async def read(self, data: bytes, seq: int) -> AsyncGenerator[bytes, None]:
@@ -98,12 +90,11 @@ class EventHub:
         yield data
         last_sent = time.monotonic()
         while self._end is None or seq < self._end:
-            piece = self._ring.take(seq)
-            seq = piece.next_seq
-            if piece.data:
+            data, seq = self._ring.take(seq)
+            if data:
                 # While the client does not read, this `yield` does not return; events that the ring
                 # drops meanwhile become a gap.
-                yield piece.data
+                yield data
             elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
                 yield b": keep-alive\n\n"
             else:
@@ -125,9 +116,7 @@ def routes(hub: EventHub) -> list[Route]:
         """Stream every event of the engine as it happens."""
         last = request.headers.get("last-event-id")
         if last is not None and not (last.isdecimal() and len(last) < 19):
-            raise InvalidRequestError(
-                "Last-Event-ID must be the number of an event that this stream sent."
-            )
+            raise InvalidRequestError("Last-Event-ID must be the number of an event of a stream.")
         hub.check_in()
         try:
             opening = await hub.open(None if last is None else int(last))

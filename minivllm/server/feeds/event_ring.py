@@ -6,18 +6,11 @@ are dropped when all prompts together have too many tokens.
 """
 
 from collections import deque
-from typing import NamedTuple
 
 from minivllm.events.recording.lines import encode_event
 from minivllm.events.types import Event, Gap, RequestArrived
 
 BYTES_PER_PIECE = 1 << 18
-
-
-class Piece(NamedTuple):
-    data: bytes
-    next_seq: int
-    """Number of the event that the reader takes next."""
 
 
 class EventRing:
@@ -60,30 +53,29 @@ class EventRing:
         """Whether a reader can start at event `seq` before the ring overwrites it."""
         return seq >= max(self.first_seq, self.next_seq - self._num_events // 2)
 
-    def take(self, seq: int) -> Piece:
-        """Encode a piece of the stream from event `seq` on; if it is lost, start with a `Gap`."""
+    def take(self, seq: int) -> tuple[bytes, int]:
+        """Encode a piece of the stream from event `seq` on; if it is lost, start with a `Gap`.
+
+        Also return the number of the event that the reader takes next.
+        """
         messages = []
         if seq < self.first_seq:
             # The engine may overwrite slots meanwhile, so end the gap at the event that is in the
             # slot.
             event = self._slots[self.first_seq % self._num_events]
             if event is None or event.seq <= seq:
-                return Piece(b"", seq)
+                return b"", seq
             messages.append(_message(Gap(event.seq - 1, event.step, event.t, event.seq - seq)))
             seq = event.seq
         size, end = 0, self.next_seq
-        while (
-            seq < end and size < BYTES_PER_PIECE and (message := self._message_of(seq)) is not None
-        ):
-            messages.append(message)
-            size += len(message)
+        while seq < end and size < BYTES_PER_PIECE:
+            event = self._slots[seq % self._num_events]
+            if event is None or event.seq != seq:
+                break  # it was overwritten: the next `take` reports a gap
+            messages.append(_message(event))
+            size += len(messages[-1])
             seq += 1
-        return Piece(b"".join(messages), seq)
-
-    def _message_of(self, seq: int) -> bytes | None:
-        """Encode event `seq`; None if it was overwritten (the next `take` then reports a gap)."""
-        event = self._slots[seq % self._num_events]
-        return None if event is None or event.seq != seq else _message(event)
+        return b"".join(messages), seq
 
 
 def _message(event: Event) -> bytes:

@@ -12,7 +12,6 @@ Source: vLLM `vllm/v1/core/block_pool.py`, `vllm/distributed/kv_events.py`.
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
 
 from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, KVEvent
@@ -21,11 +20,8 @@ MEDIUM = "GPU"
 """vLLM's word for the engine's own KV cache (as opposed to offloaded blocks), on a CPU too."""
 
 
-class BatchSink(Protocol):
-    """Receives the batches; see `KVEventPublisher`."""
-
-    def publish(self, ts: float, events: list[KVEvent]) -> None:
-        """Publish a batch. Called in the engine's thread, so it must not block."""
+Publish = Callable[[float, list[KVEvent]], None]
+"""Publishes a batch with its Unix time. Called in the engine's thread, so it must not block."""
 
 
 class KVEventFeed:
@@ -33,10 +29,10 @@ class KVEventFeed:
     with an empty cache.
     """
 
-    def __init__(self, header: ev.LogHeader, sink: BatchSink) -> None:
+    def __init__(self, header: ev.LogHeader, publish: Publish) -> None:
         self._block_size = header.block_size
         self._unix_minus_engine = header.wall - header.mono
-        self._sink = sink
+        self._publish = publish
         self._tokens: dict[str, list[int]] = {}
         self._tables: dict[str, list[int]] = {}
         self._scheduled = ""
@@ -45,7 +41,7 @@ class KVEventFeed:
         """Number of blocks that carry each hash."""
         self._batch: list[KVEvent] = []
         # Subscribers that know an earlier engine's blocks must learn that these are gone.
-        sink.publish(header.wall, [AllBlocksCleared()])
+        publish(header.wall, [AllBlocksCleared()])
 
     def apply(self, event: ev.Event) -> None:
         """Called in the engine's thread."""
@@ -108,7 +104,7 @@ class KVEventFeed:
     def _step_end(self, event: ev.StepEnd) -> None:
         if self._batch:
             batch, self._batch = self._batch, []
-            self._sink.publish(self._unix_minus_engine + event.t, batch)
+            self._publish(self._unix_minus_engine + event.t, batch)
 
 
 def _name(short_hash: str) -> int:

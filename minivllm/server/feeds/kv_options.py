@@ -23,7 +23,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 
 
 class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The fields are vLLM's; the default address is on this machine."""
+    """vLLM's fields and defaults, but the default address is on this machine."""
 
     enable_kv_cache_events: bool = False
     publisher: Literal["null", "zmq"] | None = None
@@ -31,8 +31,11 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
     endpoint: str = "tcp://127.0.0.1:5557"
     replay_endpoint: str | None = None
     buffer_steps: _Count = 10_000
+    """Number of batches kept for replay."""
     hwm: _Count = 100_000
+    """Number of batches that can wait for a subscriber; beyond it, the subscriber loses some."""
     max_queue_size: _Count = 100_000
+    """The same for the publishing thread."""
     topic: str = ""
 
     @classmethod
@@ -47,17 +50,13 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
                 ' "tcp://127.0.0.1:5557"}\'.'
             ) from error
 
-    @property
-    def is_on(self) -> bool:
-        return self.enable_kv_cache_events and self.publisher != "null"
-
     @contextmanager
     def publishing(self) -> Iterator[KVEventPublisher | None]:
         """Yield the bound publisher and close it at the end. If events are off, yield None.
 
         Raises `ConfigError`.
         """
-        if not self.is_on:
+        if not self.enable_kv_cache_events or self.publisher == "null":
             yield None
             return
         try:
@@ -66,14 +65,7 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
             raise ConfigError(
                 "To publish KV events, install pyzmq: pip install 'minivllm[kv-events]'."
             ) from error
-        publisher = KVEventPublisher(
-            self.endpoint,
-            self.replay_endpoint,
-            topic=self.topic,
-            buffer_steps=self.buffer_steps,
-            hwm=self.hwm,
-            max_queue_size=self.max_queue_size,
-        )
+        publisher = KVEventPublisher(self)
         try:
             yield publisher
         finally:

@@ -22,8 +22,8 @@ import zmq
 
 from minivllm.errors import ConfigError
 from minivllm.events.vllm_kv_wire import END_SEQ, KVEvent, KVEventEncoding, encode_batch
+from minivllm.server.feeds.kv_options import KVEventsConfig
 
-DEFAULT_ENDPOINT = "tcp://127.0.0.1:5557"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NUMBER_BYTES = 8
 _STOP = b""
@@ -31,48 +31,32 @@ _CLOSE_MILLISECONDS = 2000
 
 
 class KVEventPublisher:
-    """Has the same options as vLLM's publisher, but a loopback address as the default."""
-
-    def __init__(
-        self,
-        endpoint: str = DEFAULT_ENDPOINT,
-        replay_endpoint: str | None = None,
-        *,
-        topic: str = "",
-        buffer_steps: int = 10_000,
-        hwm: int = 100_000,
-        max_queue_size: int = 100_000,
-        encoding: KVEventEncoding = "map",
-    ) -> None:
-        """Bind the sockets. Raises `ConfigError` for an address that cannot or must not be bound.
-
-        buffer_steps: number of batches kept for replay
-        hwm: number of batches that can wait for a subscriber; beyond it, the subscriber loses some
-        max_queue_size: the same for the publishing thread
-        """
-        self._topic = topic.encode()
+    def __init__(self, config: KVEventsConfig, encoding: KVEventEncoding = "map") -> None:
+        """Bind the sockets. Raises `ConfigError` for an address that is taken or public."""
+        self._topic = config.topic.encode()
         self._encoding = encoding
         self._next_seq = 0
-        self._buffer: deque[tuple[bytes, bytes]] = deque(maxlen=buffer_steps)
+        self._buffer: deque[tuple[bytes, bytes]] = deque(maxlen=config.buffer_steps)
         self._context = zmq.Context()
         try:
-            self._pub = self._bind(zmq.PUB, endpoint, hwm)
+            self._pub = self._bind(zmq.PUB, config.endpoint, config.hwm)
             self.endpoint: str = self._pub.getsockopt_string(zmq.LAST_ENDPOINT)
             """The bound address, with the port that was chosen for `tcp://127.0.0.1:*`."""
             self._replay = None
             self.replay_endpoint: str | None = None
-            if replay_endpoint is not None:
-                self._replay = self._bind(zmq.ROUTER, replay_endpoint, buffer_steps + 1)
+            if config.replay_endpoint is not None:
+                most = config.buffer_steps + 1
+                self._replay = self._bind(zmq.ROUTER, config.replay_endpoint, most)
                 self.replay_endpoint = self._replay.getsockopt_string(zmq.LAST_ENDPOINT)
         except ConfigError:
             self._context.destroy(linger=0)
             raise
         self._inbox = self._context.socket(zmq.PULL)
-        self._inbox.set_hwm(max_queue_size)
+        self._inbox.set_hwm(config.max_queue_size)
         self._inbox.bind("inproc://batches")
         # From now on, only the engine's thread may use the outbox; after its end, only `close`.
         self._outbox = self._context.socket(zmq.PUSH)
-        self._outbox.set_hwm(max_queue_size)
+        self._outbox.set_hwm(config.max_queue_size)
         self._outbox.connect("inproc://batches")
         self._thread = Thread(target=self._run, name="minivllm-kv-events", daemon=True)
         self._thread.start()
@@ -103,9 +87,8 @@ class KVEventPublisher:
         payload = encode_batch(ts, events, self._encoding)
         # If the queue is full, the batch is lost; subscribers notice the missing number.
         with contextlib.suppress(zmq.Again):
-            self._outbox.send_multipart(
-                (number.to_bytes(_NUMBER_BYTES, "big"), payload), zmq.NOBLOCK
-            )
+            message = number.to_bytes(_NUMBER_BYTES, "big"), payload
+            self._outbox.send_multipart(message, zmq.NOBLOCK)
 
     def close(self) -> None:
         """Send waiting batches and end. Call this in the engine's thread, or after its end."""

@@ -18,13 +18,11 @@ import uuid
 from collections.abc import Callable, Iterable
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minivllm.server.errors import ApiError, to_api_error
 from minivllm.server.logs import REQUEST_ID
-
-PUBLIC_PATHS = frozenset({"/health"})
-"""Paths that need no key, for load balancers."""
 
 _log = logging.getLogger("minivllm.server")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -35,10 +33,7 @@ class RequestIds:
     """Gives a request an id (the client's X-Request-Id, if valid) and a deadline, and logs it."""
 
     def __init__(self, app: ASGIApp, timeout: float, on_end: Callable[[Scope, int], None]) -> None:
-        """
-        timeout: seconds from a request's arrival to its deadline
-        on_end: called with each request's scope and status
-        """
+        """timeout: seconds until the deadline; on_end: called with the scope and the status"""
         self._app = app
         self._timeout = timeout
         self._on_end = on_end
@@ -64,12 +59,14 @@ class RequestIds:
 
         try:
             await self._app(scope, receive, send_with_id)
+        except ClientDisconnect:
+            pass
         except Exception as error:
             _log.exception("a request failed")
             if status == 0:
                 await to_api_error(error).response()(scope, receive, send_with_id)
         finally:
-            # Without a status, the client disconnected before the answer started.
+            # Without a status, the client left before the answer started; 499 is for the log.
             status = status or 499
             self._on_end(scope, status)
             fields |= {"status": status, "seconds": round(time.monotonic() - began, 4)}
@@ -100,28 +97,22 @@ class Access:
         hosts = headers.getlist("host")
         host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if host is None or not (self._hosts is None or host["name"].lower() in self._hosts):
-            message = (
-                "The Host header names a host that this server does not accept: add it with"
-                " --allowed-host."
-            )
+            message = "The server does not accept the name in the Host header: add --allowed-host."
             return ApiError(400, message, "invalid_host")
         # Compare the port too: another port of this machine is another origin. Behind a TLS proxy
         # the scheme is unknown, so accept both schemes.
         ours = [f"{scheme}://{hosts[0]}".lower() for scheme in ("http", "https")]
         if any(origin.lower() not in ours for origin in headers.getlist("origin")):
-            message = (
-                "The Origin header names another site, and this server refuses requests from other"
-                " sites' pages: send no Origin header."
-            )
+            message = "The server refuses pages of other sites: send no Origin header."
             return ApiError(403, message, "invalid_origin")
         scheme, _, key = headers.get("authorization", "").partition(" ")
-        if not self._digests or scope["path"] in PUBLIC_PATHS:
+        if not self._digests or scope["path"] == "/health":  # load balancers have no key
             return None
         if scheme.lower() == "bearer" and self._knows(key.strip()):
             return None
         return ApiError(
             401, "The API key is missing or wrong: send it as Authorization: Bearer KEY.",
-            "invalid_api_key", type="authentication_error", headers={"WWW-Authenticate": "Bearer"},
+            "invalid_api_key", headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
 
     def _knows(self, key: str) -> bool:

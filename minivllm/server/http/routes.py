@@ -15,13 +15,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from minivllm.errors import OverloadedError, RequestTimeoutError
-from minivllm.server.errors import ApiError, invalid_body
+from minivllm.server.errors import TOO_LATE, ApiError, invalid_body
 
 ALWAYS_TAKEN = 64 * 1024
 """A body of this size is always accepted; a thousand take 64 MiB."""
 BODIES_TOGETHER = 32
-CLIENT_GONE = 499
-"""Status for the log, if the client disconnected; no client ever sees it."""
 
 Body = TypeVar("Body")
 
@@ -30,10 +28,7 @@ class Bodies:
     """Reads the bodies of all requests, and counts their bytes until they are answered."""
 
     def __init__(self, max_bytes: int, timeout: float) -> None:
-        """
-        max_bytes: longest body
-        timeout: seconds that a client has to send it
-        """
+        """max_bytes: longest body; timeout: seconds that a client has to send it"""
         self.num_bytes = 0
         self._max_bytes = max_bytes
         self._timeout = timeout
@@ -69,9 +64,7 @@ class Bodies:
                     "request_too_large",
                 )  # fmt: skip
             elif len(body) > ALWAYS_TAKEN and self.num_bytes > BODIES_TOGETHER * self._max_bytes:
-                refusal = OverloadedError(
-                    "The server already holds too many large requests: try again later.", 1
-                )
+                refusal = OverloadedError("Too many large requests at once: try again later.", 1)
             if refusal is not None:
                 self.num_bytes -= len(body)
                 body.clear()
@@ -95,8 +88,6 @@ class JsonRoute(Route):
             try:
                 async with request.app.state.bodies.read(request) as text:
                     return await _unless_it_ends(request, handle(_decode(decoder, text), request))
-            except ClientDisconnect:
-                return Response(status_code=CLIENT_GONE)
             except RecursionError:
                 message = "The body is nested too deeply: send fewer levels."
                 raise ApiError(400, message, "invalid_json") from None
@@ -127,10 +118,7 @@ async def _unless_it_ends(request: Request, work: Awaitable[Response]) -> Respon
             return working.result()
         if leaving.done():
             raise ClientDisconnect
-        raise RequestTimeoutError(
-            "The request was not finished within the server's time limit: ask for fewer tokens, or"
-            " send a shorter prompt."
-        )
+        raise RequestTimeoutError(TOO_LATE)
     finally:
         for task in (working, leaving):
             task.cancel()

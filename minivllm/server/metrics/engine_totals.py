@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from minivllm.events import types as ev
 from minivllm.events.ledger import RequestLedger, SequenceRecord
-from minivllm.server.metrics.histograms import new_histograms
+from minivllm.server.metrics.histograms import HISTOGRAMS, Histogram, token_buckets
 
 COUNTERS = {
     "num_preemptions": "Preemptions of sequences.",
@@ -46,7 +46,10 @@ class EngineTotals:
         """How often the first draft of a sequence was accepted, the second, and so on."""
         self.request_success = dict.fromkeys(("stop", "length", "abort", "error"), 0)
         """`finished_reason` -> number of sequences that ended for this reason."""
-        self.histograms = new_histograms(header.max_model_len)
+        tokens = token_buckets(header.max_model_len)
+        self.histograms = {
+            name: Histogram(bounds or tokens) for name, (_, bounds) in HISTOGRAMS.items()
+        }
         self._observe = {name: histogram.observe for name, histogram in self.histograms.items()}
         self._num_drafts: dict[str, int] = {}
         """Drafts of each sequence that are not verified yet."""

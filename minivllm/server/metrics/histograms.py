@@ -27,37 +27,40 @@ _STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 _TOKENS = ()
 """Stands for `token_buckets`."""
 
-_BY_BUCKETS: dict[Sequence[float], dict[str, str]] = {
-    _TOKENS: {
-        "request_prompt_tokens": "Prompt tokens of a request.",
-        "request_generation_tokens": "Output tokens of a sequence.",
-        "request_max_num_generation_tokens": "Output tokens of a request's longest sequence.",
-        "request_params_max_tokens": "Parameter max_tokens of a request.",
-        "request_prefill_kv_computed_tokens": "Prompt tokens that were not in the prefix cache.",
-    },
-    _STEP_TOKENS: {"iteration_tokens_total": "Tokens computed in a step."},
-    (1, 2, 5, 10, 20): {"request_params_n": "Parameter n of a request."},
-    (1, 2, 3, 4, 5, 10, 20): {"request_num_preemptions": "Preemptions of one sequence."},
-    _FIRST_TOKEN: {
-        "time_to_first_token_seconds": "Time from a request's arrival to its first token.",
-    },
-    _BETWEEN_TOKENS: {
-        "inter_token_latency_seconds": "Time between two steps in which a sequence got tokens.",
-        "request_time_per_output_token_seconds": "Mean time between the tokens of a sequence.",
-    },
-    _LATENCY: {
-        "e2e_request_latency_seconds": "Time from a request's arrival to its end.",
-        "request_queue_time_seconds": "Time from a request's arrival to its first batch slot.",
-        "request_inference_time_seconds": "Time from the first batch slot to the last token.",
-        "request_prefill_time_seconds": "Time from the first batch slot to the first token.",
-        "request_decode_time_seconds": "Time from the first token to the last.",
-    },
-}
-HISTOGRAMS = {
-    name: (meaning, bounds)
-    for bounds, group in _BY_BUCKETS.items()
-    for name, meaning in group.items()
-}
+HISTOGRAMS: dict[str, tuple[str, Sequence[float]]] = {
+    "request_prompt_tokens": ("Prompt tokens of a request.", _TOKENS),
+    "request_generation_tokens": ("Output tokens of a sequence.", _TOKENS),
+    "request_max_num_generation_tokens": (
+        "Output tokens of a request's longest sequence.", _TOKENS,
+    ),
+    "request_params_max_tokens": ("Parameter max_tokens of a request.", _TOKENS),
+    "request_prefill_kv_computed_tokens": (
+        "Prompt tokens that were not in the prefix cache.", _TOKENS,
+    ),
+    "iteration_tokens_total": ("Tokens computed in a step.", _STEP_TOKENS),
+    "request_params_n": ("Parameter n of a request.", (1, 2, 5, 10, 20)),
+    "request_num_preemptions": ("Preemptions of one sequence.", (1, 2, 3, 4, 5, 10, 20)),
+    "time_to_first_token_seconds": (
+        "Time from a request's arrival to its first token.", _FIRST_TOKEN,
+    ),
+    "inter_token_latency_seconds": (
+        "Time between two steps in which a sequence got tokens.", _BETWEEN_TOKENS,
+    ),
+    "request_time_per_output_token_seconds": (
+        "Mean time between the tokens of a sequence.", _BETWEEN_TOKENS,
+    ),
+    "e2e_request_latency_seconds": ("Time from a request's arrival to its end.", _LATENCY),
+    "request_queue_time_seconds": (
+        "Time from a request's arrival to its first batch slot.", _LATENCY,
+    ),
+    "request_inference_time_seconds": (
+        "Time from the first batch slot to the last token.", _LATENCY,
+    ),
+    "request_prefill_time_seconds": (
+        "Time from the first batch slot to the first token.", _LATENCY,
+    ),
+    "request_decode_time_seconds": ("Time from the first token to the last.", _LATENCY),
+}  # fmt: skip
 """Name -> meaning and boundaries."""
 
 
@@ -83,13 +86,7 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
-
-def cumulative(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
-    """Return (boundary, number of values up to the boundary) per bucket, as in Prometheus."""
-    names = [*(str(float(bound)) for bound in bounds), "+Inf"]
-    return list(zip(names, accumulate(counts), strict=True))
-
-
-def new_histograms(max_model_len: int) -> dict[str, Histogram]:
-    tokens = token_buckets(max_model_len)
-    return {name: Histogram(bounds or tokens) for name, (_, bounds) in HISTOGRAMS.items()}
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return (boundary, number of values up to the boundary) per bucket, as in Prometheus."""
+        names = [*(str(float(bound)) for bound in self.bounds), "+Inf"]
+        return list(zip(names, accumulate(self.counts), strict=True))

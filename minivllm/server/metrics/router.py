@@ -2,8 +2,8 @@
 
 Names, types, labels and buckets are those of vLLM V1, so that vLLM's Grafana board and other tools
 work unchanged. `engine_totals` defines each number. `apply` runs in the engine's thread and only
-adds numbers; the scraping thread makes the text. A lock, held for microseconds, keeps a scrape from
-seeing half of an event.
+adds numbers; the scraping thread makes the text. A lock keeps a scrape from seeing half of an
+event.
 
 Source: vLLM `vllm/v1/metrics/loggers.py`.
 """
@@ -33,7 +33,7 @@ from starlette.types import Scope
 from minivllm.errors import MinivllmError
 from minivllm.events import types as ev
 from minivllm.server.metrics.engine_totals import APPLY, COUNTERS, SPEC_DECODE, EngineTotals
-from minivllm.server.metrics.histograms import HISTOGRAMS, cumulative
+from minivllm.server.metrics.histograms import HISTOGRAMS
 
 _NOT_COUNTED = frozenset({"/metrics", "/health", "/version"})
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -90,81 +90,62 @@ class EngineMetrics(Collector):
         self._why_closed = why
 
     def text(self) -> bytes:
-        """Return all metrics in Prometheus' text format. After `close`, raise the error.
-
-        Any thread may call it.
-        """
+        """Return all metrics in Prometheus' text format, in any thread. After `close`, raise."""
         if self._why_closed is not None:
             raise self._why_closed
         return generate_latest(self.registry)
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> list[Metric]:
         with self._lock:
-            totals, ledger = self._totals, self._totals.ledger
-            running, unfinished = ledger.num_running, len(ledger.sequences)
-            usage = totals.num_used_blocks / totals.num_blocks
-            counters, ended = dict(totals.counters), dict(totals.request_success)
-            accepted = list(totals.accepted_per_position)
-            histograms = [
-                (name, one.bounds, list(one.counts), one.sum)
-                for name, one in totals.histograms.items()
-            ]
+            return list(self._families())
+
+    def _families(self) -> Iterator[Metric]:
+        totals, running = self._totals, self._totals.ledger.num_running
         gauge, counter = GaugeMetricFamily, CounterMetricFamily
-        yield self._family(gauge, "num_requests_running", "Sequences in the batch.", running)
-        waiting = unfinished - running
-        yield self._family(
-            gauge, "num_requests_waiting", "Sequences in the waiting queue.", waiting
-        )
-        meaning = "Fraction of KV-cache blocks in use, from 0 to 1."
-        yield self._family(gauge, "kv_cache_usage_perc", meaning, usage)
-        for name, value in counters.items():
-            yield self._family(counter, name, (COUNTERS | SPEC_DECODE)[name], value)
-        reasons = {("finished_reason", reason): number for reason, number in ended.items()}
-        yield self._family(counter, "request_success", "Finished sequences, by reason.", reasons)
-        if accepted:
+        for name, meaning, value in (
+            ("num_requests_running", "Sequences in the batch.", running),
+            ("num_requests_waiting", "Sequences in the waiting queue.",
+             len(totals.ledger.sequences) - running),
+            ("kv_cache_usage_perc", "Fraction of KV-cache blocks in use, from 0 to 1.",
+             totals.num_used_blocks / totals.num_blocks),
+        ):  # fmt: skip
+            yield self._family(gauge, name, meaning, {"": value})
+        for name, value in totals.counters.items():
+            yield self._family(counter, name, (COUNTERS | SPEC_DECODE)[name], {"": value})
+        name, meaning = "request_success", "Finished sequences, by reason."
+        yield self._family(counter, name, meaning, totals.request_success, "finished_reason")
+        if totals.accepted_per_position:
             name = "spec_decode_num_accepted_tokens_per_pos"
             meaning = "How often the draft at this position was accepted, from 0."
-            positions = {("position", str(i)): number for i, number in enumerate(accepted)}
-            yield self._family(counter, name, meaning, positions)
-        for name, bounds, counts, total in histograms:
+            accepted = {str(i): number for i, number in enumerate(totals.accepted_per_position)}
+            yield self._family(counter, name, meaning, accepted, "position")
+        for name, histogram in totals.histograms.items():
             family = self._family(HistogramMetricFamily, name, HISTOGRAMS[name][0], {})
-            family.add_metric(list(self._labels.values()), cumulative(bounds, counts), total)
+            family.add_metric(list(self._labels.values()), histogram.cumulative(), histogram.sum)
             yield family
         # vLLM's server can put its engine to sleep; ours is always awake.
-        states = ("awake", "weights_offloaded", "discard_all")
+        asleep = {"awake": 1, "weights_offloaded": 0, "discard_all": 0}
         meaning = "1 for awake, 0 for all other states: this engine never sleeps."
-        asleep = {("sleep_state", state): state == "awake" for state in states}
-        yield self._family(gauge, "engine_sleep_state", meaning, asleep)
-        yield self._cache_config()
-
-    def _family(
-        self,
-        kind: type[Metric],
-        name: str,
-        meaning: str,
-        values: float | dict[tuple[str, str], float],
-    ) -> Metric:
-        """values: the one value, or the values by a further label and its value"""
-        by_label = values if isinstance(values, dict) else {(): values}
-        further = [label[0] for label in by_label if label][:1]
-        family = kind(f"vllm:{name}", meaning, labels=[*self._labels, *further])
-        for label, value in by_label.items():
-            family.add_metric([*self._labels.values(), *label[1:]], value)
-        return family
-
-    def _cache_config(self) -> Metric:
-        """The options of the KV cache, as labels of a gauge that is always 1."""
+        yield self._family(gauge, "engine_sleep_state", meaning, asleep, "sleep_state")
         header = self._header
-        options = {
+        options = {  # a gauge that is always 1, with the options as its labels
             "engine": self._labels["engine"],
             "block_size": header.block_size,
             "num_gpu_blocks": header.num_blocks,
             "enable_prefix_caching": header.enable_prefix_caching,
             "cache_dtype": header.kv_cache_dtype or header.config.get("dtype", "auto"),
         }
-        meaning = "Options of the KV cache."
-        family = GaugeMetricFamily("vllm:cache_config_info", meaning, labels=list(options))
+        family = gauge("vllm:cache_config_info", "Options of the KV cache.", labels=list(options))
         family.add_metric([str(value) for value in options.values()], 1)
+        yield family
+
+    def _family(
+        self, kind: type[Metric], name: str, meaning: str, values: dict[str, float], *label: str
+    ) -> Metric:
+        """label: a further label, if any; values: by its value, or under "" """
+        family = kind(f"vllm:{name}", meaning, labels=[*self._labels, *label])
+        for further, value in values.items():
+            family.add_metric([*self._labels.values(), *[further] * len(label)], value)
         return family
 
 

@@ -1,4 +1,1 @@
-"""Parsers split a model's text into reasoning, content and tool calls, while it is generated.
-
-Read `base.py` first; `choose.py` selects the parser of a request.
-"""
+"""Parsers find reasoning, content and tool calls in a model's text, while it is generated."""

@@ -10,12 +10,7 @@ from msgspec import Meta
 
 from minivllm.errors import InvalidRequestError
 from minivllm.sampling_params import NumLogprobs
-from minivllm.server.protocol.requests import (
-    Empty,
-    MaxTokens,
-    ModelName,
-    RequestFields,
-)
+from minivllm.server.protocol.requests import Empty, MaxTokens, ModelName, RequestFields
 from minivllm.server.protocol.structured_outputs import RequestedGrammar, Strict
 from minivllm.server.protocol.tools import (
     CallId,
@@ -74,10 +69,7 @@ Messages = Annotated[list[ChatMessage], Meta(min_length=1)]
 
 
 def plain_messages(messages: list[ChatMessage], template_knows_tools: bool) -> list[dict[str, Any]]:
-    """Convert a conversation for a chat template.
-
-    Raises `InvalidRequestError` for a result without its call.
-    """
+    """Convert a conversation for a chat template, or refuse a result without its call."""
     known: set[str] = set()
     for index, message in enumerate(messages):
         known.update(call.id for call in message.tool_calls or ())

@@ -5,7 +5,7 @@ character reads U+FFFD). Then only the likelier token is kept, so the best alter
 lost.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from minivllm.outputs import Logprob
@@ -18,16 +18,18 @@ Position = dict[int, Logprob]
 
 
 def completion_logprobs(
-    positions: Iterable[tuple[str, int, Position | None]], offset: int
+    positions: Iterable[tuple[int, Position | None]], offset: int, decode: Callable[..., str]
 ) -> dict[str, list[Any]]:
     """Convert to OpenAI's four parallel lists.
 
-    positions: each token's text, its id, and the log-probabilities at its position; None for the
-        first token of a prompt, because no token predicts it
+    positions: each token's id, and the log-probabilities at its position; None for the first token
+        of a prompt, because no token predicts it
     offset: index in the answer's text at which the first token starts
+    decode: `Tokenizer.decode`
     """
     tokens, values, top, offsets = [], [], [], []
-    for token, token_id, position in positions:
+    for token_id, position in positions:
+        token = position[token_id].decoded_token if position else decode([token_id], False)
         tokens.append(token)
         offsets.append(offset)
         offset += len(token)

@@ -50,10 +50,7 @@ _TYPES = get_type_hints(SamplingParams, include_extras=True) | {
 
 class _Converts(GrammarFields):
     def sampling_params(self, **more: Any) -> SamplingParams:
-        """Convert to the engine's parameters; raise `InvalidSamplingParamsError` on conflicts.
-
-        more: the parameters that each endpoint has in its own way
-        """
+        """Convert to the engine's parameters. more: those that an endpoint has in its own way"""
         given = {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
         grammar = self.requested_grammar()
         try:
@@ -100,14 +97,9 @@ class RequestFields(SamplingFields):
         if self.spaces_between_special_tokens is False:
             raise ValueError("spaces_between_special_tokens cannot be false: leave it out.")
         if not self.stream and self.stream_options is not None:
-            raise ValueError(
-                "stream_options needs stream: set stream to true, or leave stream_options out."
-            )
+            raise ValueError("stream_options needs stream: set stream to true, or leave it out.")
         if self.stream and self.prompt_logprobs is not None:
-            raise ValueError(
-                "prompt_logprobs cannot be streamed: set stream to false, or leave prompt_logprobs"
-                " out."
-            )
+            raise ValueError("prompt_logprobs cannot be streamed: leave it or stream out.")
 
     def all_requested(self) -> list[RequestedGrammar]:
         given = self.response_format

@@ -8,16 +8,14 @@ They set the same parameter of the engine, so a request can use only one of them
 errors call it `structured_outputs`; `RequestedGrammar` restores the client's name.
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict
 
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError, MinivllmError
-from minivllm.sampling_params import ONE_SPACE, StructuredOutputsParams
+from minivllm.sampling_params import ONE_SPACE, Choices, Schema, StructuredOutputsParams
 
-JsonSchema = str | dict[str, Any]
-Choices = Annotated[list[str], Meta(min_length=1)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
@@ -25,7 +23,7 @@ class Strict(Struct, forbid_unknown_fields=True):
     """The base of all requests: an object with only these fields, and exactly their types.
 
     Unknown parameters are refused, because an answer that ignores a parameter is wrong. `"5"` is
-    not a number, and `true` is not 1. Clients send null for "not set", so optional fields accept it.
+    not a number, `true` is not 1. Clients send null for "not set", so optional fields accept it.
     """
 
 
@@ -42,16 +40,12 @@ class RequestedGrammar(NamedTuple):
         return InvalidSamplingParamsError(message.replace("structured_outputs", self.field))
 
 
-class StructuredOutputs(Strict):
-    """A form of the output in vLLM's format: exactly one of the first five fields."""
-
-    json: JsonSchema | None = None
-    regex: str | None = None
-    choice: Choices | None = None
-    grammar: str | None = None
-    json_object: bool | None = None
-    disable_any_whitespace: bool | None = None
-    whitespace_pattern: str | None = None
+_FIELDS = get_type_hints(StructuredOutputsParams, include_extras=True)
+StructuredOutputs: Any = defstruct(
+    "StructuredOutputs", [(name, kind | None, None) for name, kind in _FIELDS.items()],
+    bases=(Strict,),
+)  # fmt: skip
+"""A form of the output in vLLM's format: exactly one of the first five fields."""
 
 
 class ResponseSchema(Strict):
@@ -87,16 +81,13 @@ class GrammarFields(Strict):
     """vLLM's fields for structured output. At most one of them can be set."""
 
     structured_outputs: StructuredOutputs | None = None
-    guided_json: JsonSchema | None = None
+    guided_json: Schema | None = None
     guided_regex: str | None = None
     guided_choice: Choices | None = None
     guided_grammar: str | None = None
 
     def requested_grammar(self) -> RequestedGrammar | None:
-        """Return the grammar that the output must fit, or None.
-
-        Raises `InvalidRequestError` if two fields ask for one.
-        """
+        """Return the grammar of the output, if any. Refuse two fields that ask for one."""
         found = self.all_requested()
         if len(found) > 1:
             raise InvalidRequestError(

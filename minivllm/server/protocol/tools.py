@@ -6,8 +6,8 @@ With `tool_choice` "required" or a function's name, a grammar makes the model wr
     a function   {"city":"Oslo"}
 
 Each form is vLLM's, but without white space, so that a weak model cannot fill `max_tokens` with it.
-The form for "required" is one JSON schema with each function's schema in its `$defs`, so references
-such as `#/$defs/City` become `#/$defs/weather/$defs/City`.
+The form for "required" is one JSON schema with each function's schema in its `$defs`. Each of these
+has an `$id`, so a reference such as `#/$defs/City` stays within its function.
 """
 
 import json
@@ -28,10 +28,6 @@ CallId = Annotated[str, Meta(min_length=1, max_length=256)]
 
 _COMBINED = {"$ref", "allOf", "anyOf", "oneOf", "patternProperties"}
 """Keywords by which a schema gets more properties than its own."""
-_WITH_NAMES = {"properties", "patternProperties", "$defs", "definitions"}
-"""Keywords whose value has a schema for each of some names."""
-_WITH_VALUES = {"enum", "const", "default", "examples"}
-"""Keywords whose value is no schema."""
 
 
 class FunctionDefinition(Strict, omit_defaults=True):
@@ -45,10 +41,7 @@ class FunctionDefinition(Strict, omit_defaults=True):
     """Without effect: forced calls always fit the schema, and with "auto" nothing forces them."""
 
     def schema_of_arguments(self) -> dict[str, Any]:
-        """Return the schema for the grammar. Only declared arguments are allowed.
-
-        JSON schema allows other properties by default, but no function has further arguments.
-        """
+        """Return the schema for the grammar, which allows only declared arguments."""
         schema = self.parameters or {"type": "object", "properties": {}}
         if "properties" in schema and not schema.keys() & _COMBINED:
             return {"additionalProperties": False} | schema
@@ -95,9 +88,7 @@ class SentFunction(Strict):
         try:
             msgspec.json.decode(self.arguments, type=dict)
         except (msgspec.MsgspecError, RecursionError):
-            raise ValueError(
-                "arguments must be a JSON object as text: send what the model wrote."
-            ) from None
+            raise ValueError("arguments must be a JSON object, written as text.") from None
 
 
 class SentToolCall(Strict):
@@ -133,10 +124,8 @@ def check_tools(tools: list[FunctionTool], choice: ToolChoice | None) -> None:
             )
         schema = tools[index].function.parameters
         if schema and schema.get("type", "object") != "object":
-            raise InvalidRequestError(
-                f"tools[{index}].function.parameters must be the schema of an object: set its type"
-                ' to "object".'
-            )
+            place = f"tools[{index}].function.parameters"
+            raise InvalidRequestError(f'{place} must describe an object: set its type to "object".')
     if not names and choice not in (None, "none"):
         raise InvalidRequestError("tool_choice needs tools: send tools, or leave tool_choice out.")
     if isinstance(choice, NamedToolChoice) and choice.function.name not in names:
@@ -161,10 +150,7 @@ def schemas_of_arguments(tools: list[FunctionTool]) -> list[RequestedGrammar]:
 def forced_grammar(
     tools: list[FunctionTool], choice: ToolChoice | None, *, parallel: bool
 ) -> RequestedGrammar | None:
-    """Return the form of a forced call; None if the model may answer without one.
-
-    parallel: allow several calls
-    """
+    """Return the form of a call that the model must make, if any. parallel: or of several calls"""
     if isinstance(choice, NamedToolChoice):
         index = [tool.function.name for tool in tools].index(choice.function.name)
         return schemas_of_arguments(tools)[index]._replace(field="tool_choice")
@@ -173,12 +159,12 @@ def forced_grammar(
     calls, schemas = [], {}
     for tool in tools:
         name = tool.function.name
-        parameters = {"$ref": f"#/$defs/{name}"}
-        schemas[name] = _moved(tool.function.schema_of_arguments(), parameters["$ref"])
+        schemas[name] = {"$id": f"tool:{name}"} | tool.function.schema_of_arguments()
+        schemas[name].pop("$schema", None)  # older drafts ignore an `$id` beside a `$ref`
         calls.append(
             {
                 "type": "object",
-                "properties": {"name": {"const": name}, "parameters": parameters},
+                "properties": {"name": {"const": name}, "parameters": {"$ref": f"#/$defs/{name}"}},
                 "required": ["name", "parameters"],
                 "additionalProperties": False,
             }
@@ -195,20 +181,3 @@ def forced_grammar(
 
 def _form(schema: str | dict[str, Any]) -> StructuredOutputsParams:
     return StructuredOutputsParams(json=schema, disable_any_whitespace=True)
-
-
-def _moved(schema: Any, root: str) -> Any:
-    """Return a schema with its references changed for its new place, `root`."""
-    if isinstance(schema, list):
-        return [_moved(one, root) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    moved: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key == "$ref" and isinstance(value, str) and value.startswith("#"):
-            moved[key] = root + value[1:]
-        elif key in _WITH_NAMES and isinstance(value, dict):
-            moved[key] = {name: _moved(one, root) for name, one in value.items()}
-        else:
-            moved[key] = value if key in _WITH_VALUES else _moved(value, root)
-    return moved

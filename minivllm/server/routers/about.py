@@ -66,22 +66,20 @@ def openapi(routes: Sequence[Route]) -> Route:
     )
     schemas = dict(zip(types, references, strict=True))
     paths: dict[str, Any] = {}
+    answer = {"description": "The answer, or an error in OpenAI's format."}
     for route in routes:
         operation: dict[str, Any] = {
             "summary": (route.endpoint.__doc__ or "").partition("\n")[0],
-            "responses": {
-                "default": {"description": "The answer, or an error in OpenAI's format."}
-            },
+            "responses": {"default": answer},
+            "parameters": [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+                for name in route.param_convertors
+            ],
         }
-        method, path = "get", route.path_format
-        if isinstance(route, JsonRoute):
+        if is_post := isinstance(route, JsonRoute):
             content = {"application/json": {"schema": schemas[route.body_type]}}
-            method, operation["requestBody"] = "post", {"required": True, "content": content}
-        operation["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-            for name in route.param_convertors
-        ]
-        paths[path] = {method: operation}
+            operation["requestBody"] = {"required": True, "content": content}
+        paths[route.path_format] = {"post" if is_post else "get": operation}
     description = {
         "openapi": "3.1.0",
         "info": {"title": "minivllm", "version": __version__},

@@ -1,13 +1,15 @@
 """What all endpoints that generate share: ids, token counts, streams and whole answers.
 
-A stream sends nothing before its first token, so that an earlier failure can still set the HTTP
-status. A client can disconnect while its request is being submitted. Only a response watches the
-connection, so until there is one, `stream` and `finished` end the generation themselves.
+A stream sends nothing before its first chunk, so that an earlier failure can still set the HTTP
+status. A later one is an event: then `[DONE]` still follows. A client can disconnect while its
+request is being submitted. Only a response watches the connection, so until there is one, `stream`
+and `finished` end the generation themselves.
 """
 
+import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import msgspec
@@ -15,18 +17,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from minivllm.outputs import CompletionOutput, RequestOutput
-from minivllm.server.http.streams import MEDIA_TYPE, Stream, encode_event, until_done
+from minivllm.server.errors import to_api_error
+from minivllm.server.http.streams import Stream
 from minivllm.server.logs import REQUEST_ID
 from minivllm.server.protocol.requests import RequestFields, StreamOptions
 from minivllm.server.service import EngineService, Generation, NewRequest
+
+SSE = "text/event-stream; charset=utf-8"
+DONE = b"data: [DONE]\n\n"
+Chunk = dict[str, Any]
+_WORTH_SENDING = ("text", "delta", "finish_reason", "logprobs", "token_ids")
+
+_log = logging.getLogger("minivllm.server")
 
 
 def new_id(prefix: str) -> str:
     """Make an id for an answer and its requests in the engine.
 
-    The id contains the HTTP request's id, for comparing logs and events. Clients may use an
-    X-Request-Id twice, but requests with the same id would draw the same samples, so random digits
-    follow.
+    The id contains the HTTP request's id, for comparing logs and events. Random digits follow:
+    clients may use an X-Request-Id twice, and equal ids would draw the same samples.
     """
     return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
 
@@ -71,109 +80,99 @@ class Answer:
     def __init__(
         self, service: EngineService, body: RequestFields, request: Request, name: str
     ) -> None:
-        """name: a `new_id`; a client's `request_id` takes its place, but not in the engine, because
-        clients may repeat theirs
-        """
+        """name: a `new_id`; the answer shows the client's `request_id` instead, if there is one"""
         prefix = name.partition("-")[0]
         self._head = {
             "id": name if body.request_id is None else f"{prefix}-{body.request_id}",
             "created": int(time.time()),
             "model": service.model_name,
+            "object": self.chunk_name if body.stream else self.object_name,
         }
+        self._service, self._body, self._deadline = service, body, request.state.deadline
         self._count = TokenCount(request)
         self._options = body.stream_options or StreamOptions()
 
     def choice(self, output: RequestOutput, completion: CompletionOutput) -> dict[str, Any]:
-        """One of the `n` texts of a prompt, whole."""
-        raise NotImplementedError
-
-    def begin(self) -> Iterable[dict[str, Any]]:
-        """The choices that a stream begins with."""
-        return ()
-
-    def deltas(
-        self, output: RequestOutput, completion: CompletionOutput
-    ) -> Iterable[dict[str, Any]]:
-        """Choices with what is new in a text; none if its newest text is held back."""
+        """A text as a choice, or what is new in a streamed text."""
         raise NotImplementedError
 
     def shown(self, output: RequestOutput) -> RequestOutput:
         """The part of an output that the client asked for."""
         return output
 
+    async def respond(self, requests: list[NewRequest]) -> Response:
+        generation = await self._service.submit(requests, self._deadline)
+        if self._body.stream:
+            return await stream(generation, self.chunks(generation), encode_event, SSE, DONE)
+        outputs = await finished(generation)
+        # Writing many log-probabilities takes long, and would block other clients here.
+        write = lambda: msgspec.json.encode(self.whole(outputs))  # noqa: E731
+        return Response(await self._service.in_worker(0, write), media_type="application/json")
+
     def whole(self, outputs: list[RequestOutput]) -> dict[str, Any]:
         choices = []
         for output in map(self.shown, outputs):
             self._count.add(output)
             choices += [self.choice(output, completion) for completion in output.outputs]
-        return {
-            **self._head,
-            "object": self.object_name,
-            "choices": choices,
-            "usage": self._count.usage,
-        }
+        return {**self._head, "choices": choices, "usage": self._count.usage}
 
-    async def events(self, generation: Generation) -> AsyncGenerator[bytes, None]:
-        for choice in self.begin():
-            yield self._chunk([choice])
+    async def chunks(self, generation: Generation) -> AsyncGenerator[Chunk, None]:
         async for whole in generation:
             output = self.shown(whole)
             self._count.add(output)
             for completion in output.outputs:
-                for choice in self.deltas(output, completion):
+                choice = self.choice(output, completion)
+                # If a token's text is held back, there may be nothing to send yet.
+                if any(map(choice.get, _WORTH_SENDING)):
                     yield self._chunk([choice])
         if self._options.include_usage:
             yield self._chunk([])
 
-    def _chunk(self, choices: list[dict[str, Any]]) -> bytes:
-        """Encode a chunk; without choices, it is the last one, for the usage."""
-        chunk = {**self._head, "object": self.chunk_name, "choices": choices}
+    def _chunk(self, choices: list[dict[str, Any]]) -> Chunk:
+        """Return a chunk; without choices, it is the last one, for the usage."""
+        chunk = {**self._head, "choices": choices}
         if self._options.include_usage:
             told = not choices or self._options.continuous_usage_stats
             chunk["usage"] = self._count.usage if told else None
-        return encode_event(chunk)
+        return chunk
 
 
-async def respond(
-    service: EngineService,
-    request: Request,
-    requests: list[NewRequest],
-    answer: Answer,
-    is_streamed: bool | None,
-) -> Response:
-    if is_streamed:
-        pieces = lambda generation: until_done(answer.events(generation))  # noqa: E731
-        return await stream(service, request, requests, pieces, MEDIA_TYPE)
-    outputs = await finished(service, request, requests)
-    # Writing many log-probabilities takes long, and would block other clients in the event loop.
-    text = await service.in_worker(0, lambda: msgspec.json.encode(answer.whole(outputs)))
-    return Response(text, media_type="application/json")
+def encode_event(chunk: Chunk) -> bytes:
+    """Encode a server-sent event. Without two newlines after it, clients do not see it."""
+    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
 
 
 async def stream(
-    service: EngineService,
-    request: Request,
-    requests: list[NewRequest],
-    pieces: Callable[[Generation], AsyncGenerator[bytes, None]],
+    generation: Generation,
+    chunks: AsyncGenerator[Chunk, None],
+    encode: Callable[[Chunk], bytes],
     media_type: str,
+    last: bytes = b"",
 ) -> Response:
-    """Stream what `pieces` makes of the outputs. Raise if the request fails early."""
-    generation = await service.submit(requests, request.state.deadline)
+    """Stream `chunks` of the generation, then `last`. Raise if the request fails early."""
     try:
-        await generation.wait_for_output()
+        first = await anext(chunks)
     except BaseException:
         generation.end()
         raise
-    return Stream(pieces(generation), media_type, on_end=generation.end)
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        try:
+            yield encode(first)
+            async for chunk in chunks:
+                yield encode(chunk)
+        except Exception as error:
+            _log.warning("a stream ended with an error", exc_info=error)
+            yield encode(to_api_error(error).body())
+        yield last
+
+    return Stream(pieces(), media_type, on_end=generation.end)
 
 
-async def finished(
-    service: EngineService, request: Request, requests: list[NewRequest]
-) -> list[RequestOutput]:
-    """Return the last output of each request."""
-    generation = await service.submit(requests, request.state.deadline)
+async def finished(generation: Generation) -> list[RequestOutput]:
+    """Return the last output of each request, in the order of the requests."""
     try:
         last = {output.request_id: output async for output in generation if output.finished}
     finally:
         generation.end()
-    return [last[one.request_id] for one in requests]
+    return [last[request_id] for request_id in generation.request_ids]

@@ -1,11 +1,12 @@
 """`POST /v1/chat/completions`.
 
-The model's chat template makes the prompt. It is foreign code, so it runs in a sandbox, and outside
-the event loop, so that a long conversation does not delay other streams. If `max_tokens` is not
-set, it is the largest number that context and memory allow; the engine would refuse more.
+The model's chat template makes the prompt, outside the event loop, so that a long conversation does
+not delay other streams. If `max_tokens` is not set, it is the largest number that context and
+memory allow; the engine would refuse more.
 """
 
-from collections.abc import Iterator
+from functools import partial
+from secrets import token_hex
 from typing import Any
 
 from starlette.requests import Request
@@ -15,12 +16,12 @@ from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
 from minivllm.sampling_params import RequestOutputKind
 from minivllm.server.http.routes import JsonRoute
-from minivllm.server.parsers.choose import forced_parser, free_parser
 from minivllm.server.parsers.message import MessageParser
+from minivllm.server.parsers.tool_calls import TOOL_PARSERS, forced_calls, named_call, plain_text
 from minivllm.server.protocol.chat import ChatCompletionRequest, num_characters, plain_messages
 from minivllm.server.protocol.logprobs import chat_logprobs, prompt_logprobs
 from minivllm.server.protocol.tools import check_tools, schemas_of_arguments
-from minivllm.server.routers.answers import Answer, new_id, respond
+from minivllm.server.routers.answers import Answer, new_id
 from minivllm.server.service import EngineService, NewRequest
 
 
@@ -29,8 +30,7 @@ def routes(service: EngineService) -> list[JsonRoute]:
         """Generate the assistant's next message, `n` times."""
         service.check_model(body.model)
         new = await _request(service, body)
-        answer = _ChatAnswer(service, body, request, new)
-        return await respond(service, request, [new], answer, body.stream)
+        return await _ChatAnswer(service, body, request, new).respond([new])
 
     return [JsonRoute("/v1/chat/completions", create_chat_completion, ChatCompletionRequest)]
 
@@ -42,10 +42,7 @@ async def _request(service: EngineService, body: ChatCompletionRequest) -> NewRe
         )
     asked = body.max_completion_tokens or body.max_tokens
     if asked != (body.max_tokens or asked):
-        raise InvalidRequestError(
-            "max_tokens and max_completion_tokens are two names for the same limit: set only one"
-            " of them."
-        )
+        raise InvalidRequestError("max_tokens and max_completion_tokens differ: set only one.")
     check_tools(body.tools or [], body.tool_choice)
     grammar = body.requested_grammar()
     if body.usable_tools and body.tool_choice in (None, "auto"):
@@ -94,29 +91,28 @@ def _check_auto(service: EngineService) -> None:
 class _ChatAnswer(Answer):
     object_name = "chat.completion"
     chunk_name = "chat.completion.chunk"
+    _body: ChatCompletionRequest
 
     def __init__(
-        self,
-        service: EngineService,
-        body: ChatCompletionRequest,
-        request: Request,
-        new: NewRequest,
+        self, service: EngineService, body: ChatCompletionRequest, request: Request, new: NewRequest
     ) -> None:
         super().__init__(service, body, request, new.request_id)
         self._prompt_token_ids = new.prompt["prompt_token_ids"] if body.return_token_ids else None
-        self._body = body
-        self._parsers = [self._new_parser(service, new) for _ in range(body.n or 1)]
-
-    def _new_parser(self, service: EngineService, new: NewRequest) -> MessageParser:
-        body, options = self._body, service.options
-        if body.forced_function is not None or body.tool_choice == "required":
-            parser = forced_parser(body.forced_function)
-        elif new.grammar is not None:
-            parser = free_parser(None, None)
-        else:
-            tool_name = options.tool_call_parser if body.usable_tools else None
-            parser = free_parser(tool_name, options.reasoning_parser)
-        return MessageParser(parser, parallel=body.parallel_tool_calls is not False)
+        parallel = body.parallel_tool_calls is not False
+        parse, options = plain_text, service.options
+        if (name := body.forced_function) is not None:
+            parse = partial(named_call, name)
+        elif body.tool_choice == "required":
+            parse = forced_calls
+        elif new.grammar is None and body.usable_tools:
+            parse = TOOL_PARSERS[options.tool_call_parser]
+        # A grammar applies from the first token, so then there is no reasoning.
+        reasoning = options.reasoning_parser if new.grammar is None else None
+        self._parsers = [
+            MessageParser(parse, reasoning, parallel=parallel) for _ in range(body.n or 1)
+        ]
+        self._begun: set[int] = set()
+        """The streamed choices that have said their role."""
 
     def whole(self, outputs: list[RequestOutput]) -> dict[str, Any]:
         judged = outputs[0].prompt_logprobs
@@ -126,40 +122,34 @@ class _ChatAnswer(Answer):
         }
 
     def choice(self, output: RequestOutput, completion: CompletionOutput) -> dict[str, Any]:
-        message = self._parsers[completion.index].message(completion.text)
-        return {"message": message} | self._facts(completion)
-
-    def begin(self) -> Iterator[dict[str, Any]]:
-        for index in range(self._body.n or 1):
-            yield self._delta(index, {"role": "assistant", "content": ""})
-
-    def deltas(
-        self, output: RequestOutput, completion: CompletionOutput
-    ) -> Iterator[dict[str, Any]]:
-        """Return one choice for each delta; the last has the tokens, and why the answer ended."""
-        ended = completion.finish_reason is not None
-        deltas = self._parsers[completion.index].deltas(completion.text, is_last=ended)
-        for delta in deltas[:-1]:
-            yield self._delta(completion.index, delta)
-        facts = self._facts(completion)
-        # If a token's text is held back, there may be nothing to send yet.
-        if deltas or ended or facts["logprobs"] or facts["token_ids"]:
-            yield {"delta": deltas[-1] if deltas else {}} | facts
-
-    @staticmethod
-    def _delta(index: int, delta: dict[str, Any]) -> dict[str, Any]:
-        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
-
-    def _facts(self, completion: CompletionOutput) -> dict[str, Any]:
-        """The fields of a choice besides its text, which must be parsed before."""
-        logprobs = None
+        index, reason, logprobs = completion.index, completion.finish_reason, None
+        new = self._parsers[index].take(completion.text, ended=reason is not None)
+        num_calls = self._parsers[index].num_calls
+        if reason == "stop" and num_calls:  # otherwise the last call may be cut off
+            reason = "tool_calls"
         if completion.logprobs is not None:
-            logprobs = chat_logprobs(
-                completion.token_ids, completion.logprobs, self._body.top_logprobs or 0
-            )
-        reason = self._parsers[completion.index].finish_reason(completion.finish_reason)
+            num_top = self._body.top_logprobs or 0
+            logprobs = chat_logprobs(completion.token_ids, completion.logprobs, num_top)
+        calls: list[dict[str, Any]] = [
+            {"id": f"call_{token_hex(12)}", "type": "function", "function": call._asdict()}
+            for call in new.calls
+        ]
+        kind, message = "message", {
+            "role": "assistant",
+            "content": new.content or (None if calls else ""),
+            "reasoning_content": new.reasoning or None,
+            "tool_calls": calls or None,
+        }  # fmt: skip
+        if self._body.stream:
+            for number, call in enumerate(calls, num_calls - len(calls)):
+                call["index"] = number
+            if index in self._begun:
+                del message["role"]
+            self._begun.add(index)
+            kind, message = "delta", {name: part for name, part in message.items() if part}
         return {
-            "index": completion.index,
+            "index": index,
+            kind: message,
             "logprobs": logprobs,
             "finish_reason": reason,
             "stop_reason": completion.stop_reason,

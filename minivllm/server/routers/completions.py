@@ -3,8 +3,8 @@
 With several prompts, choice i of prompt p has the index p * n + i, streamed or not.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from starlette.requests import Request
@@ -14,9 +14,9 @@ from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
 from minivllm.sampling_params import RequestOutputKind
 from minivllm.server.http.routes import JsonRoute
-from minivllm.server.protocol.logprobs import Position, completion_logprobs, prompt_logprobs
+from minivllm.server.protocol.logprobs import completion_logprobs, prompt_logprobs
 from minivllm.server.protocol.requests import CompletionRequest
-from minivllm.server.routers.answers import Answer, new_id, respond
+from minivllm.server.routers.answers import Answer, new_id
 from minivllm.server.service import EngineService, NewRequest
 
 DEFAULT_MAX_TOKENS = 16
@@ -28,8 +28,7 @@ def routes(service: EngineService) -> list[JsonRoute]:
         service.check_model(body.model)
         name = new_id("cmpl")
         requests = await _requests(service, body, name)
-        answer = _CompletionAnswer(service, body, request, name)
-        return await respond(service, request, requests, answer, body.stream)
+        return await _CompletionAnswer(service, body, request, name).respond(requests)
 
     return [JsonRoute("/v1/completions", create_completion, CompletionRequest)]
 
@@ -60,69 +59,46 @@ async def _requests(service: EngineService, body: CompletionRequest, name: str) 
 
 class _CompletionAnswer(Answer):
     object_name = chunk_name = "text_completion"
+    _body: CompletionRequest
 
     def __init__(
         self, service: EngineService, body: CompletionRequest, request: Request, name: str
     ) -> None:
         super().__init__(service, body, request, name)
-        self._tokenizer = service.tokenizer
-        self._body = body
         self._offsets: dict[int, int] = {}
-        """Where in each streamed text the next token with log-probabilities begins."""
+        """Where in the text of each choice that has begun the next token begins."""
 
     def shown(self, output: RequestOutput) -> RequestOutput:
         """Remove the generated tokens if the client asked for 0."""
         if self._body.max_tokens != 0:
             return output
         nothing = {"text": "", "token_ids": [], "finish_reason": "length", "stop_reason": None}
-        outputs = [
-            replace(completion, **nothing, logprobs=None if completion.logprobs is None else [])
-            for completion in output.outputs
-        ]
+        outputs = [replace(one, **nothing, logprobs=one.logprobs and []) for one in output.outputs]
         return replace(output, outputs=outputs)
 
     def choice(self, output: RequestOutput, completion: CompletionOutput) -> dict[str, Any]:
-        return self._choice(output, completion, is_first=True, offset=0)
-
-    def deltas(
-        self, output: RequestOutput, completion: CompletionOutput
-    ) -> Iterator[dict[str, Any]]:
-        index = self._index(output, completion)
-        offset = self._offsets.get(index, 0)
-        choice = self._choice(
-            output, completion, is_first=index not in self._offsets, offset=offset
-        )
-        self._offsets[index] = offset
-        if choice["logprobs"] and (tokens := choice["logprobs"]["tokens"]):
-            self._offsets[index] = choice["logprobs"]["text_offset"][-1] + len(tokens[-1])
-        # If a token's text is held back, there may be nothing to send yet.
-        if any(choice[name] for name in ("text", "finish_reason", "logprobs", "token_ids")):
-            yield choice
-
-    def _index(self, output: RequestOutput, completion: CompletionOutput) -> int:
-        number_of_prompt = int(output.request_id.rpartition("-")[2])
-        return number_of_prompt * (self._body.n or 1) + completion.index
-
-    def _choice(
-        self, output: RequestOutput, completion: CompletionOutput, *, is_first: bool, offset: int
-    ) -> dict[str, Any]:
-        """is_first: whether this is the choice's first piece, which an echo must precede"""
-        body, text, logprobs = self._body, completion.text, None
+        body, tokenizer = self._body, self._service.tokenizer
+        text, logprobs = completion.text, None
+        index = int(output.request_id.rpartition("-")[2]) * (body.n or 1) + completion.index
+        is_first = index not in self._offsets
+        offset = self._offsets.setdefault(index, 0)
         echoes = is_first and bool(body.echo)
         if echoes:
             prompt = output.prompt
-            text = (
-                self._tokenizer.decode(output.prompt_token_ids) if prompt is None else prompt
-            ) + text
+            if prompt is None:
+                prompt = tokenizer.decode(output.prompt_token_ids)
+            text = prompt + text
         if completion.logprobs is not None:
-            positions = list(self._of_prompt(output)) if echoes else []
-            for token_id, position in zip(completion.token_ids, completion.logprobs, strict=True):
-                positions.append((position[token_id].decoded_token, token_id, position))
-            logprobs = completion_logprobs(positions, offset)
+            positions = zip(completion.token_ids, completion.logprobs, strict=True)
+            if echoes:
+                prompt_positions = zip(output.prompt_token_ids, output.prompt_logprobs, strict=True)
+                positions = chain(prompt_positions, positions)
+            logprobs = completion_logprobs(positions, offset, tokenizer.decode)
+            self._offsets[index] += sum(map(len, logprobs["tokens"]))
         judged = None if body.prompt_logprobs is None else prompt_logprobs(output.prompt_logprobs)
         gives_ids = bool(body.return_token_ids)
         return {
-            "index": self._index(output, completion),
+            "index": index,
             "text": text,
             "logprobs": logprobs,
             "finish_reason": completion.finish_reason,
@@ -131,12 +107,3 @@ class _CompletionAnswer(Answer):
             "token_ids": completion.token_ids if gives_ids else None,
             "prompt_token_ids": output.prompt_token_ids if gives_ids and is_first else None,
         }
-
-    def _of_prompt(self, output: RequestOutput) -> Iterator[tuple[str, int, Position | None]]:
-        for token_id, position in zip(output.prompt_token_ids, output.prompt_logprobs, strict=True):
-            text = (
-                position[token_id].decoded_token
-                if position is not None
-                else self._tokenizer.decode([token_id], skip_special_tokens=False)
-            )
-            yield text, token_id, position

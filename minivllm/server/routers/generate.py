@@ -8,20 +8,18 @@ zero byte. Later versions of vLLM write a newline instead of the zero byte; to s
 texts so far, so earlier text can change.
 """
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind
 from minivllm.server.http.routes import JsonRoute
-from minivllm.server.http.streams import failure
 from minivllm.server.protocol.requests import GenerateRequest
 from minivllm.server.routers.answers import TokenCount, finished, new_id, stream
-from minivllm.server.service import EngineService, Generation, NewRequest
+from minivllm.server.service import EngineService, NewRequest
 
 DEFAULT_MAX_TOKENS = 16
 NDJSON = "application/x-ndjson"
@@ -46,19 +44,15 @@ def routes(service: EngineService) -> list[JsonRoute]:
             TokenCount(request).add(output)
             return {"text": [output.prompt + completion.text for completion in output.outputs]}
 
-        async def pieces(generation: Generation) -> AsyncGenerator[bytes, None]:
-            try:
-                async for output in generation:
-                    yield msgspec.json.encode(text(output)) + delimiter
-            except Exception as error:
-                yield msgspec.json.encode(failure(error)) + delimiter
-
+        generation = await service.submit(requests, request.state.deadline)
         if body.stream:
             accepted = request.headers.get("accept", "")
             lines = service.options.generate_delimiter == "newline" or NDJSON in accepted
             media_type, delimiter = (NDJSON, b"\n") if lines else ("text/plain", b"\0")
-            return await stream(service, request, requests, pieces, media_type)
-        (output,) = await finished(service, request, requests)
-        return Response(msgspec.json.encode(text(output)), media_type="application/json")
+            encode = lambda chunk: msgspec.json.encode(chunk) + delimiter  # noqa: E731
+            chunks = (text(output) async for output in generation)
+            return await stream(generation, chunks, encode, media_type)
+        (output,) = await finished(generation)
+        return JSONResponse(text(output))
 
     return [JsonRoute("/generate", generate, GenerateRequest)]

@@ -8,13 +8,16 @@ import zmq
 from support.patience import SOON
 
 from minivllm.errors import ConfigError
-from minivllm.events.vllm_kv_wire import END_SEQ, BlockStored, decode_batch
+from minivllm.events.vllm_kv_wire import END_SEQ, BlockStored, KVEventEncoding, decode_batch
+from minivllm.server.feeds.kv_options import KVEventsConfig
 from minivllm.server.feeds.kv_publisher import KVEventPublisher
 
 
 @contextmanager
-def publishing(**options: object):
-    publisher = KVEventPublisher("tcp://127.0.0.1:*", "tcp://127.0.0.1:*", **options)
+def publishing(encoding: KVEventEncoding, **options: object):
+    anywhere = "tcp://127.0.0.1:*"
+    config = KVEventsConfig(endpoint=anywhere, replay_endpoint=anywhere, **options)
+    publisher = KVEventPublisher(config, encoding)
     context = zmq.Context()
     try:
         yield publisher, context
@@ -60,7 +63,7 @@ def test_a_real_subscriber_gets_every_batch_in_either_encoding(encoding):
     stored = [
         BlockStored([number + 1], number or None, [1, 2, 3, number], 4) for number in range(50)
     ]
-    with publishing(encoding=encoding, topic="kv@here", buffer_steps=40) as (publisher, context):
+    with publishing(encoding, topic="kv@here", buffer_steps=40) as (publisher, context):
         socket = subscribed(publisher, context, "kv")
         for event in stored:
             publisher.publish(0.0, [event])
@@ -79,6 +82,9 @@ def test_a_real_subscriber_gets_every_batch_in_either_encoding(encoding):
 
 def test_a_public_address_is_refused():
     for endpoint in ("tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://192.168.1.4:5557", "http://x"):
-        for endpoints in ((endpoint,), ("tcp://127.0.0.1:*", endpoint)):
+        for refused in (
+            KVEventsConfig(endpoint=endpoint),
+            KVEventsConfig(endpoint="tcp://127.0.0.1:*", replay_endpoint=endpoint),
+        ):
             with pytest.raises(ConfigError, match="contain the prompts of all users"):
-                KVEventPublisher(*endpoints)
+                KVEventPublisher(refused)

@@ -1,6 +1,5 @@
 """However a text is cut into pieces, the parsers find the same message in it."""
 
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
@@ -8,30 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minivllm.server.parsers.base import (
-    CallPiece,
-    OutputParser,
-    ReasoningPiece,
-    TextPiece,
-)
-from minivllm.server.parsers.choose import forced_parser, free_parser
-
-Message = tuple[str, str, list[tuple[str, str]]]
-"""Reasoning, content, and the calls with their arguments."""
+from minivllm.server.parsers import tool_calls
+from minivllm.server.parsers.message import MessageParser
 
 
-def read(parser: OutputParser, pieces: list[str]) -> Message:
-    reasoning, content, calls = "", "", []
-    found = [piece for text in pieces for piece in parser.feed(text)]
-    for piece in found + parser.finish():
-        match piece:
-            case TextPiece(text):
-                content += text
-            case ReasoningPiece(text):
-                reasoning += text
-            case CallPiece():
-                calls.append(tuple(piece))
-    return reasoning, content, calls
+def read(parser: partial[MessageParser], pieces: list[str]) -> tuple[str, str, list]:
+    reading, parts = parser(parallel=True), []
+    for place, text in enumerate(pieces or [""], 1):
+        parts.append(reading.take(text, ended=place >= len(pieces)))
+    return (
+        "".join(part.reasoning for part in parts),
+        "".join(part.content for part in parts),
+        [call for part in parts for call in part.calls],
+    )
 
 
 CALL = '{"name": "time", "arguments": {"zone": "a \\"}{ b", "deep": [{}]}}'
@@ -45,10 +33,14 @@ def mark(text: str) -> str:
     return f"<tool_call>{text}</tool_call>"
 
 
-hermes = partial(free_parser, "hermes", None)
-llama = partial(free_parser, "llama3_json", None)
-qwen, r1 = partial(free_parser, None, "qwen3"), partial(free_parser, None, "deepseek_r1")
-CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
+def parser(tools: tool_calls.ToolParser, reasoning: str | None = None) -> partial[MessageParser]:
+    return partial(MessageParser, tools, reasoning)
+
+
+hermes, llama = parser(tool_calls.hermes), parser(tool_calls.llama3_json)
+qwen, r1 = (parser(tool_calls.plain_text, name) for name in ("qwen3", "deepseek_r1"))
+forced, named = parser(tool_calls.forced_calls), parser(partial(tool_calls.named_call, "f"))
+CASES: list[tuple[partial[MessageParser], str, tuple]] = [
     (hermes, "no call, a < b", ("", "no call, a < b", [])),
     (hermes, f"First.\n{mark(CALL)}\n{mark(f' {CALL} ')}\n Then.",
      ("", "First.\nThen.", [("time", ARGUMENTS)] * 2)),
@@ -69,19 +61,19 @@ CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
     (llama, f" Use {CALL}", ("", f" Use {CALL}", [])),
     (llama, '{"name": "Ada", "age": 7} is', ("", '{"name": "Ada", "age": 7} is', [])),
     (llama, " \n", ("", " \n", [])),
-    (partial(forced_parser, None), f"[{CALL},{CALL}]", BOTH),
+    (forced, f"[{CALL},{CALL}]", BOTH),
     # `max_tokens` can cut inside the next call: a client shows content, so the rest is none.
-    (partial(forced_parser, None), f'[{CALL},{CALL},{{"name":"f","par', BOTH),
-    (partial(forced_parser, None), '[{"na', ("", "", [])),
+    (forced, f'[{CALL},{CALL},{{"name":"f","par', BOTH),
+    (forced, '[{"na', ("", "", [])),
     (llama, f'{CALL}; {CALL}; {{"type": "func', BOTH),
     (llama, f"{CALL}\n{{so it goes", ("", "\n{so it goes", ONE)),
     (hermes, f'{mark(CALL)}\n<tool_call>\n{{"na', ("", "", ONE)),
     (hermes, f"{mark(CALL)} Hm <tool_call>", ("", "Hm ", ONE)),
     (hermes, f"{mark(CALL)} Hm <tool_", ("", "Hm ", ONE)),
     (hermes, f"{mark(CALL)}<tool_call>{{so it goes", ("", "<tool_call>{so it goes", ONE)),
-    (partial(forced_parser, "f"), '{"a":1}', ("", "", [("f", '{"a":1}')])),
-    (partial(forced_parser, "f"), "", ("", "", [("f", "")])),
-    (partial(free_parser, "hermes", "qwen3"), f"<think>\n<tool_call>?\n</think>\n\n{mark(CALL)}",
+    (named, '{"a":1}', ("", "", [("f", '{"a":1}')])),
+    (named, "", ("", "", [("f", "")])),
+    (parser(tool_calls.hermes, "qwen3"), f"<think>\n<tool_call>?\n</think>\n\n{mark(CALL)}",
      ("\n<tool_call>?\n", "", [("time", ARGUMENTS)])),
     (qwen, "Hi </think>", ("", "Hi </think>", [])),
     (qwen, " <thin", ("", " <thin", [])),
@@ -98,12 +90,12 @@ CASES: list[tuple[Callable[[], OutputParser], str, Message]] = [
 def test_any_cut_of_a_text_gives_the_same_message(parser, text, expected, data):
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))) | {0, len(text)})
     pieces = [text[a:b] for a, b in pairwise(cuts)]
-    assert read(parser(), pieces) == expected
-    assert read(parser(), list(text)) == expected
+    assert read(parser, pieces) == expected
+    assert read(parser, list(text)) == expected
 
 
 @given(text=st.text('<tolcal_>/{}"name:,argus[ ];\\\n', max_size=80))
-@pytest.mark.parametrize("name", ["hermes", "llama3_json"])
-def test_noise_is_parsed_the_same_whole_and_by_character(name, text):
-    whole = read(free_parser(name, "qwen3"), [text])
-    assert read(free_parser(name, "qwen3"), list(text)) == whole
+@pytest.mark.parametrize("tools", [tool_calls.hermes, tool_calls.llama3_json])
+def test_noise_is_parsed_the_same_whole_and_by_character(tools, text):
+    noisy = parser(tools, "qwen3")
+    assert read(noisy, list(text)) == read(noisy, [text])

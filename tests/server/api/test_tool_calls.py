@@ -140,8 +140,9 @@ ARGUMENTS = '{"city": "Oslo"}'
          "tool_calls"),
         (CALL, {"tool_choice": "none"}, (CALL, "", []), "stop"),
         (CALL, {"max_tokens": 51}, (CALL[:51], "", []), "length"),
+        (CALL * 2, {"max_tokens": len(CALL) + 12}, ("", "", [["weather", ARGUMENTS]]), "length"),
     ],
-    ids=["text", "call", "reasoning", "one call", "none", "cut off"],
+    ids=["text", "call", "reasoning", "one call", "none", "cut off", "second cut off"],
 )  # fmt: skip
 def test_what_the_model_writes_by_itself_becomes_a_message(scripted, text, extra, expected, reason):
     write(scripted, text)
@@ -244,6 +245,24 @@ def test_each_function_keeps_its_own_definitions():
         ("b", {"enum": 2, "other": 1}),
     ):  # fmt: skip
         assert not fits_form(name, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("named", "reference"),
+    [({"$id": "https://own.example/x"}, "https://own.example/x#/$defs/X"),
+     ({"$schema": "http://json-schema.org/draft-04/schema#"}, "#/$defs/X"), ({}, "#anchor")],
+)  # fmt: skip
+def test_a_schema_may_have_a_name_a_draft_and_anchors_of_its_own(tiny_server, named, reference):
+    parameters = {
+        **named, "type": "object", "required": ["a"], "properties": {"a": {"$ref": reference}},
+        "$defs": {"X": {"$anchor": "anchor", "const": 7}},
+    }  # fmt: skip
+    answer = tiny_server.openai().chat.completions.create(
+        model="tiny-random", messages=ASK, max_tokens=40, tool_choice="required",
+        tools=with_function(name="f", parameters=parameters), parallel_tool_calls=False,
+    )  # fmt: skip
+    (call,) = answer.choices[0].message.tool_calls
+    assert call.function.arguments == '{"a":7}'
 
 
 def test_the_form_has_one_call_unless_they_may_be_parallel_and_then_sixteen():

@@ -15,10 +15,10 @@ def test_the_ring_drops_the_oldest_prompts_when_their_total_is_too_long():
         ring.put(ev.StepBegin(seq, 0, 0.0, 5) if seq % 5 else arrival)
     kept = [event for event in ring._slots if isinstance(event, ev.RequestArrived)]
     assert [event.seq for event in kept] == [35, 40, 45] and ring.first_seq == 31
-    piece = ring.take(0)
-    first, *rest = [decode_line(m.data)[1] for m in SseParser().feed(piece.data)]
+    data, next_seq = ring.take(0)
+    first, *rest = [decode_line(m.data)[1] for m in SseParser().feed(data)]
     assert first == ev.Gap(30, 0, 0.0, 31) and [event.seq for event in rest] == list(range(31, 50))
-    assert piece.next_seq == 50
+    assert next_seq == 50
 
 
 def test_a_prompt_longer_than_the_ring_becomes_a_gap_and_later_events_survive():
@@ -26,7 +26,7 @@ def test_a_prompt_longer_than_the_ring_becomes_a_gap_and_later_events_survive():
     ring.put(ev.RequestArrived(0, 0, 0.0, "a", "a.0", 0, [7] * 3000, 1))
     assert ring.take(0) == (b"", 0)
     ring.put(ev.StepBegin(1, 0, 0.0, 5))
-    gap, step = [decode_line(m.data)[1] for m in SseParser().feed(ring.take(0).data)]
+    gap, step = [decode_line(m.data)[1] for m in SseParser().feed(ring.take(0)[0])]
     assert gap == ev.Gap(0, 0, 0.0, 1) and step.seq == 1
 
 
@@ -43,9 +43,8 @@ def test_readers_never_see_a_wrong_or_repeated_event_while_the_engine_overtakes_
     thread.start()
     expected, seq = 0, 0
     while not done.is_set() or seq < ring.next_seq:
-        piece = ring.take(seq)
-        seq = piece.next_seq
-        for message in SseParser().feed(piece.data):
+        data, seq = ring.take(seq)
+        for message in SseParser().feed(data):
             event = decode_line(message.data)[1]
             if isinstance(event, ev.Gap):
                 assert event.seq + 1 - event.lost == expected
@@ -61,9 +60,9 @@ def test_a_piece_is_bounded_and_the_next_continues_where_it_ended():
     for seq in range(20_000):
         ring.put(ev.StepBegin(seq, 0, 0.0, 5))
     seq, pieces = 0, []
-    while (piece := ring.take(seq)).data:
-        pieces.append(piece.data)
-        seq = piece.next_seq
+    while (taken := ring.take(seq))[0]:
+        data, seq = taken
+        pieces.append(data)
     assert len(pieces) > 2 and max(map(len, pieces)) < 300_000
     last = SseParser().feed(b"".join(pieces))[-1]
     assert last == SseMessage("message", encode_event(ev.StepBegin(19_999, 0, 0.0, 5))[:-1])

@@ -56,7 +56,7 @@ class Follower:
 
 
 def feed_of(engine: WatchedEngine, sink: object) -> KVEventFeed:
-    feed = KVEventFeed(engine.engine.log_header(), sink)
+    feed = KVEventFeed(engine.engine.log_header(), sink.publish)
     engine.engine.subscribe(feed.apply)
     return feed
 

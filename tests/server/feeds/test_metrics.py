@@ -9,7 +9,7 @@ from support.engine.random_histories import SeerWithErrors
 
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
-from minivllm.server.metrics.histograms import Histogram, cumulative
+from minivllm.server.metrics.histograms import Histogram
 from minivllm.server.metrics.router import EngineMetrics
 
 # Metrics in vLLM's `examples/observability/prometheus_grafana/grafana.json`, by expression.
@@ -194,6 +194,5 @@ def test_a_histogram_puts_a_value_on_a_boundary_into_the_bucket_below() -> None:
     histogram = Histogram((1, 2, 5))
     for value in (0.5, 1, 2, 2.1, 5, 9):
         histogram.observe(value)
-    buckets = cumulative(histogram.bounds, histogram.counts)
-    assert buckets == [("1.0", 2), ("2.0", 3), ("5.0", 5), ("+Inf", 6)]
+    assert histogram.cumulative() == [("1.0", 2), ("2.0", 3), ("5.0", 5), ("+Inf", 6)]
     assert histogram.sum == pytest.approx(19.6)

@@ -63,20 +63,19 @@ def test_each_request_is_logged_with_its_status_and_its_tokens(caplog):
 
 
 def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(monkeypatch, caplog):
-    class FullDisk:
-        calls = 0
+    batches = []
 
-        def publish(self, ts: float, events: list[KVEvent]) -> None:
-            self.calls += 1
-            if self.calls > 1:
-                raise OSError(errno.ENOSPC, "No space left on device")
+    def publish(ts: float, events: list[KVEvent]) -> None:
+        batches.append(events)
+        if len(batches) > 1:
+            full()
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setitem(router.APPLY, ev.TokenSampled, full)
-    disk, body = FullDisk(), {"prompt": "a prompt", "max_tokens": 10}
-    with in_process(kv_sink=disk, events=True) as live, live.http() as http:
+    body = {"prompt": "a prompt", "max_tokens": 10}
+    with in_process(publish_kv=publish, events=True) as live, live.http() as http:
         live.hub._ring._slots = None  # the ring raises
         for _ in range(3):
             answer = live.post("/v1/completions", body)
@@ -85,6 +84,6 @@ def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(monkeypatch, cap
             refused = http.get(path)
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "feed_lost")
         assert http.get("/health").status_code == 200
-    assert disk.calls == 2
+    assert len(batches) == 2
     closed = [record.fields["feed"] for record in caplog.records if "is closed" in record.message]
     assert sorted(closed) == ["KV events", "events", "metrics"], "each once"

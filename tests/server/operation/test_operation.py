@@ -178,15 +178,22 @@ def test_priority_decides_who_goes_first_where_the_policy_says_so():
         assert [arrived[event.seq_id] for event in live.events_of(ev.RequestAdmitted)] == [-9, 1, 5]
 
 
-def test_a_list_is_refused_at_its_first_impossible_prompt_and_queues_none_of_them():
+def test_a_list_with_an_impossible_prompt_is_refused_and_queues_none_of_them():
+    with in_process() as live:
+        for long in ("x" * 200, "x" * 201):
+            refused = live.post(COMPLETIONS, {"prompt": ["fits", long, "fits"]})
+            assert error_of(refused) == (400, "context_length_exceeded")
+        assert live.events == []
+
+
+def test_special_tokens_are_added_unless_the_client_writes_its_own():
     with in_process() as live:
         encoded: list[tuple[str, bool]] = []
         encode = live.engine.tokenizer.encode
         live.engine.tokenizer.encode = lambda *given: encoded.append(given) or encode(*given)
-        body = {"prompt": ["fits", *["x" * 200] * 60], "add_special_tokens": False}
-        refused = live.post(COMPLETIONS, body)
-        assert error_of(refused) == (400, "context_length_exceeded")
-        assert live.events == [] and encoded == [("fits", False), ("x" * 200, False)]
+        for special in (True, False):
+            live.post(COMPLETIONS, {"prompt": "x", "add_special_tokens": special})
+        assert encoded == [("x", True), ("x", False)]
 
 
 def test_a_tenant_with_its_own_salt_cannot_detect_another_tenants_prompts():

@@ -10,7 +10,7 @@ import httpx2
 from starlette.types import ASGIApp, Message
 
 from minivllm.engine.engine import LLMEngine
-from minivllm.server.feeds.kv_feed import BatchSink
+from minivllm.server.feeds.kv_feed import Publish
 from minivllm.server.options import ServerOptions
 from support.patience import SOON
 from support.server.live_server import LiveServer, fake_engine
@@ -83,11 +83,11 @@ class Transport(httpx2.BaseTransport):
 
 @contextmanager
 def in_process(
-    engine: LLMEngine | None = None, *, kv_sink: BatchSink | None = None, **options: object
+    engine: LLMEngine | None = None, *, publish_kv: Publish | None = None, **options: object
 ) -> Iterator[LiveServer]:
     """Like `live_server.serving`, without uvicorn."""
     settings = ServerOptions(**options)
-    live, app = LiveServer.around(engine or fake_engine(), settings, URL, kv_sink)
+    live, app = LiveServer.around(engine or fake_engine(), settings, URL, publish_kv)
     loop = live.loop
     live.transport = Transport(app, loop)
     thread = Thread(target=loop.run_forever, daemon=True)
