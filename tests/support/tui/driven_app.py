@@ -5,7 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 import pytest
-import textual._wait
+import textual.app
+import textual.pilot
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
@@ -18,10 +19,16 @@ from minivllm.tui.widgets.frame.keybar import KeyBar
 from minivllm.tui.widgets.frame.panel import Panel
 from support.patience import SOON
 
-# Textual's pilot waits until nothing has been computed for a while. A fifth of that time is enough
-# here.
-textual._wait.SLEEP_GRANULARITY /= 5
-textual._wait.SLEEP_IDLE /= 5
+
+async def _until_all_tasks_wait(_: float = 0) -> None:
+    """Wait until every other task waits for a timer, a file or a thread."""
+    await asyncio.sleep(0)
+    while asyncio.get_running_loop()._ready:
+        await asyncio.sleep(0)
+
+
+# Textual's pilot waits until little processor time is used, which takes long on a busy machine.
+textual.app.wait_for_idle = textual.pilot.wait_for_idle = _until_all_tasks_wait
 
 _parse_rules, _rules = Stylesheet._parse_rules, {}
 
