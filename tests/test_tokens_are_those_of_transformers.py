@@ -143,6 +143,8 @@ def test_beams_are_those_of_transformers_in_order_under_every_schedule(
         for prompt in some
     ]  # fmt: skip
     for name, schedule in SCHEDULES_OF_BEAMS.items():
+        if search != "four beams" and name not in ("all at once", "beams are preempted"):
+            continue  # the options of a search do not depend on the schedule
         outputs, engine = run(model, some, params, **{"max_num_seqs": 32, **schedule})
         assert len({len(tokens) for ours in outputs for tokens in ours}) > 1
         for prompt, ours, others in zip(some, outputs, theirs, strict=True):
@@ -171,12 +173,12 @@ SAMPLED = SamplingParams(temperature=0.9, top_p=0.95, top_k=50, seed=7, max_toke
 
 
 def test_seeded_samples_are_the_same_under_every_schedule(model, prompts):
-    alone, _ = run(model, prompts, SAMPLED, **SCHEDULES["alone"])
+    short = [prompt for prompt in prompts if len(prompt) < 100]
+    alone, _ = run(model, short, SAMPLED, **SCHEDULES["alone"])
     assert len({tuple(tokens) for (tokens,) in alone}) > 4, "samples must depend on the prompt"
-    for name, schedule in SCHEDULES.items():
-        some = prompts[:-2] if name == SMALL_POOL else prompts
-        outputs, engine = run(model, some, SAMPLED, **schedule)
-        assert outputs == alone[: len(some)], name
+    for name in SCHEDULES.keys() - {"alone"}:
+        outputs, engine = run(model, short, SAMPLED, **SCHEDULES[name])
+        assert outputs == alone, name
         assert engine.inspect().counters.num_preemptions >= 2 or name != SMALL_POOL
 
 

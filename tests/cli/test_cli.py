@@ -15,7 +15,6 @@ from support.patience import SOON
 
 from minivllm.cli import main
 from minivllm.events.recording.recording import Recording
-from minivllm.lab.compare.measure import measure_recording
 
 LOG = Path(__file__).parents[2] / "docs/assets/recordings/memory-pressure.jsonl"
 LAST = Recording(LOG).last_step
@@ -112,22 +111,6 @@ def test_once_prints_the_folded_state_as_one_line_of_json(step, capsys):
     assert told["model"] == "house" and told["t"] == fold.t and told["lost_events"] == 0
     assert told["finished_requests"] == fold.counters.finished_requests
     assert sum(told["pool"].values()) == len(told["blocks"]) == 20
-
-
-def test_compare_runs_the_same_trace_twice_and_measures_both_recordings(capsys, tmp_path):
-    sides = ("--a", "static+contiguous", "--b", "continuous+paged", "--scenario", "burst")
-    options = ("--model", "tiny-random", "--json", "--record", str(tmp_path))
-    assert main(["compare", *sides, *options]) == 0
-    said = capsys.readouterr()
-    result = json.loads(said.out)
-    a, b = result["a"], result["b"]
-    assert result["clock"] == "processor" and result["identical_requests"] == 1.0
-    assert a["steps"] > b["steps"] and 0 <= b["kv_waste"] < a["kv_waste"] <= 1
-    assert f"minivllm replay {tmp_path}/a.jsonl --with {tmp_path}/b.jsonl" in said.err
-    for side in (a, b):
-        # The table equals the recording's figures to the last digit.
-        figures = measure_recording(Path(side["recording"])).figures
-        assert figures.items() <= side.items()
 
 
 # ---- in a process of its own: the two that `make test` starts ----

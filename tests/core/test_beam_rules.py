@@ -89,8 +89,3 @@ def test_each_step_of_a_random_search_follows_the_rules(early_stopping, length_p
             outputs = beams
         over["found enough" if len(search.hypotheses) == width else "ran to the end"] += 1
     assert over["found enough"] > 50
-
-
-@pytest.mark.parametrize(("num_ends", "number"), [(0, 6), (1, 6), (2, 9), (4, 15)])
-def test_each_beam_has_enough_candidates_even_if_every_ending_ranks_best(num_ends, number):
-    assert BeamSearch(3, 9, frozenset(range(num_ends))).num_candidates == number

@@ -6,7 +6,6 @@ from minivllm.clock import VirtualClock
 from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.block_pool import BlockPool, FreeKVCacheBlockQueue, KVCacheBlock
 from minivllm.errors import BlockPoolError
-from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 
 
@@ -80,16 +79,6 @@ def test_the_tail_of_a_freed_table_is_reused_first_as_in_vllm():
 
 
 class TestPrefixCache:
-    def test_reusing_a_block_evicts_its_content_and_freeing_does_not(self):
-        pool = make_pool(1)
-        block = cached_block(pool, name(1, 2))
-        assert pool.get_cached_block(name(1, 2)) is block
-        assert pool.pop_free_block() is block
-        assert block.block_hash is None
-        assert pool.get_cached_block(name(1, 2)) is None
-        assert pool.was_evicted(name(1, 2)) and not pool.was_evicted(name(9, 9))
-        assert pool.num_evicted_blocks == 1
-
     def test_a_block_taken_by_its_id_loses_its_hash_too(self):
         pool = make_pool(3)
         block = cached_block(pool, name(1, 2))
@@ -112,16 +101,6 @@ class TestPrefixCache:
             cached_block(pool, name(token_id))
         assert len(pool.cached_blocks()) == 3
         assert len(pool._evicted_hashes) <= 3
-
-
-def test_an_eviction_is_emitted_once_and_before_the_block_is_reused():
-    bus = EventBus(VirtualClock())
-    pool, seen = BlockPool(1, bus), []
-    bus.subscribe(seen.append)
-    cached_block(pool, name(1))
-    pool.pop_free_block()
-    assert [type(event) for event in seen] == [ev.BlockHashed, ev.BlockFreed, ev.BlockEvicted]
-    assert seen[1].position == "tail" and seen[2].block_id == 0
 
 
 def test_no_event_is_made_without_a_subscriber(monkeypatch):

@@ -14,14 +14,14 @@ def contiguous(**options: object) -> WatchedEngine:
 
 
 def test_each_sequence_reserves_the_first_run_of_maximum_length_and_freed_runs_merge():
-    engine = contiguous()
+    engine = contiguous(num_blocks=17)
     for name, max_tokens in (("a", 2), ("b", 2), ("c", 9)):
         engine.add(name, [1, 2], max_tokens=max_tokens)
     engine.step()
     assert engine.table("a") == [0, 1, 2, 3]
     assert engine.table("b") == [4, 5, 6, 7]
     engine.step()
-    assert sorted(engine.fold.free_queue) == [0, 1, 2, 3, 4, 5, 6, 7, 12]
+    assert sorted(engine.fold.free_queue) == [*range(8), *range(12, 17)]
     engine.add("d", [5], max_tokens=9)
     engine.step()
     assert engine.table("d") == [0, 1, 2, 3]

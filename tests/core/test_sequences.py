@@ -9,7 +9,6 @@ from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request, RequestStatus, Sequence
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.events.bus import EventBus
 from minivllm.sampling_params import SamplingParams
 
@@ -50,15 +49,6 @@ def test_a_sequence_keeps_its_finish_reason():
     assert (sequence.status, sequence.stop_reason) == (RequestStatus.FINISHED_STOPPED, 17)
 
 
-def test_a_request_is_finished_when_all_its_sequences_are():
-    one = request(n=2)
-    child = one.sequences[0].fork()
-    one.sequences[0].status = RequestStatus.FINISHED_STOPPED
-    assert not one.is_finished
-    child.status = RequestStatus.FINISHED_ABORTED
-    assert one.is_finished
-
-
 class TestForks:
     def test_a_fork_starts_as_a_copy_and_then_changes_independently(self):
         parent = request(n=3).sequences[0]
@@ -70,16 +60,6 @@ class TestForks:
         child.append_token(77)
         assert parent.token_ids == other.token_ids == list(range(10))
         assert (child.num_tokens, child.num_output_tokens, child.output_token_ids) == (11, 1, [77])
-
-    def test_a_fork_has_its_own_list_of_block_hashes(self):
-        manager, parent = new_manager(10), request(n=2).sequences[0]
-        manager.allocate_slots(parent, 10)
-        manager.cache_full_blocks(parent, 10)
-        child = parent.fork()
-        manager.fork(parent, child)
-        assert (child.block_hashes, child.num_hashed_blocks) == (parent.block_hashes, 2)
-        assert child.block_hashes is not parent.block_hashes
-        assert child.block_table is not parent.block_table
 
     def test_only_the_first_sample_computes_prompt_logprobs(self):
         parent = request(n=2, prompt_logprobs=0).sequences[0]
@@ -95,13 +75,6 @@ def test_a_request_derives_its_needs_from_its_parameters():
     assert wide == [0, 2, 3], "one sequence exists, the others must be forked"
     assert Request("r", [1], SamplingParams(), cache_salt="").extra_keys == (("cache_salt", ""),)
     assert Request("r", [1], SamplingParams()).extra_keys == ()
-
-
-def test_withdrawing_removes_one_sequence_from_the_plan():
-    a, b = (request().sequences[0] for _ in range(2))
-    plan = SchedulerOutput(1, 10, [ScheduledSequence(a, 0, 4), ScheduledSequence(b, 0, 5)])
-    plan.withdraw(b)
-    assert [item.sequence for item in plan.scheduled] == [a]
 
 
 def test_slots_are_reserved_once_for_all_sequences_of_a_request():

@@ -40,7 +40,7 @@ KINDS = ["bytes", "byte-level BPE", "sentencepiece"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), skip=st.booleans())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_joined_pieces_equal_the_text_of_all_tokens_decoded_at_once(tokenizers, kind, data, skip):
     """However many tokens are left to the end."""
     tokenizer = tokenizers[kind]
@@ -54,7 +54,7 @@ def test_joined_pieces_equal_the_text_of_all_tokens_decoded_at_once(tokenizers, 
 
 
 @given(text=st.text(max_size=60))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_any_text_comes_back_whole_and_shown_text_never_changes(tokenizers, text):
     tokenizer = tokenizers["bytes"]  # one token per byte
     detokenizer = IncrementalDetokenizer(tokenizer, skip_special_tokens=False)

@@ -110,14 +110,6 @@ class TestStops:
         reasons = output.finish_reason, output.stop_reason
         assert (output.text, *reasons) == (text, "stop", stop_reason)
 
-    def test_text_held_back_for_a_stop_string_appears_when_the_length_ends_it(self):
-        engine = WatchedEngine()
-        script(engine, ids("oneEN"))
-        engine.add("a", [1], max_tokens=5, stop=["END"])
-        output = engine.run()["a"].outputs[0]
-        assert (output.text, output.finish_reason) == ("oneEN", "length")
-        assert [event.text for event in engine.events_of(ev.TextFlushed)] == ["EN"]
-
     @pytest.mark.parametrize("max_tokens, text", [(7, "one "), (6, "one EN")])
     def test_a_stop_string_in_text_flushed_at_the_end_counts_too(
         self, monkeypatch, max_tokens, text
@@ -154,26 +146,6 @@ class TestStops:
 
 
 class TestOutputs:
-    def run_with(self, kind: RequestOutputKind) -> list:
-        engine = WatchedEngine()
-        params = SamplingParams(temperature=0, max_tokens=4, output_kind=kind)
-        engine.engine.add_request("a", {"prompt_token_ids": [1, 2]}, params)
-        seen = []
-        while engine.engine.has_unfinished_requests():
-            seen += engine.step()
-        return seen
-
-    def test_cumulative_outputs_grow_and_deltas_add_up_to_the_whole(self):
-        (whole,) = self.run_with(RequestOutputKind.FINAL_ONLY)
-        growing = self.run_with(RequestOutputKind.CUMULATIVE)
-        assert [len(output.outputs[0].token_ids) for output in growing] == [1, 2, 3, 4]
-        deltas = self.run_with(RequestOutputKind.DELTA)
-        assert [output.finished for output in deltas] == [False, False, False, True]
-        pieces = [output.outputs[0] for output in deltas]
-        for last in (whole.outputs[0], growing[-1].outputs[0]):
-            assert "".join(piece.text for piece in pieces) == last.text
-            assert [token for piece in pieces for token in piece.token_ids] == last.token_ids
-
     def test_a_delta_has_only_samples_with_news_and_only_new_tokens(self):
         engine = WatchedEngine()
         end = expected_output([1, 2], 3, index=1)[-1]
@@ -203,23 +175,6 @@ class TestOutputs:
         engine.run()
         assert engine.token_ids("a") == expected_output([1, 2, 3], 8)
         assert engine.events_of(ev.RequestArrived)[0].prompt_token_ids == [1, 2, 3]
-
-
-@pytest.mark.parametrize("params", [{}, {"n": 3, "use_beam_search": True}], ids=["one", "beams"])
-def test_an_abort_gives_all_blocks_back_at_once_and_changes_no_token_of_the_others(params):
-    engine = WatchedEngine(num_blocks=20)
-    engine.add("b", list(range(9)), max_tokens=8)
-    engine.step()
-    held = len(engine.fold.free_queue)
-    engine.add("a", list(range(9)), **params)
-    for _ in range(2):
-        engine.step()
-    output = engine.engine.abort_request("a")
-    assert output.finished and output.outputs[0].finish_reason == "abort"
-    assert len(engine.fold.free_queue) == held
-    engine.compare()
-    engine.run()
-    assert engine.token_ids("b") == expected_output(list(range(9)), 8)
 
 
 def test_an_abort_ends_only_the_samples_that_still_run():

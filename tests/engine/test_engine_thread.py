@@ -237,14 +237,6 @@ class TestInTheMiddleOfAStep:
             thread.step_phase().result(SOON)
         return future
 
-    def test_a_step_finishes_the_step_in_progress(self, num_phases):
-        with EngineThread(make_engine()) as thread:
-            self.begin(thread, num_phases)
-            (output,) = thread.step().result(SOON)
-            assert len(output.outputs[0].token_ids) == 1
-            assert asked(thread, lambda engine: engine.inspect().step) == 1
-            assert thread.next_phase == "schedule"
-
     def test_resuming_continues_the_step_and_new_requests_were_queued_at_once(self, num_phases):
         asked_in = []
         script = lambda engine: asked_in.append(engine.next_phase)  # noqa: E731

@@ -36,7 +36,7 @@ def stream(
 
 
 @given(PIECES, STOPS, st.booleans(), st.integers(0, 4))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_streamed_text_equals_the_whole_text_cut_once(pieces, stops, include, num_unarmed):
     armed_from = len("".join(pieces[:num_unarmed]))
     shown, stop = stream(pieces, stops, include, num_unarmed)
@@ -44,7 +44,7 @@ def test_streamed_text_equals_the_whole_text_cut_once(pieces, stops, include, nu
 
 
 @given(PIECES, STOPS)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_exactly_the_longest_beginning_of_a_stop_string_is_held_back(pieces, stops):
     checker = StopStringChecker(stops)
     fed = shown = ""

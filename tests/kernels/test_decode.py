@@ -9,7 +9,7 @@ from minivllm.kernels.attention.decode_split import choose_num_splits, decode_sp
 from minivllm.kernels.launch_table import MAX_SPLITS, decode_launch
 
 
-@pytest.mark.parametrize(("num_splits", "num_tiles"), [(1, 9), (2, 7), (8, 7), (16, 9)])
+@pytest.mark.parametrize(("num_splits", "num_tiles"), [(1, 3), (2, 5), (8, 5)])
 def test_the_number_of_splits_changes_nothing_but_rounding(num_splits, num_tiles, seed):
     shape = Shape(group=3, num_kv_heads=1)
     case = PagedCase(shape, [num_tiles * decode_launch(64, torch.float32).tile - 1, 3], seed)
@@ -20,7 +20,7 @@ def test_the_number_of_splits_changes_nothing_but_rounding(num_splits, num_tiles
 
 def test_large_scores_do_not_overflow_the_softmax(seed):
     """Scores in the thousands: exp() of them is infinite, and float32 holds them to 1e-4."""
-    case = PagedCase(Shape(group=3), [50], seed)
+    case = PagedCase(Shape(group=3), [20], seed)
     query = case.decode_query() * 1000
     expected = case.decode_expected(query)
     for version in DECODE.values():
@@ -38,7 +38,7 @@ def test_more_sequences_and_shorter_contexts_get_fewer_splits():
 
 def test_queries_keys_and_values_may_be_slices_of_wider_tensors(seed: int) -> None:
     """The caller chooses the layout: here [num_blocks, num_kv_heads, 2, block_size, head_size]."""
-    case = PagedCase(Shape(group=4), [20, 33], seed)
+    case = PagedCase(Shape(group=4), [9, 18], seed)
     query = case.decode_query()
     dense, keys, values, *arguments = case.decode_arguments(query)
     wide = torch.full((2, 12, 64), float("nan"), device=DEVICE)

@@ -53,7 +53,7 @@ def prepare(house) -> Callable[[str], StructuredOutputGrammar]:
     return prepared
 
 
-@settings(max_examples=25, derandomize=True, database=None)
+@settings(max_examples=12, derandomize=True, database=None)
 @given(pattern=PATTERNS, choices=st.lists(st.integers(0, 9999), max_size=6))
 @example(pattern="(a|b){1,3}", choices=[0, 1])
 def test_the_library_and_the_automaton_allow_the_same_tokens(

@@ -1,11 +1,13 @@
-"""`minivllm compare` on the model that needs no download; tests/cli has the usual case."""
+"""`minivllm compare` on the model that needs no download."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from minivllm import cli
 from minivllm.events.recording.recording import Recording
+from minivllm.lab.compare.measure import measure_recording
 
 
 def compare(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, str]:
@@ -14,6 +16,18 @@ def compare(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, 
     said = capsys.readouterr()
     assert status == 0, said.err
     return json.loads(said.out), said.err
+
+
+def test_the_same_trace_runs_twice_and_both_recordings_are_measured(capsys, tmp_path):
+    sides = ("--a", "static+contiguous", "--b", "continuous+paged", "--record", str(tmp_path))
+    result, told = compare(capsys, *sides)
+    a, b = result["a"], result["b"]
+    assert result["clock"] == "processor" and result["identical_requests"] == 1.0
+    assert a["steps"] > b["steps"] and 0 <= b["kv_waste"] < a["kv_waste"] <= 1
+    assert f"minivllm replay {tmp_path}/a.jsonl --with {tmp_path}/b.jsonl" in told
+    for side in (a, b):
+        # The table equals the recording's figures to the last digit.
+        assert measure_recording(Path(side["recording"])).figures.items() <= side.items()
 
 
 def test_the_same_memory_in_bytes_becomes_the_same_blocks(capsys):

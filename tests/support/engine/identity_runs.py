@@ -38,7 +38,6 @@ def base_of(model: str, **options: object) -> EngineConfig:
         max_num_seqs=16,
         max_num_batched_tokens=512,
         max_model_len=1024,
-        check_invariants=True,
         **options,
     )
 

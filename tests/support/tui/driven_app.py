@@ -5,7 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 import pytest
-import textual._wait
+import textual.app
+import textual.pilot
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
@@ -18,10 +19,18 @@ from minivllm.tui.widgets.frame.keybar import KeyBar
 from minivllm.tui.widgets.frame.panel import Panel
 from support.patience import SOON
 
-# Textual's pilot waits until nothing has been computed for a while. A fifth of that time is enough
-# here.
-textual._wait.SLEEP_GRANULARITY /= 5
-textual._wait.SLEEP_IDLE /= 5
+
+async def _until_all_tasks_wait(*_: object) -> None:
+    """Wait until every other task waits for a timer, a file or a thread: no message is left."""
+    await asyncio.sleep(0)
+    while asyncio.get_running_loop()._ready:
+        await asyncio.sleep(0)
+
+
+# Textual's pilot sends a message through every widget, and waits until little processor time is
+# used, which takes long on a busy machine.
+textual.app.wait_for_idle = textual.pilot.wait_for_idle = _until_all_tasks_wait
+Pilot._wait_for_screen = _until_all_tasks_wait
 
 _parse_rules, _rules = Stylesheet._parse_rules, {}
 
@@ -119,16 +128,13 @@ async def until(pilot: Pilot, holds: Callable[[], object]) -> None:
 async def settle(pilot: Pilot) -> None:
     """Wait until the effects of keys and clicks are drawn."""
     app, places = pilot.app, None
-    await pilot._wait_for_screen()
+    await _until_all_tasks_wait()
     await frame(app)
     while not app._exit:
-        # Processor time is no sign of idleness on a shared machine: the app may only wait for its
-        # turn. So wait for a refresh, and for the panels, which draw when they get a new size.
         app.screen._on_timer_update()  # now, not a sixtieth of a second later
         await _reached(app.screen.call_after_refresh)
+        await _until_all_tasks_wait()  # panels draw when they get a new size
         before, places = places, {one: one.region for one in visible(app)}
-        for one in places:
-            await _reached(one.call_later)
         if places == before and all(one._model is not None for one in places):
             return
 

@@ -17,10 +17,16 @@ class MemoryRecording:
         self.all = events
         self.num_read = 0
         """Number of events handed out, to test that readers are lazy."""
+        self._head, self._num_folded = None, 0
 
     @property
     def head(self) -> DashboardModel:
-        return self.view_at_event(len(self.all))
+        """Folded once, and further as the list grows."""
+        self._head = self._head or DashboardModel(self.header)
+        for event in self.all[self._num_folded :]:
+            self._head.apply(event)
+        self._num_folded = len(self.all)
+        return self._head
 
     def __len__(self) -> int:
         return len(self.all)

@@ -55,7 +55,7 @@ class Stage:
         }
         tokenizer = FakeTokenizer(words=True)
         answers = {ask.request_id: tokenizer.encode(ask.answer) for ask in asks}
-        config = EngineConfig(check_invariants=True, **options)
+        config = EngineConfig(**options)
         runner = FakeRunner(num_blocks, config.block_size, 100_000, answers=answers)
         self.engine = LLMEngine(
             config, runner, tokenizer, clock=VirtualClock(seconds_per_step=0.04)
