@@ -4,56 +4,50 @@ A known mistake fits if it fails in the same way on the small cases on which the
 failed, passes where that code passes, and fails at the same lines on a sample of further cases.
 
 A wrong diagnosis is worse than no diagnosis. So an unfinished solution is not diagnosed, and if two
-mistakes fit, the report names neither (`check.Result.misconception`).
+mistakes fit, the report names neither (`Result.misconception`).
 """
 
 import tempfile
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
-from minivllm.lessons.checker.cases.behaviour import Behaviour
+from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child.sandbox import Failure, Reply, Session, Submission
-from minivllm.lessons.checker.child.student import UNUSABLE
+from minivllm.lessons.checker.child.session import Reply, Session
 from minivllm.lessons.checker.mistakes import Mistake
-from minivllm.lessons.checker.search import Counterexample, cases_of, compare_lines, compare_with
+from minivllm.lessons.checker.result import UNUSABLE, BehaviourResult, Counterexample, Failure
+from minivllm.lessons.checker.search import cases_of, compare_lines
 
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
-_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "channel")
 
 
 class KnownMistakes:
-    """Runs all known mistakes of an exercise in one process; a context manager."""
+    """Runs all known mistakes of an exercise in one session; a context manager."""
 
     def __init__(self, exercise: Exercise) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="minivllm-mistakes-")
         self._mistakes = exercise.mistakes
-        source = exercise.source
         for mistake in self._mistakes:
-            self.file_of(mistake).write_text(mistake.source(source), encoding="utf-8")
-        self._session = Session(exercise, Submission(Path(self._folder.name)))
+            self.file_of(mistake).write_text(mistake.source(exercise.source), encoding="utf-8")
+        self._session = Session(exercise)
 
     def file_of(self, mistake: Mistake) -> Path:
         return Path(self._folder.name) / f"{mistake.name}.py"
 
     def diagnose(
-        self,
-        found: list[Counterexample | None],
-        behaviours: list[Behaviour],
-        submission: Session,
-        seed: int,
+        self, results: list[BehaviourResult], submission: Session, seed: int
     ) -> list[Mistake]:
-        """The mistakes that fail in the same way as the submission.
-
-        found: for each behaviour, a failing case, or None if the submission passes
-        submission: runs further cases
-        """
-        pairs = list(zip(behaviours, found, strict=True))
-        failing = [(behaviour, one) for behaviour, one in pairs if one is not None]
+        """The mistakes that fail in the same way as the submission, which runs further cases."""
+        pairs = [
+            (one.behaviour, one.counterexample) for one in results if one.behaviour.name != VISIBLE
+        ]
+        failing = [(behaviour, found) for behaviour, found in pairs if found is not None]
         if not failing or any(
-            one.failure is not None and one.failure.kind in _NOT_DIAGNOSED for _, one in failing
+            found.failure is not None and not found.failure.is_about_the_code
+            for _, found in failing
         ):
             return []
         alike = [
@@ -61,13 +55,14 @@ class KnownMistakes:
             for mistake in self._mistakes
             if all(self._does_the_same(mistake, *one) for one in failing)
         ]
-        for behaviour, one in pairs:
+        for behaviour, found in pairs:
             # If the submission passes a behaviour, a mistake must pass all of its cases.
-            num_cases = behaviour.examples if one is None else behaviour.examples // SAMPLE
+            num_cases = behaviour.examples if found is None else behaviour.examples // SAMPLE
             for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
-                theirs = (
-                    None if one is None else compare_with(expected, behaviour, submission, case)
-                )
+                theirs = None
+                if found is not None:
+                    reply = submission.ask(behaviour.key, case)
+                    theirs = compare_lines(expected, behaviour, case, reply)
                 alike = [
                     mistake
                     for mistake in alike
@@ -75,15 +70,13 @@ class KnownMistakes:
                 ]
         return alike
 
-    def ask(self, mistake: Mistake, behaviour: Behaviour, case: Case) -> Reply:
-        file = str(self.file_of(mistake))
-        return self._session.ask({"file": file, "behaviour": behaviour.key, "case": case})
+    def _ask(self, mistake: Mistake, behaviour: Behaviour, case: Case) -> Reply:
+        return self._session.ask(behaviour.key, case, self.file_of(mistake))
 
     def _does_the_same(self, mistake: Mistake, behaviour: Behaviour, one: Counterexample) -> bool:
-        actual, failure = self.ask(mistake, behaviour, one.case)
-        return behaviour.first_difference(one.actual, actual) is None and _words(failure) == _words(
-            one.failure
-        )
+        actual, failure = self._ask(mistake, behaviour, one.case)
+        is_same = behaviour.first_difference(one.actual, actual) is None
+        return is_same and _words(failure) == _words(one.failure)
 
     def _fails_alike(
         self,
@@ -94,8 +87,7 @@ class KnownMistakes:
         theirs: Counterexample | None,
     ) -> bool:
         """Whether both differ from the engine at the same line in the same way, or both pass."""
-        actual, failure = self.ask(mistake, behaviour, case)
-        ours = compare_lines(expected, behaviour, case, actual, failure)
+        ours = compare_lines(expected, behaviour, case, self._ask(mistake, behaviour, case))
         if ours is None or theirs is None:
             return ours is theirs
         begin = slice(ours.index, ours.index + 1)
@@ -107,7 +99,7 @@ class KnownMistakes:
         # Compare only the first different line: later lines depend on how the code is written.
         return bool(ours.actual[begin]) or _words(ours.failure) == _words(theirs.failure)
 
-    def __enter__(self) -> "KnownMistakes":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -117,10 +109,10 @@ class KnownMistakes:
 
 def _words(failure: Failure | None) -> str | None:
     """The failure without what differs between two solutions: line numbers and limits."""
-    if failure is not None and failure.kind in ("time", "memory"):
-        return "endless"  # an endless loop that collects data can hit either limit first
     if failure is None or failure.kind == "missed":  # what a judge says of lines without a failure
         return None
+    if failure.kind in ("time", "memory"):
+        return "endless"  # an endless loop that collects data can hit either limit first
     if failure.kind != "raised":
         return failure.kind
     head, marker, rest = failure.text.removeprefix(UNUSABLE).partition(" in line ")

@@ -1,8 +1,4 @@
-"""`check --watch`: checks again when the student's file is saved, and reacts to keys.
-
-Keys are read one by one, without echo, and the terminal is always restored. The input is never
-flushed, so that a key pressed during a check is not lost.
-"""
+"""`check --watch`: checks again when the student's file is saved, and reacts to keys."""
 
 import os
 import select
@@ -26,7 +22,9 @@ def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[],
     seen = None
     while True:
         with _single_keys():
-            if (now := _saved_at(file)) != seen:
+            # While an editor replaces the file, it is missing.
+            now = file.stat().st_mtime_ns if file.exists() else 0
+            if now != seen:
                 seen = now
                 run()
                 print(f"\nWatching {file}: {KEYS}.", flush=True)
@@ -39,15 +37,8 @@ def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[],
             return
 
 
-def _saved_at(file: Path) -> int:
-    """Time of the last write; 0 if the file is missing, as while an editor replaces it."""
-    try:
-        return file.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
-
-
 def _key() -> str:
+    """The next key, if one comes soon. A key pressed during a check is not lost."""
     if not sys.stdin.isatty():
         time.sleep(SECONDS_BETWEEN_LOOKS)
         return ""
@@ -57,6 +48,7 @@ def _key() -> str:
 
 @contextmanager
 def _single_keys() -> Iterator[None]:
+    """Read keys one by one and without echo."""
     if not sys.stdin.isatty():
         yield
         return

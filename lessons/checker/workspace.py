@@ -11,7 +11,6 @@ from pathlib import Path
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.bugs.rules import ANSWER_STUB
 from minivllm.lessons.checker.catalogue import FOLDER, Exercise, exercises
-from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.holes import stub
 
 AGENTS = """# To an assistant that works in this folder
@@ -45,14 +44,14 @@ class Workspace:
     def is_started(self, exercise: Exercise) -> bool:
         return self.file(exercise).is_file()
 
-    def submission(self, exercise: Exercise) -> Submission:
-        """Raises `ExerciseError` if the exercise is not started."""
+    def submission(self, exercise: Exercise) -> Path:
+        """The student's file. Raises `ExerciseError` if the exercise is not started."""
         if not self.is_started(exercise):
             raise ExerciseError(
                 f"There is no {self.file(exercise)}: create it with `minivllm exercise"
                 f" start {exercise.name}`."
             )
-        return Submission(self.file(exercise))
+        return self.file(exercise)
 
     def start(self, exercise: Exercise) -> Path:
         """Create the exercise's folder and return the file to edit.
@@ -71,10 +70,11 @@ class Workspace:
             )
         try:
             self.folder(exercise).mkdir(parents=True, exist_ok=True)
-            for name in ("README.md", _given_file(exercise)):
+            given = exercise.recording.name if exercise.is_hunt else "visible_test.py"
+            for name in ("README.md", given):
                 shutil.copyfile(exercise.folder / name, self.folder(exercise) / name)
             (self.folder(exercise) / "AGENTS.md").write_text(AGENTS, encoding="utf-8")
-            self.file(exercise).write_text(_start_of(exercise), encoding="utf-8")
+            self.file(exercise).write_text(start_of(exercise), encoding="utf-8")
         except OSError as error:
             raise ExerciseError(
                 f"{self.folder(exercise)} cannot be written: {error.strerror}."
@@ -83,32 +83,24 @@ class Workspace:
 
     def reset(self, exercise: Exercise) -> Path:
         """Replace the student's file by the stub. Returns the new path of the old file."""
-        file = self.submission(exercise).file
+        file = self.submission(exercise)
         number = 1
         while (kept := file.with_suffix(f".before-{number}{file.suffix}")).exists():
             number += 1
         file.rename(kept)
-        file.write_text(_start_of(exercise), encoding="utf-8")
+        file.write_text(start_of(exercise), encoding="utf-8")
         return kept
 
     def first_todo(self, exercise: Exercise) -> int | None:
         lines = self.file(exercise).read_text(encoding="utf-8", errors="replace").splitlines()
         todo = "step = 0" if exercise.is_hunt else f"# TODO {exercise.name}"
-        return next(
-            (number for number, line in enumerate(lines, 1) if todo in line),
-            None,
-        )
+        return next((number for number, line in enumerate(lines, 1) if todo in line), None)
 
     def started(self) -> list[Exercise]:
         return [exercise for exercise in exercises() if self.is_started(exercise)]
 
 
-def _given_file(exercise: Exercise) -> str:
-    """The name of the file that the student gets besides README and stub."""
-    return exercise.recording.name if exercise.is_hunt else "visible_test.py"
-
-
-def _start_of(exercise: Exercise) -> str:
+def start_of(exercise: Exercise) -> str:
     """The student's file at the start."""
     return ANSWER_STUB if exercise.is_hunt else stub(exercise)
 

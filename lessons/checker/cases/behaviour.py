@@ -22,20 +22,23 @@ A student can leave out functions of a module that runs by itself. So import tha
 names. Import torch and Triton inside the function: a list of exercises must not wait for them.
 """
 
+import ast
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from minivllm.lessons.checker.cases.draw import Case, CaseMaker
 
-Observe = Callable[[Case], Iterator[str]]
+Observe = Callable[[Case], Iterable[str]]
 Agree = Callable[[str, str], bool]
 Judge = Callable[[Case, list[str], list[str]], str]
 """(case, the engine's lines, the student's lines) -> what is wrong; empty if nothing is."""
 Tell = Callable[[Case, list[str], list[str]], list[str]]
 """Like `Judge`, but returns what to report of any result, right or wrong."""
 MARK = "__behaviour__"
+VISIBLE = "the tests of visible_test.py"
 
 
 class Behaviour(NamedTuple):
@@ -123,15 +126,13 @@ def behaviours_of(module: ModuleType) -> list[Behaviour]:
     return [value for value in values if isinstance(value, Behaviour)]
 
 
-def behaviours_of_hunt() -> list[Behaviour]:
-    """What an answer to "find the bug" must get right."""
-    names = ("the rule that is broken", "the step that breaks it first")
-    hint = "Go through the recording step by step, and compare each step with the list of rules."
-    return [
-        Behaviour(name, task, hint, _nothing, _nothing, False, 1)
-        for task, name in enumerate(names, start=1)
-    ]
+def visible_tests(file: Path) -> Behaviour:
+    """All tests of a visible_test.py as one behaviour: each test passes."""
+    nodes = ast.parse(file.read_text(encoding="utf-8")).body
+    names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
 
+    def visible(case: Case) -> list[str]:  # in the child process, the tests themselves run
+        return [f"{name}: passed" for name in names if name.startswith("test_")]
 
-def _nothing(_: object) -> Iterator[str]:
-    yield from ()
+    hint = "Read the test that fails: it is a small example."
+    return Behaviour(VISIBLE, 0, hint, lambda draw: {}, visible, False, 1)

@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from minivllm.lessons.checker.policy.play import Served
 from minivllm.text import plural
 
@@ -81,11 +79,6 @@ def score_of(traces: Sequence[PolicyFigures], fcfs: Sequence[PolicyFigures]) -> 
         for ratio in ratios(figures, base)
     ]
     return math.exp(sum(logs) / len(logs))
-
-
-def read_served(lines: Sequence[str]) -> list[Served]:
-    """Raises `ValueError` for a line that is not a `Served`."""
-    return [msgspec.json.decode(line, type=Served) for line in lines]
 
 
 def table(policies: dict[str, Sequence[PolicyFigures]]) -> Iterator[str]:

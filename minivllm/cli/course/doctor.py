@@ -134,11 +134,11 @@ def check_sandbox() -> Finding:
     """The engine's own solution of an exercise must pass in a child process."""
     import_module("numpy")
     from minivllm.lessons.checker.catalogue import find_exercise
-    from minivllm.lessons.checker.child.sandbox import Session, Submission
+    from minivllm.lessons.checker.child.session import Session
 
     exercise = find_exercise("lru")
     try:
-        with Session(exercise, Submission(exercise.source_file)) as session:
+        with Session(exercise, exercise.source_file) as session:
             failure = session.start()
     except (ExerciseError, OSError) as error:
         return Finding("bad", f"exercises cannot run: {str(error).rstrip('.')}")

@@ -49,8 +49,9 @@ def grade_all(args: argparse.Namespace) -> int:
     grades, began = [], time.monotonic()
     for one in grading.grade(args.submissions, chosen, args.secret):
         grades.append(one)
-        score = f"{one.score:>3} of {one.max_score:<3} {one.status}"
-        note(f"{clean(one.student):<24} {one.exercise.name:<24} {score}")
+        result = one.result
+        score = f"{result.score:>3} of {result.max_score:<3} {one.status}"
+        note(f"{clean(one.student):<24} {result.exercise.name:<24} {score}")
     if args.csv is not None:
         formats.write_csv(grades, args.csv)
     if args.json is not None:

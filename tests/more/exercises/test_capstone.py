@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from minivllm.lessons.checker.child.pieces_engine import describe
 
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.child.pieces_engine import describe
 from minivllm.lessons.checker.child.student import TimeIsUpError
 from minivllm.lessons.checker.pieces import OwnPiece, collect, digest_of
 from minivllm.lessons.checker.workspace import Workspace
