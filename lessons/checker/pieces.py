@@ -5,14 +5,10 @@ the functions that the other exercises asked for taken from their files.
 """
 
 import hashlib
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import NamedTuple
 
-from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.holes import definitions_in, first_line
 from minivllm.lessons.checker.workspace import Workspace
@@ -81,21 +77,3 @@ def _sources(text: str) -> Iterator[tuple[str, tuple[slice, list[str]]]]:
     for name, node in definitions_in(text):
         where = slice(first_line(node) - 1, node.end_lineno)
         yield name, (where, lines[where])
-
-
-class PieceFinder:
-    """Finds a module in the folder, whoever imports it first."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def install(self) -> None:
-        """Use the pieces in this process. Call this before any part of the engine is imported."""
-        late = [file.stem for file in self._folder.iterdir() if file.stem in sys.modules]
-        if late:
-            raise ExerciseError(f"{late[0]} is already imported: pieces need a fresh process.")
-        sys.meta_path.insert(0, self)
-
-    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
-        file = self._folder / f"{name}.py"
-        return spec_from_file_location(name, file) if file.exists() else None

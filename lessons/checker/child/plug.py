@@ -1,20 +1,18 @@
-"""Loads a student's module under the name of the engine's module, before the engine imports it.
+"""Loads a student's file under the name of the engine's module, before the engine imports it.
 
-Then the whole engine, its invariants and the dashboard run with the student's module (Stanford's
-CS336 does this with adapters).
-
-Order matters, because `from minivllm.core.block_pool import BlockPool` copies a name. A module that
+Then the whole engine, its invariants and the dashboard run with it. Order matters, because `from minivllm.core.block_pool import BlockPool` copies a name. A module that
 was imported earlier would still use the engine's own code, so every check would pass.
 """
 
 import ast
 import sys
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
@@ -22,22 +20,29 @@ from minivllm.lessons.checker.catalogue import Exercise
 TENSORS = {"numpy", "torch", "triton"}
 
 
-def plug_in(module_name: str, file: Path) -> ModuleType:
-    """Load `file` as the engine's module with this name. Raises any error that the file raises."""
-    if module_name in sys.modules:
-        raise ExerciseError(
-            f"{module_name} is already imported: a student's module needs a fresh process."
-        )
-    spec = spec_from_file_location(module_name, file)
-    module = sys.modules[module_name] = module_from_spec(spec)
+class _Finder:
+    """Finds students' files for modules of the engine, whoever imports these first."""
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        self._files = files
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        file = self._files.get(name)
+        return None if file is None else spec_from_file_location(name, file)
+
+
+def plug_in(files: Mapping[str, Path]) -> None:
+    """Import each file as the engine's module of this name. Raises any error that a file raises."""
+    for name in files:
+        if name in sys.modules:
+            raise ExerciseError(f"{name} is already imported: start a fresh process.")
+    finder = _Finder(files)
+    sys.meta_path.insert(0, finder)
     try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[module_name]
-        raise
-    parent, _, name = module_name.rpartition(".")
-    setattr(import_module(parent), name, module)
-    return module
+        for name in files:
+            import_module(name)
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def where_in(file: Path, error: BaseException, given: Collection[str] = ()) -> str:

@@ -42,10 +42,13 @@ class StudentModule:
         """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
 
         def load() -> None:
-            module = plug.plug_in(self._exercise.module, self._file)
+            plug.plug_in({self._exercise.module: self._file})
             # The visible tests import the module by its file name.
-            sys.modules.setdefault(self._exercise.student_file.removesuffix(".py"), module)
-            self._behaviours = self._exercise.behaviours_module()
+            own_name = self._exercise.student_file.removesuffix(".py")
+            sys.modules.setdefault(own_name, sys.modules[self._exercise.module])
+            tests = self._exercise.folder / "visible_test.py"
+            self._observe = {one.key: one.observe for one in self._exercise.behaviours()}
+            self._observe["visible"] = lambda case: run_visible_tests(tests)
 
         return self._limited(load, LOADING * self._exercise.seconds)
 
@@ -54,16 +57,12 @@ class StudentModule:
         lines: list[str] = []
 
         def ask() -> None:
-            tests = self._exercise.folder / "visible_test.py"
-            name = question["behaviour"]
-            observe = getattr(self._behaviours, name, lambda case: run_visible_tests(tests))
-            for line in observe(question["case"]):
+            for line in self._observe[question["behaviour"]](question["case"]):
                 lines.append(str(line))
                 if len(lines) > MAX_LINES:
                     raise TimeIsUpError
 
-        failure = self._limited(ask, question["seconds"])
-        return [lines, failure]
+        return [lines, self._limited(ask, question["seconds"])]
 
     def _limited(self, run: Callable[[], None], seconds: float) -> list[str] | None:
         """Call `run` with a time limit. Returns a failure, or None."""

@@ -11,9 +11,8 @@ from importlib import import_module
 from pathlib import Path
 
 from minivllm.cli import build_parser, status_of
-from minivllm.lessons.checker.catalogue import POLICY_MODULE, Exercise, find_exercise
+from minivllm.lessons.checker.catalogue import POLICY_MODULE, find_exercise
 from minivllm.lessons.checker.child.plug import plug_in, where_in
-from minivllm.lessons.checker.pieces import PieceFinder
 from minivllm.text import clean
 
 OPTIONS: dict[str, tuple[str, str]] = {
@@ -30,46 +29,38 @@ interpreted, and a step takes seconds.
 """
 
 
-def run(path: Path, names: str, options: list[str]) -> int:
+def run(path: Path, names: list[str], options: list[str]) -> int:
     if path.is_dir():
-        return _run_pieces(path, names.split(","), options)
-    return _run_file(names, path, options)
+        files = {file.stem: file for file in path.glob("*.py")}
+    else:
+        files = {find_exercise(names[0]).module: path}
+    try:
+        plug_in(files)
+        demo = _demo_of_pieces if path.is_dir() else _demo
+        return status_of(lambda: demo(names, options))
+    except Exception as error:  # raised by the student's code, or by the engine because of it
+        places = [(file, where) for file in files.values() if (where := where_in(file, error))]
+        file, where = (*places, (path, ""))[0]
+        what = clean(f"{type(error).__name__}{where}: {error}")
+        print(f"minivllm: The engine cannot run with {file}: {what}", file=sys.stderr)
+        if path.is_file():
+            check = f"`minivllm exercise check {names[0]}`"
+            print(f"{check} shows the smallest failing case.", file=sys.stderr)
+        return 1
 
 
-def _run_pieces(folder: Path, names: list[str], options: list[str]) -> int:
-    PieceFinder(folder).install()
-    from minivllm.cli.serving.demo import play
+def _demo_of_pieces(names: list[str], options: list[str]) -> int:
+    from minivllm.cli.serving import demo
     from minivllm.lessons.scenarios.capstone import capstone
     from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP
 
     args = build_parser("demo").parse_args(["demo", *options])
     drafts = {"speculative_config": dict(PROMPT_LOOKUP)} if "verify-drafts" in names else {}
-    scenario = capstone(f"this engine runs on your {', '.join(names)}.", **drafts)
-    try:
-        return status_of(lambda: play(args, scenario))
-    except Exception as error:
-        where = "".join(
-            where_in(file, error) and f" of {file.stem}{where_in(file, error)}"
-            for file in folder.iterdir()
-        )
-        what = clean(f"{type(error).__name__}{where}: {error}")
-        print(f"minivllm: a piece stopped the engine: {what}", file=sys.stderr)
-    return 1
+    return demo.play(args, capstone(f"this engine runs on your {', '.join(names)}.", **drafts))
 
 
-def _run_file(name: str, file: Path, options: list[str]) -> int:
-    try:
-        exercise = find_exercise(name)
-        plug_in(exercise.module, file)
-        return status_of(lambda: _demo(exercise, options))
-    except Exception as error:  # raised by the student's code, or by the engine because of it
-        what = clean(f"{type(error).__name__}{where_in(file, error)}: {error}")
-        print(f"minivllm: The engine cannot run with {file}: {what}", file=sys.stderr)
-        print(f"`minivllm exercise check {name}` shows the smallest failing case.", file=sys.stderr)
-        return 1
-
-
-def _demo(exercise: Exercise, options: list[str]) -> int:
+def _demo(names: list[str], options: list[str]) -> int:
+    exercise = find_exercise(names[0])
     args = build_parser("demo").parse_args(["demo", *OPTIONS.get(exercise.name, ()), *options])
     # Import after the student's module is there: these import the engine.
     from minivllm.cli.serving import demo
@@ -86,4 +77,4 @@ def _demo(exercise: Exercise, options: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    sys.exit(run(Path(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]))
