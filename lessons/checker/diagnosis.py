@@ -41,28 +41,24 @@ class KnownMistakes:
         self, results: list[BehaviourResult], submission: Session, seed: int
     ) -> list[Mistake]:
         """The mistakes that fail in the same way as the submission, which runs further cases."""
-        pairs = [
-            (one.behaviour, one.counterexample) for one in results if one.behaviour.name != VISIBLE
-        ]
-        failing = [(behaviour, found) for behaviour, found in pairs if found is not None]
-        if not failing or any(
-            found.failure is not None and not found.failure.is_about_the_code
-            for _, found in failing
+        results = [one for one in results if one.behaviour.name != VISIBLE]
+        failures = [one.failure for one in results]
+        if all(one.passed for one in results) or any(
+            failure is not None and not failure.is_about_the_code for failure in failures
         ):
             return []
         alike = [
             mistake
             for mistake in self._mistakes
-            if all(self._does_the_same(mistake, *one) for one in failing)
+            if all(one.passed or self._does_the_same(mistake, one) for one in results)
         ]
-        for behaviour, found in pairs:
+        for behaviour, found, _ in results:
             # If the submission passes a behaviour, a mistake must pass all of its cases.
             num_cases = behaviour.examples if found is None else behaviour.examples // SAMPLE
             for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
-                theirs = None
-                if found is not None:
-                    reply = submission.ask(behaviour.key, case)
-                    theirs = compare_lines(expected, behaviour, case, reply)
+                theirs = found and compare_lines(
+                    expected, behaviour, case, submission.ask(behaviour.key, case)
+                )
                 alike = [
                     mistake
                     for mistake in alike
@@ -73,9 +69,10 @@ class KnownMistakes:
     def _ask(self, mistake: Mistake, behaviour: Behaviour, case: Case) -> Reply:
         return self._session.ask(behaviour.key, case, self.file_of(mistake))
 
-    def _does_the_same(self, mistake: Mistake, behaviour: Behaviour, one: Counterexample) -> bool:
-        actual, failure = self._ask(mistake, behaviour, one.case)
-        is_same = behaviour.first_difference(one.actual, actual) is None
+    def _does_the_same(self, mistake: Mistake, failed: BehaviourResult) -> bool:
+        one = failed.counterexample
+        actual, failure = self._ask(mistake, failed.behaviour, one.case)
+        is_same = failed.behaviour.first_difference(one.actual, actual) is None
         return is_same and _words(failure) == _words(one.failure)
 
     def _fails_alike(
@@ -90,14 +87,11 @@ class KnownMistakes:
         ours = compare_lines(expected, behaviour, case, self._ask(mistake, behaviour, case))
         if ours is None or theirs is None:
             return ours is theirs
-        begin = slice(ours.index, ours.index + 1)
-        if (
-            ours.index != theirs.index
-            or behaviour.first_difference(ours.actual[begin], theirs.actual[begin]) is not None
-        ):
-            return False
         # Compare only the first different line: later lines depend on how the code is written.
-        return bool(ours.actual[begin]) or _words(ours.failure) == _words(theirs.failure)
+        own, other = (one.actual[one.index : one.index + 1] for one in (ours, theirs))
+        if ours.index != theirs.index or behaviour.first_difference(own, other) is not None:
+            return False
+        return bool(own) or _words(ours.failure) == _words(theirs.failure)
 
     def __enter__(self) -> Self:
         return self

@@ -24,7 +24,7 @@ def _broken_rules(path: Path) -> list[RuleTest]:
 @pytest.mark.parametrize("exercise", HUNTS, ids=lambda exercise: exercise.name)
 def test_the_engine_with_the_fault_breaks_the_rule_again(exercise, tmp_path):
     record(exercise, tmp_path / "bad.jsonl")
-    assert _broken_rules(tmp_path / "bad.jsonl")[0] == first_break(exercise)
+    assert _broken_rules(tmp_path / "bad.jsonl")[0][:2] == first_break(exercise)[:2]
     assert exercise.recording.stat().st_size < 64_000
     assert list(dev_check(exercise)) == []
 

@@ -11,9 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from minivllm.events.recording.lines import encode_event
 from minivllm.events.recording.reader import LogReader
 from minivllm.lessons.checker.bugs.rules import RULES, RuleTest, check_rules
 from minivllm.lessons.checker.catalogue import Exercise
+from minivllm.lessons.checker.report import readable_line
 from minivllm.lessons.checker.result import (
     BehaviourResult,
     Counterexample,
@@ -60,22 +62,20 @@ def judge(exercise: Exercise, file: Path, *, seed: int = 0) -> Result:
 
 
 def read_answer(exercise: Exercise, file: Path) -> HuntAnswer | Failure:
-    """Return the answer, or one sentence that says what to change; `todo` if nothing is filled in."""
+    """Return the answer, or a failure: what to change, or `todo` if nothing is filled in."""
     last_step = _findings(exercise.recording)[-1].step
     try:
         with file.open("rb") as opened:
             found = tomllib.loads(opened.read(MAX_ANSWER_BYTES).decode())
+        step, rule = found.get("step"), found.get("rule")
+        if (step, rule) == (0, ""):
+            return Failure("todo", "TODO: fill in step and rule")
+        if type(step) is not int or not 1 <= step <= last_step:
+            raise ValueError(f"step is {str(step)[:40]}, and must be from 1 to {last_step}")
+        if not isinstance(rule, str) or rule not in RULES:
+            raise ValueError(f"rule is {str(rule)[:40]!r}, and must be one of {', '.join(RULES)}")
     except (ValueError, OSError) as error:
         what = f'it must have two lines, `step = 7` and `rule = "budget"` ({error})'
-        return Failure("raised", what)
-    step, rule = found.get("step"), found.get("rule")
-    if step == 0 and rule == "":
-        return Failure("todo", "TODO: fill in step and rule")
-    if type(step) is not int or not 1 <= step <= last_step:
-        what = f"step must be a number from 1 to {last_step}, and is {str(step)[:40]}"
-        return Failure("raised", what)
-    if not isinstance(rule, str) or rule not in RULES:
-        what = f"rule must be one of {', '.join(RULES)}, and is {str(rule)[:40]!r}"
         return Failure("raised", what)
     return HuntAnswer(step, rule)
 
@@ -85,16 +85,15 @@ def comment_on(exercise: Exercise, answer: HuntAnswer) -> str:
     step, rule = answer
     tests = [one for one in _findings(exercise.recording) if one.rule == rule]
     here = [one for one in tests if one.step == step]
-    if broken := [one for one in here if not one.kept]:
-        return (
-            f"Step {step} does break {rule}: {broken[0].fact} But an earlier step is the first to"
-            " go wrong: follow the blocks and sequences of this step back in time."
-        )
-    if here:
-        times = f"each of {len(here)} times, for example: {here[-1].fact}"
-        return f"Step {step} keeps {rule}, {times}"
-    others = f"{len({one.step for one in tests})} other steps of this recording do."
-    return f"Nothing in step {step} puts {rule} to the test. {others}"
+    if not here:
+        others = f"{len({one.step for one in tests})} other steps of this recording do."
+        return f"Nothing in step {step} puts {rule} to the test. {others}"
+    broken = [one for one in here if not one.kept]
+    line = readable_line(encode_event((broken or here)[-1].event).decode())
+    if broken:
+        earlier = "But an earlier step is the first to go wrong: follow its blocks back in time."
+        return f"Step {step} does break {rule} ({line}). {earlier}"
+    return f"Step {step} keeps {rule}, each of {len(here)} times, for example: {line}."
 
 
 def faults_of_hunt(exercise: Exercise) -> Iterator[str]:

@@ -61,19 +61,16 @@ class Session:
         return Reply(lines, None if failure is None else Failure(*failure))
 
     def _start_worker(self) -> "subprocess.Popen[str]":
-        scratch = self._scratch.name
+        scratch, worker = self._scratch.name, f"{__package__}.worker"
         return subprocess.Popen(
-            [sys.executable, "-I", "-B", "-m", f"{__package__}.worker", self._exercise.name],
+            [sys.executable, "-I", "-B", "-m", worker, self._exercise.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=scratch,
             env={
-                "PATH": os.defpath,
-                "HOME": scratch,
-                "TMPDIR": scratch,
-                "OMP_NUM_THREADS": "1",
-                "PYTHONHASHSEED": "0",
+                **{"PATH": os.defpath, "HOME": scratch, "TMPDIR": scratch},
+                **{"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
             },
             text=True,
         )

@@ -3,8 +3,8 @@
 Each file has a process of its own, forked at the first question about it. So slow modules, such as
 torch and Triton, are imported once for a submission and all known mistakes. The limits are for
 accidents: memory, file size, printed output, processes, and time. A timer for processor time raises
-an exception, whose traceback shows the line of an endless loop; another one, out here, ends a
-process that waits. After a failure that is no plain exception, the process is not trusted and ends.
+an exception, whose traceback shows the line of an endless loop; another timer, out here, ends a
+process that waits. After a failure other than an exception, the process is ended, too.
 """
 
 import json
@@ -24,7 +24,6 @@ from typing import Any
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.child.plug import imports_of
 from minivllm.lessons.checker.child.student import (
-    LOADING,
     MAX_FILE_BYTES,
     Answer,
     StudentModule,
@@ -33,7 +32,7 @@ from minivllm.lessons.checker.child.student import (
 
 MAX_FORKS = 5
 """Processes that one process may start, with those that its ancestors had started before."""
-WALL_FACTOR = 15
+WALL_FACTOR = 20
 """Allowed wall-clock seconds per allowed second of processor time: computers can be busy."""
 MAX_ANSWER_BYTES = 32 << 20
 
@@ -69,18 +68,27 @@ class _Process:
         self._process: Any = None
 
     def ask(self, question: dict[str, Any]) -> Answer:
-        answer: Answer = [[], None]
-        if self._process is None:
-            self._start()
-            answer = self._receive(LOADING * question["seconds"])
-            if answer[1] is not None:
-                self.end()
-        if answer[1] is None and question["behaviour"] is not None:
+        """Ask the process, which is started if it does not run."""
+        patience = WALL_FACTOR * question["seconds"]
+        signal.setitimer(signal.ITIMER_REAL, patience)
+        try:
+            if self._process is None:
+                self._start()
             self._channel.send_bytes(json.dumps(question).encode())
-            answer = self._receive(question["seconds"])
-            if answer[1] is not None and answer[1][0] not in ("raised", "todo"):
-                self.end()
-        return answer
+            lines, failure = json.loads(self._channel.recv_bytes(MAX_ANSWER_BYTES))
+        except TimeoutError:
+            what = f"it did not answer in {patience:g} seconds: does it wait for something?"
+            lines, failure = [], ["time", what]
+        except (EOFError, ConnectionError):
+            self._process.join()
+            lines, failure = [], ["died", f"its process ended {_how(self._process.exitcode)}"]
+        except (OSError, ValueError):
+            what = "it wrote into the channel of the checker's own answers"
+            lines, failure = [], ["channel", what]
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if failure is not None and failure[0] not in ("raised", "todo"):
+            self.end()
+        return [lines, failure]
 
     def _start(self) -> None:
         self._copy.parent.mkdir(exist_ok=True)  # the code can remove it
@@ -91,23 +99,6 @@ class _Process:
         )
         self._process.start()
         theirs.close()
-
-    def _receive(self, seconds: float) -> Answer:
-        patience = WALL_FACTOR * seconds
-        signal.setitimer(signal.ITIMER_REAL, patience)
-        try:
-            lines, failure = json.loads(self._channel.recv_bytes(MAX_ANSWER_BYTES))
-            return [lines, failure]
-        except TimeoutError:
-            what = f"it did not answer in {patience:g} seconds: does it wait for something?"
-            return [[], ["time", what]]
-        except (EOFError, ConnectionError):
-            self._process.join()
-            return [[], ["died", f"its process ended {_how(self._process.exitcode)}"]]
-        except (OSError, ValueError):
-            return [[], ["channel", "it wrote into the channel of the checker's own answers"]]
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def end(self) -> None:
         if self._process is not None:
@@ -131,12 +122,15 @@ def _run(exercise: Exercise, file: Path, channel: Connection, outside: Connectio
     outside.close()
     os.chdir(file.parent)
     _take_limits(exercise.memory_mb)
-    own, lines = os.getpid(), []
+    own = os.getpid()
     student = StudentModule(exercise, file, _processor_time)
-    failure = student.load()
-    while os.getpid() == own:  # a process that the student's code has forked would answer, too
-        channel.send_bytes(json.dumps([lines, failure]).encode())
-        lines, failure = student.answer(json.loads(channel.recv_bytes()))
+    not_loaded = student.load()
+    while os.getpid() == own:  # a process that the code has forked must not answer, too
+        question = json.loads(channel.recv_bytes())
+        is_case = not_loaded is None and question["behaviour"] is not None
+        answer = student.answer(question) if is_case else [[], not_loaded]
+        if os.getpid() == own:
+            channel.send_bytes(json.dumps(answer).encode())
     os._exit(0)
 
 
