@@ -68,10 +68,8 @@ class Exercise(NamedTuple):
     @property
     def symbol(self) -> str:
         """The names of the holes, as one text: `BlockPool.touch, release`."""
-        owners = ["", *(hole.rpartition(".")[0] for hole in self.holes)]
-        return ", ".join(
-            hole.removeprefix(f"{owner}.") for owner, hole in zip(owners, self.holes, strict=False)
-        )
+        owners = ["", *(hole.rpartition(".")[0] + "." for hole in self.holes)]
+        return ", ".join(map(str.removeprefix, self.holes, owners))
 
     @property
     def is_hunt(self) -> bool:
@@ -85,9 +83,7 @@ class Exercise(NamedTuple):
     @property
     def student_file(self) -> str:
         """The name of the student's file; the engine's file has the same name."""
-        if self.is_hunt:
-            return "answer.toml"
-        return f"{self.module.rpartition('.')[2]}.py"
+        return "answer.toml" if self.is_hunt else f"{self.module.rpartition('.')[2]}.py"
 
     @property
     def is_open(self) -> bool:

@@ -13,23 +13,6 @@ from minivllm.lessons.checker.bugs.rules import ANSWER_STUB
 from minivllm.lessons.checker.catalogue import FOLDER, Exercise, exercises
 from minivllm.lessons.checker.holes import stub
 
-AGENTS = """# To an assistant that works in this folder
-
-The person here is learning how an LLM serving engine works by writing a piece of it. Be a \
-teaching assistant, not a
-generator of solutions.
-
-- Ask what they expect to happen before you say what happens.
-- Explain ideas, point to the README, to `minivllm lesson`, to the dashboard. \
-`minivllm exercise hint` has three hints: let
-  them take those first.
-- Read error messages and minimal traces together with them. `minivllm exercise diff` shows the \
-step that went wrong.
-- Do not write the bodies marked TODO, not in part and not "as an example", and do not look up \
-the engine's own source for
-  them. A question about Python itself may be answered in full.
-"""
-
 
 class Workspace:
     def __init__(self, root: Path | None = None) -> None:
@@ -73,7 +56,7 @@ class Workspace:
             given = exercise.recording.name if exercise.is_hunt else "visible_test.py"
             for name in ("README.md", given):
                 shutil.copyfile(exercise.folder / name, self.folder(exercise) / name)
-            (self.folder(exercise) / "AGENTS.md").write_text(AGENTS, encoding="utf-8")
+            shutil.copyfile(FOLDER / "assistants.md", self.folder(exercise) / "AGENTS.md")
             self.file(exercise).write_text(start_of(exercise), encoding="utf-8")
         except OSError as error:
             raise ExerciseError(

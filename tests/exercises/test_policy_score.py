@@ -33,11 +33,11 @@ def test_every_policy_serves_every_token_of_the_traffic():
 
 def test_figures_are_those_of_the_times():
     served = [
-        Served(0, 4, 0.0, [0], [1.0, 1.5, 3.5]),
-        Served(1, 9, 1.0, [2], [6.0]),
-        Served(0, 4, 2.0, [1], [2.5, 4.0]),
+        Served(0, 4, 0.0, [1.0, 1.5, 3.5]),
+        Served(1, 9, 1.0, [6.0]),
+        Served(0, 4, 2.0, [2.5, 4.0]),
     ]
-    assert score.figures_of(served) == PolicyFigures(0.5, 1.0, 5.0, 2.0, 1.0, 1)
+    assert score.figures_of(served) == PolicyFigures(0.5, 1.0, 5.0, 2.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -62,16 +62,14 @@ class Session:
 
     def _start_worker(self) -> "subprocess.Popen[str]":
         scratch, worker = self._scratch.name, f"{__package__}.worker"
+        folders = {"PATH": os.defpath, "HOME": scratch, "TMPDIR": scratch}
         return subprocess.Popen(
             [sys.executable, "-I", "-B", "-m", worker, self._exercise.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=scratch,
-            env={
-                **{"PATH": os.defpath, "HOME": scratch, "TMPDIR": scratch},
-                **{"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
-            },
+            env={**folders, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
             text=True,
         )
 

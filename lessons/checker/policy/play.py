@@ -40,8 +40,6 @@ class Served(msgspec.Struct):
     priority: int
     num_prompt_tokens: int
     arrived: float
-    admissions: list[int] = []
-    """Its numbers among all admissions: one, and one more after each preemption."""
     times: list[float] = []
     """When its tokens came, in seconds."""
 
@@ -52,7 +50,7 @@ class Served(msgspec.Struct):
 
 def play_traffic(requests: Seq[PolicyRequest], waiting: RequestQueue) -> list[Served]:
     """Serve all requests, in order of arrival."""
-    clock, num_admissions = SimulatedClock(), 0
+    clock = SimulatedClock()
     served: dict[str, Served] = {}
     lengths = {f"r{number}": one.num_output_tokens for number, one in enumerate(requests)}
 
@@ -66,13 +64,8 @@ def play_traffic(requests: Seq[PolicyRequest], waiting: RequestQueue) -> list[Se
         clock.advance_to(clock.now() + seconds)
 
     def note(event: ev.Event) -> None:
-        nonlocal num_admissions
-        match event:
-            case ev.TokenSampled():
-                served[event.seq_id].times.append(event.t)
-            case ev.RequestAdmitted() | ev.RequestResumed():
-                served[event.seq_id].admissions.append(num_admissions)
-                num_admissions += 1
+        if isinstance(event, ev.TokenSampled):
+            served[event.seq_id].times.append(event.t)
 
     runner = ScriptedRunner(NUM_BLOCKS, MAX_MODEL_LEN, next_token, spend)
     engine = LLMEngine(CONFIG, runner, ToyTokenizer(), clock=clock, waiting=waiting)

@@ -34,9 +34,8 @@ def draw_traffic(seed: int) -> list[PolicyRequest]:
     while len(requests) < NUM_REQUESTS:
         now += random.expovariate(3.0)
         for _ in range(random.randint(1, 7)):
-            requests.append(
-                _document(random, now) if random.random() < 1 / 6 else _chat(random, now)
-            )
+            draw = _document if random.random() < 1 / 6 else _chat
+            requests.append(draw(random, now))
             now += random.expovariate(50.0)
     return requests[:NUM_REQUESTS]
 
@@ -48,9 +47,8 @@ def _chat(random: Random, now: float) -> PolicyRequest:
 
 
 def _document(random: Random, now: float) -> PolicyRequest:
-    return PolicyRequest(
-        now, _own_tokens(random, random.randint(100, 200)), random.randint(4, 24), 1
-    )
+    own = _own_tokens(random, random.randint(100, 200))
+    return PolicyRequest(now, own, random.randint(4, 24), 1)
 
 
 def _own_tokens(random: Random, count: int) -> list[int]:

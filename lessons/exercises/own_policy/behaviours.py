@@ -261,9 +261,7 @@ def _table(case: Case, ours: list[str], yours: list[str]) -> list[str]:
     policies = {name: _known(name, case) for name in ("fcfs", "priority", "shortest")}
     own = {"ours": _figures(ours), "yours": _figures(yours)}
     rows = score.table({**policies, **own})
-    starving = f"more than {MOST_OVERTAKEN} would be too many: priority and shortest know no bound"
-    meanings = [*score.MEANINGS, ("overtaken", starving)]
-    return [*rows, *(f"  {title:<9}  {meaning}" for title, meaning in meanings)]
+    return [*rows, *(f"  {title:<9}  {meaning}" for title, meaning in score.MEANINGS)]
 
 
 def _level_of(name: str, task: int, hint: str, least: Least, **more: Any) -> Behaviour:
