@@ -1,7 +1,6 @@
 """Check one submission: the behaviours that pass, and a small failing case for each of the others.
 
-A check must take ten seconds at most. So only the first failing case is shrunk for long, because
-the student fixes that failure first.
+Only the first failing case is shrunk for long, because the student fixes that failure first.
 """
 
 import time

@@ -2,12 +2,11 @@
 
 A known mistake fits if it fails in the same way on the small cases on which the student's code
 failed, passes where that code passes, and fails at the same lines on a sample of further cases.
-
-A wrong diagnosis is worse than no diagnosis. So an unfinished solution is not diagnosed, and if two
-mistakes fit, the report names neither (`Result.misconception`).
+An unfinished solution is not diagnosed: a wrong diagnosis is worse than none.
 """
 
 import tempfile
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -15,7 +14,7 @@ from typing import Self
 from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child.session import Reply, Session
+from minivllm.lessons.checker.child.session import Session
 from minivllm.lessons.checker.mistakes import Mistake
 from minivllm.lessons.checker.result import UNUSABLE, BehaviourResult, Counterexample, Failure
 from minivllm.lessons.checker.search import cases_of, compare_lines
@@ -47,51 +46,15 @@ class KnownMistakes:
             failure is not None and not failure.is_about_the_code for failure in failures
         ):
             return []
-        alike = [
-            mistake
-            for mistake in self._mistakes
-            if all(one.passed or self._does_the_same(mistake, one) for one in results)
-        ]
-        for behaviour, found, _ in results:
-            # If the submission passes a behaviour, a mistake must pass all of its cases.
-            num_cases = behaviour.examples if found is None else behaviour.examples // SAMPLE
-            for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
-                theirs = found and compare_lines(
-                    expected, behaviour, case, submission.ask(behaviour.key, case)
-                )
-                alike = [
-                    mistake
-                    for mistake in alike
-                    if self._fails_alike(mistake, behaviour, case, expected, theirs)
-                ]
+        alike = self._mistakes
+        for behaviour, case, expected, theirs, is_whole in _cases(results, submission, seed):
+            if not alike:
+                break
+            replies = [self._session.ask(behaviour.key, case, self.file_of(one)) for one in alike]
+            pairs = zip(alike, replies, strict=True)
+            found = [(one, compare_lines(expected, behaviour, case, reply)) for one, reply in pairs]
+            alike = [one for one, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
         return alike
-
-    def _ask(self, mistake: Mistake, behaviour: Behaviour, case: Case) -> Reply:
-        return self._session.ask(behaviour.key, case, self.file_of(mistake))
-
-    def _does_the_same(self, mistake: Mistake, failed: BehaviourResult) -> bool:
-        one = failed.counterexample
-        actual, failure = self._ask(mistake, failed.behaviour, one.case)
-        is_same = failed.behaviour.first_difference(one.actual, actual) is None
-        return is_same and _words(failure) == _words(one.failure)
-
-    def _fails_alike(
-        self,
-        mistake: Mistake,
-        behaviour: Behaviour,
-        case: Case,
-        expected: list[str],
-        theirs: Counterexample | None,
-    ) -> bool:
-        """Whether both differ from the engine at the same line in the same way, or both pass."""
-        ours = compare_lines(expected, behaviour, case, self._ask(mistake, behaviour, case))
-        if ours is None or theirs is None:
-            return ours is theirs
-        # Compare only the first different line: later lines depend on how the code is written.
-        own, other = (one.actual[one.index : one.index + 1] for one in (ours, theirs))
-        if ours.index != theirs.index or behaviour.first_difference(own, other) is not None:
-            return False
-        return bool(own) or _words(ours.failure) == _words(theirs.failure)
 
     def __enter__(self) -> Self:
         return self
@@ -99,6 +62,43 @@ class KnownMistakes:
     def __exit__(self, *exc_info: object) -> None:
         self._session.close()
         self._folder.cleanup()
+
+
+def _cases(
+    results: list[BehaviourResult], submission: Session, seed: int
+) -> Iterator[tuple[Behaviour, Case, list[str], Counterexample | None, bool]]:
+    """(behaviour, case, the engine's lines, how the submission fails, whether in all lines)."""
+    for behaviour, found, _ in results:
+        if found is not None:
+            yield behaviour, found.case, found.expected, found, True
+    for behaviour, found, _ in results:
+        # If the submission passes a behaviour, a mistake must pass all of its cases.
+        num_cases = behaviour.examples if found is None else behaviour.examples // SAMPLE
+        for case, expected in islice(cases_of(behaviour, seed), num_cases):
+            theirs = None
+            if found is not None:
+                reply = submission.ask(behaviour.key, case)
+                theirs = compare_lines(expected, behaviour, case, reply)
+            yield behaviour, case, expected, theirs, False
+
+
+def _fail_alike(
+    ours: Counterexample | None,
+    theirs: Counterexample | None,
+    behaviour: Behaviour,
+    is_whole: bool,
+) -> bool:
+    """Whether both pass, or differ from the engine in the same way.
+
+    In large cases, compare only the first different line: later ones depend on how code is written.
+    """
+    if ours is None or theirs is None:
+        return ours is theirs
+    first = slice(ours.index, None if is_whole else ours.index + 1)
+    is_same = behaviour.first_difference(ours.actual[first], theirs.actual[first]) is None
+    says_same = _words(ours.failure) == _words(theirs.failure)
+    shows = bool(ours.actual[first]) and not is_whole
+    return ours.index == theirs.index and is_same and (says_same or shows)
 
 
 def _words(failure: Failure | None) -> str | None:

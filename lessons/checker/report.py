@@ -1,8 +1,6 @@
 """The result of a check in words: what passes, the smallest failing case, and what to try next.
 
-Text from a student's code is cleaned, because it can contain escape sequences. If the student has
-written nothing yet, the report says that the failure is expected: otherwise the student might think
-that the installation is broken.
+Text from a student's code is cleaned, because it can contain escape sequences.
 """
 
 import json

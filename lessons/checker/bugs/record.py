@@ -1,8 +1,7 @@
 """Records the engine with a fault: `python -m minivllm.lessons.checker.bugs.record [NAME...]`.
 
 The recipe of an exercise, `recipe.toml`, has the fault as a change of source lines, the options of
-the engine and its requests. The changed function runs for real, in the house model's engine on the
-virtual clock. So the same recording is written each time.
+the house model's engine and its requests. On the virtual clock, each recording is the same.
 """
 
 import sys
