@@ -37,12 +37,11 @@ def write_difference(result: Result, folder: Path) -> Difference:
         write_recording(found.case, found.actual, yours)
         step = event_of(found.expected[min(found.index, len(found.expected) - 1)])["step"]
         return Difference(engine, yours, step, clean(_sentence(found, step)))
+    name = result.exercise.name
     if result.passed:
-        raise ExerciseError(f"There is nothing to compare: {result.exercise.name} passes.")
-    raise ExerciseError(
-        f"No trace through the whole engine fails: `minivllm exercise check {result.exercise.name}`"
-        " shows the smallest case."
-    )
+        raise ExerciseError(f"There is nothing to compare: {name} passes.")
+    shows = f"`minivllm exercise check {name}` shows the smallest case"
+    raise ExerciseError(f"No trace through the whole engine fails: {shows}.")
 
 
 def _sentence(found: Counterexample, step: int) -> str:
@@ -50,9 +49,8 @@ def _sentence(found: Counterexample, step: int) -> str:
     engine, failure = engines_at(found), found.failure
     if failure is not None and found.index >= len(found.actual):
         return f"In step {step} yours stops: {failure.text}. A, the engine, continues: {engine}."
-    sentence = (
-        f"First difference, in step {step}: A (the engine) {engine}; B (yours) {yours_at(found)}."
-    )
+    sides = f"A (the engine) {engine}; B (yours) {yours_at(found)}."
+    sentence = f"First difference, in step {step}: {sides}"
     if failure is None:
         return sentence
     last = [event["step"] for event in map(event_of, found.actual) if event] or [step]

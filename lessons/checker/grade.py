@@ -1,26 +1,35 @@
 """Grades a folder of submissions, in the formats of course software.
 
 The folder `DIR/STUDENT/` has a student's files, with or without a folder per exercise. Each student
-gets different cases, because the seed depends on the teacher's secret and the student's name.
+gets different cases, because the seed depends on the teacher's secret and the student's name. The
+engine's own output is not written; otherwise students could memorize the right results.
 """
 
+import csv
 import hashlib
 import os
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import TextIOWrapper
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from minivllm import __version__
 from minivllm.errors import ExerciseError
+from minivllm.events.recording.whole_file import whole_file
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.child.plug import uses_tensors
-from minivllm.lessons.checker.result import Failure, Result, result_without_cases
+from minivllm.lessons.checker.report import hint_for, not_loaded, yours_at
+from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
+from minivllm.text import clean
 
+SCHEMA = "minivllm.grade/3"
 PATIENCE = 0.5
 """Seconds to shrink a failing case: less than in `check`, because a whole class takes longer."""
+_EXPECTED = "give one that contains a folder for each student"
 MAX_AT_ONCE = 8
 """More threads do not help: this process computes the engine's own lines for all of them."""
 
@@ -50,17 +59,13 @@ def is_one_submission(folder: Path, exercises: list[Exercise]) -> bool:
 def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grade]:
     """Yield all grades. Raises `ExerciseError` if the folder has no students."""
     if not folder.is_dir():
-        raise ExerciseError(
-            f"{folder} is not a folder: give one that contains a folder for each student."
-        )
+        raise ExerciseError(f"{folder} is not a folder: {_EXPECTED}.")
     students = [folder]
     if not is_one_submission(folder, exercises):
         inside = (one for one in folder.iterdir() if one.is_dir())
         students = sorted(one for one in inside if not one.name.startswith("."))
     if not students:
-        raise ExerciseError(
-            f"{folder} is empty: give a folder that contains a folder for each student."
-        )
+        raise ExerciseError(f"{folder} is empty: {_EXPECTED}.")
     # A check is mostly a process that waits for another, so threads are enough. Checks with torch
     # take turns: they share its random numbers and the interpreter of Triton, and need much memory.
     at_once = 1 if any(map(uses_tensors, exercises)) else min(os.cpu_count() or 1, MAX_AT_ONCE)
@@ -92,3 +97,81 @@ def _file_in(student: Path, exercise: Exercise) -> Path:
     places = [student / exercise.name, student / exercise.package, student]
     files = [place / exercise.student_file for place in places]
     return next((file for file in files if file.is_file()), files[-1])
+
+
+# ---- the formats ----
+
+
+def as_row(grade: Grade) -> dict[str, Any]:
+    """A grade in one exercise, as a row of the table; `extra_data` of results.json has it, too."""
+    result, first, believed = grade.result, grade.result.first_failure, grade.result.misconception
+    if result.could_not_run is not None:
+        failed = not_loaded(result.could_not_run)
+    else:
+        failed = "" if first is None else first.behaviour.name
+    return {
+        "student": grade.student,
+        "exercise": result.exercise.name,
+        "score": result.score,
+        "max_score": result.max_score,
+        "status": grade.status,
+        "first_failure": failed,
+        "misconception": "" if believed is None else believed.name,
+        "seconds": round(result.seconds, 2),
+        "seed": result.seed,
+        "student_hash": grade.file_hash,
+    }
+
+
+def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
+    """One student's results.json. https://gradescope-autograders.readthedocs.io/en/latest/specs/"""
+    rows = [as_row(grade) for grade in grades]
+    return {
+        "score": sum(row["score"] for row in rows),
+        "max_score": sum(row["max_score"] for row in rows),
+        "execution_time": round(sum(row["seconds"] for row in rows), 2),
+        "output": "\n".join(
+            f"{row['exercise']}: {row['score']} of {row['max_score']} {row['first_failure']}".strip()
+            for row in rows
+        ),
+        "tests": [
+            {
+                "name": f"{grade.result.exercise.name}: {one.behaviour.name}",
+                "status": "passed" if one.passed else "failed",
+                "score": int(one.passed),
+                "max_score": 1,
+                "output": "" if one.passed else _message(grade.result, one),
+            }
+            for grade in grades
+            for one in grade.result.behaviours
+        ],
+        "extra_data": {
+            "schema": SCHEMA,
+            "engine": __version__,
+            "exercises": {row["exercise"]: row for row in rows},
+        },
+    }
+
+
+def _message(result: Result, one: BehaviourResult) -> str:
+    if result.could_not_run is not None:
+        return f"The file could not be run: {not_loaded(result.could_not_run)}"
+    found = one.counterexample
+    did = f"At line {found.index + 1} of the smallest case yours does: {yours_at(found)}"
+    hint = hint_for(result, one)
+    return did if hint is None else f"{did}\nHint: {hint}"
+
+
+def write_csv(grades: list[Grade], path: Path) -> None:
+    rows = [as_row(grade) for grade in grades]
+    with whole_file(path) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        table = csv.DictWriter(text, list(rows[0]))
+        table.writeheader()
+        for row in rows:
+            table.writerow({**row, "student": _cell(row["student"])})
+
+
+def _cell(text: str) -> str:
+    """Escape text that a spreadsheet would run as a formula."""
+    text = clean(text)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -31,11 +31,9 @@ def collect(workspace: Workspace, done: Mapping[str, ExerciseProgress]) -> Colle
         entry, file = done.get(exercise.name), workspace.file(exercise)
         if entry is None or not entry.passed or exercise.is_hunt:
             continue
-        if exercise.is_open or exercise.module.startswith(BESIDE_THE_ENGINE):
-            alone = f"it runs alone: `minivllm exercise demo {exercise.name}`"
-            found.left_out[exercise.name] = alone
-        elif not exercise.runs_in_engine:
-            found.left_out[exercise.name] = "no engine runs such code"
+        beside = exercise.is_open or exercise.module.startswith(BESIDE_THE_ENGINE)
+        if beside or not exercise.runs_in_engine:
+            found.left_out[exercise.name] = "it runs alone"
         elif digest_of(exercise, file) == entry.passed_file:
             found.pieces.append((exercise, file))
         else:

@@ -4,7 +4,6 @@ import os
 import select
 import sys
 import termios
-import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +27,9 @@ def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[],
                 seen = now
                 run()
                 print(f"\nWatching {file}: {KEYS}.", flush=True)
-            key = _key()
+            inputs = [sys.stdin] if sys.stdin.isatty() else []
+            ready, _, _ = select.select(inputs, [], [], SECONDS_BETWEEN_LOOKS)
+            key = os.read(sys.stdin.fileno(), 1).decode(errors="replace") if ready else ""
         if key == "q":
             return
         if key == "r":
@@ -37,24 +38,14 @@ def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[],
             return
 
 
-def _key() -> str:
-    """The next key, if one comes soon. A key pressed during a check is not lost."""
-    if not sys.stdin.isatty():
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-        return ""
-    ready, _, _ = select.select([sys.stdin], [], [], SECONDS_BETWEEN_LOOKS)
-    return os.read(sys.stdin.fileno(), 1).decode(errors="replace") if ready else ""
-
-
 @contextmanager
 def _single_keys() -> Iterator[None]:
-    """Read keys one by one and without echo."""
-    if not sys.stdin.isatty():
-        yield
-        return
-    before = termios.tcgetattr(sys.stdin)
+    """Read keys one by one and without echo. A key pressed during a check is not lost."""
+    before = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
     try:
-        tty.setcbreak(sys.stdin, termios.TCSADRAIN)
+        if before is not None:
+            tty.setcbreak(sys.stdin, termios.TCSADRAIN)
         yield
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        if before is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -29,40 +29,34 @@ class Workspace:
 
     def submission(self, exercise: Exercise) -> Path:
         """The student's file. Raises `ExerciseError` if the exercise is not started."""
-        if not self.is_started(exercise):
-            raise ExerciseError(
-                f"There is no {self.file(exercise)}: create it with `minivllm exercise"
-                f" start {exercise.name}`."
-            )
-        return self.file(exercise)
+        file = self.file(exercise)
+        if not file.is_file():
+            start = f"`minivllm exercise start {exercise.name}`"
+            raise ExerciseError(f"There is no {file}: create it with {start}.")
+        return file
 
     def start(self, exercise: Exercise) -> Path:
         """Create the exercise's folder and return the file to edit.
 
         Raises `ExerciseError` if the file exists already, or if the root is a repository.
         """
+        file = self.file(exercise)
         if (self.root / "pyproject.toml").exists() or self.root.is_relative_to(FOLDER.parents[1]):
-            raise ExerciseError(
-                f"{self.root} is a repository: give a folder outside with --workspace, so"
-                " that no solution is committed."
-            )
-        if self.is_started(exercise):
-            raise ExerciseError(
-                f"{self.file(exercise)} already exists: continue with it, or start again"
-                f" with `minivllm exercise reset {exercise.name}`."
-            )
+            outside = "give a folder outside with --workspace, so that no solution is committed"
+            raise ExerciseError(f"{self.root} is a repository: {outside}.")
+        if file.is_file():
+            again = f"or start again with `minivllm exercise reset {exercise.name}`"
+            raise ExerciseError(f"{file} already exists: continue with it, {again}.")
         try:
             self.folder(exercise).mkdir(parents=True, exist_ok=True)
             given = exercise.recording.name if exercise.is_hunt else "visible_test.py"
             for name in ("README.md", given):
                 shutil.copyfile(exercise.folder / name, self.folder(exercise) / name)
             shutil.copyfile(FOLDER / "assistants.md", self.folder(exercise) / "AGENTS.md")
-            self.file(exercise).write_text(start_of(exercise), encoding="utf-8")
+            file.write_text(start_of(exercise), encoding="utf-8")
         except OSError as error:
-            raise ExerciseError(
-                f"{self.folder(exercise)} cannot be written: {error.strerror}."
-            ) from error
-        return self.file(exercise)
+            raise ExerciseError(f"{file.parent} cannot be written: {error.strerror}.") from error
+        return file
 
     def reset(self, exercise: Exercise) -> Path:
         """Replace the student's file by the stub. Returns the new path of the old file."""

@@ -82,7 +82,7 @@ class _Process:
         except (EOFError, ConnectionError):
             self._process.join()
             lines, failure = [], ["died", f"its process ended {_how(self._process.exitcode)}"]
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             what = "it wrote into the channel of the checker's own answers"
             lines, failure = [], ["channel", what]
         signal.setitimer(signal.ITIMER_REAL, 0)

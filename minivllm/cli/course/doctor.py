@@ -66,7 +66,7 @@ def _finding_of(check: Callable[[], Finding]) -> Finding:
 
 
 def check_packages() -> Finding:
-    """What is required, and what exercises and the server need; torch and Triton come below."""
+    """What is required, and what the server needs; torch and Triton come below."""
     try:
         requirements = [text for text in requires("minivllm") or () if "extra ==" not in text]
     except PackageNotFoundError:
@@ -74,11 +74,9 @@ def check_packages() -> Finding:
     names = {re.match(r"[\w.-]+", text)[0] for text in requirements} - {"torch", "triton"}
     if missing := sorted(name for name in names if not _is_installed(name)):
         return Finding("bad", f"not installed: {', '.join(missing)}: {_INSTALL}")
-    if not _is_installed("hypothesis"):
-        return Finding("note", "exercises will not run: pip install 'minivllm[lessons]'")
     if not all(map(_is_installed, ("starlette", "uvicorn", "prometheus-client"))):
         return Finding("note", "the server will not run: pip install 'minivllm[serve]'")
-    return Finding("ok", f"all {len(names)}, and those of exercises and of the server")
+    return Finding("ok", f"all {len(names)}, and those of the server")
 
 
 def check_torch() -> Finding:

@@ -2,7 +2,7 @@
 
 The engine's lines come from the engine as it is, the student's from a second import with the
 student's file plugged in. What the command has beyond that: limits of memory and processor time, a
-search for the smallest case with hypothesis, and the known misconceptions. Here the web worker is
+search for the smallest case, and the known misconceptions. Here the web worker is
 the limit, and the first failing case is shown. Students' code runs in the checker's own
 interpreter, so this check is for learning and not for grades.
 """
