@@ -6,9 +6,15 @@ import pytest
 from minivllm.core.admission import FCFSRequestQueue, PriorityRequestQueue
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.policy import score
-from minivllm.lessons.checker.policy.play import Served, guarded, play_traffic
+from minivllm.lessons.checker.policy.play import (
+    MAX_TOKENS,
+    NUM_REQUESTS,
+    Served,
+    draw_traffic,
+    guarded,
+    play_traffic,
+)
 from minivllm.lessons.checker.policy.score import PolicyFigures
-from minivllm.lessons.checker.policy.traffic import MAX_TOKENS, NUM_REQUESTS, draw_traffic
 
 EXERCISE = find_exercise("own-policy")
 

@@ -1,5 +1,5 @@
 """Judges a scheduling policy by what users notice, on traffic that nobody has seen before.
 
-`traffic` draws requests, `play` serves them with the real engine on a clock whose steps cost time
-by a formula, and `score` compares the figures with those of `fcfs`.
+`play` draws traffic and serves it with the real engine on a clock whose steps cost time by a
+formula, and `score` compares the figures with those of `fcfs`.
 """

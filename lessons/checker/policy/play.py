@@ -1,11 +1,17 @@
-"""Serves traffic with the real engine and scripted tokens, on a clock whose steps cost time.
+"""Draws traffic from a seed, and serves it with the real engine on a clock whose steps cost time.
 
-A step takes a constant time, for reading the weights, and some time for each token. So a long chunk
-of a prompt makes all others in the batch wait for their next token, as on a real device.
+    chats       12 to 40 tokens, priority 0: somebody waits; half of them share a system prompt
+    documents   100 to 200 tokens, priority 1: nobody waits; one in six requests
+
+Requests come in bursts, and on average a little faster than the engine can serve them. Nobody knows
+the length of an answer: `max_tokens` is the same for all, and an answer ends before. A step takes a
+constant time, for reading the weights, and some time for each token.
 """
 
 from collections.abc import Sequence as Seq
 from functools import partial
+from random import Random
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,10 +23,14 @@ from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.lessons.checker.cases.toy import EOS, ToyTokenizer
-from minivllm.lessons.checker.policy.traffic import MAX_TOKENS, PolicyRequest
 from minivllm.lessons.scenarios.scripted import ScriptedRunner, serve
 from minivllm.sampling_params import SamplingParams
 
+NUM_REQUESTS = 72
+MAX_TOKENS = 64
+SHARED_TOKENS = 16
+_FIRST_OWN = SHARED_TOKENS + 1
+_NUM_LETTERS = EOS - _FIRST_OWN
 SECONDS_PER_STEP, SECONDS_PER_TOKEN = 0.020, 0.0005
 NUM_BLOCKS, MAX_MODEL_LEN = 44, 256
 MAX_STEPS = 4000
@@ -32,6 +42,14 @@ CONFIG = EngineConfig(
     enable_prefix_caching=True,
     scheduling_policy="priority",  # which allows requests to have a priority
 )
+
+
+class PolicyRequest(NamedTuple):
+    arrives: float
+    """Seconds from the start."""
+    prompt_token_ids: list[int]
+    num_output_tokens: int
+    priority: int
 
 
 class Served(msgspec.Struct):
@@ -103,3 +121,34 @@ def guarded(policy: RequestQueue) -> RequestQueue:
 
     policy.choose_victim = choose_victim
     return policy
+
+
+# ---- the traffic ----
+
+
+def draw_traffic(seed: int) -> list[PolicyRequest]:
+    """Draw requests, in order of arrival."""
+    random = Random(f"traffic/{seed}")
+    now, requests = 0.0, []
+    while len(requests) < NUM_REQUESTS:
+        now += random.expovariate(3.0)
+        for _ in range(random.randint(1, 7)):
+            draw = _document if random.random() < 1 / 6 else _chat
+            requests.append(draw(random, now))
+            now += random.expovariate(50.0)
+    return requests[:NUM_REQUESTS]
+
+
+def _chat(random: Random, now: float) -> PolicyRequest:
+    shared = list(range(1, SHARED_TOKENS + 1)) if random.random() < 0.5 else []
+    own = _own_tokens(random, random.randint(12, 40) - len(shared) // 2)
+    return PolicyRequest(now, shared + own, random.randint(6, 40), 0)
+
+
+def _document(random: Random, now: float) -> PolicyRequest:
+    own = _own_tokens(random, random.randint(100, 200))
+    return PolicyRequest(now, own, random.randint(4, 24), 1)
+
+
+def _own_tokens(random: Random, count: int) -> list[int]:
+    return [_FIRST_OWN + random.randrange(_NUM_LETTERS) for _ in range(count)]

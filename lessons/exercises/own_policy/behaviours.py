@@ -23,8 +23,14 @@ from minivllm.lessons.checker.cases.traces import (
     run_trace,
 )
 from minivllm.lessons.checker.policy import score
-from minivllm.lessons.checker.policy.play import Served, guarded, play_traffic
-from minivllm.lessons.checker.policy.traffic import MAX_TOKENS, PolicyRequest, draw_traffic
+from minivllm.lessons.checker.policy.play import (
+    MAX_TOKENS,
+    PolicyRequest,
+    Served,
+    draw_traffic,
+    guarded,
+    play_traffic,
+)
 from minivllm.lessons.exercises.own_policy import policy as module
 
 Case = dict[str, Any]
