@@ -9,26 +9,29 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from minivllm.errors import ExerciseError, TritonMissingError
-from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of, behaviours_of_hunt
+from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of, visible_tests
 from minivllm.lessons.checker.mistakes import Mistake, read_mistakes
 
 FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
+HUNT_TASKS = (
+    "the rule that is broken",
+    "the step that breaks it first",
+    "a step and a rule are given",
+)
 POLICY_MODULE = "minivllm.lessons.exercises.own_policy.policy"
 """No part of the engine, but an engine can run with it: it becomes the scheduler's queue."""
-
-Level = Literal["core", "standard", "stretch"]
-"""core: what all else builds on; stretch: long, or with tools that the course does not teach."""
 
 
 class Exercise(NamedTuple):
     name: str
     title: str
     lesson: int
-    level: Level
+    level: str
+    """core: what all else builds on; standard; stretch: long, or with tools of other courses."""
     minutes: int
     hints: tuple[str, ...]
     """Three hints: a question, where to look, pseudo-code."""
@@ -65,10 +68,8 @@ class Exercise(NamedTuple):
     @property
     def symbol(self) -> str:
         """The names of the holes, as one text: `BlockPool.touch, release`."""
-        owners = ["", *(hole.rpartition(".")[0] for hole in self.holes)]
-        return ", ".join(
-            hole.removeprefix(f"{owner}.") for owner, hole in zip(owners, self.holes, strict=False)
-        )
+        owners = ["", *(hole.rpartition(".")[0] + "." for hole in self.holes)]
+        return ", ".join(map(str.removeprefix, self.holes, owners))
 
     @property
     def is_hunt(self) -> bool:
@@ -82,9 +83,7 @@ class Exercise(NamedTuple):
     @property
     def student_file(self) -> str:
         """The name of the student's file; the engine's file has the same name."""
-        if self.is_hunt:
-            return "answer.toml"
-        return f"{self.module.rpartition('.')[2]}.py"
+        return "answer.toml" if self.is_hunt else f"{self.module.rpartition('.')[2]}.py"
 
     @property
     def is_open(self) -> bool:
@@ -93,9 +92,12 @@ class Exercise(NamedTuple):
 
     @property
     def runs_in_engine(self) -> bool:
-        """Whether an engine runs the student's code; a module of the lessons runs by itself."""
-        is_own_module = self.module.startswith("minivllm.lessons.")
-        return not self.is_hunt and (self.is_open or not is_own_module)
+        """Whether an engine runs the student's code.
+
+        A module of the lessons runs by itself, and so does what the engine leaves to llguidance.
+        """
+        runs_alone = self.module.startswith(("minivllm.lessons.", "minivllm.structured_output."))
+        return not self.is_hunt and (self.is_open or not runs_alone)
 
     @property
     def mistakes(self) -> list[Mistake]:
@@ -113,10 +115,13 @@ class Exercise(NamedTuple):
             raise ExerciseError(self.obstacle)
 
     def behaviours(self) -> list[Behaviour]:
-        """What a submission must get right."""
+        """What a submission must get right, with the visible tests as the last one."""
         if self.is_hunt:
-            return behaviours_of_hunt()
-        return behaviours_of(self.behaviours_module())
+            hint = "Go through the recording step by step, and compare each with the rules."
+            tasks = enumerate(HUNT_TASKS, start=1)
+            return [Behaviour(name, at, hint, list, list, False, 1) for at, name in tasks]
+        own = behaviours_of(self.behaviours_module())
+        return [*own, visible_tests(self.folder / "visible_test.py")]
 
     def behaviours_module(self) -> ModuleType:
         return import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")
@@ -125,20 +130,10 @@ class Exercise(NamedTuple):
 @cache
 def exercises() -> tuple[Exercise, ...]:
     """In the order of the course."""
-    return tuple(
-        _read(entry)
-        for entry in tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
-    )
-
-
-def _read(entry: dict[str, Any]) -> Exercise:
-    if entry.get("level") not in get_args(Level):
-        raise ExerciseError(
-            f"The level of {entry['name']} in info.toml must be one of"
-            f" {', '.join(get_args(Level))}."
-        )
-    holes = tuple(entry.get("holes", ()))
-    return Exercise(**{**entry, "holes": holes, "hints": tuple(entry["hints"])})
+    entries = tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
+    for entry in entries:
+        entry |= {"hints": tuple(entry["hints"]), "holes": tuple(entry.get("holes", ()))}
+    return tuple(Exercise(**entry) for entry in entries)
 
 
 def find_exercise(name: str) -> Exercise:

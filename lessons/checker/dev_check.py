@@ -2,8 +2,8 @@
 
 Yields one sentence per fault. An exercise without faults fulfils these rules:
 
-    the engine's own source passes every behaviour and every visible test
-    the stub fails every behaviour and every visible test with its TODO
+    the engine's own source passes every behaviour, and so every visible test
+    the stub fails every behaviour with its TODO
     every known mistake fails, and gets its own hint and no other hint
     every behaviour catches a mistake; otherwise the behaviour may check nothing
     there are at least five mistakes, and three hints
@@ -13,10 +13,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from minivllm.lessons.checker.bugs.judge import dev_check_hunt
+from minivllm.lessons.checker.bugs.judge import faults_of_hunt
+from minivllm.lessons.checker.cases.behaviour import VISIBLE
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
 from minivllm.lessons.checker.check import run_behaviours
-from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.diagnosis import KnownMistakes
 from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.mistakes import Mistake
@@ -28,76 +28,44 @@ PATIENCE = 0.3
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
-    if exercise.is_hunt:
-        yield from dev_check_hunt(exercise)
-        return
-    yield from _files(exercise)
+    faults = faults_of_hunt(exercise) if exercise.is_hunt else _faults(exercise)
+    if len(exercise.hints) != NUM_HINTS or not all(exercise.hints):
+        yield f"{exercise.name}: there must be {NUM_HINTS} hints."
+    yield from (f"{exercise.name}: {fault}." for fault in faults)
+
+
+def _faults(exercise: Exercise) -> Iterator[str]:
+    if len(exercise.mistakes) < MIN_MISTAKES:
+        yield f"there must be at least {MIN_MISTAKES} mistakes"
     with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
         file = Path(folder) / exercise.student_file
         file.write_text(exercise.source, encoding="utf-8")
-        yield from _reference(run_behaviours(exercise, Submission(file)))
+        for one in run_behaviours(exercise, file).behaviours:
+            if not one.passed:
+                yield f"the engine's own source fails {one.behaviour.name!r}: {one.counterexample}"
         file.write_text(stub(exercise), encoding="utf-8")
-        yield from _stub(run_behaviours(exercise, Submission(file)))
-    caught: set[str] = set()
+        for one in run_behaviours(exercise, file).behaviours:
+            if one.failure is None or one.failure.kind != "todo":
+                yield f"the stub does not fail {one.behaviour.name!r} with its TODO: {one.failure}"
+    caught = {VISIBLE}
     with KnownMistakes(exercise) as known:
         for mistake in exercise.mistakes:
-            submission = Submission(known.file_of(mistake))
-            result = run_behaviours(exercise, submission, patience=PATIENCE, known=known)
-            caught |= {
-                outcome.behaviour.name for outcome in result.behaviours if not outcome.passed
-            }
-            yield from _mistake(mistake, result)
-    for outcome in result.behaviours:
-        if outcome.behaviour.name not in caught:
-            yield f"{exercise.name}: no mistake fails {outcome.behaviour.name!r}."
+            file = known.file_of(mistake)
+            result = run_behaviours(exercise, file, patience=PATIENCE, known=known)
+            caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
+            if fault := _fault_of_mistake(mistake, result):
+                yield f"{mistake.name} {fault}"
+    for behaviour in exercise.behaviours():
+        if behaviour.name not in caught:
+            yield f"no mistake fails {behaviour.name!r}"
 
 
-def _files(exercise: Exercise) -> Iterator[str]:
-    if len(exercise.hints) != NUM_HINTS or not all(exercise.hints):
-        yield f"{exercise.name}: there must be {NUM_HINTS} hints."
-    if len(exercise.mistakes) < MIN_MISTAKES:
-        yield f"{exercise.name}: there must be at least {MIN_MISTAKES} mistakes."
-
-
-def _reference(result: Result) -> Iterator[str]:
-    name = result.exercise.name
-    if result.could_not_run is not None:
-        yield f"{name}: the engine's own source cannot be run: {result.could_not_run.text}."
-        return
-    for failed in result.visible:
-        yield f"{name}: the engine's own source fails a visible test: {failed}."
-    for outcome in result.behaviours:
-        if not outcome.passed:
-            yield (
-                f"{name}: the engine's own source fails {outcome.behaviour.name!r} on"
-                f" {outcome.counterexample.case}."
-            )
-
-
-def _stub(result: Result) -> Iterator[str]:
-    name = result.exercise.name
-    if result.could_not_run is not None:
-        yield f"{name}: the stub cannot be loaded: {result.could_not_run.text}."
-        return
-    if not result.visible:
-        yield f"{name}: the stub passes the visible tests."
-    for outcome in result.behaviours:
-        failure = None if outcome.passed else outcome.counterexample.failure
-        if failure is None or failure.kind != "todo":
-            yield f"{name}: the stub does not fail {outcome.behaviour.name!r} with its TODO."
-
-
-def _mistake(own: Mistake, result: Result) -> Iterator[str]:
-    name = f"{result.exercise.name}: {own.name}"
+def _fault_of_mistake(own: Mistake, result: Result) -> str:
     if not own.believes or not own.hint:
-        yield f"{name} has no misconception or no hint."
+        return "has no misconception or no hint"
     if result.passed:
-        yield f"{name} passes."
-    elif not result.fitting:
-        kinds = {
-            outcome.counterexample.failure for outcome in result.behaviours if not outcome.passed
-        }
-        yield f"{name} is not recognized ({kinds})."
-    elif result.misconception != own:
-        others = [other.name for other in result.fitting if other != own]
-        yield f"{name} cannot be distinguished from {' and '.join(others)}."
+        return "passes"
+    if not result.fitting:
+        return f"is not recognized ({ {one.failure for one in result.behaviours} })"
+    others = [other.name for other in result.fitting if other != own]
+    return f"cannot be distinguished from {' and '.join(others)}" if others else ""

@@ -2,112 +2,61 @@
 
 A known mistake fits if it fails in the same way on the small cases on which the student's code
 failed, passes where that code passes, and fails at the same lines on a sample of further cases.
-
-A wrong diagnosis is worse than no diagnosis. So an unfinished solution is not diagnosed, and if two
-mistakes fit, the report names neither (`check.Result.misconception`).
+An unfinished solution is not diagnosed: a wrong diagnosis is worse than none.
 """
 
 import tempfile
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
-from minivllm.lessons.checker.cases.behaviour import Behaviour
+from minivllm.lessons.checker.cases.behaviour import VISIBLE, Behaviour
 from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child.sandbox import Failure, Reply, Session, Submission
-from minivllm.lessons.checker.child.student import UNUSABLE
+from minivllm.lessons.checker.child.session import Session
 from minivllm.lessons.checker.mistakes import Mistake
-from minivllm.lessons.checker.search import Counterexample, cases_of, compare_lines, compare_with
+from minivllm.lessons.checker.result import UNUSABLE, BehaviourResult, Counterexample, Failure
+from minivllm.lessons.checker.search import cases_of, compare_lines
 
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
-_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "channel")
 
 
 class KnownMistakes:
-    """Runs all known mistakes of an exercise in one process; a context manager."""
+    """Runs all known mistakes of an exercise in one session; a context manager."""
 
     def __init__(self, exercise: Exercise) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="minivllm-mistakes-")
         self._mistakes = exercise.mistakes
-        source = exercise.source
         for mistake in self._mistakes:
-            self.file_of(mistake).write_text(mistake.source(source), encoding="utf-8")
-        self._session = Session(exercise, Submission(Path(self._folder.name)))
+            self.file_of(mistake).write_text(mistake.source(exercise.source), encoding="utf-8")
+        self._session = Session(exercise)
 
     def file_of(self, mistake: Mistake) -> Path:
         return Path(self._folder.name) / f"{mistake.name}.py"
 
     def diagnose(
-        self,
-        found: list[Counterexample | None],
-        behaviours: list[Behaviour],
-        submission: Session,
-        seed: int,
+        self, results: list[BehaviourResult], submission: Session, seed: int
     ) -> list[Mistake]:
-        """The mistakes that fail in the same way as the submission.
-
-        found: for each behaviour, a failing case, or None if the submission passes
-        submission: runs further cases
-        """
-        pairs = list(zip(behaviours, found, strict=True))
-        failing = [(behaviour, one) for behaviour, one in pairs if one is not None]
-        if not failing or any(
-            one.failure is not None and one.failure.kind in _NOT_DIAGNOSED for _, one in failing
+        """The mistakes that fail in the same way as the submission, which runs further cases."""
+        results = [one for one in results if one.behaviour.name != VISIBLE]
+        failures = [one.failure for one in results]
+        if all(one.passed for one in results) or any(
+            failure is not None and not failure.is_about_the_code for failure in failures
         ):
             return []
-        alike = [
-            mistake
-            for mistake in self._mistakes
-            if all(self._does_the_same(mistake, *one) for one in failing)
-        ]
-        for behaviour, one in pairs:
-            # If the submission passes a behaviour, a mistake must pass all of its cases.
-            num_cases = behaviour.examples if one is None else behaviour.examples // SAMPLE
-            for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
-                theirs = (
-                    None if one is None else compare_with(expected, behaviour, submission, case)
-                )
-                alike = [
-                    mistake
-                    for mistake in alike
-                    if self._fails_alike(mistake, behaviour, case, expected, theirs)
-                ]
+        alike = self._mistakes
+        for behaviour, case, expected, theirs, is_whole in _cases(results, submission, seed):
+            if not alike:
+                break
+            replies = [self._session.ask(behaviour.key, case, self.file_of(one)) for one in alike]
+            pairs = zip(alike, replies, strict=True)
+            found = [(one, compare_lines(expected, behaviour, case, reply)) for one, reply in pairs]
+            alike = [one for one, ours in found if _fail_alike(ours, theirs, behaviour, is_whole)]
         return alike
 
-    def ask(self, mistake: Mistake, behaviour: Behaviour, case: Case) -> Reply:
-        file = str(self.file_of(mistake))
-        return self._session.ask({"file": file, "behaviour": behaviour.key, "case": case})
-
-    def _does_the_same(self, mistake: Mistake, behaviour: Behaviour, one: Counterexample) -> bool:
-        actual, failure = self.ask(mistake, behaviour, one.case)
-        return behaviour.first_difference(one.actual, actual) is None and _words(failure) == _words(
-            one.failure
-        )
-
-    def _fails_alike(
-        self,
-        mistake: Mistake,
-        behaviour: Behaviour,
-        case: Case,
-        expected: list[str],
-        theirs: Counterexample | None,
-    ) -> bool:
-        """Whether both differ from the engine at the same line in the same way, or both pass."""
-        actual, failure = self.ask(mistake, behaviour, case)
-        ours = compare_lines(expected, behaviour, case, actual, failure)
-        if ours is None or theirs is None:
-            return ours is theirs
-        begin = slice(ours.index, ours.index + 1)
-        if (
-            ours.index != theirs.index
-            or behaviour.first_difference(ours.actual[begin], theirs.actual[begin]) is not None
-        ):
-            return False
-        # Compare only the first different line: later lines depend on how the code is written.
-        return bool(ours.actual[begin]) or _words(ours.failure) == _words(theirs.failure)
-
-    def __enter__(self) -> "KnownMistakes":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -115,12 +64,49 @@ class KnownMistakes:
         self._folder.cleanup()
 
 
+def _cases(
+    results: list[BehaviourResult], submission: Session, seed: int
+) -> Iterator[tuple[Behaviour, Case, list[str], Counterexample | None, bool]]:
+    """(behaviour, case, the engine's lines, how the submission fails, whether in all lines)."""
+    for behaviour, found, _ in results:
+        if found is not None:
+            yield behaviour, found.case, found.expected, found, True
+    for behaviour, found, _ in results:
+        # If the submission passes a behaviour, a mistake must pass all of its cases.
+        num_cases = behaviour.examples if found is None else behaviour.examples // SAMPLE
+        for case, expected in islice(cases_of(behaviour, seed), num_cases):
+            theirs = None
+            if found is not None:
+                reply = submission.ask(behaviour.key, case)
+                theirs = compare_lines(expected, behaviour, case, reply)
+            yield behaviour, case, expected, theirs, False
+
+
+def _fail_alike(
+    ours: Counterexample | None,
+    theirs: Counterexample | None,
+    behaviour: Behaviour,
+    is_whole: bool,
+) -> bool:
+    """Whether both pass, or differ from the engine in the same way.
+
+    In large cases, compare only the first different line: later ones depend on how code is written.
+    """
+    if ours is None or theirs is None:
+        return ours is theirs
+    first = slice(ours.index, None if is_whole else ours.index + 1)
+    is_same = behaviour.first_difference(ours.actual[first], theirs.actual[first]) is None
+    says_same = _words(ours.failure) == _words(theirs.failure)
+    shows = bool(ours.actual[first]) and not is_whole
+    return ours.index == theirs.index and is_same and (says_same or shows)
+
+
 def _words(failure: Failure | None) -> str | None:
     """The failure without what differs between two solutions: line numbers and limits."""
-    if failure is not None and failure.kind in ("time", "memory"):
-        return "endless"  # an endless loop that collects data can hit either limit first
     if failure is None or failure.kind == "missed":  # what a judge says of lines without a failure
         return None
+    if failure.kind in ("time", "memory"):
+        return "endless"  # an endless loop that collects data can hit either limit first
     if failure.kind != "raised":
         return failure.kind
     head, marker, rest = failure.text.removeprefix(UNUSABLE).partition(" in line ")

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.cases.traces import write_recording
-from minivllm.lessons.checker.report import engines_at, step_of, step_of_difference, yours_at
-from minivllm.lessons.checker.result import Result
-from minivllm.lessons.checker.search import Counterexample
+from minivllm.lessons.checker.report import engines_at, event_of, yours_at
+from minivllm.lessons.checker.result import Counterexample, Result
 from minivllm.text import clean
 
 
@@ -29,41 +28,30 @@ def write_difference(result: Result, folder: Path) -> Difference:
     Raises `ExerciseError` if no trace fails.
     """
     for outcome in result.behaviours:
-        if outcome.passed or not outcome.behaviour.is_trace:
-            continue
         found = outcome.counterexample
-        if not found.expected:
+        if found is None or not outcome.behaviour.is_trace or not found.expected:
             continue
         folder.mkdir(parents=True, exist_ok=True)
         engine, yours = folder / "engine.jsonl", folder / "yours.jsonl"
         write_recording(found.case, found.expected, engine)
         write_recording(found.case, found.actual, yours)
-        step = step_of_difference(found)
-        return Difference(engine, yours, step, _sentence(found, step))
+        step = event_of(found.expected[min(found.index, len(found.expected) - 1)])["step"]
+        return Difference(engine, yours, step, clean(_sentence(found, step)))
+    name = result.exercise.name
     if result.passed:
-        raise ExerciseError(f"There is nothing to compare: {result.exercise.name} passes.")
-    raise ExerciseError(
-        f"No trace through the whole engine fails: `minivllm exercise check {result.exercise.name}`"
-        " shows the smallest case."
-    )
+        raise ExerciseError(f"There is nothing to compare: {name} passes.")
+    shows = f"`minivllm exercise check {name}` shows the smallest case"
+    raise ExerciseError(f"No trace through the whole engine fails: {shows}.")
 
 
 def _sentence(found: Counterexample, step: int) -> str:
-    """Where A and B differ, and why B ends early.
-
-    If B ends at the difference, its error comes first; otherwise it comes last.
-    """
+    """Where A and B differ, and why B ends early."""
     engine, failure = engines_at(found), found.failure
     if failure is not None and found.index >= len(found.actual):
-        return clean(
-            f"In step {step} yours stops: {failure.text}. A, the engine, continues: {engine}."
-        )
-    sentence = (
-        f"First difference, in step {step}: A (the engine) {engine}; B (yours) {yours_at(found)}."
-    )
-    if failure is not None:
-        last = next(
-            (at for line in reversed(found.actual) if (at := step_of(line)) is not None), step
-        )
-        sentence += f" In step {last} yours stops: {failure.text}."
-    return clean(sentence)
+        return f"In step {step} yours stops: {failure.text}. A, the engine, continues: {engine}."
+    sides = f"A (the engine) {engine}; B (yours) {yours_at(found)}."
+    sentence = f"First difference, in step {step}: {sides}"
+    if failure is None:
+        return sentence
+    last = [event["step"] for event in map(event_of, found.actual) if event] or [step]
+    return f"{sentence} In step {last[-1]} yours stops: {failure.text}."

@@ -1,54 +1,49 @@
 """Grades a folder of submissions, in the formats of course software.
 
 The folder `DIR/STUDENT/` has a student's files, with or without a folder per exercise. Each student
-gets different cases, because the seed depends on the teacher's secret and the student's name.
+gets different cases, because the seed depends on the teacher's secret and the student's name. The
+engine's own output is not written; otherwise students could memorize the right results.
 """
 
+import csv
 import hashlib
 import os
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import TextIOWrapper
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from minivllm import __version__
 from minivllm.errors import ExerciseError
+from minivllm.events.recording.whole_file import whole_file
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child import plug
-from minivllm.lessons.checker.child.sandbox import Failure, Submission
-from minivllm.lessons.checker.result import BehaviourResult, Result, max_score_of
-from minivllm.lessons.checker.search import Counterexample
+from minivllm.lessons.checker.child.plug import uses_tensors
+from minivllm.lessons.checker.report import hint_for, not_loaded, yours_at
+from minivllm.lessons.checker.result import BehaviourResult, Failure, Result, result_without_cases
+from minivllm.text import clean
 
+SCHEMA = "minivllm.grade/3"
 PATIENCE = 0.5
 """Seconds to shrink a failing case: less than in `check`, because a whole class takes longer."""
-
-
+_EXPECTED = "give one that contains a folder for each student"
 MAX_AT_ONCE = 8
 """More threads do not help: this process computes the engine's own lines for all of them."""
 
 
 class Grade(NamedTuple):
     student: str
-    exercise: Exercise
-    seed: int
-    result: Result | None
-    """None if the student has no file for this exercise."""
-    max_score: int
-    file_hash: str = ""
+    result: Result
+    file_hash: str
     """Of the file before it ran; empty without a file."""
-
-    @property
-    def score(self) -> int:
-        return 0 if self.result is None else self.result.score
 
     @property
     def status(self) -> str:
         """One of: pass, fail, error. An error means that the file could not be run."""
-        if self.result is None or self.result.could_not_run is not None:
-            return "error"
-        return "pass" if self.result.passed else "fail"
+        return ("pass", "fail", "error")[self.result.exit_status]
 
 
 def seed_for(secret: str, student: str, exercise: str) -> int:
@@ -58,73 +53,125 @@ def seed_for(secret: str, student: str, exercise: str) -> int:
 
 def is_one_submission(folder: Path, exercises: list[Exercise]) -> bool:
     """Whether the folder has one student's files (as on Gradescope) or a folder per student."""
-    return any(_file_in(folder, exercise) is not None for exercise in exercises)
+    return any(_file_in(folder, exercise).is_file() for exercise in exercises)
 
 
 def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grade]:
     """Yield all grades. Raises `ExerciseError` if the folder has no students."""
     if not folder.is_dir():
-        raise ExerciseError(
-            f"{folder} is not a folder: give one that contains a folder for each student."
-        )
-    if is_one_submission(folder, exercises):
-        students = [folder]
-    else:
-        students = sorted(
-            student_folder
-            for student_folder in folder.iterdir()
-            if student_folder.is_dir() and not student_folder.name.startswith(".")
-        )
+        raise ExerciseError(f"{folder} is not a folder: {_EXPECTED}.")
+    students = [folder]
+    if not is_one_submission(folder, exercises):
+        inside = (one for one in folder.iterdir() if one.is_dir())
+        students = sorted(one for one in inside if not one.name.startswith("."))
     if not students:
-        raise ExerciseError(
-            f"{folder} is empty: give a folder that contains a folder for each student."
-        )
-    with ThreadPoolExecutor(_num_at_once(exercises)) as pool:
+        raise ExerciseError(f"{folder} is empty: {_EXPECTED}.")
+    # A check is mostly a process that waits for another, so threads are enough. Checks with torch
+    # take turns: they share its random numbers and the interpreter of Triton, and need much memory.
+    at_once = 1 if any(map(uses_tensors, exercises)) else min(os.cpu_count() or 1, MAX_AT_ONCE)
+    with ThreadPoolExecutor(at_once) as pool:
         yield from pool.map(lambda one: grade_one(*one, secret), product(students, exercises))
 
 
-def _num_at_once(exercises: list[Exercise]) -> int:
-    """How many submissions to check at the same time.
-
-    A check is mostly a process that waits for another, so threads are enough. Checks with torch
-    take turns: they share its random numbers and the interpreter of Triton, and need much memory.
-    """
-    if any(map(plug.uses_tensors, exercises)):
-        return 1
-    return min(os.cpu_count() or 1, MAX_AT_ONCE)
-
-
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
-    seed = seed_for(secret, student.name, exercise.name)
-    file = _file_in(student, exercise)
-    most = max_score_of(len(exercise.behaviours()))
-    if file is None:
-        return Grade(student.name, exercise, seed, None, most)
+    seed, file = seed_for(secret, student.name, exercise.name), _file_in(student, exercise)
     file_hash = ""
     try:
-        file_hash = "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
-        result = check(exercise, Submission(file), seed=seed, patience=PATIENCE)
+        if file.is_file():
+            file_hash = "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
+            result = check(exercise, file, seed=seed, patience=PATIENCE)
+        else:
+            missing = Failure("died", f"there is no {exercise.student_file}")
+            result = result_without_cases(exercise, file, missing, 0.0, seed)
     except ExerciseError:
         raise
     except Exception as error:  # one file must not cost the others their grades
-        result = _not_checked(exercise, file, seed, error)
-    return Grade(student.name, exercise, seed, result, most, file_hash)
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__} ({Path(last.filename).name}, line {last.lineno}): {error}"
+        ours = Failure("died", f"the checker itself failed on it, please report this: {what}")
+        result = result_without_cases(exercise, file, ours, 0.0, seed)
+    return Grade(student.name, result, file_hash)
 
 
-def _not_checked(exercise: Exercise, file: Path, seed: int, error: Exception) -> Result:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(last.filename).name}, line {last.lineno}"
-    what = (
-        "the checker itself failed on it, please report this:"
-        f" {type(error).__name__} ({place}): {error}"
-    )
-    failure = Failure("died", what)
-    nothing = Counterexample({}, [], [], 0, failure)
-    behaviours = [BehaviourResult(one, nothing) for one in exercise.behaviours()]
-    return Result(exercise, file, failure, [], behaviours, [], 0.0, seed)
-
-
-def _file_in(student: Path, exercise: Exercise) -> Path | None:
+def _file_in(student: Path, exercise: Exercise) -> Path:
     places = [student / exercise.name, student / exercise.package, student]
     files = [place / exercise.student_file for place in places]
-    return next((file for file in files if file.is_file()), None)
+    return next((file for file in files if file.is_file()), files[-1])
+
+
+# ---- the formats ----
+
+
+def as_row(grade: Grade) -> dict[str, Any]:
+    """A grade in one exercise, as a row of the table; `extra_data` of results.json has it, too."""
+    result, first, believed = grade.result, grade.result.first_failure, grade.result.misconception
+    if result.could_not_run is not None:
+        failed = not_loaded(result.could_not_run)
+    else:
+        failed = "" if first is None else first.behaviour.name
+    return {
+        "student": grade.student,
+        "exercise": result.exercise.name,
+        "score": result.score,
+        "max_score": result.max_score,
+        "status": grade.status,
+        "first_failure": failed,
+        "misconception": "" if believed is None else believed.name,
+        "seconds": round(result.seconds, 2),
+        "seed": result.seed,
+        "student_hash": grade.file_hash,
+    }
+
+
+def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
+    """One student's results.json. https://gradescope-autograders.readthedocs.io/en/latest/specs/"""
+    rows = [as_row(grade) for grade in grades]
+    return {
+        "score": sum(row["score"] for row in rows),
+        "max_score": sum(row["max_score"] for row in rows),
+        "execution_time": round(sum(row["seconds"] for row in rows), 2),
+        "output": "\n".join(
+            f"{row['exercise']}: {row['score']} of {row['max_score']} {row['first_failure']}".strip()
+            for row in rows
+        ),
+        "tests": [
+            {
+                "name": f"{grade.result.exercise.name}: {one.behaviour.name}",
+                "status": "passed" if one.passed else "failed",
+                "score": int(one.passed),
+                "max_score": 1,
+                "output": "" if one.passed else _message(grade.result, one),
+            }
+            for grade in grades
+            for one in grade.result.behaviours
+        ],
+        "extra_data": {
+            "schema": SCHEMA,
+            "engine": __version__,
+            "exercises": {row["exercise"]: row for row in rows},
+        },
+    }
+
+
+def _message(result: Result, one: BehaviourResult) -> str:
+    if result.could_not_run is not None:
+        return f"The file could not be run: {not_loaded(result.could_not_run)}"
+    found = one.counterexample
+    did = f"At line {found.index + 1} of the smallest case yours does: {yours_at(found)}"
+    hint = hint_for(result, one)
+    return did if hint is None else f"{did}\nHint: {hint}"
+
+
+def write_csv(grades: list[Grade], path: Path) -> None:
+    rows = [as_row(grade) for grade in grades]
+    with whole_file(path) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        table = csv.DictWriter(text, list(rows[0]))
+        table.writeheader()
+        for row in rows:
+            table.writerow({**row, "student": _cell(row["student"])})
+
+
+def _cell(text: str) -> str:
+    """Escape text that a spreadsheet would run as a formula."""
+    text = clean(text)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -31,8 +31,7 @@ def find_holes(exercise: Exercise) -> list[Hole]:
 
     Raises `ExerciseError` if a hole is missing in the source or has no docstring.
     """
-    functions = dict(functions_in(exercise.source))
-    found = []
+    functions, found = dict(functions_in(exercise.source)), []
     for name in exercise.holes:
         function = functions.get(name)
         if function is None or ast.get_docstring(function) is None:
@@ -40,17 +39,10 @@ def find_holes(exercise: Exercise) -> list[Hole]:
                 f"{name}, a hole of {exercise.name}, must be a function of {exercise.module} with a"
                 " docstring."
             )
+        owner, _, name_in_owner = name.rpartition(".")
         docstring = function.body[0]
-        indent = " " * docstring.col_offset
-        found.append(
-            Hole(
-                *name.rpartition(".")[::2],
-                first_line(function),
-                docstring.end_lineno + 1,
-                function.end_lineno,
-                indent,
-            )
-        )
+        lines = (first_line(function), docstring.end_lineno + 1, function.end_lineno)
+        found.append(Hole(owner, name_in_owner, *lines, " " * docstring.col_offset))
     return sorted(found, key=lambda hole: hole.first)
 
 
@@ -66,19 +58,22 @@ def stub(exercise: Exercise) -> str:
     return "\n".join(lines) + "\n"
 
 
-def first_line(function: ast.FunctionDef) -> int:
-    """The function's first line, from 1, including decorators."""
-    return min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+def first_line(node: ast.stmt) -> int:
+    """The first line, from 1, including decorators."""
+    return min(one.lineno for one in [node, *getattr(node, "decorator_list", ())])
 
 
 def functions_in(source: str) -> Iterator[tuple[str, ast.FunctionDef]]:
     """The functions of a module, and the methods of its classes as `Class.method`."""
+    found = definitions_in(source)
+    return ((name, node) for name, node in found if isinstance(node, ast.FunctionDef))
+
+
+def definitions_in(source: str) -> Iterator[tuple[str, ast.stmt]]:
+    """All statements of a module and the methods of its classes, by name."""
     for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef):
-            yield node.name, node
-        elif isinstance(node, ast.ClassDef):
-            yield from (
-                (f"{node.name}.{statement.name}", statement)
-                for statement in node.body
-                if isinstance(statement, ast.FunctionDef)
-            )
+        name = getattr(node, "name", ast.unparse(node).partition(" = ")[0])
+        yield name, node
+        for inner in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(inner, ast.FunctionDef):
+                yield f"{name}.{inner.name}", inner

@@ -5,10 +5,33 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.lessons.checker.cases.behaviour import Behaviour
+from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child.sandbox import Failure
 from minivllm.lessons.checker.mistakes import Mistake
-from minivllm.lessons.checker.search import Counterexample
+
+UNUSABLE = "its result or its side effects cannot be used: "
+"""Prefix for errors raised outside the student's file, from what it returned or changed."""
+
+
+class Failure(NamedTuple):
+    kind: str
+    """One of: raised, todo, time, memory, output, exit, channel, died, missed, answer."""
+    text: str
+
+    @property
+    def is_about_the_code(self) -> bool:
+        """Whether the code ran and was wrong: then a hint and a smaller case help."""
+        return self.kind in ("raised", "missed", "answer")
+
+
+class Counterexample(NamedTuple):
+    case: Case
+    expected: list[str]
+    actual: list[str]
+    index: int
+    """Index of the first line that differs, or that one side lacks."""
+    failure: Failure | None
+    """Why the student's lines end early; None if they do not."""
 
 
 class BehaviourResult(NamedTuple):
@@ -21,14 +44,16 @@ class BehaviourResult(NamedTuple):
     def passed(self) -> bool:
         return self.counterexample is None
 
+    @property
+    def failure(self) -> Failure | None:
+        return None if self.counterexample is None else self.counterexample.failure
+
 
 class Result(NamedTuple):
     exercise: Exercise
     file: Path
     could_not_run: Failure | None
     """Why the file could not be loaded; None if it was loaded."""
-    visible: list[str]
-    """The failed visible tests, each with the line that failed."""
     behaviours: list[BehaviourResult]
     fitting: list[Mistake]
     """The known mistakes that fail the same cases in the same way."""
@@ -42,25 +67,16 @@ class Result(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        return (
-            self.could_not_run is None
-            and not self.visible
-            and all(one.passed or one.behaviour.is_bonus for one in self.behaviours)
-        )
-
-    @property
-    def visible_score(self) -> int:
-        """1 if all visible tests pass: without it, a failed test could get the full score."""
-        return 0 if self.visible or self.could_not_run is not None else 1
+        return all(one.passed or one.behaviour.is_bonus for one in self.behaviours)
 
     @property
     def score(self) -> int:
-        """How many behaviours pass, and 1 for the visible tests."""
-        return sum(outcome.passed for outcome in self.behaviours) + self.visible_score
+        """How many behaviours pass. The visible tests are one of them."""
+        return sum(outcome.passed for outcome in self.behaviours)
 
     @property
     def max_score(self) -> int:
-        return max_score_of(len(self.behaviours))
+        return len(self.behaviours)
 
     @property
     def first_failure(self) -> BehaviourResult | None:
@@ -69,14 +85,8 @@ class Result(NamedTuple):
     @property
     def is_untouched(self) -> bool:
         """Whether the check fails because the student has written nothing yet."""
-        failed = [
-            outcome.counterexample.failure
-            for outcome in self.behaviours
-            if outcome.counterexample is not None
-        ]
-        return bool(failed) and all(
-            failure is not None and failure.kind == "todo" for failure in failed
-        )
+        failed = [outcome.failure for outcome in self.behaviours if not outcome.passed]
+        return bool(failed) and all(one is not None and one.kind == "todo" for one in failed)
 
     @property
     def exit_status(self) -> int:
@@ -86,5 +96,10 @@ class Result(NamedTuple):
         return 0 if self.passed else 1
 
 
-def max_score_of(num_behaviours: int) -> int:
-    return num_behaviours + 1  # all visible tests together count as one
+def result_without_cases(
+    exercise: Exercise, file: Path, failure: Failure, seconds: float, seed: int
+) -> Result:
+    """Every behaviour fails for the same reason: the file could not be run."""
+    nothing = Counterexample({}, [], [], 0, failure)
+    results = [BehaviourResult(behaviour, nothing) for behaviour in exercise.behaviours()]
+    return Result(exercise, file, failure, results, [], seconds, seed)

@@ -1,14 +1,9 @@
-"""`check --watch`: checks again when the student's file is saved, and reacts to keys.
-
-Keys are read one by one, without echo, and the terminal is always restored. The input is never
-flushed, so that a key pressed during a check is not lost.
-"""
+"""`check --watch`: checks again when the student's file is saved, and reacts to keys."""
 
 import os
 import select
 import sys
 import termios
-import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,11 +21,15 @@ def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[],
     seen = None
     while True:
         with _single_keys():
-            if (now := _saved_at(file)) != seen:
+            # While an editor replaces the file, it is missing.
+            now = file.stat().st_mtime_ns if file.exists() else 0
+            if now != seen:
                 seen = now
                 run()
                 print(f"\nWatching {file}: {KEYS}.", flush=True)
-            key = _key()
+            inputs = [sys.stdin] if sys.stdin.isatty() else []
+            ready, _, _ = select.select(inputs, [], [], SECONDS_BETWEEN_LOOKS)
+            key = os.read(sys.stdin.fileno(), 1).decode(errors="replace") if ready else ""
         if key == "q":
             return
         if key == "r":
@@ -39,30 +38,14 @@ def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[],
             return
 
 
-def _saved_at(file: Path) -> int:
-    """Time of the last write; 0 if the file is missing, as while an editor replaces it."""
-    try:
-        return file.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
-
-
-def _key() -> str:
-    if not sys.stdin.isatty():
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-        return ""
-    ready, _, _ = select.select([sys.stdin], [], [], SECONDS_BETWEEN_LOOKS)
-    return os.read(sys.stdin.fileno(), 1).decode(errors="replace") if ready else ""
-
-
 @contextmanager
 def _single_keys() -> Iterator[None]:
-    if not sys.stdin.isatty():
-        yield
-        return
-    before = termios.tcgetattr(sys.stdin)
+    """Read keys one by one and without echo. A key pressed during a check is not lost."""
+    before = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
     try:
-        tty.setcbreak(sys.stdin, termios.TCSADRAIN)
+        if before is not None:
+            tty.setcbreak(sys.stdin, termios.TCSADRAIN)
         yield
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        if before is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

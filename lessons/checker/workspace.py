@@ -11,25 +11,7 @@ from pathlib import Path
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.bugs.rules import ANSWER_STUB
 from minivllm.lessons.checker.catalogue import FOLDER, Exercise, exercises
-from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.holes import stub
-
-AGENTS = """# To an assistant that works in this folder
-
-The person here is learning how an LLM serving engine works by writing a piece of it. Be a \
-teaching assistant, not a
-generator of solutions.
-
-- Ask what they expect to happen before you say what happens.
-- Explain ideas, point to the README, to `minivllm lesson`, to the dashboard. \
-`minivllm exercise hint` has three hints: let
-  them take those first.
-- Read error messages and minimal traces together with them. `minivllm exercise diff` shows the \
-step that went wrong.
-- Do not write the bodies marked TODO, not in part and not "as an example", and do not look up \
-the engine's own source for
-  them. A question about Python itself may be answered in full.
-"""
 
 
 class Workspace:
@@ -45,70 +27,57 @@ class Workspace:
     def is_started(self, exercise: Exercise) -> bool:
         return self.file(exercise).is_file()
 
-    def submission(self, exercise: Exercise) -> Submission:
-        """Raises `ExerciseError` if the exercise is not started."""
-        if not self.is_started(exercise):
-            raise ExerciseError(
-                f"There is no {self.file(exercise)}: create it with `minivllm exercise"
-                f" start {exercise.name}`."
-            )
-        return Submission(self.file(exercise))
+    def submission(self, exercise: Exercise) -> Path:
+        """The student's file. Raises `ExerciseError` if the exercise is not started."""
+        file = self.file(exercise)
+        if not file.is_file():
+            start = f"`minivllm exercise start {exercise.name}`"
+            raise ExerciseError(f"There is no {file}: create it with {start}.")
+        return file
 
     def start(self, exercise: Exercise) -> Path:
         """Create the exercise's folder and return the file to edit.
 
         Raises `ExerciseError` if the file exists already, or if the root is a repository.
         """
+        file = self.file(exercise)
         if (self.root / "pyproject.toml").exists() or self.root.is_relative_to(FOLDER.parents[1]):
-            raise ExerciseError(
-                f"{self.root} is a repository: give a folder outside with --workspace, so"
-                " that no solution is committed."
-            )
-        if self.is_started(exercise):
-            raise ExerciseError(
-                f"{self.file(exercise)} already exists: continue with it, or start again"
-                f" with `minivllm exercise reset {exercise.name}`."
-            )
+            outside = "give a folder outside with --workspace, so that no solution is committed"
+            raise ExerciseError(f"{self.root} is a repository: {outside}.")
+        if file.is_file():
+            again = f"or start again with `minivllm exercise reset {exercise.name}`"
+            raise ExerciseError(f"{file} already exists: continue with it, {again}.")
         try:
             self.folder(exercise).mkdir(parents=True, exist_ok=True)
-            for name in ("README.md", _given_file(exercise)):
+            given = exercise.recording.name if exercise.is_hunt else "visible_test.py"
+            for name in ("README.md", given):
                 shutil.copyfile(exercise.folder / name, self.folder(exercise) / name)
-            (self.folder(exercise) / "AGENTS.md").write_text(AGENTS, encoding="utf-8")
-            self.file(exercise).write_text(_start_of(exercise), encoding="utf-8")
+            shutil.copyfile(FOLDER / "assistants.md", self.folder(exercise) / "AGENTS.md")
+            file.write_text(start_of(exercise), encoding="utf-8")
         except OSError as error:
-            raise ExerciseError(
-                f"{self.folder(exercise)} cannot be written: {error.strerror}."
-            ) from error
-        return self.file(exercise)
+            raise ExerciseError(f"{file.parent} cannot be written: {error.strerror}.") from error
+        return file
 
     def reset(self, exercise: Exercise) -> Path:
         """Replace the student's file by the stub. Returns the new path of the old file."""
-        file = self.submission(exercise).file
+        file = self.submission(exercise)
         number = 1
         while (kept := file.with_suffix(f".before-{number}{file.suffix}")).exists():
             number += 1
         file.rename(kept)
-        file.write_text(_start_of(exercise), encoding="utf-8")
+        file.write_text(start_of(exercise), encoding="utf-8")
         return kept
 
     def first_todo(self, exercise: Exercise) -> int | None:
         lines = self.file(exercise).read_text(encoding="utf-8", errors="replace").splitlines()
         todo = "step = 0" if exercise.is_hunt else f"# TODO {exercise.name}"
-        return next(
-            (number for number, line in enumerate(lines, 1) if todo in line),
-            None,
-        )
+        return next((number for number, line in enumerate(lines, 1) if todo in line), None)
 
     def started(self) -> list[Exercise]:
         return [exercise for exercise in exercises() if self.is_started(exercise)]
 
 
-def _given_file(exercise: Exercise) -> str:
-    """The name of the file that the student gets besides README and stub."""
-    return exercise.recording.name if exercise.is_hunt else "visible_test.py"
-
-
-def _start_of(exercise: Exercise) -> str:
+def start_of(exercise: Exercise) -> str:
     """The student's file at the start."""
     return ANSWER_STUB if exercise.is_hunt else stub(exercise)
 

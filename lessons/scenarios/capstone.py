@@ -28,22 +28,6 @@ _PATTERNS = (
 )
 
 
-def patterns() -> Scenario:
-    """Answers that must fit a regular expression, and nothing else."""
-    return Scenario(
-        name="patterns",
-        teaches="A mask leaves only the tokens with which the answer can still fit its pattern.",
-        watch="two answers that fit their patterns, beside one without a pattern.",
-        options={
-            "num_gpu_blocks_override": 32,
-            "max_num_seqs": 4,
-            "max_num_batched_tokens": 96,
-            "max_model_len": 384,
-        },
-        waves=((*_with_patterns(0), _story("june", "What is the capital of France?", 24)),),
-    )
-
-
 def capstone(watch: str, **options: object) -> Scenario:
     """The scenario of all pieces.
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.lessons.checker.cases.behaviour import Behaviour
+from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise, exercises
+from minivllm.lessons.checker.child.student import run_visible_tests
 from minivllm.lessons.checker.dev_check import MIN_MISTAKES
 from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.search import cases_of
-from minivllm.lessons.checker.visible import PASSED, run_visible_tests
 
 NUM_CASES = 10
 NOT_CHEAP = ("own-policy", "triton-warmup", "paged-attention-triton")
@@ -75,14 +75,15 @@ def test_the_engine_passes_and_the_stub_and_the_known_mistakes_fail(
     exercise, tmp_path, monkeypatch
 ):
     behaviours = [
-        one._replace(examples=min(one.examples, NUM_CASES)) for one in exercise.behaviours()
+        one._replace(examples=min(one.examples, NUM_CASES))
+        for one in behaviours_of(exercise.behaviours_module())
     ]
     assert [first_failure(one) for one in behaviours] == [None] * len(behaviours)
     file = tmp_path / exercise.student_file
     # The visible tests import a module of this name.
     monkeypatch.setitem(sys.modules, file.stem, import_module(exercise.module))
     results = list(run_visible_tests(exercise.folder / "visible_test.py"))
-    assert results and all(result.endswith(f": {PASSED}") for result in results)
+    assert results and all(result.endswith(": passed") for result in results)
 
     file.write_text(stub(exercise), encoding="utf-8")
     with plugged_in(exercise, file):

@@ -1,10 +1,14 @@
-"""Random cases: what a seed draws, and how many kinds of cases there are."""
+"""Random cases: what a seed draws, and how a failing case gets small."""
+
+from random import Random
 
 import pytest
 
-from minivllm.lessons.checker import search
 from minivllm.lessons.checker.cases.behaviour import behaviours_of
+from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.lessons.checker.child.session import Reply
+from minivllm.lessons.checker.search import cases_of, find_counterexample
 
 SEED = 3
 BEHAVIOURS = behaviours_of(find_exercise("block-pool").behaviours_module())
@@ -13,14 +17,42 @@ BEHAVIOURS = behaviours_of(find_exercise("block-pool").behaviours_module())
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda one: one.key)
 def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(behaviour):
-    cases = search._Cases(behaviour, SEED)
-    made = list(cases)
+    made = list(cases_of(behaviour, SEED))
     assert len(made) == behaviour.examples
-    assert list(cases) == made, "the second submission gets the same"
-    again = behaviour._replace(examples=5)
-    assert list(search._Cases(again, SEED)) == made[:5]
+    assert list(cases_of(behaviour._replace(examples=5), SEED)) == made[:5]
     assert [told for _, told in made] == [list(behaviour.observe(case)) for case, _ in made]
-    observed = []
-    counting = behaviour._replace(observe=lambda case: observed.append(case) or [])
-    first = next(iter(search._Cases(counting, SEED)))
-    assert [first[0]] == observed, "the others are not drawn when the first fails"
+
+
+def a_case(draw: Draw) -> dict:
+    return {
+        "numbers": draw.list_of(lambda d: d.integer(3, 50), 0, 9),
+        "letters": draw.text("abc", 2, 6),
+        "number": draw.number(-1.0, 1.0),
+        "one": [draw.choice("xyz"), draw.boolean()],
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_choices_that_are_given_draw_the_same_case_and_none_the_simplest(seed):
+    drawn = Draw(Random(seed))
+    case = a_case(drawn)
+    assert a_case(Draw(Random(0), given=drawn.choices)) == case
+    simplest = {"numbers": [], "letters": "aa", "number": -1.0, "one": ["x", False]}
+    assert a_case(Draw(Random(0), given=[])) == simplest
+
+
+class Student:
+    """Is wrong if two of the numbers are above 20."""
+
+    def ask(self, key: str, case: dict) -> Reply:
+        is_wrong = sum(number > 20 for number in case["numbers"]) >= 2
+        return Reply(["wrong" if is_wrong else "right"], None)
+
+
+def test_a_failing_case_keeps_only_what_makes_it_fail():
+    behaviour = BEHAVIOURS[0]._replace(cases=a_case, observe=lambda case: ["right"])
+    for seed in range(10):
+        found = find_counterexample(behaviour, Student(), seed=seed, shrink_seconds=60)
+        assert found.case == {
+            "numbers": [21, 21], "letters": "aa", "number": -1.0, "one": ["x", False]
+        }  # fmt: skip

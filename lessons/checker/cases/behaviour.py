@@ -1,9 +1,8 @@
 """`@behaviour`: one requirement for a solution, as a function that reports what happens in a case.
 
 The function yields lines. It runs twice: here with the engine's own source, and in a child process
-with the student's source. A solution is right if both runs yield the same lines. So the rule is not
-implemented a second time, where it could be wrong. The cases are random, so students cannot
-special-case them. The first different line shows the wrong step.
+with the student's source. A solution is right if both runs yield the same lines, and the first
+different line shows the wrong step. The cases are random.
 
     from minivllm.core.block_pool import BlockPool  # in the child, the student's module
 
@@ -22,20 +21,22 @@ A student can leave out functions of a module that runs by itself. So import tha
 names. Import torch and Triton inside the function: a list of exercises must not wait for them.
 """
 
+import ast
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minivllm.lessons.checker.cases.draw import Case, CaseMaker
 
-Observe = Callable[[Case], Iterator[str]]
+Observe = Callable[[Case], Iterable[str]]
 Agree = Callable[[str, str], bool]
 Judge = Callable[[Case, list[str], list[str]], str]
 """(case, the engine's lines, the student's lines) -> what is wrong; empty if nothing is."""
 Tell = Callable[[Case, list[str], list[str]], list[str]]
 """Like `Judge`, but returns what to report of any result, right or wrong."""
-MARK = "__behaviour__"
+VISIBLE = "the tests of visible_test.py"
 
 
 class Behaviour(NamedTuple):
@@ -46,9 +47,9 @@ class Behaviour(NamedTuple):
     """The hint to show on a failure if no known misconception matches."""
     cases: CaseMaker
     observe: Observe
-    is_trace: bool
+    is_trace: bool = False
     """Whether cases are request traces and lines are events, so that `diff` can show them."""
-    examples: int
+    examples: int = 60
     agree: Agree | None = None
     """Decides whether two lines count as equal; None means `==`."""
     judge: Judge | None = None
@@ -70,22 +71,9 @@ class Behaviour(NamedTuple):
         return None if len(expected) == len(actual) else min(len(expected), len(actual))
 
 
-def behaviour(
-    name: str,
-    *,
-    task: int,
-    hint: str,
-    cases: CaseMaker,
-    trace: bool = False,
-    examples: int = 60,
-    agree: Agree | None = None,
-) -> Callable[[Observe], Observe]:
-
-    def mark(observe: Observe) -> Observe:
-        setattr(observe, MARK, Behaviour(name, task, hint, cases, observe, trace, examples, agree))
-        return observe
-
-    return mark
+def behaviour(name: str, *, trace: bool = False, **fields: Any) -> Callable[[Observe], Behaviour]:
+    """Turn a function into a `Behaviour` with these fields."""
+    return lambda observe: Behaviour(name=name, observe=observe, is_trace=trace, **fields)
 
 
 def nearly(tolerance: float, half: float = 0.0) -> Agree:
@@ -96,42 +84,32 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
     """
 
     def agree(expected: str, actual: str) -> bool:
-        (words, _, numbers), (other_words, _, other_numbers) = (
-            expected.partition("|"),
-            actual.partition("|"),
+        (words, _, numbers), (other_words, _, others) = (
+            line.partition("|") for line in (expected, actual)
         )
+        least = half if half and "bfloat16" in words else tolerance
         try:
-            pairs = list(
-                zip(map(float, numbers.split()), map(float, other_numbers.split()), strict=True)
-            )
+            pairs = zip(map(float, numbers.split()), map(float, others.split()), strict=True)
+            is_close = [math.isclose(a, b, rel_tol=least, abs_tol=least) for a, b in pairs]
         except ValueError:
             return False
-        least = half if half and "bfloat16" in words else tolerance
-        return words == other_words and all(
-            math.isclose(a, b, rel_tol=least, abs_tol=least) for a, b in pairs
-        )
+        return words == other_words and all(is_close)
 
     return agree
 
 
 def behaviours_of(module: ModuleType) -> list[Behaviour]:
-    """The behaviours in file order. The order matters: only the first failure is shown in full.
-
-    A module can also have `Behaviour` objects, for several questions about the same cases.
-    """
-    values = (getattr(value, MARK, value) for value in vars(module).values())
-    return [value for value in values if isinstance(value, Behaviour)]
+    """The behaviours in file order. The order matters: only the first failure is shown in full."""
+    return [value for value in vars(module).values() if isinstance(value, Behaviour)]
 
 
-def behaviours_of_hunt() -> list[Behaviour]:
-    """What an answer to "find the bug" must get right."""
-    names = ("the rule that is broken", "the step that breaks it first")
-    hint = "Go through the recording step by step, and compare each step with the list of rules."
-    return [
-        Behaviour(name, task, hint, _nothing, _nothing, False, 1)
-        for task, name in enumerate(names, start=1)
-    ]
+def visible_tests(file: Path) -> Behaviour:
+    """All tests of a visible_test.py as one behaviour: each test passes."""
+    nodes = ast.parse(file.read_text(encoding="utf-8")).body
+    names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
 
+    def visible(case: Case) -> list[str]:  # in the child process, the tests themselves run
+        return [f"{name}: passed" for name in names if name.startswith("test_")]
 
-def _nothing(_: object) -> Iterator[str]:
-    yield from ()
+    hint = "Read the test that fails: it is a small example."
+    return Behaviour(VISIBLE, 0, hint, lambda draw: {}, visible, False, 1)

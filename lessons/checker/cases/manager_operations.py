@@ -1,6 +1,5 @@
 """A small KV cache manager with its own sequences, for exercises about the manager.
 
-Imported only by `behaviours.py` files, which the child process loads after the student's module.
 The bus has a listener, because events are made only for a listener.
 """
 

@@ -1,8 +1,7 @@
 """Random operations on a block pool, with the pool's whole state after each operation.
 
-Imported only by `behaviours.py` files, which the child process loads after the student's module.
-Operations that the contract forbids (pop from an empty pool, cache a block twice) are never
-run, because their result is unspecified.
+Operations that the contract forbids (pop from an empty pool, cache a block twice) are never run,
+because their result is unspecified.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ def _operation(draw: Draw) -> list[int]:
 
 def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
     """Draw a small pool, and numbers that select allowed operations of these kinds."""
-    # Join three lists: hypothesis draws short lists, but many mistakes need a long run.
+    # Join three lists, because many mistakes need a long run.
     parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
     return {
         "num_blocks": draw.integer(1, 4),
@@ -41,7 +40,16 @@ def tell_operations(case: Case) -> Iterator[str]:
     owners = [0] * case["num_blocks"]  # counted here, without reading the pool
     named: set[int] = set()
     for number, name in case["operations"]:
-        allowed = _allowed(case["kinds"], owners, named)
+        owned = [i for i, count in enumerate(owners) if count]
+        free = [i for i, count in enumerate(owners) if not count]
+        allowed_blocks = {
+            "pop": free[:1],
+            "touch": list(range(len(owners))),
+            "release": owned,
+            "release again": free,
+            "cache": [i for i in owned if i not in named],
+        }
+        allowed = [(kind, i) for kind in case["kinds"] for i in allowed_blocks[kind]]
         if not allowed:
             return
         kind, block_id = allowed[number % len(allowed)]
@@ -49,48 +57,36 @@ def tell_operations(case: Case) -> Iterator[str]:
         queue = pool.free_queue.ids()
         counts = [block.ref_cnt for block in pool.blocks]
         cached = {key.hex()[:4]: sorted(ids) for key, ids in sorted(pool.cached_blocks().items())}
-        kinds = [encode_event(event).decode() for event in events]
         yield (
             f"{result}; owners {counts}; free, next first: {queue} ({pool.num_free_blocks}); cached"
-            f" {cached}; evicted {pool.num_evicted_blocks}; events {len(kinds)}"
+            f" {cached}; evicted {pool.num_evicted_blocks}; events {len(events)}"
         )
-        yield from (f"    {kind.rstrip()}" for kind in kinds)
+        yield from (f"    {encode_event(event).decode().rstrip()}" for event in events)
         events.clear()
-
-
-def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple[str, int]]:
-    """Allowed operations, as (kind, block)."""
-    everyone = range(len(owners))
-    blocks = {
-        "pop": [i for i in everyone if not owners[i]][:1],
-        "touch": list(everyone),
-        "release": [i for i in everyone if owners[i]],
-        "release again": [i for i in everyone if not owners[i]],
-        "cache": [i for i in everyone if owners[i] and i not in named],
-    }
-    return [(kind, block_id) for kind in kinds for block_id in blocks[kind]]
 
 
 def _do(pool: Any, kind: str, block_id: int, name: int, owners: list[int], named: set[int]) -> str:
     block = pool.blocks[block_id]
-    if kind == "pop":
-        got = pool.pop_free_block()
-        owners[got.block_id] = 1
-        named.discard(got.block_id)
-        return f"pop_free_block() returns block {got.block_id}"
-    if kind == "touch":
-        owners[block_id] += 1
-        return f"touch(block {block_id}) returns {pool.touch(block)!r}"
-    if kind == "release":
-        owners[block_id] -= 1
-        pool.release(block)
-        return f"release(block {block_id})"
-    if kind == "cache":
-        named.add(block_id)
-        pool.cache_block(block, bytes([name]) * 32, None)
-        return f"cache_block(block {block_id})"
+    match kind:
+        case "pop":
+            got = pool.pop_free_block()
+            owners[got.block_id] = 1
+            named.discard(got.block_id)
+            return f"pop_free_block() returns block {got.block_id}"
+        case "touch":
+            owners[block_id] += 1
+            return f"touch(block {block_id}) returns {pool.touch(block)!r}"
+        case "release":
+            owners[block_id] -= 1
+            pool.release(block)
+            return f"release(block {block_id})"
+        case "cache":
+            named.add(block_id)
+            pool.cache_block(block, bytes([name]) * 32, None)
+            return f"cache_block(block {block_id})"
+    call = f"release(block {block_id}), which has no owner,"
     try:
         pool.release(block)
     except BlockPoolError:
-        return f"release(block {block_id}), which has no owner, raises an error"
-    return f"release(block {block_id}), which has no owner, is accepted"
+        return f"{call} raises an error"
+    return f"{call} is accepted"

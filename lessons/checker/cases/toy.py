@@ -1,11 +1,9 @@
 """A model without computation, for checks of memory and scheduling.
 
-The model's output depends on the cache. Each slot stores a digest of its token and all earlier
-tokens. The next token is a digest of the slots that attention would read through the block table.
-So a wrong table, a block with two writers or a missing copy changes the text and the event log.
-
-Implements `minivllm.engine.runner.Runner`. A step works in the order of a real layer: all block
-copies, then all writes of the batch, then all reads.
+Each slot stores a digest of its token and all earlier tokens. The next token is a digest of the
+slots that attention would read through the block table. So a wrong table, a block with two writers
+or a missing copy changes the text and the event log. A step works in the order of a real layer: all
+block copies, then all writes of the batch, then all reads.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
 """Random request traces for the whole engine on the virtual clock, as lines of its event log.
 
 A trace is plain data: engine options, and requests with the steps in which they arrive. Pools are
-tiny and prompts share beginnings, so hits, evictions and preemptions are frequent. With a wrong
-scheduler a run may never finish, so it stops after `MAX_STEPS`.
+tiny and prompts share beginnings, so hits, evictions and preemptions are frequent.
 """
 
 from collections.abc import Iterator
@@ -58,19 +57,9 @@ def draw_trace(draw: Draw, element: Any = draw_request, **fixed: Any) -> Trace:
 
 
 def describe_trace(case: Trace) -> str:
-    lines = [
-        f"{case['num_blocks']} blocks of {case['block_size']} tokens, at most"
-        f" {case['max_num_seqs']} sequences and {case['max_num_batched_tokens']} tokens a step,"
-        f" prefix caching {'on' if case['enable_prefix_caching'] else 'off'}"
-    ]
-    if "batching" in case:
-        delay = f", batch delay {case['batch_delay']:g} s" if case.get("batch_delay") else ""
-        lines.append(f"{case['batching']} batching{delay}; a step takes 0.01 s")
-    if "wrong_every" in case:
-        lines.append(
-            f"at most {case['speculative_config']['num_speculative_tokens']} drafts a step; the"
-            f" draft at every position divisible by {case['wrong_every']} is wrong"
-        )
+    """The engine's options, and a line for each request."""
+    options = (f"{name}={value}" for name, value in case.items() if name != "requests")
+    lines = [f"an engine with {', '.join(options)}"]
     for number, one in enumerate(case["requests"]):
         samples = f", {one['n']} samples" if one.get("n", 1) > 1 else ""
         shared = f", the first {one['alike']} shared with the others" if one["alike"] else ""
@@ -91,16 +80,12 @@ def build_engine(case: Trace, waiting: RequestQueue | None = None) -> LLMEngine:
 
     waiting: a queue with a policy of its own
     """
-    options = {
-        name: value
-        for name, value in case.items()
-        if name not in ("num_blocks", "max_model_len", "requests", "wrong_every")
-    }
-    config = EngineConfig(model="toy", check_invariants=True, **options)
-    longest = case.get("max_model_len", case["num_blocks"] * case["block_size"])
+    own = ("num_blocks", "max_model_len", "requests", "wrong_every")
+    options = {name: value for name, value in case.items() if name not in own}
+    num_blocks, size = case["num_blocks"], case["block_size"]
     return LLMEngine(
-        config,
-        ToyRunner(case["num_blocks"], case["block_size"], longest),
+        EngineConfig(model="toy", check_invariants=True, **options),
+        ToyRunner(num_blocks, size, case.get("max_model_len", num_blocks * size)),
         ToyTokenizer(),
         clock=VirtualClock(),
         proposer=ToyProposer(case["wrong_every"]) if "wrong_every" in case else None,
@@ -131,8 +116,7 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
             engine.step()
         finally:
             # Report the events of a failed step too, because they show the cause.
-            for event in events:
-                yield encode_event(event).decode().rstrip()
+            yield from (encode_event(event).decode().rstrip() for event in events)
             events.clear()
         if not pending and not engine.has_unfinished_requests():
             return

@@ -1,1 +1,1 @@
-"""The child process for student code: `sandbox` starts and limits it, `worker` does the work."""
+"""The processes for student code: `session` asks, `worker` forks and limits, `student` runs it."""

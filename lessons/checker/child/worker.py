@@ -1,79 +1,149 @@
-"""The child process for student code: loads the code, then reports what happens in each case.
+"""Runs submissions: reads a question per line, and writes one answer per line.
 
-It reads one line of JSON per question and writes one line per answer. The limits are for accidents:
-memory, file size, printed output, processes, and processor time per question. The timer raises an
-exception, whose traceback shows the line of an endless loop.
-
-All known mistakes of an exercise are a folder of files that share one process. It imports slow
-modules, such as torch and Triton, only once, and forks for each file.
-
-An `except Exception` in the student's code must not catch the timer's exception, and `sys.exit`
-must not end the worker. So the timer raises a `BaseException`, and the worker catches every
-exception. If that fails, the parent's clock ends the process.
+Each file has a process of its own, forked at the first question about it. So slow modules, such as
+torch and Triton, are imported once for a submission and all known mistakes. The limits are for
+accidents: memory, file size, printed output, processes, and time. A timer for processor time raises
+an exception, whose traceback shows the line of an endless loop; another timer, out here, ends a
+process that waits. After a failure other than an exception, the process is ended, too.
 """
 
 import json
 import os
 import resource
+import shutil
 import signal
-import socket
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
-from minivllm.lessons.checker.child import plug
-from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule, TimeIsUpError
+from minivllm.lessons.checker.child.plug import imports_of
+from minivllm.lessons.checker.child.student import (
+    MAX_FILE_BYTES,
+    Answer,
+    StudentModule,
+    TimeIsUpError,
+)
 
 MAX_FORKS = 5
 """Processes that one process may start, with those that its ancestors had started before."""
+WALL_FACTOR = 20
+"""Allowed wall-clock seconds per allowed second of processor time: computers can be busy."""
+MAX_ANSWER_BYTES = 32 << 20
 
 
-def main(argv: list[str]) -> None:
-    """argv: exercise name, and the student's file or a folder of mistakes"""
-    exercise, file = find_exercise(argv[0]), Path(argv[1])
-    answers, questions = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
-    take_limits(exercise.memory_mb)
-    if file.is_dir():
-        _answer_in_forks(exercise, questions, answers)
-    else:
-        worker = _Worker(exercise, file, answers)
-        failure = worker.load()
-        send(answers, [], failure)
-        if failure is None:
-            worker.answer_all(questions)
-    # Exit at once: do not wait for threads or run exit handlers of the student's code.
+def main(exercise: Exercise) -> None:
+    signal.signal(signal.SIGALRM, _raise_timeout)
+    for name in imports_of(exercise):
+        with suppress(ImportError):  # the process of a file reports the error
+            import_module(name)
+    processes: dict[str, _Process] = {}
+    try:
+        for line in sys.stdin:
+            question = json.loads(line)
+            file = question["file"]
+            if file not in processes:
+                processes[file] = _Process(exercise, Path(file))
+            print(json.dumps(processes[file].ask(question)), flush=True)
+    finally:
+        for process in processes.values():
+            process.end()
+
+
+def _raise_timeout(*_: object) -> None:
+    raise TimeoutError
+
+
+class _Process:
+    """A process with one file, seen from outside. It runs on a copy of the file."""
+
+    def __init__(self, exercise: Exercise, file: Path) -> None:
+        self._exercise, self._file = exercise, file
+        self._copy = Path.cwd() / file.name
+        self._process: Any = None
+
+    def ask(self, question: dict[str, Any]) -> Answer:
+        """Ask the process, which is started if it does not run."""
+        patience = WALL_FACTOR * question["seconds"]
+        signal.setitimer(signal.ITIMER_REAL, patience)
+        try:
+            if self._process is None:
+                self._start()
+            self._channel.send_bytes(json.dumps(question).encode())
+            lines, failure = json.loads(self._channel.recv_bytes(MAX_ANSWER_BYTES))
+        except TimeoutError:
+            what = f"it did not answer in {patience:g} seconds: does it wait for something?"
+            lines, failure = [], ["time", what]
+        except (EOFError, ConnectionError):
+            self._process.join()
+            lines, failure = [], ["died", f"its process ended {_how(self._process.exitcode)}"]
+        except (OSError, ValueError, TypeError):
+            what = "it wrote into the channel of the checker's own answers"
+            lines, failure = [], ["channel", what]
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if failure is not None and failure[0] not in ("raised", "todo"):
+            self.end()
+        return [lines, failure]
+
+    def _start(self) -> None:
+        self._copy.parent.mkdir(exist_ok=True)  # the code can remove it
+        shutil.copy(self._file, self._copy)
+        self._channel, theirs = get_context("fork").Pipe()
+        self._process = get_context("fork").Process(
+            target=_run, args=(self._exercise, self._copy, theirs, self._channel), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+
+    def end(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):  # with all processes that it has started
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
+            self._process.join()
+            self._channel.close()
+            self._process = None
+
+
+def _how(status: int) -> str:
+    return f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+
+
+# ---- in the process of a file ----
+
+
+def _run(exercise: Exercise, file: Path, channel: Connection, outside: Connection) -> None:
+    os.setsid()
+    outside.close()
+    os.chdir(file.parent)
+    _take_limits(exercise.memory_mb)
+    own = os.getpid()
+    student = StudentModule(exercise, file, _processor_time)
+    not_loaded = student.load()
+    while os.getpid() == own:  # a process that the code has forked must not answer, too
+        question = json.loads(channel.recv_bytes())
+        is_case = not_loaded is None and question["behaviour"] is not None
+        answer = student.answer(question) if is_case else [[], not_loaded]
+        if os.getpid() == own:
+            channel.send_bytes(json.dumps(answer).encode())
     os._exit(0)
 
 
-# ---- the limits ----
-
-
-def take_limits(memory_mb: int) -> None:
-    """Limit memory, files and output; let the timer `ITIMER_PROF` raise `TimeIsUpError`.
-
-    What the code prints goes to output.txt in the working directory.
-    """
+def _take_limits(memory_mb: int) -> None:
     # On Linux, limit private memory and not the address space, which includes libraries.
     memory = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     resource.setrlimit(memory, (memory_mb << 20, memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
+        os.dup2(source, number)
     signal.signal(signal.SIGPROF, _time_is_up)
-
-
-def limit_forks() -> None:
-    """Let each process of the code start few others: at most 2 ** `MAX_FORKS` in all, for root too.
-
-    There is no way to remove an audit hook.
-    """
     num_started = 0
 
     def count(event: str, _: object) -> None:
@@ -99,78 +169,5 @@ def _processor_time(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-# ---- questions and answers ----
-
-
-def send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> None:
-    answers.write(json.dumps({"lines": lines, "failure": failure}) + "\n")
-    answers.flush()
-
-
-def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: TextIO) -> None:
-    """Answer questions about several files. Forks a process at the first question about a file."""
-    for name in plug.imports_of(exercise):
-        with suppress(ImportError):  # if a fork needs the module, the fork reports the error
-            import_module(name)
-    send(answers, [], None)
-    forks: dict[str, Any] = {}
-    for line in questions:
-        name = json.loads(line)["file"]
-        if name not in forks:
-            forks[name] = _fork(exercise, Path(name))
-        with suppress(BrokenPipeError):
-            forks[name].write(line)
-            forks[name].flush()
-        answer = forks[name].readline()
-        if answer:
-            answers.write(answer)
-            answers.flush()
-        else:
-            del forks[name]
-            send(answers, [], {"kind": "died", "text": f"the process of {name} ended"})
-
-
-def _fork(exercise: Exercise, file: Path) -> Any:
-    ours, theirs = socket.socketpair()
-    if os.fork():
-        theirs.close()
-        return ours.makefile("rw")
-    ours.close()
-    channel = theirs.makefile("rw")
-    worker = _Worker(exercise, file, channel)
-    failure = worker.load()
-    if failure is None:
-        worker.answer_all(channel)
-    elif channel.readline():
-        send(channel, [], failure)
-    os._exit(0)
-
-
-class _Worker:
-    """Answers the questions of one channel."""
-
-    def __init__(self, exercise: Exercise, file: Path, answers: TextIO) -> None:
-        self._student = StudentModule(exercise, file, _processor_time)
-        self._answers = answers
-        self._pid = os.getpid()
-
-    def load(self) -> dict[str, str] | None:
-        limit_forks()
-        failure = self._student.load()
-        self._end_if_forked()
-        return failure
-
-    def answer_all(self, questions: Iterable[str]) -> None:
-        for line in questions:
-            lines, failure = self._student.answer(json.loads(line))
-            self._end_if_forked()
-            send(self._answers, lines, failure)
-
-    def _end_if_forked(self) -> None:
-        """End a process that the student's code has forked, because it would answer, too."""
-        if os.getpid() != self._pid:
-            os._exit(0)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(find_exercise(sys.argv[1]))

@@ -1,9 +1,5 @@
 """Judges a scheduling policy by what users notice, on traffic that nobody has seen before.
 
-    traffic   requests drawn from a seed: short chats, and long documents that nobody waits for
-    play      serves them with the real engine and a toy model, on a clock whose steps cost time
-    score     waiting times and throughput, compared with those of `fcfs`
-
-There is no right answer to compare with. A step costs time by a formula, so the figures depend on
-the decisions of the policy alone, and are the same on every machine.
+`play` draws traffic and serves it with the real engine on a clock whose steps cost time by a
+formula, and `score` compares the figures with those of `fcfs`.
 """

@@ -1,12 +1,17 @@
-"""Serves traffic with the real engine and a toy model, on a clock whose steps cost time.
+"""Draws traffic from a seed, and serves it with the real engine on a clock whose steps cost time.
 
-A step takes a constant time, for reading the weights, and some time for each token. So a long chunk
-of a prompt makes all others in the batch wait for their next token, as on a real device.
+    chats       12 to 40 tokens, priority 0: somebody waits; half of them share a system prompt
+    documents   100 to 200 tokens, priority 1: nobody waits; one in six requests
+
+Requests come in bursts, and on average a little faster than the engine can serve them. Nobody knows
+the length of an answer: `max_tokens` is the same for all, and an answer ends before. A step takes a
+constant time, for reading the weights, and some time for each token.
 """
 
-from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from functools import partial
+from random import Random
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,17 +22,34 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
-from minivllm.lessons.checker.cases.toy import EOS, ToyRunner, ToyTokenizer
-from minivllm.lessons.checker.policy.traffic import MAX_TOKENS, PolicyRequest
-from minivllm.lessons.scenarios.scripted import serve
-from minivllm.outputs import SampledToken
-from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
+from minivllm.lessons.checker.cases.toy import EOS, ToyTokenizer
+from minivllm.lessons.scenarios.scripted import ScriptedRunner, serve
 from minivllm.sampling_params import SamplingParams
 
+NUM_REQUESTS = 72
+MAX_TOKENS = 64
+SHARED_TOKENS = 16
+_FIRST_OWN = SHARED_TOKENS + 1
+_NUM_LETTERS = EOS - _FIRST_OWN
 SECONDS_PER_STEP, SECONDS_PER_TOKEN = 0.020, 0.0005
-NUM_BLOCKS, BLOCK_SIZE, MAX_MODEL_LEN = 44, 8, 256
-MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS = 8, 64
+NUM_BLOCKS, MAX_MODEL_LEN = 44, 256
 MAX_STEPS = 4000
+CONFIG = EngineConfig(
+    model="toy",
+    block_size=8,
+    max_num_seqs=8,
+    max_num_batched_tokens=64,
+    enable_prefix_caching=True,
+    scheduling_policy="priority",  # which allows requests to have a priority
+)
+
+
+class PolicyRequest(NamedTuple):
+    arrives: float
+    """Seconds from the start."""
+    prompt_token_ids: list[int]
+    num_output_tokens: int
+    priority: int
 
 
 class Served(msgspec.Struct):
@@ -36,8 +58,6 @@ class Served(msgspec.Struct):
     priority: int
     num_prompt_tokens: int
     arrived: float
-    admissions: list[int] = []
-    """Its numbers among all admissions: one, and one more after each preemption."""
     times: list[float] = []
     """When its tokens came, in seconds."""
 
@@ -46,74 +66,89 @@ class Served(msgspec.Struct):
         return self.times[0] - self.arrived
 
 
-class _TimedRunner(ToyRunner):
-    """Ends each answer at its length, which the scheduler cannot know."""
-
-    def __init__(self, clock: SimulatedClock, num_output_tokens: dict[str, int]) -> None:
-        super().__init__(NUM_BLOCKS, BLOCK_SIZE, MAX_MODEL_LEN)
-        self._clock = clock
-        self._num_output_tokens = num_output_tokens
-
-    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        seconds = SECONDS_PER_STEP + plan.total_num_scheduled_tokens * SECONDS_PER_TOKEN
-        self._clock.advance_to(self._clock.now() + seconds)
-        return super().execute_model(plan, watch)
-
-    def sample_tokens(self, sequences: list[Sequence], logits: list[int], *_) -> list[SampledToken]:
-        lengths = self._num_output_tokens
-        return [
-            SampledToken(EOS)
-            if one.num_output_tokens + 1 == lengths[one.request.request_id]
-            else token
-            for one, token in zip(sequences, super().sample_tokens(sequences, logits), strict=True)
-        ]
-
-
-def play_traffic(requests: Seq[PolicyRequest], waiting: RequestQueue) -> Iterator[str]:
-    """Serve all requests, and yield a `Served` as a line of JSON for each."""
-    served: dict[str, Served] = {}
+def play_traffic(requests: Seq[PolicyRequest], waiting: RequestQueue) -> list[Served]:
+    """Serve all requests, in order of arrival."""
     clock = SimulatedClock()
+    served: dict[str, Served] = {}
     lengths = {f"r{number}": one.num_output_tokens for number, one in enumerate(requests)}
-    engine = _build_engine(_TimedRunner(clock, lengths), clock, waiting)
-    engine.subscribe(_Notes(served).apply)
+
+    def next_token(sequence: Sequence) -> int:
+        """Ends each answer at its length, which the scheduler cannot know."""
+        is_last = sequence.num_output_tokens + 1 == lengths[sequence.request.request_id]
+        return EOS if is_last else 1
+
+    def spend(plan: SchedulerOutput) -> None:
+        seconds = SECONDS_PER_STEP + plan.total_num_scheduled_tokens * SECONDS_PER_TOKEN
+        clock.advance_to(clock.now() + seconds)
+
+    def note(event: ev.Event) -> None:
+        if isinstance(event, ev.TokenSampled):
+            served[event.seq_id].times.append(event.t)
+
+    runner = ScriptedRunner(NUM_BLOCKS, MAX_MODEL_LEN, next_token, spend)
+    engine = LLMEngine(CONFIG, runner, ToyTokenizer(), clock=clock, waiting=waiting)
+    engine.subscribe(note)
 
     def arrive(request_id: str, one: PolicyRequest) -> None:
         served[f"{request_id}.0"] = Served(one.priority, len(one.prompt_token_ids), one.arrives)
         params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
-        engine.add_request(
-            request_id, {"prompt_token_ids": one.prompt_token_ids}, params, one.priority
-        )
+        prompt = {"prompt_token_ids": one.prompt_token_ids}
+        engine.add_request(request_id, prompt, params, one.priority)
 
     arrivals = [
         (one.arrives, partial(arrive, request_id, one))
         for request_id, one in zip(lengths, requests, strict=True)
     ]
     serve(engine, clock, arrivals, MAX_STEPS)
-    for one in served.values():
-        yield msgspec.json.encode(one).decode()
+    return list(served.values())
 
 
-def _build_engine(runner: _TimedRunner, clock: SimulatedClock, waiting: RequestQueue) -> LLMEngine:
-    config = EngineConfig(
-        model="toy",
-        block_size=BLOCK_SIZE,
-        max_num_seqs=MAX_NUM_SEQS,
-        max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS,
-        enable_prefix_caching=True,
-        scheduling_policy="priority",  # which allows requests to have a priority
-    )
-    return LLMEngine(config, runner, ToyTokenizer(), clock=clock, waiting=waiting)
+def guarded(policy: RequestQueue) -> RequestQueue:
+    """The policy, whose `choose_victim` now raises `ValueError` if it breaks the scheduler.
+
+    A victim must be running, and the list of running sequences is the scheduler's own.
+    """
+    choose = policy.choose_victim
+
+    def choose_victim(running: list[Sequence]) -> Sequence:
+        before = list(running)
+        victim = choose(running)
+        if running != before:
+            raise ValueError("choose_victim changes `running`, the scheduler's own list")
+        if not any(victim is one for one in before):
+            raise ValueError("choose_victim returns something that is not in `running`")
+        return victim
+
+    policy.choose_victim = choose_victim
+    return policy
 
 
-class _Notes:
-    def __init__(self, served: dict[str, Served]) -> None:
-        self._served = served
-        self._num_admissions = 0
+# ---- the traffic ----
 
-    def apply(self, event: ev.Event) -> None:
-        match event:
-            case ev.TokenSampled():
-                self._served[event.seq_id].times.append(event.t)
-            case ev.RequestAdmitted() | ev.RequestResumed():
-                self._served[event.seq_id].admissions.append(self._num_admissions)
-                self._num_admissions += 1
+
+def draw_traffic(seed: int) -> list[PolicyRequest]:
+    """Draw requests, in order of arrival."""
+    random = Random(f"traffic/{seed}")
+    now, requests = 0.0, []
+    while len(requests) < NUM_REQUESTS:
+        now += random.expovariate(3.0)
+        for _ in range(random.randint(1, 7)):
+            draw = _document if random.random() < 1 / 6 else _chat
+            requests.append(draw(random, now))
+            now += random.expovariate(50.0)
+    return requests[:NUM_REQUESTS]
+
+
+def _chat(random: Random, now: float) -> PolicyRequest:
+    shared = list(range(1, SHARED_TOKENS + 1)) if random.random() < 0.5 else []
+    own = _own_tokens(random, random.randint(12, 40) - len(shared) // 2)
+    return PolicyRequest(now, shared + own, random.randint(6, 40), 0)
+
+
+def _document(random: Random, now: float) -> PolicyRequest:
+    own = _own_tokens(random, random.randint(100, 200))
+    return PolicyRequest(now, own, random.randint(4, 24), 1)
+
+
+def _own_tokens(random: Random, count: int) -> list[int]:
+    return [_FIRST_OWN + random.randrange(_NUM_LETTERS) for _ in range(count)]

@@ -7,9 +7,9 @@ as good in another is no gain.
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import geometric_mean, mean
 from typing import NamedTuple
-
-import msgspec
 
 from minivllm.lessons.checker.policy.play import Served
 from minivllm.text import plural
@@ -23,8 +23,6 @@ class PolicyFigures(NamedTuple):
     any_worst: float
     pause: float
     tokens_per_second: float
-    most_overtaken: int
-    """How many later requests were admitted before one that had come first."""
 
 
 MEANINGS = (
@@ -40,11 +38,7 @@ MEANINGS = (
 def figures_of(served: Sequence[Served]) -> PolicyFigures:
     """served: the requests in order of arrival, each with at least one token"""
     chats = [one for one in served if one.priority == 0]
-    pauses = [
-        max(b - a for a, b in zip(one.times, one.times[1:], strict=False))
-        for one in chats
-        if len(one.times) > 1
-    ]
+    pauses = [max(b - a for a, b in pairwise(one.times)) for one in chats if len(one.times) > 1]
     seconds = max(one.times[-1] for one in served) - served[0].arrived
     return PolicyFigures(
         _percentile([one.time_to_first_token for one in chats], 50),
@@ -52,66 +46,39 @@ def figures_of(served: Sequence[Served]) -> PolicyFigures:
         _percentile([one.time_to_first_token for one in served], 99),
         _percentile(pauses, 90),
         sum(len(one.times) for one in served) / seconds,
-        max(num_overtaking([one.admissions[0] for one in served])),
-    )
-
-
-def num_overtaking(first_admissions: Sequence[int]) -> list[int]:
-    """For each request, in order of arrival, how many later ones were admitted before it."""
-    return [
-        sum(later < admission for later in first_admissions[number + 1 :])
-        for number, admission in enumerate(first_admissions)
-    ]
-
-
-def ratios(figures: PolicyFigures, fcfs: PolicyFigures) -> list[float]:
-    """How many times better than `fcfs` each figure is."""
-    less_is_better = zip(fcfs[:4], figures[:4], strict=True)
-    return [
-        *(ours / theirs for ours, theirs in less_is_better),
-        figures.tokens_per_second / fcfs.tokens_per_second,
-    ]
-
-
-def score_of(traces: Sequence[PolicyFigures], fcfs: Sequence[PolicyFigures]) -> float:
-    """The geometric mean over the figures of all traces; `fcfs` itself has 1.0."""
-    logs = [
-        math.log(ratio)
-        for figures, base in zip(traces, fcfs, strict=True)
-        for ratio in ratios(figures, base)
-    ]
-    return math.exp(sum(logs) / len(logs))
-
-
-def read_served(lines: Sequence[str]) -> list[Served]:
-    """Raises `ValueError` for a line that is not a `Served`."""
-    return [msgspec.json.decode(line, type=Served) for line in lines]
-
-
-def table(policies: dict[str, Sequence[PolicyFigures]]) -> Iterator[str]:
-    """A row for each policy, with the mean of its traces; `fcfs` must be one of them."""
-    titles = "".join(f"{title:>11}" for title, _ in MEANINGS)
-    yield f"{'':<10}{titles}  overtaken  score"
-    for name, traces in policies.items():
-        means = [sum(column) / len(traces) for column in zip(*traces, strict=True)]
-        seconds = "".join(f"{mean:>9.2f} s" for mean in means[:4])
-        most = max(one.most_overtaken for one in traces)
-        score = score_of(traces, policies["fcfs"])
-        yield f"{name:<10}{seconds}{means[4]:>11.1f}{most:>11}  {score:>5.2f}"
-
-
-def weakest(traces: Sequence[PolicyFigures], fcfs: Sequence[PolicyFigures]) -> str:
-    """One sentence about the figure that costs the most."""
-    pairs = zip(traces, fcfs, strict=True)
-    columns = list(zip(*(ratios(*pair) for pair in pairs), strict=True))
-    means = [math.exp(sum(map(math.log, column)) / len(column)) for column in columns]
-    index = means.index(min(means))
-    title, meaning = MEANINGS[index]
-    return (
-        f"The weakest figure is {title} ({meaning}): over {plural(len(traces), 'trace')} it is"
-        f" {means[index]:.2f} times as good as with fcfs."
     )
 
 
 def _percentile(values: Sequence[float], percent: int) -> float:
     return sorted(values)[max(math.ceil(percent * len(values) / 100) - 1, 0)]
+
+
+def ratios(figures: PolicyFigures, fcfs: PolicyFigures) -> list[float]:
+    """How many times better than `fcfs` each figure is."""
+    less_is_better = [theirs / ours for ours, theirs in zip(figures[:4], fcfs[:4], strict=True)]
+    return [*less_is_better, figures.tokens_per_second / fcfs.tokens_per_second]
+
+
+def score_of(traces: Sequence[PolicyFigures], fcfs: Sequence[PolicyFigures]) -> float:
+    """The geometric mean over the figures of all traces; `fcfs` itself has 1.0."""
+    return geometric_mean(one for pair in zip(traces, fcfs, strict=True) for one in ratios(*pair))
+
+
+def table(policies: dict[str, Sequence[PolicyFigures]]) -> Iterator[str]:
+    """A row for each policy, with the mean of its traces; `fcfs` must be one of them."""
+    yield f"{'':<10}{''.join(f'{title:>11}' for title, _ in MEANINGS)}  score"
+    for name, traces in policies.items():
+        *seconds, tokens = map(mean, zip(*traces, strict=True))
+        row = "".join(f"{one:>9.2f} s" for one in seconds)
+        yield f"{name:<10}{row}{tokens:>11.1f}  {score_of(traces, policies['fcfs']):>5.2f}"
+
+
+def weakest(traces: Sequence[PolicyFigures], fcfs: Sequence[PolicyFigures]) -> str:
+    """One sentence about the figure that costs the most."""
+    pairs = zip(traces, fcfs, strict=True)
+    means = list(map(geometric_mean, zip(*(ratios(*pair) for pair in pairs), strict=True)))
+    title, meaning = MEANINGS[means.index(min(means))]
+    return (
+        f"The weakest figure is {title} ({meaning}): over {plural(len(traces), 'trace')} it is"
+        f" {min(means):.2f} times as good as with fcfs."
+    )

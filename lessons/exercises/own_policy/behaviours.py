@@ -1,7 +1,7 @@
 """Checks for own-policy: four rules that any policy keeps, and three levels of a score.
 
 The rules compare lines, as other exercises do. For a level there is no right answer: the child
-reports what the policy decides on hidden traffic, and the decisions are followed and judged here.
+reports when each request of hidden traffic got its tokens, and that is judged here.
 """
 
 import json
@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from runpy import run_path
 from typing import Any
+
+import msgspec
 
 from minivllm.core.admission import FCFSRequestQueue, PriorityRequestQueue, RequestQueue
 from minivllm.lessons.checker.cases.behaviour import Behaviour, Judge, behaviour
@@ -21,13 +23,13 @@ from minivllm.lessons.checker.cases.traces import (
     run_trace,
 )
 from minivllm.lessons.checker.policy import score
-from minivllm.lessons.checker.policy.decisions import Recorder, Replay
-from minivllm.lessons.checker.policy.play import Served, play_traffic
-from minivllm.lessons.checker.policy.traffic import (
+from minivllm.lessons.checker.policy.play import (
     MAX_TOKENS,
-    NUM_REQUESTS,
     PolicyRequest,
+    Served,
     draw_traffic,
+    guarded,
+    play_traffic,
 )
 from minivllm.lessons.exercises.own_policy import policy as module
 
@@ -45,7 +47,7 @@ def _own_policy() -> type[RequestQueue]:
 
 
 def _run(case: Case, policy: type[RequestQueue]) -> Iterator[str]:
-    yield from run_trace(case, build_engine(case, Recorder(policy())))
+    yield from run_trace(case, build_engine(case, guarded(policy())))
 
 
 def _trace(draw: Draw) -> Case:
@@ -91,7 +93,7 @@ def repeats(case: Case) -> Iterator[str]:
 def _later_alike(case: Case, requests: list[PolicyRequest]) -> list[list[float]]:
     """When the tokens came that were written before request `cut` arrived."""
     now = draw_traffic(case["seed"])[case["cut"]].arrives
-    served = score.read_served(list(play_traffic(requests, Recorder(_own_policy()()))))
+    served = play_traffic(requests, guarded(_own_policy()()))
     return [[t for t in one.times if t < now] for one in served[: case["cut"]]]
 
 
@@ -195,21 +197,13 @@ def _hidden(draw: Draw) -> Case:
 
 def serve(case: Case) -> Iterator[str]:
     for seed in case["seeds"]:
-        yield _decisions_of_own(seed)
+        yield _played(seed)
 
 
 @cache  # all levels ask for the same traces
-def _decisions_of_own(seed: int) -> str:
-    recorder = Recorder(_own_policy()())
-    for _ in play_traffic(draw_traffic(seed), recorder):
-        pass
-    return recorder.decisions
-
-
-@cache
-def _served(seed: int, decisions: str) -> list[Served]:
-    """Serve the traffic by these decisions. Raises `ValueError` if they do not fit it."""
-    return score.read_served(list(play_traffic(draw_traffic(seed), Replay(decisions))))
+def _played(seed: int) -> str:
+    served = play_traffic(draw_traffic(seed), guarded(_own_policy()()))
+    return msgspec.json.encode(served).decode()
 
 
 @cache
@@ -225,35 +219,25 @@ def _figures_of_known(name: str, seed: int) -> score.PolicyFigures:
         "priority": PriorityRequestQueue,
         "shortest": ShortestRequestQueue,
     }
-    lines = list(play_traffic(draw_traffic(seed), queues[name]()))
-    return score.figures_of(score.read_served(lines))
+    return score.figures_of(play_traffic(draw_traffic(seed), queues[name]()))
 
 
 def _known(name: str, case: Case) -> list[score.PolicyFigures]:
     return [_figures_of_known(name, seed) for seed in case["seeds"]]
 
 
-def _figures(case: Case, lines: Sequence[str]) -> list[score.PolicyFigures]:
-    return [score.figures_of(one) for one in map(_served, case["seeds"], lines)]
+def _figures(lines: Sequence[str]) -> list[score.PolicyFigures]:
+    return [score.figures_of(msgspec.json.decode(line, type=list[Served])) for line in lines]
 
 
 def _unserved(case: Case, lines: Sequence[str]) -> str:
-    """Why the traffic is not served by these decisions; empty if it is."""
-    if len(lines) != NUM_TRACES:
-        return f"it decided about {len(lines)} of {NUM_TRACES} traces"
-    for seed, decisions in zip(case["seeds"], lines, strict=True):
-        try:
-            served = _served(seed, decisions)
-        except ValueError as error:
-            return f"its decisions do not fit the traffic, as we serve it ({error})"
-        for number, (one, request) in enumerate(zip(served, draw_traffic(seed), strict=False)):
-            if len(one.times) != request.num_output_tokens:
-                return (
-                    f"request {number} gets {len(one.times)} tokens in place of"
-                    f" {request.num_output_tokens}"
-                )
-        if len(served) != NUM_REQUESTS:
-            return f"{len(served)} of {NUM_REQUESTS} requests were served"
+    """Which request did not get all of its tokens; empty if each did."""
+    for seed, line in zip(case["seeds"], lines, strict=True):
+        served = msgspec.json.decode(line, type=list[Served])
+        for number, request in enumerate(draw_traffic(seed)):
+            count = len(served[number].times) if number < len(served) else 0
+            if count != request.num_output_tokens:
+                return f"request {number} gets {count} of its {request.num_output_tokens} tokens"
     return ""
 
 
@@ -264,13 +248,13 @@ def _level(needed: Least) -> Judge:
         if unserved := _unserved(case, yours):
             return unserved
         fcfs = _known("fcfs", case)
-        least = needed(score.score_of(_figures(case, ours), fcfs))
-        own = score.score_of(_figures(case, yours), fcfs)
+        least = needed(score.score_of(_figures(ours), fcfs))
+        own = score.score_of(_figures(yours), fcfs)
         if own >= least:
             return ""
         return (
             f"the score is {own:.2f}, and this level needs {least:.2f}; fcfs has 1.00."
-            f" {score.weakest(_figures(case, yours), fcfs)}"
+            f" {score.weakest(_figures(yours), fcfs)}"
         )
 
     return judge
@@ -278,14 +262,12 @@ def _level(needed: Least) -> Judge:
 
 def _table(case: Case, ours: list[str], yours: list[str]) -> list[str]:
     """The figures of all policies on the hidden traffic, and what each of them says."""
-    if _unserved(case, yours):
+    if len(yours) != NUM_TRACES or _unserved(case, yours):
         return []
     policies = {name: _known(name, case) for name in ("fcfs", "priority", "shortest")}
-    own = {"ours": _figures(case, ours), "yours": _figures(case, yours)}
+    own = {"ours": _figures(ours), "yours": _figures(yours)}
     rows = score.table({**policies, **own})
-    starving = f"more than {MOST_OVERTAKEN} would be too many: priority and shortest know no bound"
-    meanings = [*score.MEANINGS, ("overtaken", starving)]
-    return [*rows, *(f"  {title:<9}  {meaning}" for title, meaning in meanings)]
+    return [*rows, *(f"  {title:<9}  {meaning}" for title, meaning in score.MEANINGS)]
 
 
 def _level_of(name: str, task: int, hint: str, least: Least, **more: Any) -> Behaviour:

@@ -66,7 +66,7 @@ def _finding_of(check: Callable[[], Finding]) -> Finding:
 
 
 def check_packages() -> Finding:
-    """What is required, and what exercises and the server need; torch and Triton come below."""
+    """What is required, and what the server needs; torch and Triton come below."""
     try:
         requirements = [text for text in requires("minivllm") or () if "extra ==" not in text]
     except PackageNotFoundError:
@@ -74,11 +74,9 @@ def check_packages() -> Finding:
     names = {re.match(r"[\w.-]+", text)[0] for text in requirements} - {"torch", "triton"}
     if missing := sorted(name for name in names if not _is_installed(name)):
         return Finding("bad", f"not installed: {', '.join(missing)}: {_INSTALL}")
-    if not _is_installed("hypothesis"):
-        return Finding("note", "exercises will not run: pip install 'minivllm[lessons]'")
     if not all(map(_is_installed, ("starlette", "uvicorn", "prometheus-client"))):
         return Finding("note", "the server will not run: pip install 'minivllm[serve]'")
-    return Finding("ok", f"all {len(names)}, and those of exercises and of the server")
+    return Finding("ok", f"all {len(names)}, and those of the server")
 
 
 def check_torch() -> Finding:
@@ -134,11 +132,11 @@ def check_sandbox() -> Finding:
     """The engine's own solution of an exercise must pass in a child process."""
     import_module("numpy")
     from minivllm.lessons.checker.catalogue import find_exercise
-    from minivllm.lessons.checker.child.sandbox import Session, Submission
+    from minivllm.lessons.checker.child.session import Session
 
     exercise = find_exercise("lru")
     try:
-        with Session(exercise, Submission(exercise.source_file)) as session:
+        with Session(exercise, exercise.source_file) as session:
             failure = session.start()
     except (ExerciseError, OSError) as error:
         return Finding("bad", f"exercises cannot run: {str(error).rstrip('.')}")

@@ -16,7 +16,7 @@ from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, re
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import terminal_attached
 from minivllm.errors import ExerciseError, LessonError
-from minivllm.lessons.checker.bugs.judge import step_of_answer
+from minivllm.lessons.checker.bugs.judge import HuntAnswer, read_answer
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.check import check
 from minivllm.lessons.checker.dev_check import dev_check
@@ -157,7 +157,7 @@ def _check(args: argparse.Namespace) -> int:
 
     hint, diff = command("hint", exercise.name), command("diff", exercise.name)
     keys = {"x": reset_if_sure, "h": hint, "d": diff, "l": command("list"), "n": command("next")}
-    watch(Workspace(args.workspace).submission(exercise).file, run_check, keys)
+    watch(Workspace(args.workspace).submission(exercise), run_check, keys)
     return last
 
 
@@ -201,8 +201,9 @@ def _hint(args: argparse.Namespace) -> int:
 def _diff(args: argparse.Namespace) -> int:
     exercise, workspace = _chosen(args), Workspace(args.workspace)
     if exercise.is_hunt:
-        answer = workspace.submission(exercise).file
-        return _show(args, [exercise.recording], step_of_answer(exercise, answer), exercise.title)
+        answer = read_answer(exercise, workspace.submission(exercise))
+        step = answer.step if isinstance(answer, HuntAnswer) else 1
+        return _show(args, [exercise.recording], step, exercise.title)
     result = check(exercise, workspace.submission(exercise), seed=args.seed, diagnoses=False)
     found = write_difference(result, workspace.folder(exercise) / ".diff")
     print(found.sentence)
@@ -236,8 +237,7 @@ def _demo(args: argparse.Namespace) -> int:
     if not exercise.runs_in_engine:
         alone = f"`minivllm exercise check {exercise.name}` runs it by itself"
         raise ExerciseError(f"No engine runs {exercise.student_file}: {alone}.")
-    file = Workspace(args.workspace).submission(exercise).file
-    return demo_with(file, exercise.name, dashboard)
+    return demo_with(Workspace(args.workspace).submission(exercise), exercise.name, dashboard)
 
 
 def _dev_check(args: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """Runs `minivllm demo` in a process where a student's code replaces the engine's.
 
 `minivllm exercise demo` starts this file as `python -m minivllm.cli.course.exercise_demo PATH NAME
-[options of demo]`. PATH is the student's file, or a folder of pieces that were tried together. The
+[options of demo]`. PATH is the student's file, or a folder of pieces. The
 code is replaced before the engine is imported. Each exercise has a scenario that runs the student's
 code: without preemptions or drafts, some of it would never run.
 """
@@ -11,8 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from minivllm.cli import build_parser, status_of
-from minivllm.lessons.checker.catalogue import POLICY_MODULE, Exercise, find_exercise
-from minivllm.lessons.checker.child.pieces_engine import Pieces, describe
+from minivllm.lessons.checker.catalogue import POLICY_MODULE, find_exercise
 from minivllm.lessons.checker.child.plug import plug_in, where_in
 from minivllm.text import clean
 
@@ -30,58 +29,52 @@ interpreted, and a step takes seconds.
 """
 
 
-def run(path: Path, names: str, options: list[str]) -> int:
+def run(path: Path, names: list[str], options: list[str]) -> int:
     if path.is_dir():
-        return _run_pieces(Pieces(path, names.split(",")), options)
-    return _run_file(names, path, options)
-
-
-def _run_pieces(pieces: Pieces, options: list[str]) -> int:
-    pieces.install()
-    from minivllm.cli.serving.demo import play
-
-    args = build_parser("demo").parse_args(["demo", *options])
-    watch = f"this engine runs on your {', '.join(pieces.names)}."
+        files = {file.stem: file for file in path.glob("*.py")}
+    else:
+        files = {find_exercise(names[0]).module: path}
     try:
-        return status_of(lambda: play(args, pieces.scenario(watch)))
-    except Exception as error:
-        what = describe(error, pieces.folder)
-        print(clean(f"minivllm: a piece stopped the engine: {what}."), file=sys.stderr)
-    return 1
-
-
-def _run_file(name: str, file: Path, options: list[str]) -> int:
-    try:
-        exercise = find_exercise(name)
-        plug_in(exercise.module, file)
-        return status_of(lambda: _demo(exercise, options))
+        plug_in(files)
+        demo = _demo_of_pieces if path.is_dir() else _demo
+        return status_of(lambda: demo(names, options))
     except Exception as error:  # raised by the student's code, or by the engine because of it
-        what = clean(f"{type(error).__name__}{where_in(file, error)}: {error}")
+        places = [(file, where) for file in files.values() if (where := where_in(file, error))]
+        file, where = (*places, (path, ""))[0]
+        what = clean(f"{type(error).__name__}{where}: {error}")
         print(f"minivllm: The engine cannot run with {file}: {what}", file=sys.stderr)
-        print(f"`minivllm exercise check {name}` shows the smallest failing case.", file=sys.stderr)
+        if path.is_file():
+            check = f"`minivllm exercise check {names[0]}`"
+            print(f"{check} shows the smallest failing case.", file=sys.stderr)
         return 1
 
 
-def _demo(exercise: Exercise, options: list[str]) -> int:
+def _demo_of_pieces(names: list[str], options: list[str]) -> int:
+    from minivllm.cli.serving import demo
+    from minivllm.lessons.scenarios.capstone import capstone
+    from minivllm.lessons.scenarios.scenario import PROMPT_LOOKUP
+
+    args = build_parser("demo").parse_args(["demo", *options])
+    drafts = {"speculative_config": dict(PROMPT_LOOKUP)} if "verify-drafts" in names else {}
+    return demo.play(args, capstone(f"this engine runs on your {', '.join(names)}.", **drafts))
+
+
+def _demo(names: list[str], options: list[str]) -> int:
+    exercise = find_exercise(names[0])
     args = build_parser("demo").parse_args(["demo", *OPTIONS.get(exercise.name, ()), *options])
     # Import after the student's module is there: these import the engine.
     from minivllm.cli.serving import demo
-    from minivllm.lessons.scenarios import capstone
+    from minivllm.lessons.scenarios.capstone import capstone
 
-    if exercise.name == "token-mask":
-        from minivllm.lessons.checker.child.matcher import use_plain_regexes
-
-        use_plain_regexes()
-        return demo.play(args, capstone.patterns())
     if exercise.is_open:
         from minivllm.core import scheduler
 
         own_policy = import_module(POLICY_MODULE).OwnPolicy
         scheduler.create_request_queue = lambda policy: own_policy()
     if exercise.name == "stop-strings":
-        return demo.play(args, capstone.capstone("finn, whose story ends at a stop string."))
+        return demo.play(args, capstone("finn, whose story ends at a stop string."))
     return demo.run(args)
 
 
 if __name__ == "__main__":
-    sys.exit(run(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    sys.exit(run(Path(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]))

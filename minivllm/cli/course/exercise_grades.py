@@ -16,7 +16,6 @@ from minivllm.cli.terminal import note, print_json
 from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.checker import grade as grading
-from minivllm.lessons.checker import grade_formats as formats
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
 from minivllm.lessons.teacher.progress import ExerciseProgress, Progress
 from minivllm.text import clean, plural
@@ -49,14 +48,15 @@ def grade_all(args: argparse.Namespace) -> int:
     grades, began = [], time.monotonic()
     for one in grading.grade(args.submissions, chosen, args.secret):
         grades.append(one)
-        score = f"{one.score:>3} of {one.max_score:<3} {one.status}"
-        note(f"{clean(one.student):<24} {one.exercise.name:<24} {score}")
+        result = one.result
+        score = f"{result.score:>3} of {result.max_score:<3} {one.status}"
+        note(f"{clean(one.student):<24} {result.exercise.name:<24} {score}")
     if args.csv is not None:
-        formats.write_csv(grades, args.csv)
+        grading.write_csv(grades, args.csv)
     if args.json is not None:
         for student, own in groupby(grades, key=lambda one: one.student):
             path = args.json if alone else args.json / f"{student}.json"
-            write_whole(path, json.dumps(formats.as_gradescope(list(own)), indent=1))
+            write_whole(path, json.dumps(grading.as_gradescope(list(own)), indent=1))
     num_passed = sum(one.status == "pass" for one in grades)
     students = {one.student for one in grades}
     what = f"{plural(len(students), 'student')} in {plural(len(chosen), 'exercise')}"

@@ -18,16 +18,15 @@ from typing import Any, Self
 from minivllm.lab.playground.fresh import another_engine
 from minivllm.lab.playground.limit import stop_after
 from minivllm.lessons.checker.bugs.judge import judge
-from minivllm.lessons.checker.bugs.rules import ANSWER_STUB
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.check import run_behaviours
 from minivllm.lessons.checker.child import plug
-from minivllm.lessons.checker.child.sandbox import Failure, Reply, Submission
+from minivllm.lessons.checker.child.session import Reply
 from minivllm.lessons.checker.child.student import MAX_FILE_BYTES, StudentModule
-from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.report import describe_failure, hint_for, not_loaded
-from minivllm.lessons.checker.result import Result
+from minivllm.lessons.checker.result import Failure, Result
 from minivllm.lessons.checker.search import cases_of
+from minivllm.lessons.checker.workspace import start_of as file_at_start
 
 SEED = 0
 
@@ -47,9 +46,8 @@ def _runs_here(exercise: Exercise) -> bool:
 def start_of(name: str) -> dict[str, Any]:
     """What a student begins with: a module with holes, or a recording and the answer's form."""
     exercise = find_exercise(name)
-    text = ANSWER_STUB if exercise.is_hunt else stub(exercise)
     recording = exercise.recording.read_text(encoding="utf-8") if exercise.is_hunt else None
-    return {"text": text, "hints": exercise.hints, "recording": recording}
+    return {"text": file_at_start(exercise), "hints": exercise.hints, "recording": recording}
 
 
 def check_exercise(name: str, text: str, folder: Path) -> dict[str, Any]:
@@ -62,8 +60,7 @@ def check_exercise(name: str, text: str, folder: Path) -> dict[str, Any]:
     if exercise.is_hunt:
         return _as_json(judge(exercise, file))
     session: Any = _SecondEngine(exercise, file.absolute())
-    submission = Submission(file)
-    return _as_json(run_behaviours(exercise, submission, seed=SEED, patience=0, session=session))
+    return _as_json(run_behaviours(exercise, file, seed=SEED, patience=0, session=session))
 
 
 class _SecondEngine:
@@ -91,23 +88,19 @@ class _SecondEngine:
         limit = partial(stop_after, file=str(self._file), error=module.TimeIsUpError)
         self._module: StudentModule = module.StudentModule(second, self._file, limit)
         failure = self._module.load()
-        return None if failure is None else Failure(**failure)
+        return None if failure is None else Failure(*failure)
 
-    def ask(self, question: dict[str, Any]) -> Reply:
+    def ask(self, behaviour: str, case: Any) -> Reply:
+        question = {"seconds": self._exercise.seconds, "behaviour": behaviour, "case": case}
         # Through JSON, as in a child process: the student's code must not change a case.
-        question = json.loads(json.dumps({"seconds": self._exercise.seconds, **question}))
-        lines, failure = self._module.answer(question)
-        return Reply(lines, None if failure is None else Failure(**failure))
+        lines, failure = self._module.answer(json.loads(json.dumps(question)))
+        return Reply(lines, None if failure is None else Failure(*failure))
 
 
 def _as_json(result: Result) -> dict[str, Any]:
     if result.could_not_run is not None:
         return {"error": f"Your file cannot be loaded: {not_loaded(result.could_not_run)}"}
-    failed, is_hunt = result.first_failure, result.exercise.is_hunt
-    failure: list[str] = []
-    if failed is not None:
-        text = failed.counterexample.failure
-        failure = [text.text] if is_hunt else list(describe_failure(failed))
+    failed = result.first_failure
     return {
         "passed": result.passed,
         "untouched": result.is_untouched,
@@ -117,7 +110,6 @@ def _as_json(result: Result) -> dict[str, Any]:
         "behaviours": [
             {"name": one.behaviour.name, "passed": one.passed} for one in result.behaviours
         ],
-        "visible": None if is_hunt else result.visible,
-        "failure": failure,
+        "failure": [] if failed is None else list(describe_failure(failed)),
         "hint": None if failed is None else hint_for(result, failed),
     }

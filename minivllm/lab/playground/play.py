@@ -79,7 +79,7 @@ def _try(
         with stop_after(SECONDS, file):
             if method is not None:
                 plug = import_module("minivllm.lessons.checker.child.plug")
-                plug.plug_in(method.module, Path(file))
+                plug.plug_in({method.module: Path(file)})
             return _play(question, path, check=method is not None)
     except (Exception, PlayTimeUpError) as error:
         until = path.read_text(encoding="utf-8") if path.exists() else ""

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.child.sandbox import Submission
 
 
 @pytest.fixture(autouse=True)
@@ -18,12 +17,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def submit(tmp_path: Path) -> Callable[[str], Submission]:
+def submit(tmp_path: Path) -> Callable[[str], Path]:
     """Make a submission to block-pool: the engine's own source plus some lines."""
 
-    def make(lines: str = "") -> Submission:
+    def make(lines: str = "") -> Path:
         file = tmp_path / "block_pool.py"
         file.write_text(f"{find_exercise('block-pool').source}\n\n{lines}\n", encoding="utf-8")
-        return Submission(file)
+        return file
 
     return make

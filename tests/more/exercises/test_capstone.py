@@ -1,80 +1,58 @@
-"""`exercise demo --all-passed`: the pieces of a student run together, and a bad piece is named."""
+"""`exercise demo --all-passed`: the pieces of a student run together in one engine."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.child.pieces_engine import describe
-from minivllm.lessons.checker.child.student import TimeIsUpError
-from minivllm.lessons.checker.pieces import OwnPiece, collect, digest_of
+from minivllm.lessons.checker.pieces import collect, digest_of
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 
-Write = Callable[..., OwnPiece]
-
 
 @pytest.fixture
-def write(home: Path) -> Write:
-    """Write a file that passed: the engine's own with changes, and some lines at its end."""
+def write(home: Path):
+    """Write a file that passed: the engine's own with a changed line."""
 
-    def make(name: str, lines: str = "", *changes: tuple[str, str]) -> OwnPiece:
+    def make(name: str, old: str = "", new: str = "") -> None:
         exercise = find_exercise(name)
         file = home / "workspace" / name / exercise.student_file
         file.parent.mkdir(parents=True, exist_ok=True)
-        source = exercise.source
-        for ours, theirs in changes:
-            assert source.count(ours) == 1
-            source = source.replace(ours, theirs)
-        file.write_text(f"# my own file\n{source}\n{lines}\n")
+        assert old in exercise.source
+        file.write_text(f"# my own file\n{exercise.source.replace(old, new, 1)}\n")
         Progress().note_check(name, True, digest_of(exercise, file))
-        return OwnPiece(exercise, file)
 
     return make
 
 
-# ---- which pieces ----
-
-
-def test_only_passed_exercises_whose_files_pass_today_become_pieces(write, home):
+def test_only_passed_exercises_whose_files_have_not_changed_become_pieces(write, home):
     for name in ("lru", "metrics", "slot-mapping", "waste", "block-table"):
         write(name)
     (home / "workspace/slot-mapping/block_math.py").write_text("changed")
     with Progress().change() as file:
         file.exercises.pop("block-table")
-    asked = []
-    found = collect(
-        Workspace(),
-        Progress().read().exercises,
-        lambda exercise, file: bool(asked.append(exercise.name)),
-    )
-    assert [piece.exercise.name for piece in found.pieces] == ["lru"]
-    assert asked == ["slot-mapping"]
-    assert {one.name for one in found.left_out} == {"metrics", "slot-mapping", "waste"}
+    found = collect(Workspace(), Progress().read().exercises)
+    assert [exercise.name for exercise, _ in found.pieces] == ["lru"]
+    assert set(found.left_out) == {"metrics", "slot-mapping", "waste"}
+    assert "has changed since it passed" in found.left_out["slot-mapping"]
 
 
-# ---- the real thing ----
-
-
-NEWEST_FIRST = ("self.free_queue.prepend(block)", "self.free_queue.append(block)")
-RAISES = ("    return [", "    raise ValueError('mine')\n    return [")
-
-
-def test_pieces_of_every_part_run_together_without_one_that_raises(write, capfd):
-    for name in ("block-table", "block-pool", "hash-chain", "preemption", "verify-drafts"):
+def test_pieces_of_every_part_run_together(write, capfd):
+    names = ("block-table", "block-pool", "hash-chain", "preemption", "lru", "verify-drafts")
+    for name in names:
         write(name)
-    write("lru", "", NEWEST_FIRST)
-    write("token-mask")
-    write("slot-mapping", "", RAISES)
+    # Two exercises on one file: each piece is taken from the student's file of its own.
+    own = "self.free_queue.append(block)"
+    write("lru", own, f"print('from lru') or {own}")
     assert main(["exercise", "demo", "--all-passed", "--headless"]) == 0
     told = capfd.readouterr()
-    assert "10 of 10 requests finished" in told.out
-    assert "Without slot-mapping: ValueError in slot_mapping" in told.err
-    assert "Without lru: the engine says step " in told.err
+    assert "from lru" in told.out and "10 of 10 requests finished" in told.out
+    assert all(name in told.err for name in names)
 
 
-def test_a_piece_that_loops_is_told_from_one_that_raises(tmp_path):
-    assert "endless loop" in describe(TimeIsUpError(), tmp_path)
-    assert describe(ValueError("mine"), tmp_path) == "ValueError: mine"
+def test_a_piece_that_raises_is_named_with_its_line(write, capfd):
+    write("lru")
+    write("slot-mapping", "    return [", "    raise ValueError('mine')\n    return [")
+    assert main(["exercise", "demo", "--all-passed", "--headless"]) == 1
+    assert "block_math.py: ValueError in line" in capfd.readouterr().err

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import run_behaviours
-from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.report import report
 from minivllm.lessons.checker.result import Result
 
@@ -16,7 +15,7 @@ def checked(body: str, folder: Path) -> Result:
     file = folder / EXERCISE.student_file
     lines = f"class Mine(OwnPolicy):\n{body}\nMine.__name__ = 'OwnPolicy'\nOwnPolicy = Mine\n"
     file.write_text(f"{EXERCISE.source}\n\n{lines}")
-    return run_behaviours(EXERCISE, Submission(file), patience=0)
+    return run_behaviours(EXERCISE, file, patience=0)
 
 
 def failed(result: Result) -> list[str]:

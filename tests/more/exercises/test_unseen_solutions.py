@@ -18,7 +18,7 @@ from support.model.needs import NO_TRITON
 
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.checker.check import check
-from minivllm.lessons.checker.child.sandbox import Session, Submission
+from minivllm.lessons.checker.child.session import Session
 from minivllm.lessons.checker.holes import find_holes
 from minivllm.lessons.checker.mistakes import edited
 from minivllm.lessons.checker.report import report
@@ -63,8 +63,7 @@ def test_no_wrong_solution_passes_that_the_authors_had_not_seen(name, tmp_path):
     if exercise.obstacle:
         pytest.skip(NO_TRITON)
     passed = []
-    with Session(exercise, Submission(tmp_path)) as session:
-        assert session.start() is None
+    with Session(exercise) as session:
         for number, entry in enumerate(held_out()[name]):
             file = tmp_path / f"held_out_{number}.py"
             file.write_text(entry.source(), encoding="utf-8")
@@ -73,7 +72,7 @@ def test_no_wrong_solution_passes_that_the_authors_had_not_seen(name, tmp_path):
                     expected,
                     behaviour,
                     case,
-                    *session.ask({"file": str(file), "behaviour": behaviour.key, "case": case}),
+                    session.ask(behaviour.key, case, file),
                 )
                 for behaviour in exercise.behaviours()
                 for case, expected in cases_of(behaviour, 0)
@@ -111,7 +110,7 @@ def in_other_style(exercise: Exercise) -> str:
 def test_a_right_solution_in_another_style_passes_with_all_points(exercise, tmp_path):
     file = tmp_path / exercise.student_file
     file.write_text(in_other_style(exercise), encoding="utf-8")
-    result = check(exercise, Submission(file), patience=0.3)
+    result = check(exercise, file, patience=0.3)
     assert result.passed and result.score == result.max_score, "\n".join(report(result))
 
 
@@ -132,6 +131,6 @@ def test_a_fault_that_only_resembles_a_known_mistake_gets_no_diagnosis(
     exercise = find_exercise(name)
     file = tmp_path / exercise.student_file
     file.write_text(changed(exercise, ours, theirs), encoding="utf-8")
-    result = check(exercise, Submission(file), patience=0.1)
+    result = check(exercise, file, patience=0.1)
     assert not result.passed and result.misconception is None
     assert result.first_failure.behaviour.hint in "\n".join(report(result))
