@@ -98,14 +98,17 @@ def mentions(term: str, text: str) -> bool:
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """The texts of a lesson: strings of several words, without docstrings."""
+    """The texts of a lesson: strings of several words, without docstrings, guess by guess."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.JoinedStr):
+        if isinstance(node, ast.JoinedStr) and id(node) not in skipped:
             skipped |= {id(part) for part in node.values}
-            yield "".join(part.value for part in node.values if isinstance(part, ast.Constant))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield node.value
+            text = "".join(part.value for part in node.values if isinstance(part, ast.Constant))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = "" if id(node) in skipped else node.value
+        else:
+            continue
+        for part in re.split(r"\n *(?=[-=] )", text):
+            if " " in part:
+                yield " ".join(part.split())
