@@ -9,9 +9,12 @@ special-case them. The first different line shows the wrong step.
 
     def operations(draw): ...  # a random case, as plain data
 
-    @behaviour("the last owner frees the block", task=2, hint="...", cases=operations)
+    @behaviour(task=2, cases=operations)
     def owners(case):
-        ...
+        '''the last owner frees the block
+
+        The hint for a wrong solution, if no known misconception matches.
+        '''
         yield f"release({block_id}): ..."
 
 Any two right solutions must yield the same lines. So lines must not contain addresses or private
@@ -71,17 +74,17 @@ class Behaviour(NamedTuple):
 
 
 def behaviour(
-    name: str,
     *,
     task: int,
-    hint: str,
     cases: CaseMaker,
     trace: bool = False,
     examples: int = 60,
     agree: Agree | None = None,
 ) -> Callable[[Observe], Observe]:
+    """The function's docstring has the name, an empty line, and the hint."""
 
     def mark(observe: Observe) -> Observe:
+        name, hint = (" ".join(part.split()) for part in observe.__doc__.split("\n\n"))
         setattr(observe, MARK, Behaviour(name, task, hint, cases, observe, trace, examples, agree))
         return observe
 

@@ -70,35 +70,30 @@ def _tell_chunk(case: Case) -> Iterator[str]:
     )
 
 
-@behaviour(
-    "an admitted sequence gets the tokens that it lacks, up to the rest of the step's budget",
-    task=1,
-    hint="How many tokens does it lack after the cached ones, and how many has the step left?",
-    cases=lambda draw: single_chunk(draw, chunked=True),
-)
+@behaviour(task=1, cases=lambda draw: single_chunk(draw, chunked=True))
 def first_chunk(case: Case) -> Iterator[str]:
+    """an admitted sequence gets the tokens that it lacks, up to the rest of the step's budget
+
+    How many tokens does it lack after the cached ones, and how many has the step left?
+    """
     yield from _tell_chunk(case)
 
 
-@behaviour(
-    "without chunked prefill, a prompt is computed in one step, or waits",
-    task=2,
-    hint=(
-        "enable_chunked_prefill is off. May a sequence get only a part of the tokens that it lacks?"
-    ),
-    cases=lambda draw: single_chunk(draw, chunked=False),
-)
+@behaviour(task=2, cases=lambda draw: single_chunk(draw, chunked=False))
 def whole_prompt(case: Case) -> Iterator[str]:
+    """without chunked prefill, a prompt is computed in one step, or waits
+
+    enable_chunked_prefill is off. May a sequence get only a part of the tokens that it lacks?
+    """
     yield from _tell_chunk(case)
 
 
-@behaviour(
-    "each chunk counts its tokens, and the one with the last known token predicts",
-    task=3,
-    hint="From chunk to chunk, follow num_computed_tokens and item.sampling.",
-    cases=chunks,
-)
+@behaviour(task=3, cases=chunks)
 def advances(case: Case) -> Iterator[str]:
+    """each chunk counts its tokens, and the one with the last known token predicts
+
+    From chunk to chunk, follow num_computed_tokens and item.sampling.
+    """
     scheduler = _scheduler(chunked=True)
     sequence = _request(case).sequences[0]
     for num_tokens in case["chunks"]:
@@ -116,12 +111,7 @@ def advances(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine emits the same events for prompts longer than a step",
     task=4,
-    hint=(
-        "Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget"
-        " panel."
-    ),
     cases=lambda draw: draw_trace(
         draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 6), num_blocks=9
     ),
@@ -129,16 +119,15 @@ def advances(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
+    """the engine emits the same events for prompts longer than a step
+
+    Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget panel.
+    """
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine emits the same events without chunked prefill",
     task=4,
-    hint=(
-        "No prompt is split here: if it does not fit into the rest of the step, it waits for the"
-        " next one."
-    ),
     cases=lambda draw: draw_trace(
         draw,
         draw_request,
@@ -151,4 +140,9 @@ def serves(case: Case) -> Iterator[str]:
     examples=30,
 )
 def serves_whole_prompts(case: Case) -> Iterator[str]:
+    """the engine emits the same events without chunked prefill
+
+    No prompt is split here: if it does not fit into the rest of the step, it waits for the next
+    one.
+    """
     yield from run_trace(case)

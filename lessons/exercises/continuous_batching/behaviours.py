@@ -51,43 +51,35 @@ def _steps(case: Case) -> Iterator[str]:
             yield line
 
 
-@behaviour(
-    "in a continuous batch, nobody waits beside a free slot",
-    task=1,
-    hint="Find the step in which a request waits. Was there a slot for it?",
-    cases=lambda draw: _trace(draw, batching="continuous"),
-    examples=40,
-)
+@behaviour(task=1, cases=lambda draw: _trace(draw, batching="continuous"), examples=40)
 def continuous(case: Case) -> Iterator[str]:
+    """in a continuous batch, nobody waits beside a free slot
+
+    Find the step in which a request waits. Was there a slot for it?
+    """
     yield from _steps(case)
 
 
-@behaviour(
-    "a static batch admits nobody until it has ended, and then all who wait",
-    task=1,
-    hint="Who was waiting when this batch was formed, and who came later? When did it end?",
-    cases=lambda draw: _trace(draw, batching="static"),
-    examples=60,
-)
+@behaviour(task=1, cases=lambda draw: _trace(draw, batching="static"), examples=60)
 def static(case: Case) -> Iterator[str]:
+    """a static batch admits nobody until it has ended, and then all who wait
+
+    Who was waiting when this batch was formed, and who came later? When did it end?
+    """
     yield from _steps(case)
 
 
-@behaviour(
-    "sequential batches have one request each",
-    task=1,
-    hint="How many requests may be in `_let_in`?",
-    cases=lambda draw: _trace(draw, batching="sequential"),
-    examples=40,
-)
+@behaviour(task=1, cases=lambda draw: _trace(draw, batching="sequential"), examples=40)
 def sequential(case: Case) -> Iterator[str]:
+    """sequential batches have one request each
+
+    How many requests may be in `_let_in`?
+    """
     yield from _steps(case)
 
 
 @behaviour(
-    "a batch delay ends with enough company, or with the time of the oldest",
     task=1,
-    hint="How many wait, and for how long has the oldest of them waited? Either can end the delay.",
     cases=lambda draw: _trace(
         draw,
         batching=draw.choice(["continuous", "static", "sequential"]),
@@ -97,13 +89,15 @@ def sequential(case: Case) -> Iterator[str]:
     examples=80,
 )
 def delays(case: Case) -> Iterator[str]:
+    """a batch delay ends with enough company, or with the time of the oldest
+
+    How many wait, and for how long has the oldest of them waited? Either can end the delay.
+    """
     yield from _steps(case)
 
 
 @behaviour(
-    "a batch that cannot advance does not keep others waiting",
     task=1,
-    hint="`nothing_scheduled` is true: no running sequence can get a token. Who could help?",
     cases=lambda draw: {
         "batching": draw.choice(["static", "sequential", "continuous"]),
         "running": draw.integer(0, 3),
@@ -113,7 +107,11 @@ def delays(case: Case) -> Iterator[str]:
     examples=40,
 )
 def stands_still(case: Case) -> Iterator[str]:
-    """The scheduler's loop over the queue, once."""
+    """a batch that cannot advance does not keep others waiting
+
+    `nothing_scheduled` is true: no running sequence can get a token. Who could help?
+    """
+    # The scheduler's loop over the queue, once.
     numbers = range(case["running"] + case["waiting"])
     everybody = [
         Request(f"r{number}", [1], SamplingParams(), arrival_number=number).sequences[0]
@@ -148,14 +146,12 @@ def _queue(draw: Draw) -> Case:
     }
 
 
-@behaviour(
-    "the oldest ends the delay, wherever it waits in the queue",
-    task=1,
-    hint="With priorities, who waits at the head of the queue, and who has waited longest?",
-    cases=_queue,
-    examples=80,
-)
+@behaviour(task=1, cases=_queue, examples=80)
 def oldest(case: Case) -> Iterator[str]:
+    """the oldest ends the delay, wherever it waits in the queue
+
+    With priorities, who waits at the head of the queue, and who has waited longest?
+    """
     now, waiting = 10.0, create_request_queue(case["policy"])
     for number, age in enumerate(sorted(case["ages"], reverse=True)):
         request = Request(
@@ -183,9 +179,7 @@ def oldest(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine emits the same events in every kind of batching",
     task=2,
-    hint="Open it with `minivllm exercise diff` at the first step in which another request joins.",
     cases=lambda draw: draw_trace(
         draw, batching=draw.choice(["continuous", "static", "sequential"])
     ),
@@ -193,4 +187,8 @@ def oldest(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
+    """the engine emits the same events in every kind of batching
+
+    Open it with `minivllm exercise diff` at the first step in which another request joins.
+    """
     yield from run_trace(case)

@@ -133,25 +133,17 @@ def _tell(case: Case) -> Iterator[str]:
             yield from state(f"{one.seq_id} writes token {one.num_tokens - 1}")
 
 
-@behaviour(
-    "a fork shares every block and copies none",
-    task=1,
-    hint=(
-        "Right after fork, compare the two tables, the owners of each block and the two hash"
-        " chains."
-    ),
-    cases=family_at_any_time,
-)
+@behaviour(task=1, cases=family_at_any_time)
 def forks(case: Case) -> Iterator[str]:
+    """a fork shares every block and copies none
+
+    Right after fork, compare the two tables, the owners of each block and the two hash chains.
+    """
     yield from _tell(case)
 
 
 @behaviour(
-    "only a write to a block with another owner needs a copy",
     task=2,
-    hint=(
-        "Which position is written next, which block is it in, and how many owners has that block?"
-    ),
     cases=lambda draw: {
         **family_at_any_time(draw),
         "twin": True,
@@ -159,31 +151,26 @@ def forks(case: Case) -> Iterator[str]:
     },
 )
 def sees_shared_writes(case: Case) -> Iterator[str]:
-    """Forks, and another request that got the prompt from the prefix cache."""
+    """only a write to a block with another owner needs a copy
+
+    Which position is written next, which block is it in, and how many owners has that block?
+    """
+    # Forks, and another request that got the prompt from the prefix cache.
     yield from _tell(case)
 
 
-@behaviour(
-    "the first writers get a copy, and the last one writes in place",
-    task=3,
-    hint=(
-        "Follow the shared block. How many owners has it before and after each write, and which"
-        " tables still contain it?"
-    ),
-    cases=family_at_work,
-    examples=80,
-)
+@behaviour(task=3, cases=family_at_work, examples=80)
 def copies(case: Case) -> Iterator[str]:
+    """the first writers get a copy, and the last one writes in place
+
+    Follow the shared block. How many owners has it before and after each write, and which tables
+    still contain it?
+    """
     yield from _tell(case)
 
 
 @behaviour(
-    "the shared block is released last, after the copy is noted and in the table",
     task=3,
-    hint=(
-        "If it is released first and has no other owner, it is free. Which block is popped next,"
-        " and what is copied into which?"
-    ),
     cases=lambda draw: {
         **family(draw),
         "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2),
@@ -191,20 +178,22 @@ def copies(case: Case) -> Iterator[str]:
     },
 )
 def lets_go_last(case: Case) -> Iterator[str]:
-    """Copies blocks directly, even with one owner: only this shows the order of operations."""
+    """the shared block is released last, after the copy is noted and in the table
+
+    If it is released first and has no other owner, it is free. Which block is popped next, and what
+    is copied into which?
+    """
+    # Copies blocks directly, even with one owner: only this shows the order of operations.
     yield from _tell(case)
 
 
 @behaviour(
-    "the engine emits the same events for requests with several samples",
-    task=4,
-    hint=(
-        "Open it with `minivllm exercise diff` and look at the owners of the prompt's last block at"
-        " the step where the samples diverge."
-    ),
-    cases=lambda draw: draw_trace(draw, requests_with_samples),
-    trace=True,
-    examples=40,
+    task=4, cases=lambda draw: draw_trace(draw, requests_with_samples), trace=True, examples=40
 )
 def serves(case: Case) -> Iterator[str]:
+    """the engine emits the same events for requests with several samples
+
+    Open it with `minivllm exercise diff` and look at the owners of the prompt's last block at the
+    step where the samples diverge.
+    """
     yield from run_trace(case)

@@ -32,7 +32,7 @@ from minivllm.lessons.checker.policy.traffic import (
 from minivllm.lessons.exercises.own_policy import policy as module
 
 Case = dict[str, Any]
-MOST_OVERTAKEN = 48
+MOST_OVERTAKEN = 48  # as in the name of `overtakes`
 NUM_TRACES = 3
 Least = Callable[[float], float]
 FAR_BETTER = 1.2
@@ -52,14 +52,12 @@ def _trace(draw: Draw) -> Case:
     return draw_trace(draw, requests_with_priorities, scheduling_policy="priority")
 
 
-@behaviour(
-    "every request gets the tokens that any policy would give it",
-    task=1,
-    hint="Each sequence that joins the queue must leave it again, a preempted one too.",
-    cases=_trace,
-    examples=40,
-)
+@behaviour(task=1, cases=_trace, examples=40)
 def tokens(case: Case) -> Iterator[str]:
+    """every request gets the tokens that any policy would give it
+
+    Each sequence that joins the queue must leave it again, a preempted one too.
+    """
     tokens_of: dict[str, list[int]] = {}
     yield from describe_trace(case).splitlines()
     for line in _run(case, _own_policy()):
@@ -70,14 +68,12 @@ def tokens(case: Case) -> Iterator[str]:
     yield from (f"{name} gets the tokens {ids}" for name, ids in sorted(tokens_of.items()))
 
 
-@behaviour(
-    "the same requests give the same schedule, also after other requests",
-    task=1,
-    hint="What does your policy use besides the sequences? Is it new in each `OwnPolicy()`?",
-    cases=lambda draw: {"trace": _trace(draw), "other": _trace(draw)},
-    examples=20,
-)
+@behaviour(task=1, cases=lambda draw: {"trace": _trace(draw), "other": _trace(draw)}, examples=20)
 def repeats(case: Case) -> Iterator[str]:
+    """the same requests give the same schedule, also after other requests
+
+    What does your policy use besides the sequences? Is it new in each `OwnPolicy()`?
+    """
     yield from describe_trace(case["trace"]).splitlines()
     policy = _own_policy()
     first = list(_run(case["trace"], policy))
@@ -96,13 +92,15 @@ def _later_alike(case: Case, requests: list[PolicyRequest]) -> list[list[float]]
 
 
 @behaviour(
-    "no decision depends on what comes later: who arrives, and how long an answer will be",
     task=1,
-    hint="What does your policy look at besides the sequences? Nobody can know the rest.",
     cases=lambda draw: {"seed": draw.integer(0, 10**6), "cut": draw.integer(20, 60)},
     examples=3,
 )
 def foresees(case: Case) -> Iterator[str]:
+    """no decision depends on what comes later: who arrives, and how long an answer will be
+
+    What does your policy look at besides the sequences? Nobody can know the rest.
+    """
     requests = draw_traffic(case["seed"])
     yield f"traffic {case['seed']}, up to the arrival of request {case['cut']}"
     first = _later_alike(case, requests)
@@ -167,14 +165,12 @@ def _overtaken(lines: Iterator[str]) -> dict[int, int]:
     return overtaken
 
 
-@behaviour(
-    f"no request is overtaken by more than {MOST_OVERTAKEN} later ones, however many come",
-    task=1,
-    hint="Which requests does your order put last? What lets them move forward while they wait?",
-    cases=_stream,
-    examples=10,
-)
+@behaviour(task=1, cases=_stream, examples=10)
 def overtakes(case: Case) -> Iterator[str]:
+    """no request is overtaken by more than 48 later ones, however many come
+
+    Which requests does your order put last? What lets them move forward while they wait?
+    """
     slots = case["max_num_seqs"]
     yield f"{len(case['requests'])} requests, one before each step; at most {slots} run"
     for number, count in _overtaken(_run(case, _own_policy())).items():

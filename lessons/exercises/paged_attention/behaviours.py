@@ -104,17 +104,13 @@ def _tell_layer(case: Case) -> Iterator[str]:
     yield f"queries, keys and values are unchanged: {bool(same)}"
 
 
-@behaviour(
-    "every token's key and value go into its slot, and nothing else is written",
-    task=1,
-    hint=(
-        "Which rows are written, and into which slots? In which order are a token's keys and values"
-        " in the cache?"
-    ),
-    cases=lambda draw: step(draw, longest=6, new=3),
-    examples=25,
-)
+@behaviour(task=1, cases=lambda draw: step(draw, longest=6, new=3), examples=25)
 def writes(case: Case) -> Iterator[str]:
+    """every token's key and value go into its slot, and nothing else is written
+
+    Which rows are written, and into which slots? In which order are a token's keys and values in
+    the cache?
+    """
     backend, metadata, _, key, value = _backend(case)
     backend._write(backend.kv_caches[0], key, value, metadata)
     for block_id, block in enumerate(backend.kv_caches[0]):
@@ -123,12 +119,7 @@ def writes(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "blocks are read in the order of the table, and padding is set to zero",
     task=2,
-    hint=(
-        "The gathered tokens are ordered by sequence, then by block. Where do the keys of a head"
-        " begin, and where do its values begin?"
-    ),
     cases=lambda draw: {
         **step(draw, longest=6, new=3),
         "blocks": draw.list_of(lambda d: d.integer(0, 99), 1, 3),
@@ -138,7 +129,12 @@ def writes(case: Case) -> Iterator[str]:
     examples=25,
 )
 def reads(case: Case) -> Iterator[str]:
-    """Read arbitrary blocks. The last `padding` tokens of each sequence are padding."""
+    """blocks are read in the order of the table, and padding is set to zero
+
+    The gathered tokens are ordered by sequence, then by block. Where do the keys of a head begin,
+    and where do its values begin?
+    """
+    # Read arbitrary blocks. The last `padding` tokens of each sequence are padding.
     import torch
 
     backend, _metadata, _, _key, _value = _backend(case)
@@ -168,32 +164,27 @@ def reads(case: Case) -> Iterator[str]:
             yield f"sequence {number}, head {head}, values {_numbers(values[number, head])}"
 
 
-@behaviour(
-    "a decode attends to its own context and nothing else",
-    task=3,
-    hint=(
-        "A row with NaN has read slots that no sequence has written. A wrong row without NaN has"
-        " read another sequence's blocks, or has no mask."
-    ),
-    cases=lambda draw: step(draw, longest=20, new=1),
-    examples=25,
-    agree=close,
-)
+@behaviour(task=3, cases=lambda draw: step(draw, longest=20, new=1), examples=25, agree=close)
 def decodes(case: Case) -> Iterator[str]:
+    """a decode attends to its own context and nothing else
+
+    A row with NaN has read slots that no sequence has written. A wrong row without NaN has read
+    another sequence's blocks, or has no mask.
+    """
     yield from _tell_layer(case)
 
 
 @behaviour(
-    "attention to shared context is merged into each row's result",
     task=4,
-    hint=(
-        "Look at the loop over chunks. Here the span is one sequence, and every row is a query. How"
-        " many tokens does the span have, and which arguments does merge take?"
-    ),
     cases=lambda draw: {**step(draw, longest=9, new=4, prefix=draw.choice([0, 130]))},
     examples=25,
     agree=close,
 )
 def spans(case: Case) -> Iterator[str]:
-    """A layer with prefill chunks after cached context, sometimes with a long shared prefix."""
+    """attention to shared context is merged into each row's result
+
+    Look at the loop over chunks. Here the span is one sequence, and every row is a query. How many
+    tokens does the span have, and which arguments does merge take?
+    """
+    # A layer with prefill chunks after cached context, sometimes with a long shared prefix.
     yield from _tell_layer(case)

@@ -101,44 +101,33 @@ def _victims(case: Case) -> Iterator[str]:
         yield from _state(scheduler)
 
 
-@behaviour(
-    "a victim loses its blocks, its slot and its counts, and keeps its tokens",
-    task=1,
-    hint=(
-        "After the victim has lost its blocks, which of its tokens have keys and values? What must"
-        " its counts be?"
-    ),
-    cases=lambda draw: {**full_house(draw), "waiting": [], "policy": "fcfs"},
-)
+@behaviour(task=1, cases=lambda draw: {**full_house(draw), "waiting": [], "policy": "fcfs"})
 def victims(case: Case) -> Iterator[str]:
+    """a victim loses its blocks, its slot and its counts, and keeps its tokens
+
+    After the victim has lost its blocks, which of its tokens have keys and values? What must its
+    counts be?
+    """
     yield from _victims(case)
 
 
-@behaviour(
-    "a victim waits at the place that the policy gives it",
-    task=2,
-    hint=(
-        "Other sequences are already waiting. Which one is next under fcfs, and which under"
-        " priority?"
-    ),
-    cases=full_house,
-)
+@behaviour(task=2, cases=full_house)
 def queues(case: Case) -> Iterator[str]:
+    """a victim waits at the place that the policy gives it
+
+    Other sequences are already waiting. Which one is next under fcfs, and which under priority?
+    """
     yield from _victims(case)
 
 
-@behaviour(
-    "victims are preempted one after another, until there is enough room",
-    task=3,
-    hint=(
-        "After each victim: is there enough room now, is any sequence left, and which item must"
-        " leave the plan?"
-    ),
-    cases=full_house,
-    examples=100,
-)
+@behaviour(task=3, cases=full_house, examples=100)
 def makes_room(case: Case) -> Iterator[str]:
-    """Sequences get tokens in a plan, and then some need more blocks than are free."""
+    """victims are preempted one after another, until there is enough room
+
+    After each victim: is there enough room now, is any sequence left, and which item must leave the
+    plan?
+    """
+    # Sequences get tokens in a plan, and then some need more blocks than are free.
     scheduler = _house(case, spare=len(case["chosen"]) % 2)
     plan = SchedulerOutput(9, 100)
     for sequence in scheduler.running:
@@ -170,12 +159,7 @@ def _outgrows_memory(draw: Draw) -> Case:
 
 
 @behaviour(
-    "the engine emits the same events with too little memory, under fcfs",
     task=4,
-    hint=(
-        "Open it with `minivllm exercise diff` and follow the victim: its blocks, its place in the"
-        " queue, and what it computes again."
-    ),
     cases=lambda draw: draw_trace(
         draw, lambda d: {**_outgrows_memory(d), "n": d.integer(1, 2)}, num_blocks=7, block_size=2
     ),
@@ -183,16 +167,16 @@ def _outgrows_memory(draw: Draw) -> Case:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
+    """the engine emits the same events with too little memory, under fcfs
+
+    Open it with `minivllm exercise diff` and follow the victim: its blocks, its place in the queue,
+    and what it computes again.
+    """
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine emits the same events with too little memory, under priority",
     task=4,
-    hint=(
-        "Here a victim may already be in this step's plan. Open it with `minivllm exercise diff` at"
-        " the step that differs."
-    ),
     cases=lambda draw: draw_trace(
         draw,
         lambda d: {**_outgrows_memory(d), "priority": d.integer(0, 3)},
@@ -204,4 +188,9 @@ def serves(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves_by_priority(case: Case) -> Iterator[str]:
+    """the engine emits the same events with too little memory, under priority
+
+    Here a victim may already be in this step's plan. Open it with `minivllm exercise diff` at the
+    step that differs.
+    """
     yield from run_trace(case)

@@ -45,43 +45,35 @@ def _tell(case: Case) -> Iterator[str]:
     yield f"    the table is {[block.block_id for block in sequence.block_table]} afterwards"
 
 
-@behaviour(
-    "a token's slot follows from its position and the block table",
-    task=1,
-    hint=(
-        "Which entry of the table is position 5 in, with blocks of 4, and how far into that block"
-        " is it?"
-    ),
-    cases=lambda draw: chunk(draw, num_cached=0),
-)
+@behaviour(task=1, cases=lambda draw: chunk(draw, num_cached=0))
 def slots(case: Case) -> Iterator[str]:
+    """a token's slot follows from its position and the block table
+
+    Which entry of the table is position 5 in, with blocks of 4, and how far into that block is it?
+    """
     yield from _tell(case)
 
 
-@behaviour(
-    "cached tokens are not written again",
-    task=2,
-    hint=(
-        "num_cached_tokens says how many tokens are cached, counted from the first. Each still has"
-        " an entry in the list."
-    ),
-    cases=lambda draw: chunk(draw, num_cached=draw.integer(0, 20)),
-)
+@behaviour(task=2, cases=lambda draw: chunk(draw, num_cached=draw.integer(0, 20)))
 def cached(case: Case) -> Iterator[str]:
+    """cached tokens are not written again
+
+    num_cached_tokens says how many tokens are cached, counted from the first. Each still has an
+    entry in the list.
+    """
     yield from _tell(case)
 
 
 @behaviour(
-    "the engine emits the same events for random requests",
     task=3,
-    hint=(
-        "Open it with `minivllm exercise diff`: which block was read at the point where the text"
-        " changes?"
-    ),
     cases=lambda draw: draw_trace(
         draw, requests_with_samples, enable_prefix_caching=True, max_num_batched_tokens=8
     ),
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:
+    """the engine emits the same events for random requests
+
+    Open it with `minivllm exercise diff`: which block was read at the point where the text changes?
+    """
     yield from run_trace(case)

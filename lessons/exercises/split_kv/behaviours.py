@@ -65,12 +65,7 @@ def _mask(case: Case, dtype: Any) -> Any:
 
 
 @behaviour(
-    "the output and the log-sum-exp of a part are right",
     task=1,
-    hint=(
-        "Which key head does query head h use, which tokens are in the future, and of which numbers"
-        " is the log-sum-exp taken?"
-    ),
     cases=lambda draw: {
         **one_part(draw),
         "is_causal": draw.boolean(),
@@ -81,7 +76,12 @@ def _mask(case: Case, dtype: Any) -> Any:
     agree=close,
 )
 def attends(case: Case) -> Iterator[str]:
-    """All kinds of masks, both dtypes, more and fewer queries than tokens."""
+    """the output and the log-sum-exp of a part are right
+
+    Which key head does query head h use, which tokens are in the future, and of which numbers is
+    the log-sum-exp taken?
+    """
+    # All kinds of masks, both dtypes, more and fewer queries than tokens.
     from minivllm.runtime.attention.partial import attend_in_steps
 
     query, key, value = _inputs(case)
@@ -99,12 +99,7 @@ def _row(draw: Draw) -> list[list[int]]:
 
 
 @behaviour(
-    "two parts are merged by their weight, in place",
     task=3,
-    hint=(
-        "How much weight does the other part have, compared with this one? The output and the"
-        " log-sum-exp both become those of the whole."
-    ),
     cases=lambda draw: {
         "rows": draw.choice(["slice", "indices"]),
         "dtype": draw.choice(["float32", "bfloat16"]),
@@ -117,7 +112,12 @@ def _row(draw: Draw) -> list[list[int]]:
     agree=close,
 )
 def merges(case: Case) -> Iterator[str]:
-    """Merge into two of three rows; scores can be large, one part much heavier than the other."""
+    """two parts are merged by their weight, in place
+
+    How much weight does the other part have, compared with this one? The output and the log-sum-exp
+    both become those of the whole.
+    """
+    # Merge into two of three rows; scores can be large, one part much heavier than the other.
     import torch
 
     from minivllm.runtime.attention.partial import merge
@@ -140,9 +140,7 @@ def merges(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "any number of parts, in any order, gives the result of the whole",
     task=4,
-    hint="Merge a third part into two. Does the log-sum-exp of the first two include both?",
     cases=lambda draw: {
         **one_part(draw),
         "num_queries": 1,
@@ -154,7 +152,11 @@ def merges(case: Case) -> Iterator[str]:
     agree=close,
 )
 def splits(case: Case) -> Iterator[str]:
-    """A context is cut into parts; attend to each and merge the results."""
+    """any number of parts, in any order, gives the result of the whole
+
+    Merge a third part into two. Does the log-sum-exp of the first two include both?
+    """
+    # A context is cut into parts; attend to each and merge the results.
     from minivllm.runtime.attention.partial import attend_in_steps, merge
 
     query, key, value = _inputs(case)

@@ -140,43 +140,39 @@ def _tell_running(case: Case) -> Iterator[str]:
     yield f"    left {left!r}, last shortage {None if shortage is None else tuple(shortage)}"
 
 
-@behaviour(
-    "running sequences get the tokens that they lack, in order, while budget is left",
-    task=1,
-    hint=(
-        "Go through self.running in order. How many tokens does this sequence lack, and how many"
-        " are left for it?"
-    ),
-    cases=running_ones,
-)
+@behaviour(task=1, cases=running_ones)
 def gives_out(case: Case) -> Iterator[str]:
+    """running sequences get the tokens that they lack, in order, while budget is left
+
+    Go through self.running in order. How many tokens does this sequence lack, and how many are left
+    for it?
+    """
     yield from _tell_running(case)
 
 
 @behaviour(
-    "a preempted sequence leaves the plan, and its share returns to the budget",
     task=2,
-    hint=(
-        "_make_room may remove sequences from self.running and from the plan. Where are you in the"
-        " list afterwards, and how much budget is left?"
-    ),
     cases=lambda draw: {
         **draw.choice([running_ones, greedy_ones])(draw),
         "spare": draw.integer(0, 2),
     },
-    examples=200,  # two victims, one of them the sequence that asked, are rare
+    examples=200,
 )
 def gives_again(case: Case) -> Iterator[str]:
+    """a preempted sequence leaves the plan, and its share returns to the budget
+
+    _make_room may remove sequences from self.running and from the plan. Where are you in the list
+    afterwards, and how much budget is left?
+    """
     yield from _tell_running(case)
 
 
-@behaviour(
-    "no sequence is admitted without budget or slots, and each hold has its reason",
-    task=3,
-    hint="Each sample of a request needs a slot, and they are admitted together or not at all.",
-    cases=waiting_ones,
-)
+@behaviour(task=3, cases=waiting_ones)
 def holds(case: Case) -> Iterator[str]:
+    """no sequence is admitted without budget or slots, and each hold has its reason
+
+    Each sample of a request needs a slot, and they are admitted together or not at all.
+    """
     scheduler = _scheduler(case)
     for left in (case["left"], 0, 1):
         hold = scheduler._hold(scheduler.waiting.peek(), SchedulerOutput(1, 100), left, 0.0)
@@ -192,17 +188,13 @@ def holds(case: Case) -> Iterator[str]:
     yield f"the admission policy has its own reason: {None if hold is None else tuple(hold)}"
 
 
-@behaviour(
-    "waiting sequences are admitted in order, up to the first that does not fit",
-    task=4,
-    hint=(
-        "Each admitted sequence costs tokens of the step. The first that is held or does not fit"
-        " stops all behind it."
-    ),
-    cases=waiting_ones,
-    examples=100,
-)
+@behaviour(task=4, cases=waiting_ones, examples=100)
 def admits(case: Case) -> Iterator[str]:
+    """waiting sequences are admitted in order, up to the first that does not fit
+
+    Each admitted sequence costs tokens of the step. The first that is held or does not fit stops
+    all behind it.
+    """
     scheduler = _scheduler(case)
     plan = SchedulerOutput(1, 100)
     left = scheduler._schedule_waiting(plan, case["left"], 0.0)
@@ -212,12 +204,7 @@ def admits(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine emits the same events for random requests",
     task=5,
-    hint=(
-        "Open it with `minivllm exercise diff`: the panel Token budget shows the tokens of each"
-        " sequence, the queue shows why the others wait."
-    ),
     cases=lambda draw: draw_trace(
         draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 12), num_blocks=9
     ),
@@ -225,16 +212,16 @@ def admits(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
+    """the engine emits the same events for random requests
+
+    Open it with `minivllm exercise diff`: the panel Token budget shows the tokens of each sequence,
+    the queue shows why the others wait.
+    """
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine emits the same events with too little memory, under priority",
     task=5,
-    hint=(
-        "The victim may be before the sequence that needs its blocks, and may already have tokens"
-        " in this step's plan."
-    ),
     cases=lambda draw: draw_trace(
         draw, requests_with_priorities, num_blocks=6, block_size=2, scheduling_policy="priority"
     ),
@@ -242,4 +229,9 @@ def serves(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves_by_priority(case: Case) -> Iterator[str]:
+    """the engine emits the same events with too little memory, under priority
+
+    The victim may be before the sequence that needs its blocks, and may already have tokens in this
+    step's plan.
+    """
     yield from run_trace(case)

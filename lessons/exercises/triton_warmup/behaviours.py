@@ -66,50 +66,48 @@ def _results(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a row that fits into one program is multiplied by its factor",
-    task=1,
-    hint="Which row is this program's, where does the row begin, and where is its factor?",
-    cases=lambda draw: _matrix(draw, most_columns=8, room=False),
-    examples=20,
-    agree=close,
+    task=1, cases=lambda draw: _matrix(draw, most_columns=8, room=False), examples=20, agree=close
 )
 def one_chunk(case: Case) -> Iterator[str]:
+    """a row that fits into one program is multiplied by its factor
+
+    Which row is this program's, where does the row begin, and where is its factor?
+    """
     yield from _results(case)
 
 
 @behaviour(
-    "rows of several chunks are computed to their end, and not further",
-    task=2,
-    hint="Which columns has the second program of a row? How many programs does a row need?",
-    cases=lambda draw: _matrix(draw, most_columns=30, room=False),
-    examples=25,
-    agree=close,
+    task=2, cases=lambda draw: _matrix(draw, most_columns=30, room=False), examples=25, agree=close
 )
 def several_chunks(case: Case) -> Iterator[str]:
+    """rows of several chunks are computed to their end, and not further
+
+    Which columns has the second program of a row? How many programs does a row need?
+    """
     yield from _results(case)
 
 
 @behaviour(
-    "rows begin where the strides say",
     task=1,
-    hint="The rows of x are farther apart than they are long, and those of out differ again.",
     cases=lambda draw: {**_matrix(draw, most_columns=12, room=True), "rows": draw.integer(2, 4)},
     examples=25,
     agree=close,
 )
 def strides(case: Case) -> Iterator[str]:
+    """rows begin where the strides say
+
+    The rows of x are farther apart than they are long, and those of out differ again.
+    """
     yield from _results(case)
 
 
-@behaviour(
-    "each number is read by one program, which reads nothing foreign",
-    task=3,
-    hint="A number that is read and then not stored was read all the same. Which loads have a mask?",
-    cases=lambda draw: _matrix(draw, most_columns=20, room=True),
-    examples=15,
-)
+@behaviour(task=3, cases=lambda draw: _matrix(draw, most_columns=20, room=True), examples=15)
 def reads(case: Case) -> Iterator[str]:
-    """The addresses of all loads, for each program."""
+    """each number is read by one program, which reads nothing foreign
+
+    A number that is read and then not stored was read all the same. Which loads have a mask?
+    """
+    # The addresses of all loads, for each program.
     from minivllm.lessons.exercises.triton_warmup.scale_rows import scale_rows
 
     x, factors, out, _ = _inputs(case)
