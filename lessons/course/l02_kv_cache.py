@@ -9,13 +9,9 @@ WANTED = 8
 
 
 @lesson(
-    2,
-    "kv-cache",
-    "The KV cache: what it saves and how it grows",
-    minutes=9,
-    pages=17,
+    2, "kv-cache", "The KV cache: what it saves and how it grows", minutes=9, pages=17,
     needs=("tokens",),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(
         "with a KV cache",

@@ -26,13 +26,9 @@ MEMORY = {
 
 
 @lesson(
-    3,
-    "naive-serving",
-    "Naive serving: reserved, wasted, fragmented",
-    minutes=9,
-    pages=22,
+    3, "naive-serving", "Naive serving: reserved, wasted, fragmented", minutes=9, pages=22,
     needs=("kv-cache",),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     naive = L.engine("contiguous reservations", kv_cache_allocator="contiguous", **MEMORY)
     _ask(naive, "ada")

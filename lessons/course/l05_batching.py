@@ -30,13 +30,9 @@ TITLES = {
 
 
 @lesson(
-    5,
-    "batching",
-    "Static against continuous batching",
-    minutes=8,
-    pages=22,
+    5, "batching", "Static against continuous batching", minutes=8, pages=22,
     needs=("block-tables",),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     alone, static = _engine(L, "sequential"), _engine(L, "static")
     yield from _one_after_another(L, alone)

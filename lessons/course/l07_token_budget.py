@@ -13,13 +13,9 @@ ROOM = 64
 
 
 @lesson(
-    7,
-    "token-budget",
-    "The token budget, prefill and decode, chunked prefill",
-    minutes=9,
-    pages=23,
+    7, "token-budget", "The token budget, prefill and decode, chunked prefill", minutes=9, pages=23,
     needs=("batching",),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = _engine(L, "chunked prefill", BUDGET)
     yield from _a_prompt_in_chunks(L, engine)

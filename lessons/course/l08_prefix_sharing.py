@@ -18,13 +18,9 @@ GROWTH = 2 * SIZE
 
 
 @lesson(
-    8,
-    "prefix-sharing",
-    "Prefix sharing: the hash chain, freeing and evicting",
-    minutes=12,
-    pages=31,
-    needs=("block-tables",),
-)
+    8, "prefix-sharing", "Prefix sharing: the hash chain, freeing and evicting", minutes=12,
+    pages=31, needs=("block-tables",),
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine("shared prefixes", num_blocks=24, block_size=SIZE, max_num_seqs=4)
     yield from _shared_blocks(L, engine)

@@ -17,13 +17,9 @@ LONG_SAMPLES = 4
 
 
 @lesson(
-    9,
-    "copy-on-write",
-    "Copy-on-write: parallel samples and beams",
-    minutes=9,
-    pages=24,
+    9, "copy-on-write", "Copy-on-write: parallel samples and beams", minutes=9, pages=24,
     needs=("prefix-sharing",),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = _engine(L, "three samples")
     yield from _a_fork(L, engine)

@@ -16,13 +16,9 @@ FULL_NEED = -(-(PROMPT + WISH - 1) // SIZE)
 
 
 @lesson(
-    10,
-    "preemption",
-    "Preemption and tail latency",
-    minutes=9,
-    pages=24,
+    10, "preemption", "Preemption and tail latency", minutes=9, pages=24,
     needs=("token-budget", "prefix-sharing"),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     ample = _engine(L, f"{AMPLE} blocks", AMPLE)
     ample.run()

@@ -18,13 +18,9 @@ RATES = (3, 4, 5)
 
 
 @lesson(
-    12,
-    "serving",
-    "Serving: from a curl to events and metrics",
-    minutes=10,
-    pages=23,
+    12, "serving", "Serving: from a curl to events and metrics", minutes=10, pages=23,
     needs=("preemption",),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     yield from _one_request(L)
     yield from _a_queue(L)

@@ -24,13 +24,9 @@ HEADS, GPUS = 8, 4
 
 
 @lesson(
-    16,
-    "way-to-vllm",
-    "The way to vLLM: what carries over",
-    minutes=10,
-    pages=26,
+    16, "way-to-vllm", "The way to vLLM: what carries over", minutes=10, pages=26,
     needs=("serving", "grammar"),
-)
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(
