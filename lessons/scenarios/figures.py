@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from minivllm.lessons.scenarios.facts import RunFacts
-from minivllm.lessons.scenarios.scenarios import Scenario
+from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.text import plural
 from minivllm.tui.context import Figure
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 
 from minivllm.lessons.scenarios.facts import RequestFacts, RunFacts
-from minivllm.lessons.scenarios.scenarios import Scenario
+from minivllm.lessons.scenarios.scenario import Scenario
 from minivllm.text import plural
 
 
