@@ -2,8 +2,7 @@
 
 from minivllm.events import types as ev
 from minivllm.events.kv_usage import mean
-from minivllm.lessons.shown.drawings import reservation_bar
-from minivllm.lessons.shown.first_fit import FirstFit
+from minivllm.lessons.shown.drawings import FREE, first_fit, longest_run, reservation_bar
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.prompts import STORIES
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -15,6 +14,7 @@ NAMES = ("ada", "bob", "cleo", "dan", "eve")
 RESERVED = {"ada": 24, "bob": 16, "cleo": 24, "dan": 16}
 """Slots that each request may need, where servers reserved no more than that."""
 ENDED, EVE = ("bob", "dan"), 24
+PER_SIGN = 4
 MEMORY = {
     "num_blocks": 20,
     "block_size": 4,
@@ -186,29 +186,28 @@ def run(L: Teacher) -> Script:
 
 def _different_sizes(L: Teacher, num_slots: int) -> Script:
     """On paper: this engine's reservations are all equal."""
-    memory = FirstFit(num_slots)
+    full = FREE * num_slots
     for name, size in RESERVED.items():
-        memory.reserve(name, size)
-    full, was_full = memory.drawn(), memory.num_free == 0
+        full = first_fit(full, name[0], size)
+    gaps = full
     for name in ENDED:
-        memory.free(name)
-    gaps, num_free = memory.drawn(), memory.num_free
+        gaps = gaps.replace(name[0], FREE)
     asked = ", ".join(f"{name} {size}" for name, size in RESERVED.items())
     yield L.predict(
         f"""On paper: other servers reserved what each request **may** need, its prompt and its own
-        limit. {asked}: all {num_slots} slots. Then {" and ".join(ENDED)} end, and {num_free} slots
-        are free. `eve` needs {EVE}. Does she get them?
+        limit. {asked}: all {num_slots} slots. Then {" and ".join(ENDED)} end, and
+        {gaps.count(FREE)} slots are free. `eve` needs {EVE}. Does she get them?
         - yes: There are enough free slots, but they are not adjacent.
         - no
-        = The longest run of free slots has {memory.longest_run}.""",
-        answer=lambda: "yes" if memory.reserve("eve", EVE) else "no",
+        = The longest run of free slots has {longest_run(gaps)}.""",
+        answer=lambda: "no" if first_fit(gaps, "e", EVE) is None else "yes",
     )
-    L.check(f"the first four reservations filled all {num_slots} slots", was_full)
+    L.check(f"the first four reservations filled all {num_slots} slots", FREE not in full)
     yield L.say(
-        f"""The memory before and after, {num_slots // len(full)} slots for each sign. Enough is
-        free in all, and no gap is long enough: **external fragmentation**. It happens only if the
-        pieces differ in size: of equal ones, any free piece will do.""",
-        figure=(full, gaps),
+        f"""The memory before and after, {PER_SIGN} slots for each sign. Enough is free in all, and
+        no gap is long enough: **external fragmentation**. It happens only if the pieces differ in
+        size: of equal ones, any free piece will do.""",
+        figure=(full[::PER_SIGN], gaps[::PER_SIGN]),
     )
 
 

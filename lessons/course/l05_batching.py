@@ -1,7 +1,7 @@
 """Lesson 5: continuous batching, against batches that wait for their slowest member."""
 
 from minivllm.events import types as ev
-from minivllm.lessons.shown.drafts import measured_step_times
+from minivllm.lessons.shown.tokens import measured_step_times
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import idle_slots_while_waiting, token_steps
 from minivllm.lessons.teacher.prompts import STORIES

@@ -1,7 +1,7 @@
 """Sampling: from logits to one token, and why that token is the same in any batch."""
 
 from minivllm.events import types as ev
-from minivllm.lessons.shown.draws import (
+from minivllm.lessons.shown.tokens import (
     count,
     explained,
     num_different,

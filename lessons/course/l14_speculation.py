@@ -2,13 +2,13 @@
 
 from minivllm.errors import LessonError
 from minivllm.events import types as ev
-from minivllm.lessons.shown.drafts import (
+from minivllm.lessons.shown.roofline import H100
+from minivllm.lessons.shown.tokens import (
     drafts_and_drawn,
     in_words,
     measured_step_times,
     step_times_figure,
 )
-from minivllm.lessons.shown.roofline import H100
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.measure import num_accepted, num_drafted, token_steps
 from minivllm.lessons.teacher.prompts import DIARY

@@ -4,7 +4,7 @@ import json
 from textwrap import wrap
 
 from minivllm.events import types as ev
-from minivllm.lessons.shown.masks import (
+from minivllm.lessons.shown.tokens import (
     mask_figure,
     names,
     next_bytes,

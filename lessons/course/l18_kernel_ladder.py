@@ -51,9 +51,7 @@ def run(L: Teacher) -> Script:
         only once. Fewer bytes help: fewer key heads, or weights in 8 or 4 bits (lesson 13). More
         tokens for the same bytes help too: a larger batch, or several guessed tokens checked in one
         pass (speculative decoding, lesson 14).""")
-    measured = measured_kernels()
-    if measured is not None:
-        yield L.say(in_words(measured))
+    yield L.say(in_words())
     yield L.say("""In the code: `kernels/attention/decode_naive.py`, `decode_grouped.py`,
         `decode_split.py`, `decode_static.py`, `unified.py`. On a GPU, `minivllm bench kernels`
         prints what share of the device's own copying speed each version reaches. In vLLM:
@@ -273,16 +271,14 @@ def _more_programs(
         ),
         diagram="split-and-merge",
     )
-    measured = measured_kernels()
-    if measured is not None:
-        yield L.say(
-            f"""Measured on an {H100.name}, with one sequence of {measured.ladders[-1].context:,}
-            tokens, under the same roof: `1` is `naive`, `2` `grouped`, `3` `split`. Two query heads
-            share a key head there: 4 operations for each number of 2 bytes, so
-            {OPERATIONS_PER_BYTE:.0f} per byte. A better kernel does not move to the right; it comes
-            closer to the roof.""",
-            figure=roofline(H100, points(measured)),
-        )
+    context = measured_kernels()["ladders"][-1]["context"]
+    yield L.say(
+        f"""Measured on an {H100.name}, with one sequence of {context:,} tokens, under the same
+        roof: `1` is `naive`, `2` `grouped`, `3` `split`. Two query heads share a key head there: 4
+        operations for each number of 2 bytes, so {OPERATIONS_PER_BYTE:.0f} per byte. A better
+        kernel does not move to the right; it comes closer to the roof.""",
+        figure=roofline(H100, points()),
+    )
 
 
 def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[str, Look]) -> Script:

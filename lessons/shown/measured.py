@@ -1,94 +1,47 @@
 """Kernel speeds on a GPU for lesson 18: rows of docs/measured/gpu/kernels.json at two shapes."""
 
+import json
+from functools import cache
 from importlib.resources import files
-
-import msgspec
+from typing import Any
 
 from minivllm.lessons.shown.roofline import Point
 
-FILE = "measured_kernels.json"
-MOST_SHOWN = 5
-"""Maximum number of kernel versions on a page, which has room for few words."""
-
-
+OPERATIONS_PER_BYTE = 2.0
+"""Two query heads share a key head there: 4 operations for each number of 2 bytes."""
 NUM_POINTS = 3
 """In the roofline; versions 4 and 5 would be at the same place as 3."""
 
 
-class MeasuredKernel(msgspec.Struct):
-    name: str
-    microseconds: float
-    gb_per_s: float
-    """Keys and values read, over the time."""
-    share_of_copy: float
-    """Memory speed of the kernel, as a fraction of the speed of a plain copy on the device."""
-    microseconds_in_a_row: float
-    """Time per launch if 28 launches follow each other without pauses."""
+@cache
+def measured_kernels() -> dict[str, Any]:
+    """The device, and for each shape (`batch`, `context`) the kernel versions: the time of a launch
+    in microseconds, alone and in a row of 28, the bytes per second, and their share of a copy's."""
+    return json.loads(files(__package__).joinpath("measured_kernels.json").read_bytes())
 
 
-class MeasuredLadder(msgspec.Struct):
-    batch: int
-    context: int
-    versions: list[MeasuredKernel]
-
-
-OPERATIONS_PER_BYTE = 2.0
-"""Two query heads share a key head there: 4 operations for each number of 2 bytes."""
-
-
-class MeasuredKernels(msgspec.Struct):
-    device: str
-    date: str
-    ladders: list[MeasuredLadder]
-
-
-def measured_kernels() -> MeasuredKernels | None:
-    """The measurements; None if no GPU report was made yet."""
-    file = files(__package__).joinpath(FILE)
-    return msgspec.json.decode(file.read_bytes(), type=MeasuredKernels) if file.is_file() else None
-
-
-def in_words(measured: MeasuredKernels) -> str:
-    ladders = " ".join(
-        f"{_shape(one)}: {', '.join(map(_speed, one.versions[:MOST_SHOWN]))}."
-        for one in measured.ladders
-    )
+def in_words() -> str:
+    ladders, said, shares = measured_kernels()["ladders"], "", []
+    for one in ladders:
+        speeds = [f"`{it['name']}` {it['microseconds']:,.0f}" for it in one["versions"]]
+        sequences = "sequence" if one["batch"] == 1 else "sequences"
+        said += (
+            f" **{one['batch']} {sequences} of {one['context']:,} tokens**: {', '.join(speeds)}."
+        )
+        shares.append(f"{max(it['share_of_copy'] for it in one['versions']):.0%}")
+    # A CUDA graph saves no time on the device, but Python's time between launches.
+    row = {it["name"]: it["microseconds_in_a_row"] for it in ladders[-1]["versions"]}
     return (
-        f"On an {measured.device}, in microseconds. {ladders} {_best_share(measured)}"
-        f" {_in_a_row(measured)}".rstrip()
+        f"On an {measured_kernels()['device']}, in microseconds.{said} The best reach"
+        f" {' and '.join(shares)} of copying speed. In a row, `split` takes {row['split']:,.0f} (the"
+        f" GPU waits for Python), `static` {row['static']:,.0f}."
     )
 
 
-def points(measured: MeasuredKernels) -> list[Point]:
+def points() -> list[Point]:
     """The first kernel versions at the last shape, numbered as in the lesson."""
+    versions = measured_kernels()["ladders"][-1]["versions"][:NUM_POINTS]
     return [
-        Point(str(number), OPERATIONS_PER_BYTE, OPERATIONS_PER_BYTE * version.gb_per_s * 1e9)
-        for number, version in enumerate(measured.ladders[-1].versions[:NUM_POINTS], 1)
+        Point(str(number), OPERATIONS_PER_BYTE, OPERATIONS_PER_BYTE * one["gb_per_s"] * 1e9)
+        for number, one in enumerate(versions, 1)
     ]
-
-
-def _shape(ladder: MeasuredLadder) -> str:
-    sequences = "sequence" if ladder.batch == 1 else "sequences"
-    return f"**{ladder.batch} {sequences} of {ladder.context:,} tokens**"
-
-
-def _speed(version: MeasuredKernel) -> str:
-    return f"`{version.name}` {version.microseconds:,.0f}"
-
-
-def _best_share(measured: MeasuredKernels) -> str:
-    best = (max(one.share_of_copy for one in ladder.versions) for ladder in measured.ladders)
-    return f"The best reach {' and '.join(f'{share:.0%}' for share in best)} of copying speed."
-
-
-def _in_a_row(measured: MeasuredKernels) -> str:
-    """What a CUDA graph saves: not time on the device, but Python's time between launches."""
-    speeds = {
-        version.name: version.microseconds_in_a_row for version in measured.ladders[-1].versions
-    }
-    if not {"split", "static"} <= speeds.keys():
-        return ""
-    return (
-        f"In a row, `split` takes {speeds['split']:,.0f} (the GPU waits for Python), `static`"
-        f" {speeds['static']:,.0f}."
-    )
