@@ -1,8 +1,8 @@
 """Records the engine with a fault: `python -m minivllm.lessons.checker.bugs.record [NAME...]`.
 
-The recipe of an exercise, `recipe.toml`, has the fault as a change of source lines, the options of
-the engine and its requests. The changed function runs for real, in the house model's engine on the
-virtual clock. So the same recording is written each time.
+The recipe of an exercise, in its `mistakes.toml`, has the fault as a change of source lines, the
+options of the engine and its requests. The changed function runs for real, in the house model's
+engine on the virtual clock. So the same recording is written each time.
 """
 
 import sys
@@ -48,7 +48,7 @@ class Recipe(NamedTuple):
 
 
 def read_recipe(exercise: Exercise) -> Recipe:
-    text = (exercise.folder / "recipe.toml").read_text(encoding="utf-8")
+    text = (exercise.folder / "mistakes.toml").read_text(encoding="utf-8")
     recipe = tomllib.loads(text)
     return Recipe(Fault(**recipe["fault"]), recipe["steps"], recipe["options"], recipe["request"])
 
