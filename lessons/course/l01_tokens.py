@@ -15,13 +15,9 @@ RARE, LONG, SYLLABLES = "it is a rare word", "it is too long", "tokens are sylla
 @lesson(1, "tokens", "Tokens, and the loop that writes one at a time", minutes=7, pages=16)
 def run(L: Teacher) -> Script:
     engine = L.engine(
-        "one token after another",
-        num_blocks=32,
-        block_size=16,
-        max_num_batched_tokens=64,
-        max_num_seqs=2,
-        enable_prefix_caching=False,
-    )
+        "one token after another", num_blocks=32, block_size=16, max_num_batched_tokens=64,
+        max_num_seqs=2, enable_prefix_caching=False,
+    )  # fmt: skip
     pieces = engine.pieces(TEXT)
     words, characters = len(TEXT.split()), len(TEXT)
 
@@ -120,7 +116,6 @@ def run(L: Teacher) -> Script:
         engine.add(name, TEXT, max_tokens=WANTED, temperature=1.0, seed=seed)
     engine.run()
     cleo, dan, eve = map(engine.output_tokens, ("cleo", "dan", "eve"))
-    L.focus("finished")
     yield L.say("""With a temperature above 0 the sampler may draw a less likely token. Chance comes
         from a number, the **seed**, and from the position in the text. So even random answers can
         be repeated. `cleo`, `dan` and `eve` asked the same at temperature 1: two with one seed, one

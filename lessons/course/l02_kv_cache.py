@@ -14,13 +14,9 @@ WANTED = 8
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(
-        "with a KV cache",
-        num_blocks=8,
-        block_size=4,
-        max_num_batched_tokens=64,
-        max_num_seqs=2,
+        "with a KV cache", num_blocks=8, block_size=4, max_num_batched_tokens=64, max_num_seqs=2,
         enable_prefix_caching=False,
-    )
+    )  # fmt: skip
     yield from _work_saved(L, engine)
     yield from _bytes_of_a_token(L, engine)
     yield from _growing_and_freed(L, engine)
@@ -70,14 +66,9 @@ def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
     L.check("each token went through the model only once", with_cache == length + WANTED - 1)
 
     forgetful = L.engine(
-        "without a KV cache",
-        num_blocks=8,
-        block_size=4,
-        max_num_batched_tokens=64,
-        max_num_seqs=2,
+        "without a KV cache", num_blocks=8, block_size=4, max_num_batched_tokens=64, max_num_seqs=2,
         enable_prefix_caching=False,
-    )
-    L.focus("step_history")
+    )  # fmt: skip
     yield L.say("""Now without a cache. A second engine gets the same prompt, but after each token
         the request ends and its keys and values are dropped. Then the whole text so far is sent
         again, as a new prompt.""")

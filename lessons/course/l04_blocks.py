@@ -13,13 +13,9 @@ WISH = 10
 @lesson(4, "block-tables", "Blocks and block tables", minutes=9, pages=17, needs=("naive-serving",))
 def run(L: Teacher) -> Script:
     engine = L.engine(
-        f"blocks of {SIZE} tokens",
-        num_blocks=12,
-        block_size=SIZE,
-        max_num_batched_tokens=64,
-        max_num_seqs=3,
-        enable_prefix_caching=False,
-    )
+        f"blocks of {SIZE} tokens", num_blocks=12, block_size=SIZE, max_num_batched_tokens=64,
+        max_num_seqs=3, enable_prefix_caching=False,
+    )  # fmt: skip
     engine.add("ada", engine.tokens(STORIES["ada"], PROMPT), max_tokens=WISH)
 
     L.focus("blockmap")
@@ -85,7 +81,6 @@ def run(L: Teacher) -> Script:
         = A sequence takes a new block only when a token has no slot left.""",
         before=lambda: engine.run_until(lambda: len(engine.table("ada")) == 4),
         answer=lambda: engine.fold.step - start,
-        focus="blockmap",
         unit="step",
     )
     table = list(engine.table("ada"))

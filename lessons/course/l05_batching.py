@@ -129,7 +129,6 @@ def _a_new_batch_in_every_step(L: Teacher, static: LessonEngine, alone: LessonEn
         = bob left, cleo took his slot in the next step, and ada was not delayed.""",
         before=lambda: live.run_until(lambda: bool(live.output_tokens("cleo"))),
         answer=lambda: token_steps(live, "cleo")[0],
-        focus="slots",
     )
     L.check(
         "ada got a token in each of these steps",
@@ -208,13 +207,9 @@ def _one_who_arrives_later(L: Teacher) -> Script:
 
 def _engine(L: Teacher, batching: str, suffix: str = "") -> LessonEngine:
     return L.engine(
-        TITLES[batching] + suffix,
-        num_blocks=24,
-        block_size=4,
-        max_num_seqs=SEATS,
-        batching=batching,
-        enable_prefix_caching=False,
-    )
+        TITLES[batching] + suffix, num_blocks=24, block_size=4, max_num_seqs=SEATS,
+        batching=batching, enable_prefix_caching=False,
+    )  # fmt: skip
 
 
 def _prompt(engine: LessonEngine, name: str) -> list[int]:

@@ -47,7 +47,6 @@ def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
           **chunked prefill**.""",
         before=engine.step,
         answer=lambda: engine.scheduled("diary"),
-        focus="budget",
         unit="token",
     )
     left = BUDGET - 2
@@ -158,7 +157,6 @@ def _a_small_budget(L: Teacher) -> Script:
     for name in ("ada", "bob", "cleo", "dan"):
         tight.add(name, tight.tokens(STORIES[name], 3), max_tokens=8)
     tight.run_until(lambda: bool(tight.output_tokens("cleo")))
-    L.focus("budget")
     yield L.say("""And if the budget is too small? This engine has 4 batch slots and a budget of 3
         tokens. The prompts of ada, bob and cleo have been processed; dan waits. A slot is free, and
         so is memory.""")
@@ -229,14 +227,9 @@ def _decodes(engine: LessonEngine) -> dict[int, list[int]]:
 
 def _engine(L: Teacher, name: str, budget: int, **options: object) -> LessonEngine:
     return L.engine(
-        name,
-        num_blocks=64,
-        block_size=4,
-        max_num_seqs=4,
-        max_num_batched_tokens=budget,
-        enable_prefix_caching=False,
-        **options,
-    )
+        name, num_blocks=64, block_size=4, max_num_seqs=4, max_num_batched_tokens=budget,
+        enable_prefix_caching=False, **options,
+    )  # fmt: skip
 
 
 def _two_talk(engine: LessonEngine, *names: str) -> None:

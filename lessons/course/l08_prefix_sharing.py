@@ -95,7 +95,6 @@ def _the_hash_chain(L: Teacher, engine: LessonEngine) -> Script:
           the hashes form a chain.""",
         before=engine.step,
         answer=lambda: _found(engine, "cleo"),
-        focus="prefix_tree",
         unit="block",
     )
     engine.add("dan", [*prompt[:5], another, *prompt[6:]], max_tokens=2)
@@ -154,7 +153,6 @@ def _free_is_not_evicted(L: Teacher, engine: LessonEngine) -> Script:
           prefix cache costs no extra memory: it is the old contents of free blocks.""",
         before=engine.step,
         answer=lambda: _found(engine, "eve"),
-        focus="prefix_tree",
         unit="block",
     )
     hits = [event for event in engine.events_of(ev.BlockHit) if event.seq_id == "eve.0"]

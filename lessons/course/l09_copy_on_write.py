@@ -152,7 +152,6 @@ def _what_is_copied(L: Teacher) -> Script:
         - {LONG_SAMPLES * alone}: That is without sharing.""",
         before=lambda: big.step(2),
         answer=lambda: big.num_used,
-        focus="blockmap",
         unit="block",
         because=lambda: (
             f"{alone - 1} full blocks are shared, and each answer has one of its own. Longer"

@@ -166,7 +166,6 @@ def _fewer_slots_or_blocks(L: Teacher, engine: LessonEngine) -> Script:
         - later""",
         before=careful.run,
         answer=lambda: "later" if careful.fold.step > engine.fold.step else "earlier",
-        focus="timelines",
         because=lambda: (
             f"After {careful.fold.step} steps, and cleo's first token came in step"
             f" {token_steps(careful, 'cleo')[0]} instead of 1. Some preemption is the price of"
@@ -232,11 +231,9 @@ def _engine(
     **options: object,
 ) -> LessonEngine:
     engine = L.engine(
-        name,
-        num_blocks=num_blocks,
-        block_size=SIZE,
+        name, num_blocks=num_blocks, block_size=SIZE,
         **{"max_num_seqs": 3, "max_num_batched_tokens": 32, **options},
-    )
+    )  # fmt: skip
     for person in PEOPLE:
         engine.add(
             person,

@@ -234,7 +234,6 @@ def _the_race(L: Teacher, engine: LessonEngine) -> Script:
         before=lambda: L.choose("bob"),
         answer=lambda: winner,
         choices=tuple(word(engine, one.token_id) for one in drawn),
-        focus="choice",
     )
     yield from _the_same_numbers(L, engine, event)
 

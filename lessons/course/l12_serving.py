@@ -99,7 +99,6 @@ def _a_queue(L: Teacher) -> Script:
           {WISH // SLOTS}. The queue grows.""",
         before=lambda: _customers(load, BURST_EVERY),
         answer=lambda: steps_to_first_token(load, f"p{CUSTOMERS - 1}"),
-        focus="timelines",
         unit="step",
         tolerance=0.1,
         because=lambda: (
@@ -147,12 +146,9 @@ def _a_queue(L: Teacher) -> Script:
 
 def _a_user_who_leaves(L: Teacher) -> Script:
     gone = L.engine(
-        "a closed browser",
-        num_blocks=16,
-        block_size=4,
-        max_num_seqs=SLOTS,
+        "a closed browser", num_blocks=16, block_size=4, max_num_seqs=SLOTS,
         max_num_batched_tokens=32,
-    )
+    )  # fmt: skip
     for name in ("ada", "bob", "cleo"):
         gone.add(name, gone.tokens(STORIES[name], 7), max_tokens=WISH)
     gone.step(3)

@@ -305,16 +305,9 @@ def _drafts_yield(L: Teacher) -> Script:
 
 def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
     return L.engine(
-        name,
-        **{
-            "num_blocks": 16,
-            "block_size": 4,
-            "max_num_seqs": 2,
-            "max_num_batched_tokens": BUDGET,
-            "enable_prefix_caching": False,
-            **options,
-        },
-    )
+        name, **{"num_blocks": 16, "block_size": 4, "max_num_seqs": 2,
+        "max_num_batched_tokens": BUDGET, "enable_prefix_caching": False, **options},
+    )  # fmt: skip
 
 
 def _ask(engine: LessonEngine, name: str = "ada", **params: object) -> None:

@@ -169,7 +169,6 @@ def _the_mask(L: Teacher, free: LessonEngine, formed: LessonEngine, vocab_size: 
         - a wrong name""",
         before=formed.run,
         answer=lambda: _not_prevented([formed.text(name) for name in ("ada", "ada again")]),
-        focus="finished",
         because=lambda: (
             f"She gets `{formed.text('ada')}`. With another seed the name is"
             f" {_name(formed.text('ada again'))}: of the right form, and wrong."
@@ -334,11 +333,9 @@ def _what_a_mask_costs(L: Teacher, vocabulary: list[bytes | None]) -> Script:
 
 def _engine(L: Teacher, name: str, **options: object) -> LessonEngine:
     return L.engine(
-        name,
-        num_blocks=16,
-        block_size=8,
-        **{"max_num_seqs": 2, "max_num_batched_tokens": 64, "explain_tokens": True, **options},
-    )
+        name, num_blocks=16, block_size=8, **{"max_num_seqs": 2, "max_num_batched_tokens": 64,
+        "explain_tokens": True, **options},
+    )  # fmt: skip
 
 
 def _name(text: str) -> str:

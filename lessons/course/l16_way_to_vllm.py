@@ -30,14 +30,10 @@ HEADS, GPUS = 8, 4
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(
-        "a KV cache sized in bytes",
-        num_blocks=None,
-        block_size=SIZE,
-        kv_cache_memory_bytes=MEMORY_BLOCKS * per_block + per_block // 2,
-        max_num_seqs=8,
-        max_num_batched_tokens=1024,
-        enable_prefix_caching=False,
-    )
+        "a KV cache sized in bytes", num_blocks=None, block_size=SIZE,
+        kv_cache_memory_bytes=MEMORY_BLOCKS * per_block + per_block // 2, max_num_seqs=8,
+        max_num_batched_tokens=1024, enable_prefix_caching=False,
+    )  # fmt: skip
     yield from _the_same_names(L)
     yield from _the_same_memory(L, engine, per_block)
     yield from _the_same_files_and_events(L)
@@ -169,7 +165,6 @@ def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
           (`get_num_new_matched_tokens` in vLLM).""",
         before=remote.step,
         answer=lambda: remote.scheduled("ada"),
-        focus="budget",
         unit="token",
     )
     L.check(

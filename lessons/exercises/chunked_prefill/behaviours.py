@@ -3,23 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import KVCacheManager
-from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import ScheduledSequence
-from minivllm.events.bus import EventBus
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.manager_operations import manager_of, scheduler_of, sequence_of
 from minivllm.lessons.checker.cases.traces import (
     draw_request,
     draw_trace,
     requests_with_samples,
     run_trace,
 )
-from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -47,21 +40,20 @@ def chunks(draw: Draw) -> Case:
 
 
 def _scheduler(chunked: bool) -> Any:
-    bus = EventBus(VirtualClock())
-    config = EngineConfig(max_num_seqs=4, max_num_batched_tokens=64, enable_chunked_prefill=chunked)
-    return Scheduler(config, KVCacheManager(BlockPool(40, bus), 4, True, bus), 64, bus)
+    options = {"max_num_seqs": 4, "max_num_batched_tokens": 64, "enable_chunked_prefill": chunked}
+    return scheduler_of(manager_of(40, 4, True), 64, **options)
 
 
-def _request(case: Case) -> Any:
-    request = Request("ben", list(range(case["prompt"])), SamplingParams())
+def _sequence(case: Case) -> Any:
+    sequence = sequence_of(0, list(range(case["prompt"])))
     for token_id in range(case["output"]):
-        request.sequences[0].append_token(100 + token_id)
-    request.sequences[0].num_preemptions = case.get("preempted", 0)
-    return request
+        sequence.append_token(100 + token_id)
+    sequence.num_preemptions = case.get("preempted", 0)
+    return sequence
 
 
 def _tell_chunk(case: Case) -> Iterator[str]:
-    sequence = _request(case).sequences[0]
+    sequence = _sequence(case)
     start = case["start"] % sequence.num_tokens
     got = _scheduler(case["chunked"])._first_chunk(sequence, start, case["budget"])
     yield (
@@ -95,7 +87,7 @@ def advances(case: Case) -> Iterator[str]:
     From chunk to chunk, follow num_computed_tokens and item.sampling.
     """
     scheduler = _scheduler(chunked=True)
-    sequence = _request(case).sequences[0]
+    sequence = _sequence(case)
     for num_tokens in case["chunks"]:
         start = sequence.num_computed_tokens
         num_tokens = min(num_tokens, sequence.num_tokens - start)

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from minivllm.core.admission import AdmissionPolicy, FCFSRequestQueue, create_request_queue
-from minivllm.core.request import Request
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.manager_operations import request_of, sequence_of
 from minivllm.lessons.checker.cases.traces import describe_trace, draw_trace, run_trace
-from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -113,10 +112,7 @@ def stands_still(case: Case) -> Iterator[str]:
     """
     # The scheduler's loop over the queue, once.
     numbers = range(case["running"] + case["waiting"])
-    everybody = [
-        Request(f"r{number}", [1], SamplingParams(), arrival_number=number).sequences[0]
-        for number in numbers
-    ]
+    everybody = [sequence_of(number, [1]) for number in numbers]
     running, waiting = everybody[: case["running"]], FCFSRequestQueue()
     for sequence in everybody[case["running"] :]:
         waiting.add(sequence)
@@ -154,13 +150,7 @@ def oldest(case: Case) -> Iterator[str]:
     """
     now, waiting = 10.0, create_request_queue(case["policy"])
     for number, age in enumerate(sorted(case["ages"], reverse=True)):
-        request = Request(
-            f"r{number}",
-            [1],
-            SamplingParams(),
-            priority=case["priorities"][number],
-            arrival_number=number,
-        )
+        request = request_of(number, [1], priority=case["priorities"][number])
         request.arrival_time = now - age / 4
         waiting.add(request.sequences[0])
         yield f"r{number} has waited {age / 4:g} s, priority {request.priority}"

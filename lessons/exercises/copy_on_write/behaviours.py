@@ -7,16 +7,11 @@ at once.
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.clock import VirtualClock
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import KVCacheManager
-from minivllm.core.request import Request
-from minivllm.events.bus import EventBus
 from minivllm.events.recording.lines import encode_event
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of, table_of
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
-from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -55,10 +50,9 @@ def family_at_work(draw: Draw) -> Case:
 
 
 def _tell(case: Case) -> Iterator[str]:
-    bus = EventBus(VirtualClock())
     events: list[Any] = []
-    bus.subscribe(events.append)
-    manager = KVCacheManager(BlockPool(14, bus), case["block_size"], case["caching"], bus)
+    manager = manager_of(14, case["block_size"], case["caching"])
+    manager._bus.subscribe(events.append)
     size, prompt = case["block_size"], list(range(1, case["prompt"] + 1))
     alive: list[Any] = []
 
@@ -66,10 +60,9 @@ def _tell(case: Case) -> Iterator[str]:
         owners = {block.block_id: block.ref_cnt for block in manager.pool.blocks if block.ref_cnt}
         yield f"{done}; owners {owners}; copies {[tuple(one) for one in manager.take_copies()]}"
         for one in alive:
-            table = [block.block_id for block in one.block_table]
             shared = manager.writes_to_shared_block(one)
             yield (
-                f"    {one.seq_id}: {one.num_computed_tokens} tokens in blocks {table},"
+                f"    {one.seq_id}: {one.num_computed_tokens} tokens in blocks {table_of(one)},"
                 f" {one.num_hashed_blocks} of {len(one.block_hashes)} hashed; writes to a shared"
                 f" block: {shared!r}"
             )
@@ -85,7 +78,7 @@ def _tell(case: Case) -> Iterator[str]:
         alive.append(child)
         yield from state(f"{parent.seq_id} forks")
 
-    first = Request("r", prompt, SamplingParams()).sequences[0]
+    first = sequence_of(0, prompt)
     # If the last block is full, make room for one more token: an empty block, which forks share
     # too.
     manager.allocate_slots(first, len(prompt) + (case["ahead"] and len(prompt) % size == 0))
@@ -97,13 +90,11 @@ def _tell(case: Case) -> Iterator[str]:
     for index in case["forks"]:
         yield from fork(alive[index % len(alive)])
     if case["twin"]:
-        twin = Request("twin", prompt, SamplingParams()).sequences[0]
+        twin = sequence_of(1, prompt)
         computed = manager.get_computed_blocks(twin)
         manager.allocate_slots(twin, len(prompt), computed)
-        twin.num_cached_tokens, twin.num_computed_tokens = (
-            computed.num_cached_tokens,
-            computed.num_computed_tokens,
-        )
+        twin.num_cached_tokens = computed.num_cached_tokens
+        twin.num_computed_tokens = computed.num_computed_tokens
         alive.append(twin)
         yield from state("a request with the same prompt is admitted")
         twin.num_computed_tokens = len(prompt)

@@ -3,18 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
-from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
+from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
-from minivllm.events.bus import EventBus
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.manager_operations import (
+    manager_of,
+    request_of,
+    scheduler_of,
+    table_of,
+)
 from minivllm.lessons.checker.cases.traces import draw_trace, run_trace
-from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -39,31 +38,21 @@ def _house(case: Case, spare: int) -> Any:
     """Return a scheduler whose `running` sequences each lack one token; `spare` blocks are free."""
     size = 2
     num_blocks = sum(-(-length // size) for length, _ in case["running"]) + spare
-    bus = EventBus(VirtualClock())
     num_running = len(case["running"])
-    config = EngineConfig(
-        scheduling_policy=case["policy"], max_num_seqs=num_running, max_num_batched_tokens=100
-    )
-    manager = KVCacheManager(BlockPool(num_blocks, bus), size, case["caching"], bus)
-    scheduler = Scheduler(config, manager, 40, bus)
+    options = {"scheduling_policy": case["policy"], "max_num_seqs": num_running}
+    manager = manager_of(num_blocks, size, case["caching"])
+    scheduler = scheduler_of(manager, 40, max_num_batched_tokens=100, **options)
     for number, (length, priority) in enumerate([*case["running"], *case["waiting"]]):
-        first = (
-            10 * number if number % 2 else 0
-        )  # every other prompt begins like the first one, so a part of it is cached
+        # Every other prompt begins like the first one, so a part of it is cached.
+        first = 10 * number if number % 2 else 0
         tokens = list(range(first, first + length))
-        scheduler.add_request(
-            Request(
-                f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number
-            )
-        )
+        scheduler.add_request(request_of(number, tokens, priority=priority))
         if number < num_running:
             # One by one, so that all are admitted before any waits.
             scheduler.schedule(now=0.0)
             for sequence in scheduler.running:
-                if (
-                    sequence.num_computed_tokens == sequence.num_tokens
-                    and not sequence.num_output_tokens
-                ):
+                is_computed = sequence.num_computed_tokens == sequence.num_tokens
+                if is_computed and not sequence.num_output_tokens:
                     sequence.append_token(99)
     return scheduler
 
@@ -75,7 +64,7 @@ def _state(scheduler: Any) -> Iterator[str]:
         yield (
             f"    {one.seq_id}: {one.status.name}, tokens {one.token_ids},"
             f" {one.num_computed_tokens} computed, {one.num_cached_tokens} cached, blocks"
-            f" {[block.block_id for block in one.block_table]}, slot {one.slot}, preempted"
+            f" {table_of(one)}, slot {one.slot}, preempted"
             f" {one.num_preemptions} times"
         )
     yield (

@@ -6,11 +6,10 @@ from typing import Any
 
 from minivllm.core.block_math import slot_mapping
 from minivllm.core.block_pool import KVCacheBlock
-from minivllm.core.request import Request
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.manager_operations import sequence_of, table_of
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
-from minivllm.sampling_params import SamplingParams
 
 Case = dict[str, Any]
 
@@ -33,7 +32,7 @@ def _tell(case: Case) -> Iterator[str]:
     room = size * len(table)
     start = case["start"] % room
     num_tokens = 1 + (case["num_tokens"] - 1) % (room - start)
-    sequence = Request("ada", list(range(room)), SamplingParams()).sequences[0]
+    sequence = sequence_of(0, list(range(room)))
     sequence.block_table = [KVCacheBlock(block_id) for block_id in table]
     sequence.num_cached_tokens = case["num_cached"]
     slots = slot_mapping(sequence, start, num_tokens, size)
@@ -42,7 +41,7 @@ def _tell(case: Case) -> Iterator[str]:
         f" {case['num_cached']} tokens cached: "
         f"slots {[index(slot) for slot in slots]}"  # numpy integers are fine
     )
-    yield f"    the table is {[block.block_id for block in sequence.block_table]} afterwards"
+    yield f"    the table is {table_of(sequence)} afterwards"
 
 
 @behaviour(task=1, cases=lambda draw: chunk(draw, num_cached=0))

@@ -3,17 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.clock import VirtualClock
-from minivllm.config import EngineConfig
 from minivllm.core.admission import Hold
-from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS, KVCacheManager
+from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS
 from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.events.bus import EventBus
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.manager_operations import manager_of, request_of, scheduler_of
 from minivllm.lessons.checker.cases.traces import (
     draw_trace,
     requests_with_priorities,
@@ -82,21 +78,17 @@ def _scheduler(case: Case) -> Any:
     """
     num_blocks = sum(-(-done // SIZE) for done, _, _ in case["running"]) + case["spare"]
     num_slots = len(case["running"]) + case.get("slots", 0)
-    bus = EventBus(VirtualClock())
-    config = EngineConfig(
+    scheduler = scheduler_of(
+        manager_of(num_blocks, SIZE),
+        100,
         scheduling_policy=case["policy"],
         batching=case.get("batching", "continuous"),
         max_num_seqs=max(num_slots, 1),
         max_num_batched_tokens=case.get("budget", 100),
     )
-    manager = KVCacheManager(BlockPool(num_blocks, bus), SIZE, False, bus)
-    scheduler = Scheduler(config, manager, 100, bus)
     scheduler.slots.limit = num_slots
     for number, (done, lacks, priority) in enumerate(case["running"]):
-        tokens = list(range(done + lacks))
-        request = Request(
-            f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number
-        )
+        request = request_of(number, list(range(done + lacks)), priority=priority)
         scheduler.requests[request.request_id] = request
         scheduler.kv_cache_manager.allocate_slots(request.sequences[0], done, NO_COMPUTED_BLOCKS)
         scheduler._admit(request.sequences[0], 0, done)
