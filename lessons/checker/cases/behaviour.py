@@ -30,14 +30,17 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import NamedTuple
 
-from minivllm.lessons.checker.cases.draw import Case, CaseMaker
+from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw
 
+Lines = Iterator[str]
 Observe = Callable[[Case], Iterator[str]]
 Agree = Callable[[str, str], bool]
 Judge = Callable[[Case, list[str], list[str]], str]
 """(case, the engine's lines, the student's lines) -> what is wrong; empty if nothing is."""
 Tell = Callable[[Case, list[str], list[str]], list[str]]
 """Like `Judge`, but returns what to report of any result, right or wrong."""
+__all__ = ("Behaviour", "Case", "Draw", "Lines", "behaviour", "nearly")
+"""What a `behaviours.py` uses."""
 MARK = "__behaviour__"
 
 

@@ -1,11 +1,9 @@
 """Checks for chunked-prefill: single chunks, one sequence, then engines with small budgets."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from minivllm.core.scheduler_output import ScheduledSequence
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import manager_of, scheduler_of, sequence_of
 from minivllm.lessons.checker.cases.traces import (
     draw_request,
@@ -13,8 +11,6 @@ from minivllm.lessons.checker.cases.traces import (
     requests_with_samples,
     run_trace,
 )
-
-Case = dict[str, Any]
 
 
 def single_chunk(draw: Draw, chunked: bool) -> Case:
@@ -52,7 +48,7 @@ def _sequence(case: Case) -> Any:
     return sequence
 
 
-def _tell_chunk(case: Case) -> Iterator[str]:
+def _tell_chunk(case: Case) -> Lines:
     sequence = _sequence(case)
     start = case["start"] % sequence.num_tokens
     got = _scheduler(case["chunked"])._first_chunk(sequence, start, case["budget"])
@@ -63,7 +59,7 @@ def _tell_chunk(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=lambda draw: single_chunk(draw, chunked=True))
-def first_chunk(case: Case) -> Iterator[str]:
+def first_chunk(case: Case) -> Lines:
     """an admitted sequence gets the tokens that it lacks, up to the rest of the step's budget
 
     How many tokens does it lack after the cached ones, and how many has the step left?
@@ -72,7 +68,7 @@ def first_chunk(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=lambda draw: single_chunk(draw, chunked=False))
-def whole_prompt(case: Case) -> Iterator[str]:
+def whole_prompt(case: Case) -> Lines:
     """without chunked prefill, a prompt is computed in one step, or waits
 
     enable_chunked_prefill is off. May a sequence get only a part of the tokens that it lacks?
@@ -81,7 +77,7 @@ def whole_prompt(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=chunks)
-def advances(case: Case) -> Iterator[str]:
+def advances(case: Case) -> Lines:
     """each chunk counts its tokens, and the one with the last known token predicts
 
     From chunk to chunk, follow num_computed_tokens and item.sampling.
@@ -110,7 +106,7 @@ def advances(case: Case) -> Iterator[str]:
     trace=True,
     examples=40,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
     """the engine emits the same events for prompts longer than a step
 
     Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget panel.
@@ -131,7 +127,7 @@ def serves(case: Case) -> Iterator[str]:
     trace=True,
     examples=30,
 )
-def serves_whole_prompts(case: Case) -> Iterator[str]:
+def serves_whole_prompts(case: Case) -> Lines:
     """the engine emits the same events without chunked prefill
 
     No prompt is split here: if it does not fit into the rest of the step, it waits for the next

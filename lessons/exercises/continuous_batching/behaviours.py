@@ -4,16 +4,12 @@ No delay is a whole number of steps: then rounding would decide whether it is ov
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from minivllm.core.admission import AdmissionPolicy, FCFSRequestQueue, create_request_queue
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import request_of, sequence_of
 from minivllm.lessons.checker.cases.traces import describe_trace, draw_trace, run_trace
-
-Case = dict[str, Any]
 
 
 def _request(draw: Draw) -> Case:
@@ -32,7 +28,7 @@ def _trace(draw: Draw, **options: Any) -> Case:
     return draw_trace(draw, _request, **fixed, **options, max_num_seqs=draw.integer(1, 3))
 
 
-def _steps(case: Case) -> Iterator[str]:
+def _steps(case: Case) -> Lines:
     """For each step: who got tokens, and who was held."""
     yield from describe_trace(case).splitlines()
     ran: list[str] = []
@@ -51,7 +47,7 @@ def _steps(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=lambda draw: _trace(draw, batching="continuous"), examples=40)
-def continuous(case: Case) -> Iterator[str]:
+def continuous(case: Case) -> Lines:
     """in a continuous batch, nobody waits beside a free slot
 
     Find the step in which a request waits. Was there a slot for it?
@@ -60,7 +56,7 @@ def continuous(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=lambda draw: _trace(draw, batching="static"), examples=60)
-def static(case: Case) -> Iterator[str]:
+def static(case: Case) -> Lines:
     """a static batch admits nobody until it has ended, and then all who wait
 
     Who was waiting when this batch was formed, and who came later? When did it end?
@@ -69,7 +65,7 @@ def static(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=lambda draw: _trace(draw, batching="sequential"), examples=40)
-def sequential(case: Case) -> Iterator[str]:
+def sequential(case: Case) -> Lines:
     """sequential batches have one request each
 
     How many requests may be in `_let_in`?
@@ -87,7 +83,7 @@ def sequential(case: Case) -> Iterator[str]:
     ),
     examples=80,
 )
-def delays(case: Case) -> Iterator[str]:
+def delays(case: Case) -> Lines:
     """a batch delay ends with enough company, or with the time of the oldest
 
     How many wait, and for how long has the oldest of them waited? Either can end the delay.
@@ -105,7 +101,7 @@ def delays(case: Case) -> Iterator[str]:
     },
     examples=40,
 )
-def stands_still(case: Case) -> Iterator[str]:
+def stands_still(case: Case) -> Lines:
     """a batch that cannot advance does not keep others waiting
 
     `nothing_scheduled` is true: no running sequence can get a token. Who could help?
@@ -143,7 +139,7 @@ def _queue(draw: Draw) -> Case:
 
 
 @behaviour(task=1, cases=_queue, examples=80)
-def oldest(case: Case) -> Iterator[str]:
+def oldest(case: Case) -> Lines:
     """the oldest ends the delay, wherever it waits in the queue
 
     With priorities, who waits at the head of the queue, and who has waited longest?
@@ -176,7 +172,7 @@ def oldest(case: Case) -> Iterator[str]:
     trace=True,
     examples=40,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
     """the engine emits the same events in every kind of batching
 
     Open it with `minivllm exercise diff` at the first step in which another request joins.

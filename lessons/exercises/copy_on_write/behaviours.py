@@ -4,16 +4,12 @@ The tables, owners and copies are reported after each operation, so a block with
 at once.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from minivllm.events.recording.lines import encode_event
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of, table_of
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
-
-Case = dict[str, Any]
 
 
 def family(draw: Draw) -> Case:
@@ -49,14 +45,14 @@ def family_at_work(draw: Draw) -> Case:
     }
 
 
-def _tell(case: Case) -> Iterator[str]:
+def _tell(case: Case) -> Lines:
     events: list[Any] = []
     manager = manager_of(14, case["block_size"], case["caching"])
     manager._bus.subscribe(events.append)
     size, prompt = case["block_size"], list(range(1, case["prompt"] + 1))
     alive: list[Any] = []
 
-    def state(done: str) -> Iterator[str]:
+    def state(done: str) -> Lines:
         owners = {block.block_id: block.ref_cnt for block in manager.pool.blocks if block.ref_cnt}
         yield f"{done}; owners {owners}; copies {[tuple(one) for one in manager.take_copies()]}"
         for one in alive:
@@ -72,7 +68,7 @@ def _tell(case: Case) -> Iterator[str]:
         yield from (f"    {encode_event(event).decode().rstrip()}" for event in events)
         events.clear()
 
-    def fork(parent: Any) -> Iterator[str]:
+    def fork(parent: Any) -> Lines:
         child = parent.fork()
         manager.fork(parent, child)
         alive.append(child)
@@ -125,7 +121,7 @@ def _tell(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=family_at_any_time)
-def forks(case: Case) -> Iterator[str]:
+def forks(case: Case) -> Lines:
     """a fork shares every block and copies none
 
     Right after fork, compare the two tables, the owners of each block and the two hash chains.
@@ -141,7 +137,7 @@ def forks(case: Case) -> Iterator[str]:
         "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2),
     },
 )
-def sees_shared_writes(case: Case) -> Iterator[str]:
+def sees_shared_writes(case: Case) -> Lines:
     """only a write to a block with another owner needs a copy
 
     Which position is written next, which block is it in, and how many owners has that block?
@@ -151,7 +147,7 @@ def sees_shared_writes(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=family_at_work, examples=80)
-def copies(case: Case) -> Iterator[str]:
+def copies(case: Case) -> Lines:
     """the first writers get a copy, and the last one writes in place
 
     Follow the shared block. How many owners has it before and after each write, and which tables
@@ -168,7 +164,7 @@ def copies(case: Case) -> Iterator[str]:
         "operations": [["copy", one] for one in draw.list_of(lambda d: d.integer(0, 3), 1, 5)],
     },
 )
-def lets_go_last(case: Case) -> Iterator[str]:
+def lets_go_last(case: Case) -> Lines:
     """the shared block is released last, after the copy is noted and in the table
 
     If it is released first and has no other owner, it is free. Which block is popped next, and what
@@ -181,7 +177,7 @@ def lets_go_last(case: Case) -> Iterator[str]:
 @behaviour(
     task=4, cases=lambda draw: draw_trace(draw, requests_with_samples), trace=True, examples=40
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
     """the engine emits the same events for requests with several samples
 
     Open it with `minivllm exercise diff` and look at the owners of the prompt's last block at the

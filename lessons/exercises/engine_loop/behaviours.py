@@ -1,13 +1,9 @@
 """Checks for engine-loop: states to schedule, single steps, and whole runs with late arrivals."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.shown import small_engine
-
-Case = dict[str, Any]
 
 
 def _request(draw: Draw) -> Case:
@@ -52,7 +48,7 @@ def _names(requests: Any) -> str:
 
 
 @behaviour(task=1, cases=_case, examples=100)
-def schedules(case: Case) -> Iterator[str]:
+def schedules(case: Case) -> Lines:
     """free places go to the oldest waiting requests, and all that run are in the batch
 
     Write down who runs and who waits before and after. How many places are free?
@@ -74,7 +70,7 @@ def schedules(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=_case, examples=100)
-def steps(case: Case) -> Iterator[str]:
+def steps(case: Case) -> Lines:
     """each request of the batch gets one token in each step, until it is finished
 
     Look at the first step that differs. Which tokens went through the model, and which were known
@@ -93,7 +89,7 @@ def steps(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=lambda draw: {**_case(draw, 0), "requests": []}, examples=5)
-def rests(case: Case) -> Iterator[str]:
+def rests(case: Case) -> Lines:
     """a step without requests calls no model
 
     Nobody waits and nobody runs. What may the model not be called with?
@@ -102,7 +98,7 @@ def rests(case: Case) -> Iterator[str]:
     yield f"{list(engine.step())}, batches {batches}"
 
 
-def _told(case: Case, arrives: list[int]) -> Iterator[str]:
+def _told(case: Case, arrives: list[int]) -> Lines:
     engine, requests, batches = _engine(case)
     at: dict[int, list[Any]] = {}
     for request, step in zip(requests, arrives, strict=True):
@@ -117,7 +113,7 @@ def _told(case: Case, arrives: list[int]) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=_case)
-def runs(case: Case) -> Iterator[str]:
+def runs(case: Case) -> Lines:
     """requests that arrive together are all served
 
     When may the loop end? Look at both lists.
@@ -126,7 +122,7 @@ def runs(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=_case, examples=100)
-def runs_with_arrivals(case: Case) -> Iterator[str]:
+def runs_with_arrivals(case: Case) -> Lines:
     """requests that arrive later can be in the very next step
 
     Find the first request that starts in another step. When did it arrive?

@@ -3,14 +3,11 @@
 With a prime range, no number is in the middle of two quants, where either would be right.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.shown import quantize
 
-Case = dict[str, Any]
 RANGES = (7, 11, 13, 17, 29, 41, 97)
 close = nearly(1e-6)
 
@@ -35,7 +32,7 @@ def _quantized(case: Case) -> tuple[Any, str]:
 
 
 @behaviour(task=1, cases=_weights, examples=80)
-def quantizes(case: Case) -> Iterator[str]:
+def quantizes(case: Case) -> Lines:
     """the range of a block has fifteen steps, and each weight the nearest
 
     Which quants do the smallest and the largest weight get? How long is one step then?
@@ -50,7 +47,7 @@ def quantizes(case: Case) -> Iterator[str]:
     cases=lambda draw: {"weights": [draw.integer(-9, 9) / 4] * draw.integer(1, 32)},
     examples=25,
 )
-def keeps_constants(case: Case) -> Iterator[str]:
+def keeps_constants(case: Case) -> Lines:
     """a block of equal weights comes back as it was
 
     All weights are equal, so the range is 0. What would you divide by?
@@ -69,7 +66,7 @@ def keeps_constants(case: Case) -> Iterator[str]:
     },
     agree=close,
 )
-def dequantizes(case: Case) -> Iterator[str]:
+def dequantizes(case: Case) -> Lines:
     """quants are steps above the minimum
 
     What does quant 0 stand for, and what does quant 1?
@@ -78,7 +75,7 @@ def dequantizes(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=_weights)
-def is_near(case: Case) -> Iterator[str]:
+def is_near(case: Case) -> Lines:
     """what is read back is at most half a step off
 
     Quantize and read back. Which weight is off by more than half the scale?
@@ -98,7 +95,7 @@ def is_near(case: Case) -> Iterator[str]:
         "quants": draw.list_of(lambda d: d.integer(0, 15), 32, 32),
     },
 )
-def packs(case: Case) -> Iterator[str]:
+def packs(case: Case) -> Lines:
     """a block is twenty bytes, in the order of a GGUF file
 
     Compare byte by byte. Which two quants share byte 4, the first one of the quants?
@@ -117,7 +114,7 @@ def _head(draw: Draw) -> list[float]:
 
 
 @behaviour(task=4, cases=lambda draw: {"numbers": _head(draw)}, examples=80, agree=close)
-def quantizes_heads(case: Case) -> Iterator[str]:
+def quantizes_heads(case: Case) -> Lines:
     """the largest absolute value of a head is 127 or -127, and 0.0 is 0
 
     Which number decides the scale, and how many steps is it away from 0?
@@ -136,7 +133,7 @@ def quantizes_heads(case: Case) -> Iterator[str]:
     },
     examples=30,
 )
-def quantizes_zeros(case: Case) -> Iterator[str]:
+def quantizes_zeros(case: Case) -> Lines:
     """zeros and tiny numbers have the smallest scale
 
     A head of zeros has a largest value of 0. Which scale must it get all the same?
@@ -152,7 +149,7 @@ def _writes(draw: Draw) -> Case:
 
 
 @behaviour(task=5, cases=_writes, agree=close)
-def caches(case: Case) -> Iterator[str]:
+def caches(case: Case) -> Lines:
     """each token is read back with its own scales, whatever else is written
 
     Find the first slot that is read differently. Was it written in this step? Which scale has it,

@@ -1,13 +1,9 @@
 """Checks for flattened-batch: one array after the other, over steps of decodes and chunks."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.shown import flat_batch
-
-Case = dict[str, Any]
 
 
 def _chunk(draw: Draw) -> dict[str, int]:
@@ -45,7 +41,7 @@ def _told(chunks: list[Any]) -> str:
 
 
 @behaviour(task=1, cases=_step)
-def token_ids(case: Case) -> Iterator[str]:
+def token_ids(case: Case) -> Lines:
     """each row has the next token of its sequence
 
     Where in token_ids does the step begin for this sequence, and where does it end?
@@ -56,7 +52,7 @@ def token_ids(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=_step)
-def positions(case: Case) -> Iterator[str]:
+def positions(case: Case) -> Lines:
     """positions are counted in the sequence, not in the batch
 
     How many tokens of this sequence come before the row's token in its text?
@@ -66,7 +62,7 @@ def positions(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=_step)
-def starts(case: Case) -> Iterator[str]:
+def starts(case: Case) -> Lines:
     """the rows of sequence i are between entries i and i + 1
 
     In which row does the second sequence begin? And where does the last one end?
@@ -76,7 +72,7 @@ def starts(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=4, cases=_step)
-def lengths(case: Case) -> Iterator[str]:
+def lengths(case: Case) -> Lines:
     """a sequence is as long as what was computed before and now
 
     Count the tokens that have a key and a value after the step.
@@ -86,7 +82,7 @@ def lengths(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=5, cases=_step)
-def slots(case: Case) -> Iterator[str]:
+def slots(case: Case) -> Lines:
     """each row is written to the slot of its position
 
     Take the position of the row. Which entry of the table, and which place in that block?
@@ -97,7 +93,7 @@ def slots(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=6, cases=_step)
-def sampling(case: Case) -> Iterator[str]:
+def sampling(case: Case) -> Lines:
     """a token is sampled where the last known token was computed
 
     Is the token after this row known already? Then nothing needs to be sampled.
@@ -107,7 +103,7 @@ def sampling(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=7, cases=_step)
-def reads(case: Case) -> Iterator[str]:
+def reads(case: Case) -> Lines:
     """a row reads its own sequence, up to its own token
 
     Whose row is it, and at which position? Tokens of earlier steps are in the cache, too.
@@ -119,7 +115,7 @@ def reads(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=7, cases=_step, examples=30)
-def arrays(case: Case) -> Iterator[str]:
+def arrays(case: Case) -> Lines:
     """all arrays of a step belong together
 
     The parts pass one by one? Then look for a part that keeps or changes its input.

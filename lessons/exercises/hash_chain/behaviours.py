@@ -1,14 +1,11 @@
 """Checks for hash-chain: a manager alone with prompts over two letters, then the whole engine."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import manager_of, manager_state, sequence_of
 from minivllm.lessons.checker.cases.traces import draw_request, draw_trace, run_trace
 
-Case = dict[str, Any]
 SALTS = (None, "red", "blue")
 
 
@@ -44,7 +41,7 @@ def alike(draw: Draw) -> Case:
         "ends": draw.list_of(lambda d: d.integer(0, 13), 1, 4),
     },
 )
-def names(case: Case) -> Iterator[str]:
+def names(case: Case) -> Lines:
     """a full block's hash depends on all tokens up to its end, and on the salt
 
     Compare the hashes of two blocks with equal tokens at different positions, and of two customers'
@@ -64,7 +61,7 @@ def names(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=prompts, examples=100)
-def finds(case: Case) -> Iterator[str]:
+def finds(case: Case) -> Lines:
     """a lookup finds the longest cached prefix, and leaves at least one token to compute
 
     Follow the chain from its first hash. What can still be used after the first missing block?
@@ -91,7 +88,7 @@ def finds(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=4, cases=alike, trace=True)
-def shares(case: Case) -> Iterator[str]:
+def shares(case: Case) -> Lines:
     """the engine emits the same events when requests share prefixes
 
     Open it with `minivllm exercise diff`. At the first difference, which block does one side hit
@@ -107,7 +104,7 @@ def shares(case: Case) -> Iterator[str]:
     ),
     trace=True,
 )
-def forgets(case: Case) -> Iterator[str]:
+def forgets(case: Case) -> Lines:
     """the engine emits the same events when prefixes are evicted because blocks are short
 
     A preempted sequence keeps its hashes and looks them up again. What does it find?

@@ -3,14 +3,11 @@
 The order in which a step computes its tokens is left open, so positions are sorted.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.shown import tiny_attention
 
-Case = dict[str, Any]
 VOCABULARY = 32
 
 
@@ -47,7 +44,7 @@ def _watched_model(seed: int) -> Any:
     },
     agree=nearly(1e-9),
 )
-def extends(case: Case) -> Iterator[str]:
+def extends(case: Case) -> Lines:
     """the cache gets each key and value once, at its own position
 
     How many tokens has the cache already? Which position has the first one that is missing?
@@ -73,7 +70,7 @@ def extends(case: Case) -> Iterator[str]:
     },
     examples=80,
 )
-def attends(case: Case) -> Iterator[str]:
+def attends(case: Case) -> Lines:
     """the last token attends to the whole text, itself included
 
     How many keys must the last token's query be compared with, and which position has it?
@@ -100,7 +97,7 @@ def _generation(draw: Draw) -> Case:
     }
 
 
-def _generate(case: Case, name: str) -> Iterator[str]:
+def _generate(case: Case, name: str) -> Lines:
     from importlib import import_module
 
     ours = import_module("minivllm.lessons.shown.tiny_attention")
@@ -112,7 +109,7 @@ def _generate(case: Case, name: str) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=_generation)
-def generates_without(case: Case) -> Iterator[str]:
+def generates_without(case: Case) -> Lines:
     """without a cache, the whole text goes through the model for each token
 
     Which tokens go through the model for the second new token, if nothing was kept?
@@ -121,7 +118,7 @@ def generates_without(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=4, cases=_generation)
-def generates_with(case: Case) -> Iterator[str]:
+def generates_with(case: Case) -> Lines:
     """with a cache, no token goes through the model twice
 
     Find the first step that computes something else. Which tokens are in the cache there?
@@ -138,7 +135,7 @@ def generates_with(case: Case) -> Iterator[str]:
     },
     examples=80,
 )
-def predicts(case: Case) -> Iterator[str]:
+def predicts(case: Case) -> Lines:
     """the prediction of the work is what happens
 
     Write down the tokens of each step for 2 prompt tokens and 3 new ones, and add them up.

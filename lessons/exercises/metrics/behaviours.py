@@ -1,16 +1,13 @@
 """Checks for metrics: drawn event logs, single requests, and recordings of the real engine."""
 
 import json
-from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
 from minivllm.lessons.shown import latencies
 
-Case = dict[str, Any]
 close = nearly(1e-6)
 
 
@@ -97,7 +94,7 @@ def _told(one: Any) -> str:
 
 
 @behaviour(task=1, cases=lambda draw: {"requests": draw.list_of(_request, 1, 4)})
-def reads(case: Case) -> Iterator[str]:
+def reads(case: Case) -> Lines:
     """the times of each request and sequence are read from the log
 
     Find the first request that differs. Which of its events was lost, or is one too many?
@@ -112,7 +109,7 @@ def reads(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=_request, agree=close)
-def first_tokens(case: Case) -> Iterator[str]:
+def first_tokens(case: Case) -> Lines:
     """the time to first token is that of the user
 
     The user waits from the arrival to the first word. Which times are these?
@@ -123,7 +120,7 @@ def first_tokens(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=_request, agree=close)
-def gaps(case: Case) -> Iterator[str]:
+def gaps(case: Case) -> Lines:
     """a gap is between two neighbouring tokens of one sequence
 
     How many gaps are between four tokens? And whose tokens are they?
@@ -142,7 +139,7 @@ def _values(draw: Draw) -> Case:
 
 
 @behaviour(task=4, cases=_values, examples=100, agree=close)
-def percentiles(case: Case) -> Iterator[str]:
+def percentiles(case: Case) -> Lines:
     """a percentile is the value at its rank
 
     Sort the values. How many of them are at or below your result, in percent?
@@ -155,7 +152,7 @@ def percentiles(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=5, cases=lambda draw: {"requests": draw.list_of(_request, 0, 3)}, agree=close)
-def throughputs(case: Case) -> Iterator[str]:
+def throughputs(case: Case) -> Lines:
     """throughput is all tokens over all of the time
 
     When does the time begin, and when does it end? How many tokens were sampled in it?
@@ -171,7 +168,7 @@ def _run(draw: Draw) -> Case:
     return {**trace, "steps_ms": draw.list_of(lambda d: d.integer(1, 90), 1, 5)}
 
 
-def _recorded(case: Case) -> Iterator[str]:
+def _recorded(case: Case) -> Lines:
     """The events of the run, with the times of steps that take as long as the case says.
 
     The virtual clock of the checks has equal steps. What is sampled comes at the end of a step.
@@ -191,7 +188,7 @@ def _recorded(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=5, cases=_run, examples=25, agree=close)
-def recordings(case: Case) -> Iterator[str]:
+def recordings(case: Case) -> Lines:
     """recordings of the engine give the right five numbers
 
     Print what read_times returns for the recording. Then check the numbers one by one, from left to

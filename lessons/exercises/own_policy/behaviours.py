@@ -5,14 +5,13 @@ reports what the policy decides on hidden traffic, and the decisions are followe
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from runpy import run_path
 from typing import Any
 
 from minivllm.core.admission import FCFSRequestQueue, PriorityRequestQueue, RequestQueue
-from minivllm.lessons.checker.cases.behaviour import Behaviour, Judge, behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Behaviour, Case, Draw, Judge, Lines, behaviour
 from minivllm.lessons.checker.cases.traces import (
     build_engine,
     describe_trace,
@@ -31,7 +30,6 @@ from minivllm.lessons.checker.policy.traffic import (
 )
 from minivllm.lessons.exercises.own_policy import policy as module
 
-Case = dict[str, Any]
 MOST_OVERTAKEN = 48  # as in the name of `overtakes`
 NUM_TRACES = 3
 Least = Callable[[float], float]
@@ -44,7 +42,7 @@ def _own_policy() -> type[RequestQueue]:
     return run_path(module.__file__)["OwnPolicy"]
 
 
-def _run(case: Case, policy: type[RequestQueue]) -> Iterator[str]:
+def _run(case: Case, policy: type[RequestQueue]) -> Lines:
     yield from run_trace(case, build_engine(case, Recorder(policy())))
 
 
@@ -53,7 +51,7 @@ def _trace(draw: Draw) -> Case:
 
 
 @behaviour(task=1, cases=_trace, examples=40)
-def tokens(case: Case) -> Iterator[str]:
+def tokens(case: Case) -> Lines:
     """every request gets the tokens that any policy would give it
 
     Each sequence that joins the queue must leave it again, a preempted one too.
@@ -69,7 +67,7 @@ def tokens(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=lambda draw: {"trace": _trace(draw), "other": _trace(draw)}, examples=20)
-def repeats(case: Case) -> Iterator[str]:
+def repeats(case: Case) -> Lines:
     """the same requests give the same schedule, also after other requests
 
     What does your policy use besides the sequences? Is it new in each `OwnPolicy()`?
@@ -96,7 +94,7 @@ def _later_alike(case: Case, requests: list[PolicyRequest]) -> list[list[float]]
     cases=lambda draw: {"seed": draw.integer(0, 10**6), "cut": draw.integer(20, 60)},
     examples=3,
 )
-def foresees(case: Case) -> Iterator[str]:
+def foresees(case: Case) -> Lines:
     """no decision depends on what comes later: who arrives, and how long an answer will be
 
     What does your policy look at besides the sequences? Nobody can know the rest.
@@ -146,7 +144,7 @@ def _stream(draw: Draw) -> Case:
     }
 
 
-def _overtaken(lines: Iterator[str]) -> dict[int, int]:
+def _overtaken(lines: Lines) -> dict[int, int]:
     """For each request, how many later ones were admitted while it waited, also when preempted."""
     overtaken: dict[int, int] = {}
     waiting: set[int] = set()
@@ -166,7 +164,7 @@ def _overtaken(lines: Iterator[str]) -> dict[int, int]:
 
 
 @behaviour(task=1, cases=_stream, examples=10)
-def overtakes(case: Case) -> Iterator[str]:
+def overtakes(case: Case) -> Lines:
     """no request is overtaken by more than 48 later ones, however many come
 
     Which requests does your order put last? What lets them move forward while they wait?
@@ -189,7 +187,7 @@ def _hidden(draw: Draw) -> Case:
     return {"seeds": [draw.integer(0, 10**6) for _ in range(NUM_TRACES)]}
 
 
-def serve(case: Case) -> Iterator[str]:
+def serve(case: Case) -> Lines:
     for seed in case["seeds"]:
         yield _decisions_of_own(seed)
 

@@ -5,14 +5,11 @@ to show one mistake.
 """
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
-Case = dict[str, Any]
 TILE = 16
 close = nearly(2e-4, half=1e-2)
 FLOATS = ("float32", "bfloat16")
@@ -117,7 +114,7 @@ def _inputs(case: Case) -> dict[str, Any]:
     }
 
 
-def _tell(case: Case) -> Iterator[str]:
+def _tell(case: Case) -> Lines:
     from minivllm.kernels.attention.decode_naive import decode_naive
 
     inputs = _inputs(case)
@@ -136,7 +133,7 @@ def _tell(case: Case) -> Iterator[str]:
 @behaviour(
     task=2, cases=lambda draw: batch(draw, least=1, most=16, group=1), examples=8, agree=close
 )
-def one_tile(case: Case) -> Iterator[str]:
+def one_tile(case: Case) -> Lines:
     """a context that fits into one tile gives the right output
 
     Which program has which sequence and head? Print the shapes: in the interpreter, print works
@@ -151,7 +148,7 @@ def one_tile(case: Case) -> Iterator[str]:
     examples=10,
     agree=close,
 )
-def several_tiles(case: Case) -> Iterator[str]:
+def several_tiles(case: Case) -> Lines:
     """over several tiles, the softmax is that of the whole context
 
     A later tile has a larger score. What must happen to acc, and by which factor?
@@ -166,7 +163,7 @@ def several_tiles(case: Case) -> Iterator[str]:
     examples=10,
     agree=close,
 )
-def shared_heads(case: Case) -> Iterator[str]:
+def shared_heads(case: Case) -> Lines:
     """query heads share key heads, and heads of any size are loaded
 
     Which key head does query head 3 use if a group has two? And what is after the last number of a
@@ -187,7 +184,7 @@ def shared_heads(case: Case) -> Iterator[str]:
     examples=14,
     agree=close,
 )
-def layouts(case: Case) -> Iterator[str]:
+def layouts(case: Case) -> Lines:
     """any strides and dtypes work, and only the result is rounded
 
     The strides of a tensor say where its rows begin; its shape does not. And which dtype do your
@@ -200,7 +197,7 @@ def layouts(case: Case) -> Iterator[str]:
 @behaviour(
     task=3, cases=lambda draw: batch(draw, least=0, most=20, group=2, sizes=(16, 12)), examples=8
 )
-def reads(case: Case) -> Iterator[str]:
+def reads(case: Case) -> Lines:
     """a program reads only what belongs to it
 
     A key with weight 0 is still read. Which positions of a tile are real, and which numbers of a
@@ -222,7 +219,7 @@ def reads(case: Case) -> Iterator[str]:
 @behaviour(
     task=4, cases=lambda draw: batch(draw, least=0, most=2, group=2), examples=8, agree=close
 )
-def padded_rows(case: Case) -> Iterator[str]:
+def padded_rows(case: Case) -> Lines:
     """a padded row gives zeros
 
     A sequence of length 0 has no scores, and its sum is 0. What is 0 / 0?

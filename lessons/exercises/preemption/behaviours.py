@@ -1,12 +1,10 @@
 """Checks for preemption: victims, making room in a full cache, then the whole engine."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import (
     manager_of,
     request_of,
@@ -14,8 +12,6 @@ from minivllm.lessons.checker.cases.manager_operations import (
     table_of,
 )
 from minivllm.lessons.checker.cases.traces import draw_trace, run_trace
-
-Case = dict[str, Any]
 
 
 def full_house(draw: Draw) -> Case:
@@ -57,7 +53,7 @@ def _house(case: Case, spare: int) -> Any:
     return scheduler
 
 
-def _state(scheduler: Any) -> Iterator[str]:
+def _state(scheduler: Any) -> Lines:
     manager = scheduler.kv_cache_manager
     for request in scheduler.requests.values():
         one = request.sequences[0]
@@ -76,7 +72,7 @@ def _state(scheduler: Any) -> Iterator[str]:
     )
 
 
-def _victims(case: Case) -> Iterator[str]:
+def _victims(case: Case) -> Lines:
     scheduler = _house(case, spare=0)
     positions: list[int] = []
     scheduler._bus.subscribe(lambda event: positions.append(getattr(event, "position", -1)))
@@ -91,7 +87,7 @@ def _victims(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=lambda draw: {**full_house(draw), "waiting": [], "policy": "fcfs"})
-def victims(case: Case) -> Iterator[str]:
+def victims(case: Case) -> Lines:
     """a victim loses its blocks, its slot and its counts, and keeps its tokens
 
     After the victim has lost its blocks, which of its tokens have keys and values? What must its
@@ -101,7 +97,7 @@ def victims(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=full_house)
-def queues(case: Case) -> Iterator[str]:
+def queues(case: Case) -> Lines:
     """a victim waits at the place that the policy gives it
 
     Other sequences are already waiting. Which one is next under fcfs, and which under priority?
@@ -110,7 +106,7 @@ def queues(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=full_house, examples=100)
-def makes_room(case: Case) -> Iterator[str]:
+def makes_room(case: Case) -> Lines:
     """victims are preempted one after another, until there is enough room
 
     After each victim: is there enough room now, is any sequence left, and which item must leave the
@@ -155,7 +151,7 @@ def _outgrows_memory(draw: Draw) -> Case:
     trace=True,
     examples=40,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
     """the engine emits the same events with too little memory, under fcfs
 
     Open it with `minivllm exercise diff` and follow the victim: its blocks, its place in the queue,
@@ -176,7 +172,7 @@ def serves(case: Case) -> Iterator[str]:
     trace=True,
     examples=40,
 )
-def serves_by_priority(case: Case) -> Iterator[str]:
+def serves_by_priority(case: Case) -> Lines:
     """the engine emits the same events with too little memory, under priority
 
     Here a victim may already be in this step's plan. Open it with `minivllm exercise diff` at the

@@ -3,14 +3,11 @@
 All sizes are whole numbers or binary fractions, so that no result depends on rounding.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.shown import step_limits
 
-Case = dict[str, Any]
 close = nearly(1e-6)
 
 
@@ -66,7 +63,7 @@ def _work_of(case: Case) -> Any:
 
 
 @behaviour(task=1, cases=lambda draw: {"model": _model(draw)})
-def token_bytes(case: Case) -> Iterator[str]:
+def token_bytes(case: Case) -> Lines:
     """a token takes the bytes of its keys and values in all layers
 
     What does one layer keep of a token? How many heads, and how many numbers in each?
@@ -76,7 +73,7 @@ def token_bytes(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=_case)
-def capacity(case: Case) -> Iterator[str]:
+def capacity(case: Case) -> Lines:
     """what the weights leave is shared by whole sequences
 
     How many bytes are left after the weights, and how many does one sequence need?
@@ -91,7 +88,7 @@ def capacity(case: Case) -> Iterator[str]:
     cases=lambda draw: {"batch": draw.integer(1, 12), "context": draw.integer(1, 16)},
     examples=25,
 )
-def decodes(case: Case) -> Iterator[str]:
+def decodes(case: Case) -> Lines:
     """a decode step computes a token and reads a context for each sequence
 
     How many new tokens has each sequence, and how many tokens does its query look back at?
@@ -101,7 +98,7 @@ def decodes(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=4, cases=_case, agree=close)
-def reading(case: Case) -> Iterator[str]:
+def reading(case: Case) -> Lines:
     """a step reads the weights once, and keys and values of all its contexts
 
     What does a step read for one sequence? Which part is read again for the second one?
@@ -111,7 +108,7 @@ def reading(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=5, cases=_case, agree=close)
-def computing(case: Case) -> Iterator[str]:
+def computing(case: Case) -> Lines:
     """each weight is multiplied and added for each token
 
     How often is a weight used in this step, and how many operations is that each time?
@@ -121,7 +118,7 @@ def computing(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=6, cases=_case, agree=close)
-def intensity(case: Case) -> Iterator[str]:
+def intensity(case: Case) -> Lines:
     """the intensity is operations for each byte
 
     The name of the axis says it: operations per byte.
@@ -132,7 +129,7 @@ def intensity(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=7, cases=_case, agree=close)
-def times(case: Case) -> Iterator[str]:
+def times(case: Case) -> Lines:
     """a step takes as long as the slower of reading and computing
 
     Compute both times. When one of them is over, is the step over?
@@ -143,7 +140,7 @@ def times(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=8, cases=_case, examples=150)
-def limits(case: Case) -> Iterator[str]:
+def limits(case: Case) -> Lines:
     """the limit of each batch is named
 
     First: does the batch fit? If it does, on which side of the balance is the step?

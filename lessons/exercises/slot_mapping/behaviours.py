@@ -1,17 +1,12 @@
 """Checks for slot-mapping: chunks with random block tables, then the whole engine."""
 
-from collections.abc import Iterator
 from operator import index
-from typing import Any
 
 from minivllm.core.block_math import slot_mapping
 from minivllm.core.block_pool import KVCacheBlock
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import sequence_of, table_of
 from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
-
-Case = dict[str, Any]
 
 
 def chunk(draw: Draw, num_cached: int) -> Case:
@@ -27,7 +22,7 @@ def chunk(draw: Draw, num_cached: int) -> Case:
     }
 
 
-def _tell(case: Case) -> Iterator[str]:
+def _tell(case: Case) -> Lines:
     size, table = case["block_size"], case["table"]
     room = size * len(table)
     start = case["start"] % room
@@ -45,7 +40,7 @@ def _tell(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=lambda draw: chunk(draw, num_cached=0))
-def slots(case: Case) -> Iterator[str]:
+def slots(case: Case) -> Lines:
     """a token's slot follows from its position and the block table
 
     Which entry of the table is position 5 in, with blocks of 4, and how far into that block is it?
@@ -54,7 +49,7 @@ def slots(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=lambda draw: chunk(draw, num_cached=draw.integer(0, 20)))
-def cached(case: Case) -> Iterator[str]:
+def cached(case: Case) -> Lines:
     """cached tokens are not written again
 
     num_cached_tokens says how many tokens are cached, counted from the first. Each still has an
@@ -70,7 +65,7 @@ def cached(case: Case) -> Iterator[str]:
     ),
     trace=True,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
     """the engine emits the same events for random requests
 
     Open it with `minivllm exercise diff`: which block was read at the point where the text changes?

@@ -1,13 +1,9 @@
 """Checks for split-kv: one part, merges with large scores, and contexts cut at random places."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
-
-Case = dict[str, Any]
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 
 
 def _numbers(tensor: Any) -> str:
@@ -75,7 +71,7 @@ def _mask(case: Case, dtype: Any) -> Any:
     examples=80,
     agree=close,
 )
-def attends(case: Case) -> Iterator[str]:
+def attends(case: Case) -> Lines:
     """the output and the log-sum-exp of a part are right
 
     Which key head does query head h use, which tokens are in the future, and of which numbers is
@@ -111,7 +107,7 @@ def _row(draw: Draw) -> list[list[int]]:
     examples=80,
     agree=close,
 )
-def merges(case: Case) -> Iterator[str]:
+def merges(case: Case) -> Lines:
     """two parts are merged by their weight, in place
 
     How much weight does the other part have, compared with this one? The output and the log-sum-exp
@@ -151,7 +147,7 @@ def merges(case: Case) -> Iterator[str]:
     examples=50,
     agree=close,
 )
-def splits(case: Case) -> Iterator[str]:
+def splits(case: Case) -> Lines:
     """any number of parts, in any order, gives the result of the whole
 
     Merge a third part into two. Does the log-sum-exp of the first two include both?

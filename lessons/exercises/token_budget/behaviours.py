@@ -1,14 +1,12 @@
 """Checks for token-budget: the scheduler's parts, then the whole engine."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from minivllm.core.admission import Hold
 from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS
 from minivllm.core.request import Request
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import manager_of, request_of, scheduler_of
 from minivllm.lessons.checker.cases.traces import (
     draw_trace,
@@ -18,7 +16,6 @@ from minivllm.lessons.checker.cases.traces import (
 )
 from minivllm.sampling_params import SamplingParams
 
-Case = dict[str, Any]
 SIZE = 2
 """Tokens per block."""
 
@@ -104,7 +101,7 @@ def _names(sequences: Any) -> list[str]:
     return [sequence.seq_id for sequence in sequences]
 
 
-def _tell(scheduler: Any, plan: Any) -> Iterator[str]:
+def _tell(scheduler: Any, plan: Any) -> Lines:
     """Report item by item, so that the first different line is the first wrong decision."""
     for item in plan.scheduled:
         yield (
@@ -120,7 +117,7 @@ def _tell(scheduler: Any, plan: Any) -> Iterator[str]:
     )
 
 
-def _tell_running(case: Case) -> Iterator[str]:
+def _tell_running(case: Case) -> Lines:
     scheduler = _scheduler(case)
     plan = SchedulerOutput(1, case["budget"])
     left, shortage = scheduler._schedule_running(plan)
@@ -133,7 +130,7 @@ def _tell_running(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=running_ones)
-def gives_out(case: Case) -> Iterator[str]:
+def gives_out(case: Case) -> Lines:
     """running sequences get the tokens that they lack, in order, while budget is left
 
     Go through self.running in order. How many tokens does this sequence lack, and how many are left
@@ -150,7 +147,7 @@ def gives_out(case: Case) -> Iterator[str]:
     },
     examples=200,
 )
-def gives_again(case: Case) -> Iterator[str]:
+def gives_again(case: Case) -> Lines:
     """a preempted sequence leaves the plan, and its share returns to the budget
 
     _make_room may remove sequences from self.running and from the plan. Where are you in the list
@@ -160,7 +157,7 @@ def gives_again(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=waiting_ones)
-def holds(case: Case) -> Iterator[str]:
+def holds(case: Case) -> Lines:
     """no sequence is admitted without budget or slots, and each hold has its reason
 
     Each sample of a request needs a slot, and they are admitted together or not at all.
@@ -181,7 +178,7 @@ def holds(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=4, cases=waiting_ones, examples=100)
-def admits(case: Case) -> Iterator[str]:
+def admits(case: Case) -> Lines:
     """waiting sequences are admitted in order, up to the first that does not fit
 
     Each admitted sequence costs tokens of the step. The first that is held or does not fit stops
@@ -203,7 +200,7 @@ def admits(case: Case) -> Iterator[str]:
     trace=True,
     examples=40,
 )
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
     """the engine emits the same events for random requests
 
     Open it with `minivllm exercise diff`: the panel Token budget shows the tokens of each sequence,
@@ -220,7 +217,7 @@ def serves(case: Case) -> Iterator[str]:
     trace=True,
     examples=40,
 )
-def serves_by_priority(case: Case) -> Iterator[str]:
+def serves_by_priority(case: Case) -> Lines:
     """the engine emits the same events with too little memory, under priority
 
     The victim may be before the sequence that needs its blocks, and may already have tokens in this

@@ -1,13 +1,8 @@
 """Checks for token-mask: small patterns over a few letters, texts, vocabularies and masks."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.structured_output import reference
 
-Case = dict[str, Any]
 PARTS = ("a", "b", "ab", "a?", "b*", "(a|b)", "(ab)*", "b+", "(a|bb)+", "[ab]{2}", "(a*b)?", "é")
 AROUND = ("{}", "({})*", "({})?", "({})|b", "a({})")
 LETTERS = "abé"
@@ -29,7 +24,7 @@ def _bytes(tokens: list[str | None]) -> list[bytes | None]:
 
 
 @behaviour(task=4, cases=lambda draw: {"pattern": _pattern(draw)}, examples=80)
-def ends(case: Case) -> Iterator[str]:
+def ends(case: Case) -> Lines:
     """a text may end where nothing more is needed
 
     Does the empty text fit the pattern? Go through its parts: which of them can be empty?
@@ -43,7 +38,7 @@ def ends(case: Case) -> Iterator[str]:
     cases=lambda draw: {"pattern": _pattern(draw), "text": draw.text(LETTERS, 1, 5)},
     examples=120,
 )
-def reads(case: Case) -> Iterator[str]:
+def reads(case: Case) -> Lines:
     """reading a byte leaves what must follow it
 
     Write down what is left after each byte of the text. Where is the first difference?
@@ -70,7 +65,7 @@ def _vocabulary_case(draw: Draw) -> Case:
 
 
 @behaviour(task=1, cases=_vocabulary_case, examples=120)
-def allows(case: Case) -> Iterator[str]:
+def allows(case: Case) -> Lines:
     """a token is allowed if all its bytes can be read
 
     Take the first token that differs, and read its bytes one after the other.
@@ -83,7 +78,7 @@ def allows(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=_vocabulary_case, examples=100)
-def allows_ends(case: Case) -> Iterator[str]:
+def allows_ends(case: Case) -> Lines:
     """end tokens are allowed exactly where the text may end
 
     May this text end? Then each end token is in the list, in the order of the ids.
@@ -104,7 +99,7 @@ def _mask_case(draw: Draw) -> Case:
 
 
 @behaviour(task=2, cases=_mask_case, examples=80)
-def packs(case: Case) -> Iterator[str]:
+def packs(case: Case) -> Lines:
     """a mask has a bit for each token
 
     Which byte is the token's bit in, and which bit of that byte is it?

@@ -4,15 +4,9 @@ The values of top_p are k / 997 or multiples of 1 / 4, so that every correct ord
 the same answer.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 from minivllm.core.request import Request
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.sampling_params import SamplingParams
-
-Case = dict[str, Any]
 
 
 def _logit(draw: Draw) -> float:
@@ -37,7 +31,7 @@ def small(draw: Draw, *which: str) -> Case:
     return {"rows": rows}
 
 
-def _lines(case: Case) -> Iterator[str]:
+def _lines(case: Case) -> Lines:
     import torch
 
     from minivllm.runtime.sampling.logits_processors import to_weights
@@ -61,7 +55,7 @@ def _lines(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=lambda draw: small(draw, "temperature"), examples=25)
-def temperature(case: Case) -> Iterator[str]:
+def temperature(case: Case) -> Lines:
     """temperature flattens or sharpens, and nothing overflows
 
     After you subtract the best logit, what is the logit of the best token? When do you divide?
@@ -70,7 +64,7 @@ def temperature(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=2, cases=lambda draw: small(draw, "temperature", "min_p"), examples=25)
-def min_p(case: Case) -> Iterator[str]:
+def min_p(case: Case) -> Lines:
     """min-p compares every token with the best one
 
     The best token has weight 1 here. What is the smallest weight that another token may have?
@@ -79,7 +73,7 @@ def min_p(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=lambda draw: small(draw, "temperature", "top_p"), examples=50)
-def top_p(case: Case) -> Iterator[str]:
+def top_p(case: Case) -> Lines:
     """the smallest set of best tokens that reaches top_p stays
 
     For each token: how much mass do the tokens before it have? Is that less than top_p of the mass?
@@ -99,7 +93,7 @@ def top_p(case: Case) -> Iterator[str]:
     },
     examples=15,
 )
-def reaches_exactly(case: Case) -> Iterator[str]:
+def reaches_exactly(case: Case) -> Lines:
     """a set that reaches top_p exactly is large enough
 
     The tokens before this one have exactly top_p of the mass. Is this token still needed?
@@ -109,7 +103,7 @@ def reaches_exactly(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=4, cases=lambda draw: small(draw, "top_k", "top_p", "min_p"), examples=60)
-def top_k(case: Case) -> Iterator[str]:
+def top_k(case: Case) -> Lines:
     """top-k comes first, top-p takes its part of the rest, and ties go to the lower ids
 
     How many tokens stay, which is the last of them, and how many more have the same logit?
@@ -127,7 +121,7 @@ def top_k(case: Case) -> Iterator[str]:
     },
     examples=20,
 )
-def long_vocabulary(case: Case) -> Iterator[str]:
+def long_vocabulary(case: Case) -> Lines:
     """in a long vocabulary, the mass is not only that of the head
 
     The head shows the best 256 tokens. Is the sum of its weights the mass of the whole vocabulary?
@@ -154,7 +148,7 @@ def long_vocabulary(case: Case) -> Iterator[str]:
     },
     examples=25,
 )
-def samples(case: Case) -> Iterator[str]:
+def samples(case: Case) -> Lines:
     """the sampler draws the same tokens
 
     The drawn tokens depend only on the weights and the seed. Which drawn token should have no

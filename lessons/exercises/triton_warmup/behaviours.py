@@ -4,14 +4,11 @@ All tensors are parts of larger ones, with more than a chunk of room around them
 masks changes the room, which is checked, and not the memory of the process.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
-Case = dict[str, Any]
 ROOM = 16
 """Numbers around each tensor; two chunks."""
 MARK = -77.0
@@ -50,7 +47,7 @@ def _inputs(case: Case) -> tuple[Any, Any, Any, Any]:
     return x, factors, out, whole
 
 
-def _results(case: Case) -> Iterator[str]:
+def _results(case: Case) -> Lines:
     from minivllm.lessons.exercises.triton_warmup.scale_rows import scale_rows
 
     x, factors, out, whole = _inputs(case)
@@ -68,7 +65,7 @@ def _results(case: Case) -> Iterator[str]:
 @behaviour(
     task=1, cases=lambda draw: _matrix(draw, most_columns=8, room=False), examples=20, agree=close
 )
-def one_chunk(case: Case) -> Iterator[str]:
+def one_chunk(case: Case) -> Lines:
     """a row that fits into one program is multiplied by its factor
 
     Which row is this program's, where does the row begin, and where is its factor?
@@ -79,7 +76,7 @@ def one_chunk(case: Case) -> Iterator[str]:
 @behaviour(
     task=2, cases=lambda draw: _matrix(draw, most_columns=30, room=False), examples=25, agree=close
 )
-def several_chunks(case: Case) -> Iterator[str]:
+def several_chunks(case: Case) -> Lines:
     """rows of several chunks are computed to their end, and not further
 
     Which columns has the second program of a row? How many programs does a row need?
@@ -93,7 +90,7 @@ def several_chunks(case: Case) -> Iterator[str]:
     examples=25,
     agree=close,
 )
-def strides(case: Case) -> Iterator[str]:
+def strides(case: Case) -> Lines:
     """rows begin where the strides say
 
     The rows of x are farther apart than they are long, and those of out differ again.
@@ -102,7 +99,7 @@ def strides(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=lambda draw: _matrix(draw, most_columns=20, room=True), examples=15)
-def reads(case: Case) -> Iterator[str]:
+def reads(case: Case) -> Lines:
     """each number is read by one program, which reads nothing foreign
 
     A number that is read and then not stored was read all the same. Which loads have a mask?

@@ -5,8 +5,7 @@ from typing import Any
 
 from minivllm.core.scheduler_output import ScheduledDrafts, ScheduledSequence, SchedulerOutput
 from minivllm.errors import SamplingError
-from minivllm.lessons.checker.cases.behaviour import behaviour
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour
 from minivllm.lessons.checker.cases.manager_operations import manager_of, manager_state, sequence_of
 from minivllm.lessons.checker.cases.traces import (
     draw_request,
@@ -17,7 +16,6 @@ from minivllm.lessons.checker.cases.traces import (
 from minivllm.outputs import SampledToken
 from minivllm.speculation import verify
 
-Case = dict[str, Any]
 ERROR = 9
 """Stands for a row in which the sampler failed."""
 
@@ -44,14 +42,14 @@ def _shown(rows: list[Any]) -> list[int | str]:
     return [getattr(token, "token_id", "error") for _, token in rows]
 
 
-def _tell_final(case: Case) -> Iterator[str]:
+def _tell_final(case: Case) -> Lines:
     rows = [(sequence_of(0), _token(one)) for one in case["drawn"]]
     final = verify._final(list(rows), list(case["drafts"]))
     yield f"drafts {case['drafts']}, drawn {_shown(rows)}: final {_shown(final)}"
 
 
 @behaviour(task=1, cases=rows_of, examples=100)
-def accepts(case: Case) -> Iterator[str]:
+def accepts(case: Case) -> Lines:
     """tokens are final up to the first one that is not the draft
 
     Write the drafts below the drawn tokens, each below the token that it guessed. Which rows
@@ -61,7 +59,7 @@ def accepts(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=1, cases=lambda draw: rows_of(draw, may_fail=True), examples=100)
-def ends_at_errors(case: Case) -> Iterator[str]:
+def ends_at_errors(case: Case) -> Lines:
     """an error ends the final tokens, and is none itself
 
     What has a row with a SamplingError instead of a token? And the rows before it?
@@ -80,7 +78,7 @@ def _item(draw: Draw) -> Case:
 
 
 @behaviour(task=2, cases=lambda draw: {"items": draw.list_of(_item, 1, 4)})
-def shares_out(case: Case) -> Iterator[str]:
+def shares_out(case: Case) -> Lines:
     """each sequence of a plan gets its own rows
 
     The rows have the order of the plan. Count how many belong to each of its items.
@@ -143,7 +141,7 @@ def _verifications(case: Case) -> Iterator[tuple[Any, Any, list[Any], str]]:
 
 
 @behaviour(task=3, cases=lambda draw: rounds_of(draw, num_blocks=99))
-def uncounts(case: Case) -> Iterator[str]:
+def uncounts(case: Case) -> Lines:
     """rejected drafts are not computed any more, and accepted ones stay computed
 
     The plan counted the last known token and all drafts as computed. How many of these positions
@@ -157,7 +155,7 @@ def uncounts(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=3, cases=lambda draw: rounds_of(draw, num_blocks=draw.integer(4, 12)))
-def releases(case: Case) -> Iterator[str]:
+def releases(case: Case) -> Lines:
     """a block with nothing but rejected drafts is released
 
     Divide the number of computed tokens by the block size. Is the table as long as that?
@@ -185,7 +183,7 @@ def drafted_trace(draw: Draw, element: Any) -> Case:
 
 
 @behaviour(task=4, cases=lambda draw: drafted_trace(draw, draw_request), trace=True)
-def serves(case: Case) -> Iterator[str]:
+def serves(case: Case) -> Lines:
     """the engine emits the same events for random requests with drafts
 
     Open it with `minivllm exercise diff`: which draft.verified comes before the first difference,
@@ -195,7 +193,7 @@ def serves(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=4, cases=lambda draw: drafted_trace(draw, requests_with_samples), trace=True)
-def serves_samples(case: Case) -> Iterator[str]:
+def serves_samples(case: Case) -> Lines:
     """the engine emits the same events for samples with drafts
 
     The samples of a prompt share blocks, and each has drafts of its own. Whose rows and whose

@@ -5,8 +5,7 @@ from typing import Any
 
 from minivllm.events import kv_usage
 from minivllm.events.state import RequestState, SequenceState
-from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
-from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import Case, Draw, Lines, behaviour, nearly
 from minivllm.lessons.checker.cases.traces import (
     build_engine,
     draw_trace,
@@ -14,7 +13,6 @@ from minivllm.lessons.checker.cases.traces import (
     run_trace,
 )
 
-Case = dict[str, Any]
 SHORT = {"alike": 0, "own": 1, "max_tokens": 1, "arrives": 0, "letter": 1}
 """The first request of every trace. It fills no block."""
 
@@ -55,7 +53,7 @@ def _measured(case: Case) -> Iterator[Any]:
     },
     agree=nearly(1e-5),
 )
-def shares(case: Case) -> Iterator[str]:
+def shares(case: Case) -> Lines:
     """waste is the unused part of the allocated slots
 
     Which slots are allocated, and which of these hold nothing? What if nothing is allocated?
@@ -82,7 +80,7 @@ def table(draw: Draw) -> Case:
 
 
 @behaviour(task=2, cases=table, examples=100)
-def slots(case: Case) -> Iterator[str]:
+def slots(case: Case) -> Lines:
     """the slots of each table entry are split into used, wanted later, and never written
 
     How many tokens does the sequence hold now, and how many at its end? How many of these are in
@@ -132,7 +130,7 @@ def _meter(
         ),
     },
 )
-def tallies(case: Case) -> Iterator[str]:
+def tallies(case: Case) -> Lines:
     """a shared block counts once, with the largest values of its owners
 
     Count each block in use once. What must the sum of the three results be?
@@ -154,7 +152,7 @@ def tallies(case: Case) -> Iterator[str]:
     examples=40,
     agree=nearly(1e-5),
 )
-def measures_sharing(case: Case) -> Iterator[str]:
+def measures_sharing(case: Case) -> Lines:
     """used, reserved and internal slots add up to the blocks in use
 
     Look at the first step that differs. Which block is counted twice, or not at all?
@@ -175,7 +173,7 @@ def measures_sharing(case: Case) -> Iterator[str]:
         "owners": [one for _ in range(2) for one in draw.list_of(lambda d: d.integer(0, 2), 6, 12)],
     },
 )
-def external(case: Case) -> Iterator[str]:
+def external(case: Case) -> Lines:
     """free blocks that no reservation can use are external waste
 
     Go through the free runs one by one. How many reservations fit into each, and what is left?
@@ -192,7 +190,7 @@ def external(case: Case) -> Iterator[str]:
 
 
 @behaviour(task=4, cases=reservations, examples=40)
-def measures_reservations(case: Case) -> Iterator[str]:
+def measures_reservations(case: Case) -> Lines:
     """an engine with reservations is measured correctly at every step
 
     Look at the first step that differs. Used, reserved, internal, external and free slots must add
