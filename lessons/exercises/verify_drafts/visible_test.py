@@ -12,7 +12,7 @@ MAT, AND, SLEPT, PURRED, STOP = range(5)
 
 def drafted(sequence: Sequence, drafts: list[int]) -> ScheduledDrafts:
     start, num_tokens = sequence.num_tokens - 1, 1 + len(drafts)
-    return ScheduledDrafts(sequence, start, num_tokens, [sequence], draft_token_ids=drafts)
+    return ScheduledDrafts(sequence, start, num_tokens, sampling=[sequence], draft_token_ids=drafts)
 
 
 def final(drafts: list[int], drawn: list[int]) -> list[int]:
